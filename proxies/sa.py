@@ -1,0 +1,48 @@
+"""SA: a self-attention network over the rule's words."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from proxies.base import LearnedQueryAttention, Proxy, RuleEmbedding, Vocabulary
+
+
+class SA(Proxy):
+    """Self-attention layers, read by attention from a learned query.
+
+    Args:
+        vocabulary: sizes.
+        dimension: of embeddings and states.
+        layers: self-attention layers.
+        heads: heads of each.
+        feed_forward: inner dimension of the feed-forward blocks.
+        dropout: share of activations dropped in training.
+        sentence_positions: tell the proxy each word's place in the sentence.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        dimension: int = 256,
+        layers: int = 2,
+        heads: int = 4,
+        feed_forward: int = 1024,
+        dropout: float = 0.1,
+        sentence_positions: bool = False,
+    ) -> None:
+        super().__init__()
+        self.embedding = RuleEmbedding(vocabulary, dimension, True, sentence_positions)
+        layer = nn.TransformerEncoderLayer(
+            dimension, heads, feed_forward, dropout, batch_first=True, norm_first=True
+        )
+        self.encoder = nn.TransformerEncoder(
+            layer, layers, norm=nn.LayerNorm(dimension), enable_nested_tensor=False
+        )
+        self.attention = LearnedQueryAttention(dimension)
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(dimension, vocabulary.target)
+
+    def forward(self, words_BK: Tensor, positions_BK: Tensor) -> Tensor:
+        """Logits (B, V)."""
+        states = self.encoder(self.dropout(self.embedding(words_BK, positions_BK)))
+        return self.output(self.dropout(self.attention(states)))

@@ -1,0 +1,1 @@
+"""Parallel text and gold annotation in, one kind of sentence object out."""

@@ -1,0 +1,119 @@
+"""A corpus as ids on disk: written in one pass, read back by memory map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from xnmt_bench.corpora.sentence import SPLITS, Corpus, Sentence, Split
+from xnmt_bench.corpora.subwords import EOS, Subwords
+
+Ids = np.ndarray
+
+
+def _add(stem: Path, ending: str) -> Path:
+    return stem.with_name(stem.name + ending)
+
+
+class _Column:
+    """Appends runs of ids to a flat file, and the offsets of their ends to another."""
+
+    def __init__(self, stem: Path) -> None:
+        self._ids = _add(stem, ".ids").open("wb")
+        self._ends = _add(stem, ".ends").open("wb")
+        self._end = 0
+
+    def append(self, ids: list[int]) -> None:
+        np.asarray(ids, dtype="<i4").tofile(self._ids)
+        self._end += len(ids)
+        np.asarray([self._end], dtype="<i8").tofile(self._ends)
+
+    def close(self) -> None:
+        self._ids.close()
+        self._ends.close()
+
+
+class EncodedSide:
+    """One side of a split: `side[i]` is the ids of sentence i, closed by EOS."""
+
+    def __init__(self, stem: Path) -> None:
+        ends_path = _add(stem, ".ends")
+        empty = ends_path.stat().st_size == 0
+        self._ids = np.zeros(0, "<i4") if empty else np.memmap(_add(stem, ".ids"), "<i4", "r")
+        self._ends = np.zeros(0, "<i8") if empty else np.memmap(ends_path, "<i8", "r")
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, index: int) -> Ids:
+        start = self._ends[index - 1] if index else 0
+        return np.array(self._ids[start : self._ends[index]])
+
+    def lengths(self) -> np.ndarray:
+        """Ids of each sentence, EOS included; shape (N,)."""
+        return np.diff(self._ends, prepend=0)
+
+
+@dataclass(frozen=True)
+class EncodedSplit:
+    """Both sides of a split, and the number each pair has in the corpus."""
+
+    source: EncodedSide
+    target: EncodedSide
+    number: np.ndarray
+
+    @classmethod
+    def open(cls, folder: Path, split: Split) -> EncodedSplit:
+        """Opens what `encode` wrote."""
+        return cls(
+            EncodedSide(folder / f"{split}.source"),
+            EncodedSide(folder / f"{split}.target"),
+            np.fromfile(folder / f"{split}.number", dtype="<i8"),
+        )
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+
+def encode(
+    corpus: Corpus, source: Subwords, target: Subwords, max_length: int, folder: Path
+) -> dict[str, dict[str, int]]:
+    """Encodes every split into a folder, in one pass and in the memory of one sentence.
+
+    Args:
+        corpus: where the pairs come from.
+        source: the source side's subwords.
+        target: the target side's.
+        max_length: pairs with more subwords than this on either side are left out.
+        folder: where the files go.
+
+    Returns:
+        For each split how many pairs were `kept` and how many were `too_long`.
+    """
+    return {
+        split: _encode_split(corpus.sentences(split), source, target, max_length, folder / split)
+        for split in SPLITS
+    }
+
+
+def _encode_split(
+    sentences: Iterable[Sentence], source: Subwords, target: Subwords, max_length: int, stem: Path
+) -> dict[str, int]:
+    columns = (_Column(_add(stem, ".source")), _Column(_add(stem, ".target")))
+    counts = {"kept": 0, "too_long": 0}
+    with _add(stem, ".number").open("wb") as numbers:
+        for number, sentence in enumerate(sentences):
+            sides = (source.encode(sentence.source), target.encode(sentence.target))
+            if max(map(len, sides)) > max_length:
+                counts["too_long"] += 1
+                continue
+            for column, ids in zip(columns, sides, strict=True):
+                column.append([*ids, EOS])
+            np.asarray([number], dtype="<i8").tofile(numbers)
+            counts["kept"] += 1
+    for column in columns:
+        column.close()
+    return counts

@@ -1,0 +1,94 @@
+"""SentencePiece subwords, one model a side."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import sentencepiece as spm
+
+from xnmt_bench.errors import DataError
+
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
+SPECIAL = (PAD, BOS, EOS)  # never words of a rule
+WORD_START = "▁"
+
+
+class Subwords:
+    """A SentencePiece model: text to ids and back, and which word each piece belongs to."""
+
+    def __init__(self, path: Path | str) -> None:
+        """Loads a model file.
+
+        Raises:
+            DataError: no such file, not a SentencePiece model, or other special ids than ours.
+        """
+        self.path = Path(path)
+        if not self.path.is_file():
+            raise DataError(self.path, None, "no such SentencePiece model")
+        try:
+            self._model = spm.SentencePieceProcessor(model_file=str(self.path))
+        except RuntimeError as error:
+            raise DataError(self.path, None, f"not a SentencePiece model: {error}") from None
+        ids = (self._model.pad_id(), self._model.unk_id(), self._model.bos_id(), self._model.eos_id())
+        if ids != (PAD, UNK, BOS, EOS):
+            raise DataError(
+                self.path, None, f"pad, unk, bos, eos are {ids}; train it with {(PAD, UNK, BOS, EOS)}"
+            )
+
+    def __len__(self) -> int:
+        return self._model.get_piece_size()
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, without BOS and EOS."""
+        return self._model.encode(text)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids; special ones are left out."""
+        return self._model.decode([int(i) for i in ids if i not in SPECIAL])
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """The ids as they are written in the model: `▁` starts a word."""
+        return [self._model.id_to_piece(int(i)) for i in ids]
+
+    def words(self, ids: Sequence[int]) -> list[int]:
+        """For each id the 0-based number of the word it is a piece of; -1 for special ids."""
+        words, current = [], -1
+        for i, piece in zip(ids, self.pieces(ids), strict=True):
+            if i in SPECIAL:
+                words.append(-1)
+                continue
+            # The very first piece starts a word even where the model glued `▁` to nothing.
+            current += piece.startswith(WORD_START) or current < 0
+            words.append(current)
+        return words
+
+
+def train_subwords(sentences: Iterable[str], path: Path, kind: str, size: int) -> None:
+    """Trains a model on a stream of sentences and writes it to a file.
+
+    Args:
+        sentences: the training side.
+        path: where the model goes.
+        kind: `bpe` or `unigram`.
+        size: vocabulary size, an upper bound where the text has fewer pieces.
+    """
+    buffer = io.BytesIO()
+    spm.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences),
+        model_writer=buffer,
+        model_type=kind,
+        vocab_size=size,
+        hard_vocab_limit=False,
+        character_coverage=1.0,
+        pad_id=PAD,
+        unk_id=UNK,
+        bos_id=BOS,
+        eos_id=EOS,
+        num_threads=1,  # more threads do not always give the same model
+        minloglevel=2,
+    )
+    temporary = path.with_suffix(".tmp")
+    temporary.write_bytes(buffer.getvalue())
+    temporary.replace(path)

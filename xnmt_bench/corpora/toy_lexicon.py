@@ -1,0 +1,106 @@
+"""The words of the toy corpus, read from `toy_lexicon.tsv`."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Dice:
+    """Draws that come out the same on every platform and Python version.
+
+    Only `random.random()` is promised to be reproducible across versions, so all is built on it.
+    """
+
+    def __init__(self, *seed: object) -> None:
+        self._random = random.Random("/".join(map(str, seed)))
+
+    def pick(self, choices: tuple[T, ...] | list[T]) -> T:
+        """One of the choices."""
+        return choices[int(self._random.random() * len(choices))]
+
+    def chance(self, probability: float) -> bool:
+        """True with the given probability."""
+        return self._random.random() < probability
+
+
+@dataclass(frozen=True, slots=True)
+class Noun:
+    """A noun; `sex` picks the English pronoun, `gender` everything on the target side."""
+
+    english: str
+    german: str
+    gender: str
+    sex: str = "n"
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A first name and its variant spellings on the target side."""
+
+    english: str
+    spellings: tuple[str, ...]
+    sex: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A verb: English base, third person and participle; the German forms; auxiliary; particle."""
+
+    base: str
+    third: str
+    participle: str
+    infinitive: str
+    finite_third: str
+    finite_second: str
+    german_participle: str
+    auxiliary: str
+    particle: str
+
+    @property
+    def bare_infinitive(self) -> str:
+        """The infinitive without its particle, which is also the form for formal `Sie`."""
+        return self.infinitive.removeprefix(self.particle)
+
+
+@dataclass(frozen=True, slots=True)
+class Lexicon:
+    """All the words, by kind; adjectives, adverbs and surnames as (English, German)."""
+
+    things: tuple[Noun, ...]
+    people: tuple[Noun, ...]
+    names: tuple[Name, ...]
+    surnames: tuple[tuple[str, str], ...]
+    transitive: tuple[Verb, ...]
+    intransitive: tuple[Verb, ...]
+    adjectives: tuple[tuple[str, str], ...]
+    adverbs: tuple[tuple[str, str], ...]
+
+
+@lru_cache(maxsize=1)
+def lexicon() -> Lexicon:
+    """Reads the lexicon once."""
+    text = files("xnmt_bench.corpora").joinpath("toy_lexicon.tsv").read_text(encoding="utf-8")
+    rows: dict[str, list[list[str]]] = {}
+    for line in text.splitlines():
+        kind, *fields = line.split("\t")
+        rows.setdefault(kind, []).append(fields)
+    return Lexicon(
+        things=tuple(Noun(*row) for row in rows["noun"]),
+        people=tuple(Noun(*row) for row in rows["person"]),
+        names=tuple(Name(e, tuple(g.split()), sex) for e, g, sex in rows["name"]),
+        surnames=tuple((e, g) for e, g in rows["surname"]),
+        transitive=tuple(_verb(row) for row in rows["transitive"]),
+        intransitive=tuple(_verb(row) for row in rows["intransitive"]),
+        adjectives=tuple((e, g) for e, g in rows["adjective"]),
+        adverbs=tuple((e, g) for e, g in rows["adverb"]),
+    )
+
+
+def _verb(row: list[str]) -> Verb:
+    return Verb(*row[:-1], particle="" if row[-1] == "-" else row[-1])

@@ -1,0 +1,45 @@
+"""Attention as relevance (Li et al. 2020, section 2.2, after Bahdanau et al. 2015)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from xnmt_bench.explainers.base import Explainer, Relevance
+from xnmt_bench.nmt.base import Batch, NMTModel
+
+Reduction = Literal["mean", "max"]
+
+
+class Attention(Explainer):
+    """Cross-attention for source words, decoder self-attention for prefix words.
+
+    The default, the last layer's mean over heads, is fixed on first principles: the last layer is
+    the one whose output the prediction is read from (it alone is Eq. 4 of a one-layer model), and
+    no head has a claim over another.
+
+    Args:
+        layer: which layer, counted from 0, negative from the end; None for the mean of all.
+        heads: how heads are reduced: `mean` or `max`.
+    """
+
+    def __init__(self, layer: int | None = -1, heads: Reduction = "mean") -> None:
+        self.layer, self.heads = layer, heads
+
+    @torch.no_grad()
+    def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
+        """Attention weights; labels play no part."""
+        encoding = model.encode(model.embed_source(batch.source_BS), batch.source_mask_BS)
+        weights = model.attention(encoding, model.embed_target(batch.input_BT))
+        prefix = weights.prefix_BLHTT
+        return Relevance.of_inputs(
+            batch,
+            self._reduce(weights.cross_BLHTS),
+            None if prefix is None else self._reduce(prefix),
+        )
+
+    def _reduce(self, weights_BLHTX: Tensor) -> Tensor:
+        layer = weights_BLHTX.mean(1) if self.layer is None else weights_BLHTX[:, self.layer]
+        return layer.mean(1) if self.heads == "mean" else layer.amax(1)

@@ -1,0 +1,130 @@
+"""What an explainer is: one function from a model and labelled sentences to relevance."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.nmt.base import Batch, NMTModel
+
+ABSENT = float("nan")  # the relevance of a word that a step cannot see
+
+
+@dataclass(frozen=True)
+class Relevance:
+    """Relevance phi(w; y_t, c_t) of every word for every step; greater is more useful.
+
+    Attributes:
+        source_BTS: of source id s for step t; NaN in the padding.
+        prefix_BTT: of target id j for step t; NaN unless j < t. None where the explainer says
+            nothing of prefix words (attention in RNNSearch).
+    """
+
+    source_BTS: Tensor
+    prefix_BTT: Tensor | None
+
+    @classmethod
+    def of_inputs(cls, batch: Batch, source_BTS: Tensor, input_BTT: Tensor | None) -> Relevance:
+        """From scores over source ids and over decoder inputs (input 0 is BOS, input j is y_{j-1}).
+
+        What a step cannot see is marked absent, whatever score it was given.
+        """
+        steps = batch.target_mask_BT[:, :, None]
+        source = source_BTS.masked_fill(~(steps & batch.source_mask_BS[:, None]), ABSENT)
+        if input_BTT is None:
+            return cls(source, None)
+        length = input_BTT.shape[1]
+        shifted = torch.cat([input_BTT[..., 1:], torch.zeros_like(input_BTT[..., :1])], dim=-1)
+        earlier = torch.ones(length, length, dtype=torch.bool, device=shifted.device).tril(-1)
+        return cls(source, shifted.masked_fill(~(steps & earlier), ABSENT))
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One explained sentence pair, on the model's subwords.
+
+    Attributes:
+        source_tokens: S source pieces, EOS last.
+        target_tokens: T target pieces whose prefixes are the contexts, EOS last.
+        labels: the T labels that are explained, f(c_t).
+        probabilities: the model's probability of each label; shape (T,).
+        source_TS: relevance of source words.
+        prefix_TT: relevance of prefix words, NaN unless j < t; None where there is none.
+    """
+
+    source_tokens: list[str]
+    target_tokens: list[str]
+    labels: list[str]
+    probabilities: Tensor
+    source_TS: Tensor
+    prefix_TT: Tensor | None
+
+
+class Explainer(ABC):
+    """Base of every explainer; a plug-in overrides `relevance` and nothing else.
+
+    The model arrives in evaluation mode, its weights without gradients, and must leave so: use
+    `torch.autograd.grad` rather than `backward`, and register no hook that stays.
+    """
+
+    @abstractmethod
+    def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
+        """Relevance of every word for every step of every sentence.
+
+        Args:
+            model: the model under explanation.
+            batch: B sentences with `labels_BT`, the label each step is explained for.
+        """
+
+    def __call__(self, model: NMTModel, pairs: Iterable[tuple[str, str]]) -> list[Explanation]:
+        """Explains raw sentence pairs: the model's own choice at each step of the given target.
+
+        Args:
+            model: an open system, from `xnmt_bench.load_model`.
+            pairs: (source, target) texts; contexts are the source and the prefixes of the target.
+        """
+        return [self._explain(model, source, target) for source, target in pairs]
+
+    def _explain(self, model: NMTModel, source: str, target: str) -> Explanation:
+        source_ids = [*model.source_subwords.encode(source), EOS]
+        target_ids = [*model.target_subwords.encode(target), EOS]
+        batch = Batch.collate([(source_ids, target_ids)]).to(next(model.parameters()).device)
+        batch, log_probability_BT = decide(model, batch)
+        relevance = self.relevance(model, batch)
+        prefix = relevance.prefix_BTT
+        assert batch.labels_BT is not None
+        return Explanation(
+            model.source_subwords.pieces(source_ids),
+            model.target_subwords.pieces(target_ids),
+            model.target_subwords.pieces(batch.labels_BT[0].tolist()),
+            log_probability_BT[0].exp().cpu(),
+            relevance.source_BTS[0].cpu(),
+            None if prefix is None else prefix[0].cpu(),
+        )
+
+
+@torch.no_grad()
+def decide(model: NMTModel, batch: Batch) -> tuple[Batch, Tensor]:
+    """The batch with the model's own choices f(c_t) as labels, and their log-probabilities (B, T).
+
+    The context is the given target's prefix: the paper's teacher-forcing decode.
+    """
+    states = model.states(batch)
+    labels_BT = model.decide(states)
+    return batch.labelled(labels_BT), model.log_probability(states, labels_BT)
+
+
+def require_labels(batch: Batch) -> Tensor:
+    """The labels of a batch.
+
+    Raises:
+        ValueError: nobody has decided what is to be explained.
+    """
+    if batch.labels_BT is None:
+        raise ValueError("the batch has no labels: call explainers.base.decide first")
+    return batch.labels_BT

@@ -1,0 +1,40 @@
+"""Random relevance: the floor that any explainer has to beat."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from xnmt_bench.explainers.base import Explainer, Relevance
+from xnmt_bench.nmt.base import Batch, NMTModel
+
+
+class Random(Explainer):
+    """Uniform draws, decided by the seed and the sentence's own words, never by its batch.
+
+    Args:
+        seed: another seed is another draw.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+
+    def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
+        """One draw for each word and step."""
+        source_BTS = torch.zeros(*batch.target_BT.shape, batch.source_BS.shape[1])
+        input_BTT = torch.zeros(*batch.target_BT.shape, batch.target_BT.shape[1])
+        lengths = zip(
+            batch.source_mask_BS.sum(1).tolist(), batch.target_mask_BT.sum(1).tolist(), strict=True
+        )
+        for row, (s, t) in enumerate(lengths):
+            generator = self._generator(batch.source_BS[row, :s], batch.target_BT[row, :t])
+            source_BTS[row, :t, :s] = torch.rand(t, s, generator=generator)
+            input_BTT[row, :t, :t] = torch.rand(t, t, generator=generator)
+        device = batch.source_BS.device
+        return Relevance.of_inputs(batch, source_BTS.to(device), input_BTT.to(device))
+
+    def _generator(self, source: Tensor, target: Tensor) -> torch.Generator:
+        value = self.seed
+        for i in [*source.tolist(), *target.tolist()]:
+            value = (value * 1_000_003 + i + 1) % (2**61 - 1)
+        return torch.Generator().manual_seed(value)

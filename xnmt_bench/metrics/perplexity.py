@@ -1,0 +1,103 @@
+"""Perplexity of decisions, with a bootstrap over sentences (Li et al. 2020, Algorithm 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from xnmt_bench.errors import StoreError
+from xnmt_bench.metrics.score import Score
+
+BLOCK = 64  # bootstrap samples drawn at once: bounds memory to BLOCK rows of sentences
+
+
+@dataclass(frozen=True)
+class DecisionScores:
+    """How one predictor did on each decision of a test set.
+
+    Attributes:
+        sentence_N: number of the decision's sentence.
+        step_N: step, counted from 0.
+        log_likelihood_N: log probability of the label, in nats.
+        correct_N: whether the label is the predictor's first choice.
+    """
+
+    sentence_N: np.ndarray
+    step_N: np.ndarray
+    log_likelihood_N: np.ndarray
+    correct_N: np.ndarray
+
+    COLUMNS = ("sentence", "step", "log_likelihood", "correct")
+
+    def save(self, path: Path) -> None:
+        """Writes the scores as Parquet."""
+        arrays = (self.sentence_N, self.step_N, self.log_likelihood_N, self.correct_N)
+        pq.write_table(pa.table(dict(zip(self.COLUMNS, arrays, strict=True))), path)
+
+    @classmethod
+    def load(cls, path: Path) -> DecisionScores:
+        """Reads what `save` wrote.
+
+        Raises:
+            StoreError: the file is not readable.
+        """
+        try:
+            table = pq.read_table(path)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise StoreError(f"{path}: not readable log-likelihoods: {error}") from None
+        return cls(*(table[name].to_numpy() for name in cls.COLUMNS))
+
+    def __len__(self) -> int:
+        return len(self.log_likelihood_N)
+
+    @property
+    def agreement(self) -> float:
+        """Share of decisions whose label is the predictor's first choice."""
+        return float(self.correct_N.mean())
+
+    @property
+    def perplexity(self) -> float:
+        """exp of the mean negative log-likelihood; lower is better."""
+        return float(np.exp(-self.log_likelihood_N.mean()))
+
+
+def perplexity(scores: DecisionScores, signature: str, samples: int, seed: int) -> Score:
+    """Perplexity with a 95 % percentile bootstrap interval over sentences.
+
+    Args:
+        scores: of every decision.
+        signature: of the number.
+        samples: bootstrap samples.
+        seed: of the draws.
+    """
+    _, member = np.unique(scores.sentence_N, return_inverse=True)
+    sums = np.bincount(member, scores.log_likelihood_N)
+    counts = np.bincount(member)
+    values = []
+    rng = np.random.default_rng(seed)
+    for start in range(0, samples, BLOCK):
+        rows = min(BLOCK, samples - start)
+        weights = rng.multinomial(len(sums), np.full(len(sums), 1 / len(sums)), size=rows)
+        values.append(np.exp(-(weights @ sums) / (weights @ counts)))
+    low, high = np.percentile(np.concatenate(values), [2.5, 97.5])
+    return Score(scores.perplexity, float(low), float(high), signature)
+
+
+def unigram(train_labels: np.ndarray, test_labels: np.ndarray, size: int) -> tuple[np.ndarray, ...]:
+    """The labels' own distribution, counted on the training set and smoothed by one.
+
+    Args:
+        train_labels: label ids.
+        test_labels: label ids that are scored.
+        size: number of labels there are.
+
+    Returns:
+        Log-likelihood of each test label, and whether it is the most frequent label.
+    """
+    counts = np.bincount(train_labels, minlength=size) + 1
+    log_p = np.log(counts / counts.sum())
+    return log_p[test_labels], test_labels == counts.argmax()

@@ -1,0 +1,1 @@
+"""The models being explained, all behind one interface."""

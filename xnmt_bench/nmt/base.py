@@ -1,0 +1,178 @@
+"""The interface of a model under explanation.
+
+Shapes: B sentences, S source ids (EOS included), T target ids (EOS included), D embedding, H heads,
+L layers, V target vocabulary. Decoder input t is y_{t-1} (BOS for t = 0), so that step t predicts
+y_t; its prefix words are y_0..y_{t-1}, counted from 0 in code.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from xnmt_bench.corpora.subwords import BOS, PAD, Subwords
+
+# Rows of the output layer that are computed at once: what bounds its memory is this times V.
+OUTPUT_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sentence pairs as padded ids, with the labels under explanation once they are known.
+
+    Attributes:
+        source_BS: source ids, EOS included, padded with PAD.
+        target_BT: the target whose prefixes are the contexts, EOS included, padded with PAD.
+        labels_BT: the label of each step, f(c_t) or another; None before anybody has decided.
+    """
+
+    source_BS: Tensor
+    target_BT: Tensor
+    labels_BT: Tensor | None = None
+
+    @classmethod
+    def collate(cls, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Batch:
+        """Pads pairs of id sequences."""
+        return cls(_pad([x for x, _ in pairs]), _pad([y for _, y in pairs]))
+
+    @property
+    def source_mask_BS(self) -> Tensor:
+        """True where there is a source id."""
+        return self.source_BS != PAD
+
+    @property
+    def target_mask_BT(self) -> Tensor:
+        """True where there is a step."""
+        return self.target_BT != PAD
+
+    @property
+    def input_BT(self) -> Tensor:
+        """The decoder's inputs: BOS, then the target without its last id."""
+        bos = torch.full_like(self.target_BT[:, :1], BOS)
+        return torch.cat([bos, self.target_BT[:, :-1]], dim=1)
+
+    def labelled(self, labels_BT: Tensor) -> Batch:
+        """The same sentences with labels."""
+        return replace(self, labels_BT=labels_BT)
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The same batch on a device."""
+        labels = None if self.labels_BT is None else self.labels_BT.to(device)
+        return Batch(self.source_BS.to(device), self.target_BT.to(device), labels)
+
+
+def _pad(rows: Sequence[Sequence[int]]) -> Tensor:
+    tensors = [torch.as_tensor(row, dtype=torch.long) for row in rows]
+    return nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=PAD)
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What the encoder hands to the decoder, one row for each sentence.
+
+    Attributes:
+        states_BSD: the encoder's states.
+        mask_BS: True where there is a source id.
+        extra: further tensors a model wants, rows first.
+    """
+
+    states_BSD: Tensor
+    mask_BS: Tensor
+    extra: tuple[Tensor, ...] = ()
+
+    def tile(self, times: int) -> Encoding:
+        """The rows repeated as a block, `times` over: b0 b1 b0 b1 ..."""
+        return self.map(lambda x: x.repeat(times, *[1] * (x.dim() - 1)))
+
+    def select(self, rows: Tensor) -> Encoding:
+        """The rows of the given indices."""
+        return self.map(lambda x: x[rows])
+
+    def map(self, change) -> Encoding:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        """The same encoding with every tensor changed."""
+        return Encoding(
+            change(self.states_BSD), change(self.mask_BS), tuple(change(x) for x in self.extra)
+        )
+
+
+@dataclass(frozen=True)
+class AttentionWeights:
+    """Attention under teacher forcing; every row sums to 1.
+
+    Attributes:
+        cross_BLHTS: decoder over source ids.
+        prefix_BLHTT: decoder over its inputs (input 0 is BOS, input j is y_{j-1}); None where the
+            model has no such attention.
+    """
+
+    cross_BLHTS: Tensor
+    prefix_BLHTT: Tensor | None
+
+
+class NMTModel(nn.Module, ABC):
+    """A translation model as explainers see it. A back-end is a subclass and nothing else."""
+
+    source_subwords: Subwords
+    target_subwords: Subwords
+
+    @abstractmethod
+    def embed_source(self, ids_BS: Tensor) -> Tensor:
+        """Embeddings of source words, (B, S, D), before any position is added."""
+
+    @abstractmethod
+    def embed_target(self, ids_BT: Tensor) -> Tensor:
+        """Embeddings of decoder inputs, (B, T, D), before any position is added."""
+
+    @abstractmethod
+    def encode(self, source_BSD: Tensor, mask_BS: Tensor) -> Encoding:
+        """Encodes source embeddings."""
+
+    @abstractmethod
+    def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
+        """Decodes a whole teacher-forced prefix in one pass.
+
+        Returns:
+            States (B, T, D'), from which `logits` reads the distribution of each step. State t
+            depends on inputs 0..t only.
+        """
+
+    @abstractmethod
+    def logits(self, states: Tensor) -> Tensor:
+        """Unnormalised log-probabilities (..., V) of states (..., D')."""
+
+    @abstractmethod
+    def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
+        """The attention weights of the same pass as `decode`."""
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Logits (B, T, V) of every step under teacher forcing, from ids."""
+        return self.logits(self.states(batch))
+
+    def states(self, batch: Batch) -> Tensor:
+        """Decoder states (B, T, D') of every step under teacher forcing, from ids."""
+        encoding = self.encode(self.embed_source(batch.source_BS), batch.source_mask_BS)
+        return self.decode(encoding, self.embed_target(batch.input_BT))
+
+    def log_probability(self, states: Tensor, labels: Tensor) -> Tensor:
+        """Log-probabilities of labels, shape of `labels`, without keeping anything over V.
+
+        Args:
+            states: (..., D').
+            labels: (...) ids.
+        """
+        flat, wanted = states.flatten(0, -2), labels.flatten()
+        parts = [
+            self.logits(s).log_softmax(-1).gather(-1, y[:, None])[:, 0]
+            for s, y in zip(flat.split(OUTPUT_ROWS), wanted.split(OUTPUT_ROWS), strict=True)
+        ]
+        return torch.cat(parts).view(labels.shape)
+
+    def decide(self, states: Tensor) -> Tensor:
+        """The model's own choice f(c_t) = argmax P for each state; shape (...) of ids."""
+        flat = states.flatten(0, -2)
+        choices = torch.cat([self.logits(s).argmax(-1) for s in flat.split(OUTPUT_ROWS)])
+        return choices.view(states.shape[:-1])

@@ -1,0 +1,69 @@
+"""Token-bucketed batches: pairs of like length together, so that little is padding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from torch.utils.data import DataLoader, IterableDataset
+
+from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.nmt.base import Batch
+
+POOL = 100  # batches' worth of pairs that are sorted together: enough order, enough chance
+
+
+def buckets(lengths: np.ndarray, order: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
+    """Cuts pairs, taken in an order, into batches of like length.
+
+    Args:
+        lengths: padded cost of each pair, in tokens: the longer of its two sides; shape (N,).
+        order: indices of the pairs.
+        batch_tokens: a batch's rows times its longest pair stays within this.
+
+    Returns:
+        Arrays of indices. A pair longer than `batch_tokens` is a batch of its own.
+    """
+    mean = max(1.0, float(lengths.mean())) if len(lengths) else 1.0
+    pool = max(1, int(POOL * batch_tokens / mean))
+    batches: list[np.ndarray] = []
+    for start in range(0, len(order), pool):
+        part = order[start : start + pool]
+        part = part[np.argsort(lengths[part], kind="stable")]
+        first = 0
+        for i in range(1, len(part) + 1):
+            if i == len(part) or (i - first + 1) * lengths[part[i]] > batch_tokens:
+                batches.append(part[first:i])
+                first = i
+    return batches
+
+
+class PairBatches(IterableDataset):
+    """Batches of a split; another epoch is another order, the same for the same seed."""
+
+    def __init__(
+        self, split: EncodedSplit, batch_tokens: int, seed: int | None, epoch: int = 0
+    ) -> None:
+        self._split = split
+        lengths = np.maximum(split.source.lengths(), split.target.lengths())
+        order = np.arange(len(split))
+        shuffle = None if seed is None else np.random.default_rng([seed, epoch])
+        if shuffle:
+            order = shuffle.permutation(len(split))
+        self.indices = buckets(lengths, order, batch_tokens)
+        if shuffle:
+            self.indices = [self.indices[i] for i in shuffle.permutation(len(self.indices))]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for indices in self.indices:
+            yield Batch.collate([(self._split.source[i], self._split.target[i]) for i in indices])
+
+
+def loader(
+    split: EncodedSplit, batch_tokens: int, seed: int | None = None, epoch: int = 0
+) -> DataLoader:
+    """A data loader of whole batches; in corpus order where no seed is given."""
+    return DataLoader(PairBatches(split, batch_tokens, seed, epoch), batch_size=None)

@@ -1,0 +1,93 @@
+"""Beam search, of which greedy decoding is the beam of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from xnmt_bench.corpora.subwords import BOS, EOS, PAD
+from xnmt_bench.nmt.base import Encoding, NMTModel
+
+FORBIDDEN = [PAD, BOS]
+
+
+@torch.no_grad()
+def translate(
+    model: NMTModel, sources: Sequence[Sequence[int]], beam: int = 1, length_penalty: float = 1.0
+) -> list[list[int]]:
+    """Translates a batch of sentences.
+
+    Args:
+        model: the system.
+        sources: ids of each source sentence, closed by EOS.
+        beam: hypotheses kept; 1 is greedy.
+        length_penalty: log-probabilities are divided by length to this power.
+
+    Returns:
+        The best target ids of each sentence, closed by EOS unless the length limit cut them:
+        twice the source and 10 more.
+    """
+    source_BS = torch.nn.utils.rnn.pad_sequence(
+        [torch.as_tensor(x, dtype=torch.long) for x in sources], batch_first=True, padding_value=PAD
+    )
+    source_BS = source_BS.to(next(model.parameters()).device)
+    mask = source_BS != PAD
+    encoding = model.encode(model.embed_source(source_BS), mask)
+    return _search(model, encoding, (2 * mask.sum(1) + 10).tolist(), beam, length_penalty)
+
+
+def _search(
+    model: NMTModel, encoding: Encoding, limits: list[int], beam: int, penalty: float
+) -> list[list[int]]:
+    """Keeps `beam` open hypotheses a sentence; a finished sentence leaves the batch."""
+    device = encoding.mask_BS.device
+    open_sentences = list(range(len(limits)))
+    finished: list[list[tuple[float, list[int]]]] = [[] for _ in limits]
+    prefix_RT = torch.full((len(limits), 1), BOS, device=device)
+    score_R = torch.zeros(len(limits), device=device)
+    width = 1  # rows a sentence: one until the first step has spread the beam
+    rows = torch.arange(len(limits), device=device)
+    while open_sentences:
+        log_p = _next(model, encoding.select(rows), prefix_RT)
+        total = (score_R[:, None] + log_p).view(len(open_sentences), -1)
+        # Twice the beam, so that beam open ones remain when as many end.
+        best, flat = total.topk(min(2 * beam, total.shape[1]), dim=1)
+        keep: list[tuple[int, int, float]] = []
+        still_open: list[int] = []
+        length = prefix_RT.shape[1]
+        for place, sentence in enumerate(open_sentences):
+            survivors: list[tuple[int, int, float]] = []
+            for score, index in zip(best[place].tolist(), flat[place].tolist(), strict=True):
+                row, token = place * width + index // log_p.shape[1], index % log_p.shape[1]
+                if token == EOS or length >= limits[sentence]:
+                    hypothesis = [*prefix_RT[row, 1:].tolist(), token]
+                    finished[sentence].append((score / length**penalty, hypothesis))
+                elif len(survivors) < beam:
+                    survivors.append((row, token, score))
+                if len(finished[sentence]) >= beam or (token == EOS and beam == 1):
+                    break
+            if len(finished[sentence]) < beam and survivors:
+                # A sentence's rows stay a block of equal width.
+                survivors += [(survivors[0][0], survivors[0][1], -torch.inf)] * (
+                    beam - len(survivors)
+                )
+                keep += survivors
+                still_open.append(sentence)
+        open_sentences, width = still_open, beam
+        if not keep:
+            break
+        parents = torch.tensor([row for row, _, _ in keep], device=device)
+        tokens = torch.tensor([token for _, token, _ in keep], device=device)
+        prefix_RT = torch.cat([prefix_RT[parents], tokens[:, None]], dim=1)
+        score_R = torch.tensor([score for _, _, score in keep], device=device)
+        rows = rows[parents]
+    return [max(hypotheses)[1] for hypotheses in finished]
+
+
+def _next(model: NMTModel, encoding: Encoding, prefix_RT: Tensor) -> Tensor:
+    states = model.decode(encoding, model.embed_target(prefix_RT))
+    logits = model.logits(states[:, -1]).float()
+    logits[:, FORBIDDEN] = -torch.inf
+    return logits.log_softmax(-1)

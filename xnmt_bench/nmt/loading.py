@@ -1,0 +1,78 @@
+"""Saving a translation model as a folder, and opening it without running any code it brings."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_model as load_weights
+from safetensors.torch import save_model as save_weights
+
+from xnmt_bench.corpora.subwords import Subwords
+from xnmt_bench.errors import StoreError, XnmtError
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.rnn_search import RNNSearch
+from xnmt_bench.nmt.transformer import Transformer
+from xnmt_bench.store import META, Artefact, file_hash, write_atomically
+
+ARCHITECTURES: dict[str, type[NMTModel]] = {"transformer": Transformer, "rnn_search": RNNSearch}
+SIDES = ("source", "target")
+
+
+def build_model(
+    architecture: str, sizes: dict[str, Any], source: Subwords, target: Subwords
+) -> NMTModel:
+    """A model with fresh weights.
+
+    Raises:
+        XnmtError: an unknown architecture, or a size it does not have.
+    """
+    if architecture not in ARCHITECTURES:
+        raise XnmtError(f"no NMT architecture {architecture!r}; there are {sorted(ARCHITECTURES)}")
+    try:
+        return ARCHITECTURES[architecture](source, target, **sizes)
+    except TypeError as error:
+        raise XnmtError(f"{architecture}: {error}") from None
+
+
+def save_model(model: NMTModel, architecture: str, sizes: dict[str, Any], folder: Path) -> None:
+    """Writes weights, sizes and both vocabularies into a folder."""
+    for side in SIDES:
+        shutil.copyfile(getattr(model, f"{side}_subwords").path, folder / f"{side}.model")
+    vocabularies = {side: file_hash(folder / f"{side}.model") for side in SIDES}
+    description = {"architecture": architecture, "sizes": sizes, "vocabularies": vocabularies}
+    write_atomically(folder / "model.json", json.dumps(description, indent=1))
+    save_weights(model, str(folder / "model.safetensors"))
+
+
+def load_model(path: str | Path) -> NMTModel:
+    """Opens a trained system, ready to be explained.
+
+    Args:
+        path: the folder `train.py` reported, such as `outputs/store/nmt/0123456789abcdef`.
+
+    Raises:
+        StoreError: files are missing, truncated or altered, or a vocabulary is not the model's.
+    """
+    folder = Path(path)
+    if (folder / META).exists():
+        Artefact.open(folder)
+    try:
+        description = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise StoreError(f"{folder / 'model.json'}: no NMT model is here") from None
+    for side in SIDES:
+        if file_hash(folder / f"{side}.model") != description["vocabularies"][side]:
+            raise StoreError(
+                f"{folder / f'{side}.model'}: this vocabulary does not belong to the model"
+            )
+    source, target = (Subwords(folder / f"{side}.model") for side in SIDES)
+    model = build_model(description["architecture"], description["sizes"], source, target)
+    try:
+        load_weights(model, str(folder / "model.safetensors"))
+    except (SafetensorError, RuntimeError, FileNotFoundError) as error:
+        raise StoreError(f"{folder / 'model.safetensors'}: not this model's weights: {error}") from None
+    return model.eval().requires_grad_(False)

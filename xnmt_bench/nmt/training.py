@@ -1,0 +1,90 @@
+"""Training of a translation model by Lightning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.subwords import PAD
+from xnmt_bench.fitting import MONITOR, SeededModule, inverse_square_root
+from xnmt_bench.nmt.base import Batch, NMTModel
+from xnmt_bench.nmt.batching import loader
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """What decides the weights beside the data.
+
+    Attributes:
+        batch_tokens: rows times longest pair of a batch.
+        learning_rate: Adam's rate at the end of the warm-up.
+        warmup_steps: steps of the linear climb.
+        label_smoothing: probability spread over the vocabulary.
+        max_epochs: at most this many.
+        patience: epochs without a better validation loss before stopping.
+    """
+
+    batch_tokens: int = 4096
+    learning_rate: float = 1e-3
+    warmup_steps: int = 1000
+    label_smoothing: float = 0.1
+    max_epochs: int = 30
+    patience: int = 3
+
+
+class NMTTraining(SeededModule):
+    """Maximum-likelihood training under teacher forcing."""
+
+    def __init__(
+        self, model: NMTModel, train: EncodedSplit, valid: EncodedSplit, options: TrainingOptions
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self._train_split, self._valid_split, self._options = train, valid, options
+
+    def train_dataloader(self) -> DataLoader:
+        """This epoch's order of this epoch's batches."""
+        epoch = self.trainer.current_epoch
+        return loader(self._train_split, self._options.batch_tokens, self.seed, epoch)
+
+    def val_dataloader(self) -> DataLoader:
+        """The validation split in corpus order."""
+        return loader(self._valid_split, self._options.batch_tokens)
+
+    def transfer_batch_to_device(
+        self, batch: Batch, device: torch.device, dataloader_idx: int
+    ) -> Batch:
+        """Moves a batch."""
+        return batch.to(device)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Smoothed cross-entropy a token, in nats."""
+        loss = self._loss(batch, self._options.label_smoothing)
+        self.log("train_loss", loss, prog_bar=True, batch_size=1)
+        return loss
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        """Cross-entropy a token, unsmoothed, weighted by tokens."""
+        tokens = int(batch.target_mask_BT.sum())
+        self.log(MONITOR, self._loss(batch, 0.0), prog_bar=True, batch_size=tokens)
+
+    def _loss(self, batch: Batch, smoothing: float) -> Tensor:
+        mask = batch.target_mask_BT
+        logits = self.model.logits(self.model.states(batch)[mask])
+        return F.cross_entropy(
+            logits.float(), batch.target_BT[mask], label_smoothing=smoothing, ignore_index=PAD
+        )
+
+    def configure_optimizers(self) -> dict[str, Any]:
+        """Adam with the inverse-square-root schedule."""
+        optimizer = torch.optim.Adam(
+            self.parameters(), lr=self._options.learning_rate, betas=(0.9, 0.98), eps=1e-9
+        )
+        schedule = inverse_square_root(optimizer, self._options.warmup_steps)
+        return {"optimizer": optimizer, "lr_scheduler": schedule}

@@ -1,0 +1,213 @@
+"""The Transformer of Vaswani et al. (2017); by default the paper's: 2 layers, 4 heads, 256."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from xnmt_bench.corpora.subwords import PAD, Subwords
+from xnmt_bench.nmt.base import AttentionWeights, Encoding, NMTModel
+
+
+def sinusoids(length: int, dimension: int, like: Tensor) -> Tensor:
+    """Positions as sines and cosines, (length, dimension) (Vaswani et al. 2017, section 3.5)."""
+    position = torch.arange(length, device=like.device, dtype=torch.float64)[:, None]
+    rate = torch.exp(
+        torch.arange(0, dimension, 2, device=like.device, dtype=torch.float64)
+        * (-math.log(10000.0) / dimension)
+    )
+    angle = position * rate
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :dimension].to(like.dtype)
+
+
+class MultiHeadAttention(nn.Module):
+    """Scaled dot-product attention over heads; gives its weights only when asked."""
+
+    def __init__(self, dimension: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        if dimension % heads:
+            raise ValueError(f"{heads} heads do not divide {dimension} dimensions")
+        self.heads, self.dropout = heads, dropout
+        self.query = nn.Linear(dimension, dimension)
+        self.key_value = nn.Linear(dimension, 2 * dimension)
+        self.out = nn.Linear(dimension, dimension)
+        for layer in (self.query, self.key_value, self.out):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(
+        self, query_BTD: Tensor, memory_BSD: Tensor, mask: Tensor, weights: list[Tensor] | None
+    ) -> Tensor:
+        """Attends from queries to memory.
+
+        Args:
+            query_BTD: queries.
+            memory_BSD: keys and values.
+            mask: True where attention is allowed, broadcast to (B, H, T, S).
+            weights: where the weights (B, H, T, S) are appended, or None.
+        """
+        q = self._split(self.query(query_BTD))
+        k, v = map(self._split, self.key_value(memory_BSD).chunk(2, dim=-1))
+        if weights is None:
+            drop = self.dropout if self.training else 0.0
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=drop)
+        else:
+            energy = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+            weight = energy.masked_fill(~mask, -torch.inf).softmax(-1)
+            weights.append(weight)
+            mixed = weight @ v
+        return self.out(mixed.transpose(1, 2).flatten(2))
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+
+class Layer(nn.Module):
+    """An encoder layer, or with `cross` a decoder layer."""
+
+    def __init__(
+        self,
+        dimension: int,
+        heads: int,
+        feed_forward: int,
+        dropout: float,
+        pre_norm: bool,
+        cross: bool,
+    ) -> None:
+        super().__init__()
+        self.pre_norm = pre_norm
+        self.self_attention = MultiHeadAttention(dimension, heads, dropout)
+        self.cross_attention = MultiHeadAttention(dimension, heads, dropout) if cross else None
+        self.feed_forward = nn.Sequential(
+            nn.Linear(dimension, feed_forward),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+            nn.Linear(feed_forward, dimension),
+        )
+        self.norms = nn.ModuleList(nn.LayerNorm(dimension) for _ in range(3 if cross else 2))
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor,
+        encoding: Encoding | None = None,
+        self_weights: list[Tensor] | None = None,
+        cross_weights: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Runs the layer; weights are appended to the lists that are given."""
+        norms = iter(self.norms)
+        x = self._residual(x, next(norms), lambda h: self.self_attention(h, h, mask, self_weights))
+        cross = self.cross_attention
+        if cross is not None and encoding is not None:
+            memory, source_mask = encoding.states_BSD, encoding.mask_BS[:, None, None]
+            x = self._residual(x, next(norms), lambda h: cross(h, memory, source_mask, cross_weights))
+        return self._residual(x, next(norms), self.feed_forward)
+
+    def _residual(self, x: Tensor, norm: nn.Module, block) -> Tensor:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        if self.pre_norm:
+            return x + self.dropout(block(norm(x)))
+        return norm(x + self.dropout(block(x)))
+
+
+class Transformer(NMTModel):
+    """An encoder-decoder Transformer.
+
+    Args:
+        source_subwords: the source vocabulary.
+        target_subwords: the target vocabulary.
+        layers: layers on each side.
+        heads: attention heads.
+        dimension: of embeddings and states.
+        feed_forward: inner dimension of the feed-forward blocks.
+        dropout: share of activations dropped in training.
+        pre_norm: normalise before each block instead of after it.
+        tied: the output layer shares the target embeddings.
+    """
+
+    def __init__(
+        self,
+        source_subwords: Subwords,
+        target_subwords: Subwords,
+        layers: int = 2,
+        heads: int = 4,
+        dimension: int = 256,
+        feed_forward: int = 1024,
+        dropout: float = 0.1,
+        pre_norm: bool = False,
+        tied: bool = True,
+    ) -> None:
+        super().__init__()
+        self.source_subwords, self.target_subwords = source_subwords, target_subwords
+        self.scale = math.sqrt(dimension)
+        self.source_embedding = _embedding(len(source_subwords), dimension)
+        self.target_embedding = _embedding(len(target_subwords), dimension)
+        size = (dimension, heads, feed_forward, dropout, pre_norm)
+        self.encoder = nn.ModuleList(Layer(*size, cross=False) for _ in range(layers))
+        self.decoder = nn.ModuleList(Layer(*size, cross=True) for _ in range(layers))
+        # Post-norm layers end in a norm of their own; pre-norm ones need a last one.
+        last = nn.LayerNorm if pre_norm else (lambda _: nn.Identity())
+        self.encoder_norm, self.decoder_norm = last(dimension), last(dimension)
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(dimension, len(target_subwords), bias=False)
+        if tied:
+            self.output.weight = self.target_embedding.weight
+        else:
+            nn.init.normal_(self.output.weight, std=dimension**-0.5)
+
+    def embed_source(self, ids_BS: Tensor) -> Tensor:
+        """Scaled source embeddings (B, S, D)."""
+        return self.source_embedding(ids_BS) * self.scale
+
+    def embed_target(self, ids_BT: Tensor) -> Tensor:
+        """Scaled target embeddings (B, T, D)."""
+        return self.target_embedding(ids_BT) * self.scale
+
+    def _place(self, x_BTD: Tensor) -> Tensor:
+        return self.dropout(x_BTD + sinusoids(x_BTD.shape[1], x_BTD.shape[2], x_BTD))
+
+    def encode(self, source_BSD: Tensor, mask_BS: Tensor) -> Encoding:
+        """Encodes source embeddings."""
+        x, mask = self._place(source_BSD), mask_BS[:, None, None]
+        for layer in self.encoder:
+            x = layer(x, mask)
+        return Encoding(self.encoder_norm(x), mask_BS)
+
+    def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
+        """Decodes a teacher-forced prefix: states (B, T, D)."""
+        return self._decode(encoding, input_BTD, None, None)
+
+    def _decode(
+        self,
+        encoding: Encoding,
+        input_BTD: Tensor,
+        prefix: list[Tensor] | None,
+        cross: list[Tensor] | None,
+    ) -> Tensor:
+        x, steps = self._place(input_BTD), input_BTD.shape[1]
+        causal = torch.ones(steps, steps, dtype=torch.bool, device=x.device).tril()
+        for layer in self.decoder:
+            x = layer(x, causal, encoding, prefix, cross)
+        return self.decoder_norm(x)
+
+    def logits(self, states: Tensor) -> Tensor:
+        """Unnormalised log-probabilities (..., V)."""
+        return self.output(states)
+
+    def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
+        """Cross-attention and decoder self-attention of every layer and head."""
+        prefix: list[Tensor] = []
+        cross: list[Tensor] = []
+        self._decode(encoding, input_BTD, prefix, cross)
+        return AttentionWeights(torch.stack(cross, dim=1), torch.stack(prefix, dim=1))
+
+
+def _embedding(size: int, dimension: int) -> nn.Embedding:
+    embedding = nn.Embedding(size, dimension, padding_idx=PAD)
+    nn.init.normal_(embedding.weight, std=dimension**-0.5)
+    with torch.no_grad():
+        embedding.weight[PAD].zero_()
+    return embedding

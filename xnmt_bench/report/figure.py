@@ -1,0 +1,90 @@
+"""Figures that can go into a paper as they are: SVG and PNG, colour-blind-safe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from xnmt_bench.report.fragments import Row
+from xnmt_bench.report.table import GENERATED, HEADINGS, REFERENCES, SHOWN
+
+# Okabe and Ito's palette, told apart also by those who see fewer colours; so are the markers.
+COLOURS = {"base": "#999999", "fn": "#E69F00", "rn": "#56B4E9", "sa": "#0072B2"}
+MARKERS = {"base": "s", "fn": "^", "rn": "D", "sa": "o"}
+
+
+def fidelity_figure(rows: Sequence[Row]) -> Figure:
+    """Perplexity of each explainer with its interval, one panel a system and k, log axis."""
+    shown = [r for r in rows if r["instantiation"] in COLOURS and r["ppl"] != ""]
+    panels = sorted({(r["corpus"], r["lang_pair"], r["nmt"], r["model"], r["k"]) for r in shown})
+    figure, axes = plt.subplots(
+        len(panels), 1, figsize=(7.5, 1.2 + 2.6 * len(panels)), squeeze=False, sharex=True
+    )
+    for ax, panel in zip(axes[:, 0], panels, strict=True):
+        columns = ("corpus", "lang_pair", "nmt", "model", "k")
+        inside = [r for r in shown if tuple(r[c] for c in columns) == panel]
+        references = [
+            r
+            for r in rows
+            if r["instantiation"] in REFERENCES and r["ppl"] != "" and r["model"] == panel[3]
+        ]
+        _panel(ax, inside, references)
+        note = f" ({GENERATED.rstrip('.').lower()})" if panel[0] == "toy" else ""
+        ax.set_title(f"{panel[0]} {panel[1]}, {panel[2]}, k = {panel[4]}{note}", fontsize=10)
+    axes[-1, 0].set_xlabel("perplexity of the proxy, log scale (further left: more faithful)")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    unique = dict(zip(labels, handles, strict=True))
+    figure.legend(unique.values(), unique.keys(), loc="lower center", ncol=len(unique), frameon=False)
+    figure.tight_layout(rect=(0, 0.4 / figure.get_figheight(), 1, 1))
+    return figure
+
+
+def _panel(ax: plt.Axes, rows: Sequence[Row], references: Sequence[Row]) -> None:
+    order = {r["instantiation"]: n for n, r in enumerate(references)}
+    names = sorted({r["explainer"] for r in rows}, key=lambda name: _mean(rows, name), reverse=True)
+    kinds = [i for i in SHOWN if i in COLOURS]
+    for row in rows:
+        kind = row["instantiation"]
+        y = names.index(row["explainer"]) + 0.18 * (1.5 - kinds.index(kind))
+        error = [[row["ppl"] - row["ppl_low"]], [row["ppl_high"] - row["ppl"]]]
+        ax.errorbar(
+            row["ppl"],
+            y,
+            xerr=error,
+            fmt=MARKERS[kind],
+            color=COLOURS[kind],
+            capsize=2,
+            markersize=5,
+            label=HEADINGS[kind],
+        )
+    styles = {"unigram": ":", "nmt": "--"}
+    words = {"unigram": "unigram", "nmt": "NMT itself"}
+    for kind in order:
+        value = next(r["ppl"] for r in references if r["instantiation"] == kind)
+        ax.axvline(value, color="black", linewidth=0.9, linestyle=styles[kind], label=words[kind])
+    ax.set_xscale("log")
+    ax.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
+    ax.set_ylim(-0.6, len(names) - 0.4)
+    ax.grid(axis="x", which="both", linewidth=0.3, alpha=0.6)
+
+
+def _mean(rows: Sequence[Row], name: str) -> float:
+    trained = [r["ppl"] for r in rows if r["explainer"] == name and r["instantiation"] != "base"]
+    return min(trained or [r["ppl"] for r in rows if r["explainer"] == name])
+
+
+def save_figure(figure: Figure, stem: Path) -> list[Path]:
+    """Writes a figure as SVG and PNG and closes it."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    paths = [stem.with_suffix(ending) for ending in (".svg", ".png")]
+    for path in paths:
+        figure.savefig(path, dpi=160)
+    plt.close(figure)
+    return paths

@@ -1,0 +1,191 @@
+"""The fidelity table: every row as CSV, and what a reader wants of it as text, Markdown, LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from xnmt_bench.report.fragments import COLUMNS, Row
+from xnmt_bench.store import write_atomically
+
+SHOWN = ("base", "fn", "rn", "sa", "comb")
+HEADINGS = {"base": "Base", "fn": "FN", "rn": "RN", "sa": "SA", "comb": "Comb"}
+REFERENCES = ("unigram", "nmt")
+NOTE = (
+    "PPL of the proxies on held-out decisions, with its 95 % bootstrap interval over sentences; "
+    "lower is more faithful. Several seeds: their mean, and the union of their intervals."
+)
+GENERATED = "The toy corpus is generated data."
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of the summary; several seeds are pooled."""
+
+    text: str
+    ppl: float | None = None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The table as it is read: one line an explainer and k, one column an instantiation."""
+
+    headings: list[str]
+    lines: list[list[Cell]]
+    notes: list[str]
+
+
+def summarise(rows: Sequence[Row]) -> Summary:
+    """Pivots the rows; the lines of a system go from the most faithful explainer to the least."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        if row["instantiation"] not in (*REFERENCES, "comb_valid"):
+            key = tuple(row[c] for c in ("corpus", "lang_pair", "nmt", "model", "k", "explainer"))
+            groups.setdefault(key, []).append(row)
+    present = [i for i in SHOWN if any(row["instantiation"] == i for row in rows)]
+    hits = any(row["hit_at_k"] != "" for row in rows)
+    lines = []
+    for key in sorted(groups, key=lambda key: (*key[:5], _best(groups[key]))):
+        group = groups[key]
+        corpus, pair, nmt, _, k, explainer = key
+        cells = [Cell(x) for x in (f"{corpus} {pair}", nmt, str(k), explainer)]
+        cells += [_cell([r for r in group if r["instantiation"] == i]) for i in present]
+        lines.append(cells + ([_hit(group)] if hits else []))
+    headings = ["corpus", "NMT", "k", "explainer", *(HEADINGS[i] for i in present)]
+    return Summary(headings + (["hit@k"] if hits else []), lines, _notes(rows))
+
+
+def _best(group: Sequence[Row]) -> float:
+    trained = [r["ppl"] for r in group if r["ppl"] != "" and r["instantiation"] != "base"]
+    return min(trained or [r["ppl"] for r in group if r["ppl"] != ""] or [float("inf")])
+
+
+def _cell(rows: Sequence[Row]) -> Cell:
+    numbers = [r for r in rows if r["ppl"] != ""]
+    if not numbers:
+        return Cell(rows[0]["status"].split(":")[0] if rows else "")
+    value = mean(r["ppl"] for r in numbers)
+    low, high = min(r["ppl_low"] for r in numbers), max(r["ppl_high"] for r in numbers)
+    return Cell(f"{_digits(value)} [{_digits(low)}, {_digits(high)}]", value)
+
+
+def _hit(rows: Sequence[Row]) -> Cell:
+    values = [r["hit_at_k"] for r in rows if r["hit_at_k"] != ""]
+    return Cell(f"{100 * mean(values):.1f} %" if values else "")
+
+
+def _digits(value: float) -> str:
+    """Three or four significant digits, as papers print perplexities."""
+    return f"{value:.2f}" if value < 100 else f"{value:.1f}" if value < 1000 else f"{value:.0f}"
+
+
+def _notes(rows: Sequence[Row]) -> list[str]:
+    notes = [NOTE]
+    if any(row["corpus"] == "toy" for row in rows):
+        notes.append(GENERATED)
+    said = {
+        "unigram": "the labels' own distribution, which no rule can help",
+        "nmt": "the NMT model on its own choices, the ceiling",
+    }
+    for row in rows:
+        if row["instantiation"] in REFERENCES and row["ppl"] != "":
+            system = f"{row['corpus']} {row['lang_pair']} {row['nmt']}"
+            name = row["instantiation"]
+            notes.append(f"{system}: PPL {_digits(row['ppl'])} for {name}, {said[name]}.")
+    return notes
+
+
+def to_csv(rows: Sequence[Row]) -> str:
+    """Every row, every column."""
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return buffer.getvalue()
+
+
+def to_markdown(summary: Summary) -> str:
+    """The summary as a Markdown table."""
+    marks = _marks(summary, "**{}**")
+    lines = ["| " + " | ".join(summary.headings) + " |", "|" + " --- |" * len(summary.headings)]
+    lines += ["| " + " | ".join(line) + " |" for line in marks]
+    return "\n".join([*lines, "", *(f"{note}  " for note in summary.notes), ""])
+
+
+def to_latex(summary: Summary) -> str:
+    """The summary as a LaTeX table; needs booktabs."""
+    marks = _marks(summary, "\\textbf{{{}}}")
+    texts = [" & ".join(_escape(cell) for cell in line) + r" \\" for line in marks]
+    head = " & ".join(_escape(h) for h in summary.headings) + r" \\"
+    notes = " ".join(_escape(note) for note in summary.notes)
+    columns = "llrl" + "r" * (len(summary.headings) - 4)
+    body = ["\\begin{tabular}{" + columns + "}", "\\toprule", head, "\\midrule", *texts]
+    end = ["\\bottomrule", "\\end{tabular}", f"\\caption{{{notes}}}", "\\end{table}", ""]
+    return "\n".join(["\\begin{table}", "\\centering", *body, *end])
+
+
+def _escape(text: str) -> str:
+    return text.replace("_", r"\_").replace("%", r"\%")
+
+
+def _marks(summary: Summary, emphasis: str) -> list[list[str]]:
+    """The lines' texts, the best of each column of each system emphasised."""
+    best: dict[tuple[Any, ...], float] = {}
+    for line in summary.lines:
+        for column, cell in enumerate(line):
+            if cell.ppl is not None:
+                key = (*(c.text for c in line[:3]), column)
+                best[key] = min(best.get(key, cell.ppl), cell.ppl)
+    return [
+        [
+            emphasis.format(cell.text)
+            if cell.ppl is not None and cell.ppl == best[*(c.text for c in line[:3]), column]
+            else cell.text
+            for column, cell in enumerate(line)
+        ]
+        for line in summary.lines
+    ]
+
+
+def to_rich(summary: Summary) -> Table:
+    """The summary for a terminal."""
+    table = Table(title="Fidelity: perplexity of proxies", caption=" ".join(summary.notes))
+    for place, heading in enumerate(summary.headings):
+        right = place == 2 or place > 3
+        table.add_column(heading, justify="right" if right else "left", no_wrap=place < 4)
+    system = None
+    for line, texts in zip(summary.lines, _marks(summary, "[bold green]{}[/]"), strict=True):
+        here = tuple(cell.text for cell in line[:3])
+        if system not in (None, here):
+            table.add_section()
+        table.add_row(*(t.replace(" [", " \\[") for t in texts))
+        system = here
+    return table
+
+
+def to_text(summary: Summary) -> str:
+    """The summary as plain text."""
+    buffer = io.StringIO()
+    Console(file=buffer, width=160, color_system=None).print(to_rich(summary))
+    return buffer.getvalue()
+
+
+def write_tables(rows: Sequence[Row], results: Path) -> Summary:
+    """Writes `fidelity.csv`, `.txt`, `.md` and `.tex`; gives the summary back."""
+    summary = summarise(rows)
+    for ending, text in {
+        "csv": to_csv(rows),
+        "txt": to_text(summary),
+        "md": to_markdown(summary),
+        "tex": to_latex(summary),
+    }.items():
+        write_atomically(results / f"fidelity.{ending}", text)
+    return summary

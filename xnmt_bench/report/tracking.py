@@ -1,0 +1,137 @@
+"""Where a job's metrics, tables and figures go besides the results folder."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from pytorch_lightning.loggers import Logger
+
+log = logging.getLogger(__name__)
+
+
+class Tracker:
+    """What every tracker answers; a job is tracked from `with` to its end, good or bad."""
+
+    def start(self, job_type: str, group: str, folder: Path, config: Mapping[str, Any]) -> Self:
+        """Says which job begins.
+
+        Args:
+            job_type: the stage: train or evaluate.
+            group: the sweep this job belongs to.
+            folder: the job's own folder.
+            config: its whole configuration.
+        """
+        raise NotImplementedError
+
+    def lightning(self) -> Logger:
+        """A logger for Lightning."""
+        raise NotImplementedError
+
+    def table(self, name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+        """Logs a table."""
+
+    def figure(self, name: str, path: Path) -> None:
+        """Logs a figure from a PNG file."""
+
+    def close(self, failed: bool) -> None:
+        """Ends the job."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close(failed=kind is not None)
+
+
+class CsvTracker(Tracker):
+    """Metrics as CSV in the job's folder; tables and figures lie in the results already."""
+
+    def start(self, job_type: str, group: str, folder: Path, config: Mapping[str, Any]) -> Self:
+        """Remembers the folder."""
+        self._folder = folder
+        return self
+
+    def lightning(self) -> Logger:
+        """Lightning's CSV logger, a version for each training of the job."""
+        from pytorch_lightning.loggers import CSVLogger
+
+        return CSVLogger(str(self._folder), name="metrics")
+
+
+class WandbTracker(Tracker):
+    """Weights & Biases; offline where nobody is logged in or there is no network.
+
+    Args:
+        project: the project on the server.
+    """
+
+    def __init__(self, project: str = "xnmt_bench") -> None:
+        self.project = project
+
+    def start(self, job_type: str, group: str, folder: Path, config: Mapping[str, Any]) -> Self:
+        """Begins a run, and says where it lies if that is only here."""
+        import wandb
+
+        mode = os.environ.get("WANDB_MODE") or ("online" if _reachable() else "offline")
+        self._run = wandb.init(
+            project=self.project,
+            group=group,
+            job_type=job_type,
+            dir=str(folder),
+            config=dict(config),
+            mode=mode,  # type: ignore[arg-type]
+            reinit="finish_previous",
+        )
+        if mode == "offline":
+            log.info("W&B is offline; the run lies in %s (send it with `wandb sync`)", self._run.dir)
+        return self
+
+    def lightning(self) -> Logger:
+        """Lightning's W&B logger on this run."""
+        from pytorch_lightning.loggers import WandbLogger
+
+        return WandbLogger(experiment=self._run)
+
+    def table(self, name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+        """Logs a table; cells are text, since a column may hold `n/a` beside numbers."""
+        import wandb
+
+        data = [[str(row[column]) for column in columns] for row in rows]
+        self._run.log({name: wandb.Table(columns=list(columns), data=data)})
+
+    def figure(self, name: str, path: Path) -> None:
+        """Logs a figure."""
+        import wandb
+
+        self._run.log({name: wandb.Image(str(path))})
+
+    def close(self, failed: bool) -> None:
+        """Closes the run, also that of a failed job."""
+        self._run.finish(exit_code=int(failed))
+
+
+def _reachable() -> bool:
+    """Whether somebody is logged in and the server answers."""
+    import wandb
+
+    if not wandb.api.api_key:
+        return False
+    host = (os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai").split("//")[-1].strip("/")
+    name, _, port = host.partition(":")
+    try:
+        socket.create_connection((name, int(port or 443)), timeout=3).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Top-k selection, and the rules on disk."""

@@ -1,0 +1,158 @@
+"""From relevance to rules: explain every decision of a split and keep its top-k words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.subwords import SPECIAL
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.explainers.base import Explainer, decide
+from xnmt_bench.nmt.base import Batch, NMTModel
+from xnmt_bench.nmt.batching import buckets
+from xnmt_bench.rules.table import SIDES, read_columns, shard_path, write_shard
+from xnmt_bench.rules.topk import ids_at, top_k
+
+Columns = dict[str, np.ndarray | list[np.ndarray]]
+
+
+@dataclass(frozen=True)
+class ExtractionOptions:
+    """What decides the rules beside model, sentences and explainer.
+
+    Attributes:
+        largest_k: words kept a side; any smaller k is a slice.
+        shard_sentences: sentences a shard, the unit of resuming.
+        admit_special: let BOS, EOS and padding ids be words of a rule.
+        batch_tokens: sentences are explained together up to this many target ids.
+    """
+
+    largest_k: int = 5
+    shard_sentences: int = 500
+    admit_special: bool = False
+    batch_tokens: int = 1024
+
+
+def extract(
+    model: NMTModel,
+    split: EncodedSplit,
+    sentences: int,
+    explainer: Explainer,
+    options: ExtractionOptions,
+    folder: Path,
+    name: str,
+    keep_relevance: bool,
+) -> Iterator[int]:
+    """Writes the rules of a split's first sentences, shard by shard.
+
+    A shard that is there already is left alone, so a killed extraction goes on where it stood.
+
+    Args:
+        model: the system under explanation.
+        split: its sentences.
+        sentences: how many of them, from the first.
+        explainer: the relevance.
+        options: see there.
+        folder: where `<name>/<shard>.parquet` go.
+        name: of the split.
+        keep_relevance: keep every word's score beside the rules.
+
+    Yields:
+        The number of sentences done so far.
+
+    Raises:
+        NotApplicable: the explainer says nothing of prefix words of this model.
+    """
+    for number, start in enumerate(range(0, sentences, options.shard_sentences)):
+        end = min(start + options.shard_sentences, sentences)
+        path = shard_path(folder, name, number)
+        if path.exists():
+            read_columns(path)  # a shard that was damaged since is an error that names it
+        else:
+            columns = _shard(model, split, range(start, end), explainer, options, keep_relevance)
+            write_shard(columns, path)
+        yield end
+
+
+def _shard(
+    model: NMTModel,
+    split: EncodedSplit,
+    members: range,
+    explainer: Explainer,
+    options: ExtractionOptions,
+    keep_relevance: bool,
+) -> Columns:
+    """All columns of a shard; sentences are grouped by length and put back in order."""
+    indices = np.arange(members.start, members.stop)
+    pairs = {int(i): (split.source[i], split.target[i]) for i in indices}
+    lengths = np.asarray([max(map(len, pairs[int(i)])) for i in indices])
+    by_sentence: dict[int, Columns] = {}
+    for group in buckets(lengths, np.arange(len(indices)), options.batch_tokens):
+        chosen = [int(indices[i]) for i in group]
+        batch = Batch.collate([pairs[i] for i in chosen])
+        rows = _explain(model, batch.to(next(model.parameters()).device), explainer, options)
+        for i, columns in zip(chosen, rows, strict=True):
+            count = len(columns["label"])
+            columns["sentence"] = np.full(count, split.number[i], dtype=np.int64)
+            by_sentence[i] = columns
+    return _stack([by_sentence[int(i)] for i in indices], keep_relevance)
+
+
+def _stack(sentences: list[Columns], keep_relevance: bool) -> Columns:
+    names = [n for n in sentences[0] if keep_relevance or not n.endswith("_relevance")]
+    stacked: Columns = {}
+    for name in names:
+        parts = [columns[name] for columns in sentences]
+        if name.endswith("_relevance"):
+            stacked[name] = [row for part in parts for row in part]
+        else:
+            stacked[name] = np.concatenate(parts)  # type: ignore[arg-type]
+    return stacked
+
+
+def _explain(
+    model: NMTModel, batch: Batch, explainer: Explainer, options: ExtractionOptions
+) -> Iterator[Columns]:
+    """The columns of each sentence of a batch."""
+    batch, log_probability_BT = decide(model, batch)
+    relevance = explainer.relevance(model, batch)
+    if relevance.prefix_BTT is None:
+        raise NotApplicable("no relevance of prefix words: the model has no attention over them")
+    source_BTS = relevance.source_BTS.detach().cpu().numpy().astype(np.float32)
+    prefix_BTT = relevance.prefix_BTT.detach().cpu().numpy().astype(np.float32)
+    assert batch.labels_BT is not None
+    labels_BT, source_BS, target_BT = (
+        x.cpu().numpy() for x in (batch.labels_BT, batch.source_BS, batch.target_BT)
+    )
+    probability_BT = log_probability_BT.exp().cpu().numpy()
+    sizes = zip(
+        batch.source_mask_BS.sum(1).tolist(), batch.target_mask_BT.sum(1).tolist(), strict=True
+    )
+    for b, (s, t) in enumerate(sizes):
+        columns: Columns = {
+            "step": np.arange(t, dtype=np.int32),
+            "label": labels_BT[b, :t].astype(np.int32),
+            "probability": probability_BT[b, :t].astype(np.float32),
+            "gold": target_BT[b, :t].astype(np.int32),
+        }
+        scores = {"source": source_BTS[b, :t, :s], "prefix": prefix_BTT[b, :t, :t]}
+        ids = {"source": source_BS[b, :s], "prefix": target_BT[b, :t]}
+        for side in SIDES:
+            columns |= _side(side, scores[side], ids[side], options)
+        yield columns
+
+
+def _side(side: str, scores_TX: np.ndarray, ids_X: np.ndarray, options: ExtractionOptions) -> Columns:
+    words = np.ones(len(ids_X), dtype=bool) if options.admit_special else ~np.isin(ids_X, SPECIAL)
+    allowed = np.broadcast_to(words, scores_TX.shape)
+    positions, kept = top_k(scores_TX, allowed, options.largest_k)
+    return {
+        f"{side}_ids": ids_at(ids_X, positions).astype(np.int32),
+        f"{side}_positions": positions.astype(np.int32),
+        f"{side}_scores": kept.astype(np.float32),
+        f"{side}_relevance": list(scores_TX),
+    }

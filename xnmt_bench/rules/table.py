@@ -1,0 +1,159 @@
+"""Rules on disk: Parquet shards, one row a decision, read back by column.
+
+Columns: `sentence` (its number in the corpus), `step`, `label` f(c_t), `probability` of the label,
+`gold` (the target's own word); for each side `<side>_ids`, `<side>_positions` and `<side>_scores`,
+lists of the largest k, best word first, so that a smaller k is a slice. A place that no word fills
+is -1. Evaluation sets also hold `<side>_relevance`, the score of every word (NaN where unseen).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from xnmt_bench.errors import StoreError, XnmtError
+
+SIDES = ("source", "prefix")
+
+
+def shard_path(folder: Path, split: str, number: int) -> Path:
+    """The file of a shard."""
+    return folder / split / f"{number:05d}.parquet"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Decisions and their top-k words, as arrays of one row a decision.
+
+    Attributes:
+        sentence_N: number of the sentence in the corpus.
+        step_N: step, counted from 0.
+        label_N: label ids.
+        probability_N: the model's probability of the label.
+        source_NK: ids of the top-k source words, -1 where there are fewer.
+        prefix_NK: ids of the top-k prefix words.
+        source_position_NK: their places in the source, in subwords from 0.
+        prefix_position_NK: their places in the target.
+    """
+
+    sentence_N: np.ndarray
+    step_N: np.ndarray
+    label_N: np.ndarray
+    probability_N: np.ndarray
+    source_NK: np.ndarray
+    prefix_NK: np.ndarray
+    source_position_NK: np.ndarray
+    prefix_position_NK: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.label_N)
+
+    def take(self, rows: np.ndarray | slice) -> Rules:
+        """Some of the rules."""
+        return Rules(**{name: getattr(self, name)[rows] for name in self.__dataclass_fields__})
+
+
+def write_shard(columns: dict[str, np.ndarray | list[np.ndarray]], path: Path) -> None:
+    """Writes a shard so that it is there whole or not at all.
+
+    Args:
+        columns: 1-dimensional columns, 2-dimensional ones (lists of fixed size), or a list of
+            arrays (lists of any size).
+        path: where it goes.
+    """
+    arrays = {name: _arrow(values) for name, values in columns.items()}
+    temporary = path.with_suffix(".tmp")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(arrays), temporary, compression="zstd", write_page_checksum=True)
+    temporary.replace(path)
+
+
+def _arrow(values: np.ndarray | list[np.ndarray]) -> pa.Array:
+    if isinstance(values, list):
+        return pa.array(values, type=pa.list_(pa.float32()))
+    if values.ndim == 1:
+        return pa.array(values)
+    return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
+
+
+def _numpy(column: pa.ChunkedArray) -> np.ndarray:
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):  # of a table without rows
+        array = pa.concat_arrays(array.chunks)
+    if isinstance(array, pa.FixedSizeListArray):
+        return array.flatten().to_numpy(zero_copy_only=False).reshape(len(array), -1)
+    return array.to_numpy(zero_copy_only=False)
+
+
+def shards(folder: Path, split: str) -> list[Path]:
+    """The shards of a split, in order.
+
+    Raises:
+        StoreError: there are none.
+    """
+    found = sorted((folder / split).glob("*.parquet"))
+    if not found:
+        raise StoreError(f"{folder / split}: no rules are here")
+    return found
+
+
+def read_columns(path: Path, columns: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+    """Some columns of one shard, or all of them.
+
+    Raises:
+        StoreError: the shard is truncated, altered or lacks a column.
+    """
+    try:
+        table = pq.read_table(
+            path, columns=None if columns is None else list(columns), page_checksum_verification=True
+        )
+    except (pa.ArrowInvalid, OSError) as error:
+        raise StoreError(f"{path}: not a readable shard of rules: {error}") from None
+    wanted = table.column_names if columns is None else columns
+    if missing := set(wanted) - set(table.column_names):
+        raise StoreError(f"{path}: the shard has no column {sorted(missing)[0]!r}")
+    return {name: _numpy(table[name]) for name in wanted}
+
+
+def read_rules(path: Path, k: int) -> Rules:
+    """One shard's rules, sliced to k.
+
+    Raises:
+        XnmtError: the rules were extracted with a smaller k.
+        StoreError: the shard is not readable.
+    """
+    names = {
+        "sentence_N": "sentence",
+        "step_N": "step",
+        "label_N": "label",
+        "probability_N": "probability",
+        "source_NK": "source_ids",
+        "prefix_NK": "prefix_ids",
+        "source_position_NK": "source_positions",
+        "prefix_position_NK": "prefix_positions",
+    }
+    columns = read_columns(path, list(names.values()))
+    largest = columns["source_ids"].shape[1]
+    if k > largest:
+        raise XnmtError(f"k={k} but the rules hold {largest} words a side; raise rules.largest_k")
+    sliced = {f: columns[c][:, :k] if f.endswith("K") else columns[c] for f, c in names.items()}
+    return Rules(**sliced)
+
+
+def all_rules(folder: Path, split: str, k: int) -> Rules:
+    """Every rule of a split at once: for evaluation sets."""
+    parts = [read_rules(path, k) for path in shards(folder, split)]
+    fields = Rules.__dataclass_fields__
+    return Rules(**{name: np.concatenate([getattr(p, name) for p in parts]) for name in fields})
+
+
+def relevance_rows(folder: Path, split: str) -> Iterator[dict[str, np.ndarray]]:
+    """The whole relevance of an evaluation set, shard by shard."""
+    wanted = ["sentence", "step", "label", "gold", "source_relevance", "prefix_relevance"]
+    for path in shards(folder, split):
+        yield read_columns(path, wanted)

@@ -1,0 +1,37 @@
+"""Top-k words of a decision (Li et al. 2020, section 3.1)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+NOTHING = -1  # id and position of a place that no word fills
+
+
+def top_k(relevance_NX: np.ndarray, allowed_NX: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k words of greatest signed relevance, ties to the leftmost.
+
+    Args:
+        relevance_NX: one row a decision, one column a word; NaN where a word cannot be seen.
+        allowed_NX: False for words that may not enter a rule (BOS, EOS, padding).
+        k: words to keep.
+
+    Returns:
+        Positions (N, k), NOTHING where there are fewer words, and their relevance, NaN there.
+    """
+    usable = allowed_NX & ~np.isnan(relevance_NX)
+    score = np.where(usable, relevance_NX, -np.inf)
+    # A stable sort of the negated scores leaves ties in reading order.
+    order = np.argsort(-score, axis=1, kind="stable")[:, :k]
+    missing = ~np.take_along_axis(usable, order, axis=1)
+    positions = np.where(missing, NOTHING, order)
+    scores = np.where(missing, np.nan, np.take_along_axis(score, order, axis=1))
+    short = k - positions.shape[1]
+    return (
+        np.pad(positions, ((0, 0), (0, max(0, short))), constant_values=NOTHING),
+        np.pad(scores, ((0, 0), (0, max(0, short))), constant_values=np.nan),
+    )
+
+
+def ids_at(ids_X: np.ndarray, positions_NK: np.ndarray) -> np.ndarray:
+    """The ids at positions, NOTHING where there is none."""
+    return np.where(positions_NK == NOTHING, NOTHING, ids_X[np.maximum(positions_NK, 0)])

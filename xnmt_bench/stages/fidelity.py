@@ -1,0 +1,259 @@
+"""The stages from a trained NMT system to the fidelity of one explainer (Algorithm 1)."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import sys
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import hydra
+import numpy as np
+from rich.progress import track
+from safetensors.torch import save_model
+
+from proxies import PROXIES
+from proxies.base import Proxy, Vocabulary
+from proxies.data import append, open_decisions, pack
+from proxies.training import ProxyTraining, TrainingOptions, log_likelihoods
+from xnmt_bench.corpora.sentence import Split, lang_pair
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.explainers.base import Explainer
+from xnmt_bench.fitting import clean, fit
+from xnmt_bench.metrics.base import base_log_likelihoods
+from xnmt_bench.metrics.hit import hit_at_k
+from xnmt_bench.metrics.perplexity import DecisionScores, unigram
+from xnmt_bench.rules.extract import ExtractionOptions, extract
+from xnmt_bench.rules.table import Rules, all_rules, read_rules, shards
+from xnmt_bench.stages.systems import VERSIONS, Systems, plain
+from xnmt_bench.store import Artefact
+
+SCENARIO = "teacher_forcing"  # gold context, the model's own label (section 4.2)
+SCORES = "test.parquet"
+EVALUATED: Split = "test"
+
+
+def code_hash(cls: type) -> str:
+    """A hash of the module that defines a class, blind to comments, layout and docstrings.
+
+    It stands in the rules' recipe, so that an edited explainer is never answered from old rules.
+    """
+    tree = ast.parse(inspect.getsource(sys.modules[cls.__module__]))
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
+            if isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str):
+                body[0].value.value = ""
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
+
+
+class Fidelity(Systems):
+    """Rules of one explainer, one proxy trained on them, Base and the reference rows."""
+
+    @cached_property
+    def explainer(self) -> Explainer:
+        """The configured explainer.
+
+        Raises:
+            XnmtError: the configuration names something that is no explainer.
+        """
+        phi = hydra.utils.instantiate(self.config.explainer.phi)
+        if not isinstance(phi, Explainer):
+            raise XnmtError(f"explainer {self.config.explainer.name!r}: {type(phi)} is no Explainer")
+        return phi
+
+    def _sentences(self, name: Split) -> int:
+        """How many sentences of a split are explained."""
+        wanted = self.config.rules[f"{name}_sentences"]
+        there = len(self.split(name))
+        return there if wanted is None else min(wanted, there)
+
+    @cached_property
+    def rules(self) -> Artefact:
+        """The rules of the training and the test set.
+
+        Raises:
+            NotApplicable: the explainer does not cover this model.
+        """
+        settings = plain(self.config.rules)
+        options = ExtractionOptions(
+            **{k: v for k, v in settings.items() if k in ExtractionOptions.__dataclass_fields__}
+        )
+        explainer = self.explainer
+        recipe = {
+            "version": VERSIONS["rules"],
+            "model": self.model_id,
+            "encoded": self.encoded.id,
+            "explainer": plain(self.config.explainer),
+            "code": code_hash(type(explainer)),
+            "options": settings,
+            "scenario": SCENARIO,
+        }
+
+        def work(folder: Path) -> dict[str, Any]:
+            for name in ("train", EVALUATED):
+                self._extract(name, explainer, options, folder)  # type: ignore[arg-type]
+            return {"sentences": {name: self._sentences(name) for name in ("train", EVALUATED)}}  # type: ignore[arg-type]
+
+        return self.store.make("rules", recipe, work)
+
+    def _extract(
+        self, name: Split, explainer: Explainer, options: ExtractionOptions, folder: Path
+    ) -> None:
+        count = self._sentences(name)
+        done = extract(
+            self.model,
+            self.split(name),
+            count,
+            explainer,
+            options,
+            folder,
+            name,
+            keep_relevance=name == EVALUATED,
+        )
+        label = f"{self.config.explainer.name}, {name}"
+        total = -(-count // options.shard_sentences)
+        for _ in track(done, label, total, disable=not self.options.progress_bar):
+            pass
+
+    @cached_property
+    def test_rules(self) -> Rules:
+        """The test set's rules at the configured k."""
+        return all_rules(self.rules.path, EVALUATED, self.config.k)
+
+    def _training_rules(self) -> Iterator[Rules]:
+        """The rules of the first `train_sentences` sentences, shard by shard."""
+        left = self.config.train_sentences or self._sentences("train")
+        for path in shards(self.rules.path, "train"):
+            rules = read_rules(path, self.config.k)
+            starts = np.flatnonzero(np.diff(rules.sentence_N, prepend=-1))
+            yield rules.take(slice(0, int(starts[left]))) if left < len(starts) else rules
+            left -= len(starts)
+            if left <= 0:
+                return
+
+    @property
+    def _sizes(self) -> Vocabulary:
+        source, target = self.subwords
+        return Vocabulary(len(source), len(target), self.config.k)
+
+    @cached_property
+    def proxy(self) -> Artefact:
+        """The trained proxy, and its log-likelihoods on the test set."""
+        config = plain(self.config.proxy)
+        training = TrainingOptions(**config["training"])
+        recipe = {
+            "version": VERSIONS["proxy"],
+            "rules": self.rules.id,
+            "k": self.config.k,
+            "proxy": config,
+            "train_sentences": self.config.train_sentences or self._sentences("train"),
+            "seed": self.config.seed,
+            "precision": self.options.precision,
+        }
+
+        def work(folder: Path) -> dict[str, Any]:
+            decisions, cut = self._pack(folder, training.validation_share)
+
+            def build() -> ProxyTraining:
+                proxy = _build_proxy(config["name"], self._sizes, config["sizes"])
+                return ProxyTraining(proxy, decisions[:cut], decisions[cut:], training)
+
+            module, facts = fit(
+                build,
+                folder,
+                self.config.seed,
+                training.max_epochs,
+                training.patience,
+                self.options,
+                f"{config['name']} on {self.config.explainer.name}, k={self.config.k}",
+            )
+            save_model(module.model, str(folder / "proxy.safetensors"))  # type: ignore[arg-type]
+            rules = self.test_rules
+            scores = log_likelihoods(module.model, _decisions(rules))  # type: ignore[arg-type]
+            DecisionScores(rules.sentence_N, rules.step_N, *scores).save(folder / SCORES)
+            (folder / "decisions").unlink()
+            clean(folder)
+            return {**facts, "train_decisions": len(decisions)}
+
+        return self.store.make("proxy", recipe, work)
+
+    def _pack(self, folder: Path, validation_share: float) -> tuple[np.ndarray, int]:
+        """The training decisions as a memory map, and where its held-out last part begins."""
+        path, sentences = folder / "decisions", []
+        with path.open("wb") as file:
+            for rules in self._training_rules():
+                append(_decisions(rules), file)
+                sentences.append(rules.sentence_N)
+        starts = np.flatnonzero(np.diff(np.concatenate(sentences), prepend=-1))
+        held_out = max(1, round(validation_share * len(starts)))
+        return open_decisions(path, self.config.k), int(starts[-held_out])
+
+    @cached_property
+    def base(self) -> Artefact:
+        """Log-likelihoods of the NMT model itself on the rules alone, and hit@k."""
+        recipe = {"version": VERSIONS["base"], "rules": self.rules.id, "k": self.config.k}
+
+        def work(folder: Path) -> dict[str, Any]:
+            rules, split = self.test_rules, self.split(EVALUATED)
+            scores = base_log_likelihoods(self.model, split, rules)
+            DecisionScores(rules.sentence_N, rules.step_N, *scores).save(folder / SCORES)
+            sentences = self.corpus.sentences(EVALUATED)
+            return {"hit": hit_at_k(sentences, split, *self.subwords, rules)}
+
+        return self.store.make("base", recipe, work)
+
+    def reference(self, kind: str) -> Artefact:
+        """Log-likelihoods without any rule: `unigram`, or `nmt`, the model on its own choices."""
+        recipe = {
+            "version": VERSIONS["reference"],
+            "kind": kind,
+            "model": self.model_id,
+            "encoded": self.encoded.id,
+            "test_sentences": self._sentences(EVALUATED),
+        }
+        if kind == "unigram":
+            recipe["train_sentences"] = self.config.train_sentences or self._sentences("train")
+
+        def work(folder: Path) -> None:
+            rules = self.test_rules
+            if kind == "nmt":
+                log_p = np.log(rules.probability_N.astype(np.float64))
+                scores: tuple[np.ndarray, ...] = (log_p, np.ones(len(rules), dtype=bool))
+            else:
+                labels = np.concatenate([rules.label_N for rules in self._training_rules()])
+                scores = unigram(labels, rules.label_N, len(self.subwords[1]))
+            DecisionScores(rules.sentence_N, rules.step_N, *scores).save(folder / SCORES)
+
+        return self.store.make("reference", recipe, work)
+
+    def job(self) -> dict[str, Any]:
+        """What this job is about, as the first columns of the table say it."""
+        return {
+            "corpus": self.corpus.name,
+            "lang_pair": lang_pair(self.corpus),
+            "nmt": self.config.nmt.name,
+            "explainer": self.config.explainer.name,
+            "k": self.config.k,
+            "scenario": SCENARIO,
+            "seed": self.config.seed,
+            "train_sentences": self.config.train_sentences or self._sentences("train"),
+            "model": self.model_id,
+        }
+
+
+def _build_proxy(name: str, vocabulary: Vocabulary, sizes: dict[str, Any]) -> Proxy:
+    if name not in PROXIES:
+        raise XnmtError(f"no proxy {name!r}; there are {sorted(PROXIES)}")
+    return PROXIES[name](vocabulary, **sizes)
+
+
+def _decisions(rules: Rules) -> np.ndarray:
+    """Rules as the proxies read them."""
+    words = np.concatenate([rules.source_NK, rules.prefix_NK], axis=1)
+    positions = np.concatenate([rules.source_position_NK, rules.prefix_position_NK], axis=1)
+    return pack(rules.label_N, words, positions)

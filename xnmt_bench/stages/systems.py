@@ -1,0 +1,199 @@
+"""The stages up to a trained NMT system.
+
+A stage asks for the stage before it, which makes what is missing. What decides a result stands in
+its recipe; what does not (device, progress bars, loggers) stays out of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import hydra
+from omegaconf import DictConfig, OmegaConf
+from rich.progress import track
+
+from xnmt_bench.corpora.encoded import EncodedSplit, encode
+from xnmt_bench.corpora.sentence import SPLITS, Corpus, Split
+from xnmt_bench.corpora.subwords import Subwords, train_subwords
+from xnmt_bench.fitting import TrainerOptions, clean, fit
+from xnmt_bench.metrics.translation import quality
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.decoding import translate
+from xnmt_bench.nmt.loading import build_model, load_model, save_model
+from xnmt_bench.nmt.training import NMTTraining, TrainingOptions
+from xnmt_bench.store import Artefact, Store, file_hash
+
+log = logging.getLogger(__name__)
+
+# Raise a stage's number when its code gives other results from the same recipe.
+VERSIONS = {"subwords": 1, "encoded": 1, "nmt": 1, "rules": 1, "proxy": 1, "base": 1, "reference": 1, "translation": 1}
+CORPUS_EXTRAS = ("subwords", "max_length")
+
+
+def plain(config: Any) -> Any:
+    """A configuration node as plain Python values."""
+    return OmegaConf.to_container(config, resolve=True) if OmegaConf.is_config(config) else config
+
+
+class Systems:
+    """The stages up to a trained NMT system."""
+
+    def __init__(self, config: DictConfig, options: TrainerOptions | None = None) -> None:
+        self.config = config
+        self.store = Store(config.store)
+        self.options = options or TrainerOptions(
+            accelerator=config.trainer.accelerator,
+            precision=config.trainer.precision,
+            progress_bar=config.trainer.progress_bar,
+        )
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        """The corpus, streaming."""
+        description = plain(self.config.corpus)
+        return hydra.utils.instantiate(
+            {key: value for key, value in description.items() if key not in CORPUS_EXTRAS}
+        )
+
+    @cached_property
+    def subwords(self) -> tuple[Subwords, Subwords]:
+        """Both vocabularies: the given system's, given files, or trained on the training split."""
+        if self.config.nmt.path:
+            folder = Path(self.config.nmt.path)
+            return Subwords(folder / "source.model"), Subwords(folder / "target.model")
+        wanted = self.config.corpus.subwords
+        return self._vocabulary("source", wanted), self._vocabulary("target", wanted)
+
+    def _vocabulary(self, side: str, wanted: DictConfig) -> Subwords:
+        given = wanted[f"{side}_model"]
+        if given:
+            return Subwords(given)
+        size, kind = wanted[f"{side}_size"], wanted.type
+        recipe = {
+            "version": VERSIONS["subwords"],
+            "corpus": self.corpus.recipe(),
+            "side": side,
+            "type": kind,
+            "size": size,
+        }
+
+        def work(folder: Path) -> None:
+            texts = (getattr(sentence, side) for sentence in self.corpus.sentences("train"))
+            train_subwords(texts, folder / "subwords.model", kind, size)
+
+        return Subwords(self.store.make("subwords", recipe, work).path / "subwords.model")
+
+    @cached_property
+    def encoded(self) -> Artefact:
+        """The corpus as ids."""
+        source, target = self.subwords
+        max_length = self.config.corpus.max_length
+        recipe = {
+            "version": VERSIONS["encoded"],
+            "corpus": self.corpus.recipe(),
+            "subwords": [file_hash(source.path), file_hash(target.path)],
+            "max_length": max_length,
+        }
+        artefact = self.store.make(
+            "encoded", recipe, lambda folder: encode(self.corpus, source, target, max_length, folder)
+        )
+        for split in SPLITS:
+            if left_out := artefact.facts[split]["too_long"]:
+                log.warning(
+                    "%s: %d of %d pairs have more than %d subwords and are left out",
+                    split,
+                    left_out,
+                    left_out + artefact.facts[split]["kept"],
+                    max_length,
+                )
+        return artefact
+
+    def split(self, name: Split) -> EncodedSplit:
+        """A split of the encoded corpus."""
+        return EncodedSplit.open(self.encoded.path, name)
+
+    @cached_property
+    def nmt_path(self) -> Path:
+        """The folder of the trained system; training it first if nobody has."""
+        if self.config.nmt.path:
+            return Path(self.config.nmt.path)
+        return self.nmt.path
+
+    @cached_property
+    def nmt(self) -> Artefact:
+        """The trained system."""
+        config = plain(self.config.nmt)
+        training = TrainingOptions(**config["training"])
+        recipe = {
+            "version": VERSIONS["nmt"],
+            "encoded": self.encoded.id,
+            "architecture": config["architecture"],
+            "sizes": config["sizes"],
+            "training": config["training"],
+            "seed": config["seed"],
+            "precision": self.options.precision,
+        }
+
+        def work(folder: Path) -> dict[str, Any]:
+            train, valid = self.split("train"), self.split("valid")
+
+            def build() -> NMTTraining:
+                model = build_model(config["architecture"], config["sizes"], *self.subwords)
+                return NMTTraining(model, train, valid, training)
+
+            module, facts = fit(
+                build,
+                folder,
+                config["seed"],
+                training.max_epochs,
+                training.patience,
+                self.options,
+                f"NMT {config['name']}",
+            )
+            save_model(module.model, config["architecture"], config["sizes"], folder)  # type: ignore[arg-type]
+            clean(folder)
+            return {**facts, "name": config["name"], "train_sentences": len(train)}
+
+        return self.store.make("nmt", recipe, work)
+
+    @cached_property
+    def model(self) -> NMTModel:
+        """The trained system, open."""
+        return load_model(self.nmt_path)
+
+    @cached_property
+    def translation(self) -> Artefact:
+        """The system's own translations of the test set, with BLEU and chrF."""
+        beam = self.config.nmt.beam
+        recipe = {
+            "version": VERSIONS["translation"],
+            "model": self.model_id,
+            "encoded": self.encoded.id,
+            "beam": beam,
+        }
+
+        def work(folder: Path) -> dict[str, Any]:
+            hypotheses = self._translate(beam)
+            (folder / "test.txt").write_text("\n".join(hypotheses) + "\n", encoding="utf-8")
+            numbers = set(self.split("test").number.tolist())
+            references = [s.target for n, s in enumerate(self.corpus.sentences("test")) if n in numbers]
+            return quality(hypotheses, references)
+
+        return self.store.make("translation", recipe, work)
+
+    def _translate(self, beam: int) -> list[str]:
+        sources = self.split("test").source
+        starts = range(0, len(sources), 100)
+        hypotheses = []
+        for start in track(starts, "translating", disable=not self.options.progress_bar):
+            batch = [sources[i] for i in range(start, min(start + 100, len(sources)))]
+            hypotheses += [self.model.target_subwords.decode(y) for y in translate(self.model, batch, beam)]
+        return hypotheses
+
+    @cached_property
+    def model_id(self) -> str:
+        """The fingerprint of the system's weights."""
+        return file_hash(self.nmt_path / "model.safetensors")[:16]
