@@ -15,7 +15,7 @@ class SA(Proxy):
         dimension: of embeddings and states.
         layers: self-attention layers.
         heads: heads of each.
-        feed_forward: inner dimension of the feed-forward blocks.
+        feed_forward: inner dimension of the feed-forward blocks; None for 4 x dimension.
         dropout: share of activations dropped in training.
         sentence_positions: tell the proxy each word's place in the sentence.
     """
@@ -26,14 +26,19 @@ class SA(Proxy):
         dimension: int = 256,
         layers: int = 2,
         heads: int = 4,
-        feed_forward: int = 1024,
+        feed_forward: int | None = None,
         dropout: float = 0.1,
         sentence_positions: bool = False,
     ) -> None:
         super().__init__()
         self.embedding = RuleEmbedding(vocabulary, dimension, True, sentence_positions)
         layer = nn.TransformerEncoderLayer(
-            dimension, heads, feed_forward, dropout, batch_first=True, norm_first=True
+            dimension,
+            heads,
+            feed_forward or 4 * dimension,
+            dropout,
+            batch_first=True,
+            norm_first=True,
         )
         self.encoder = nn.TransformerEncoder(
             layer, layers, norm=nn.LayerNorm(dimension), enable_nested_tensor=False

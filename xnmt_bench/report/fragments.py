@@ -161,4 +161,5 @@ def _reading_order(row: Row) -> tuple[Any, ...]:
     name = row["instantiation"]
     place = instantiations.index(name) if name in instantiations else len(instantiations)
     start = tuple(str(row[c]) for c in ("corpus", "lang_pair", "nmt", "model", "explainer"))
-    return (*start, row["k"], row["train_sentences"], row["seed"], place)
+    numbers = (row["k"], row["train_sentences"], row["seed"])  # empty where it has no meaning
+    return (*start, *(-1 if n == "" else n for n in numbers), place)

@@ -80,7 +80,7 @@ def _fragment(
         job["seed"] = ""  # nothing in it is drawn
     if artefact is None:
         return Fragment(job, model, **more)
-    made_by = {"rules": stages.rules.id, instantiation: artefact.id}
+    made_by = {"rules": stages.rules.id, "scores": artefact.id}
     return Fragment(job, model, scores=str(artefact.path / SCORES), made_by=made_by, **more)
 
 
@@ -90,7 +90,7 @@ def _reference(stages: Fidelity, kind: str) -> Fragment:
     model = job.pop("model")
     if kind == "nmt":
         job["train_sentences"] = ""
-    return Fragment(job, model, scores=str(artefact.path / SCORES), made_by={kind: artefact.id})
+    return Fragment(job, model, scores=str(artefact.path / SCORES), made_by={"scores": artefact.id})
 
 
 def _show(fragments: list[Fragment], config: DictConfig, tracker: Tracker) -> None:

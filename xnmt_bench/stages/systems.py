@@ -122,20 +122,24 @@ class Systems:
             return Path(self.config.nmt.path)
         return self.nmt.path
 
+    def _nmt_recipe(self) -> dict[str, Any]:
+        config = plain(self.config.nmt)
+        return {
+            "version": VERSIONS["nmt"],
+            "encoded": self.encoded.id,
+            **{key: config[key] for key in ("architecture", "sizes", "training", "seed")},
+            "precision": self.options.precision,
+        }
+
+    def find_nmt(self) -> Artefact | None:
+        """The trained system, or None: nothing is trained."""
+        return self.store.find("nmt", self._nmt_recipe())
+
     @cached_property
     def nmt(self) -> Artefact:
         """The trained system."""
         config = plain(self.config.nmt)
         training = TrainingOptions(**config["training"])
-        recipe = {
-            "version": VERSIONS["nmt"],
-            "encoded": self.encoded.id,
-            "architecture": config["architecture"],
-            "sizes": config["sizes"],
-            "training": config["training"],
-            "seed": config["seed"],
-            "precision": self.options.precision,
-        }
 
         def work(folder: Path) -> dict[str, Any]:
             train, valid = self.split("train"), self.split("valid")
@@ -157,7 +161,7 @@ class Systems:
             clean(folder)
             return {**facts, "name": config["name"], "train_sentences": len(train)}
 
-        return self.store.make("nmt", recipe, work)
+        return self.store.make("nmt", self._nmt_recipe(), work)
 
     @cached_property
     def model(self) -> NMTModel:

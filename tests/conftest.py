@@ -1,0 +1,124 @@
+"""Small real systems, trained once for all tests, and the paths of real data."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig
+
+from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.nmt.base import Batch, NMTModel
+
+ROOT = Path(__file__).parent.parent
+DATA = ROOT.parent / "shared" / "data"
+SYSTEMS = ("transformer", "rnn_search")
+# A system that has learnt enough of the toy corpus for its explanations to mean something.
+SMALL = [
+    "corpus.train=3000",
+    "corpus.valid=100",
+    "corpus.test=150",
+    "corpus.subwords.source_size=500",
+    "corpus.subwords.target_size=600",
+    "rules.train_sentences=1200",
+    "rules.shard_sentences=300",
+    "rules.largest_k=3",
+    "nmt.training.max_epochs=8",
+    "nmt.training.batch_tokens=800",
+    "nmt.training.learning_rate=0.003",
+    "nmt.training.warmup_steps=200",
+    "proxy.training.max_epochs=6",
+    "trainer.progress_bar=false",
+    "threads=1",
+]
+SIZES = {
+    "transformer": ["nmt.sizes.dimension=64", "nmt.sizes.feed_forward=128"],
+    "rnn_search": [
+        "nmt.sizes.dimension=64",
+        "nmt.sizes.encoder_hidden=64",
+        "nmt.sizes.decoder_hidden=96",
+        "nmt.training.max_epochs=12",
+    ],
+}
+
+
+def overrides(system: str) -> list[str]:
+    """The command line of a small job."""
+    return [f"nmt={system}", *SMALL, *SIZES[system]]
+
+
+def configure(*changes: str) -> DictConfig:
+    """The configuration of a command line."""
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        return compose("config", overrides=list(changes))
+
+
+def command(script: str, *changes: str, **more) -> subprocess.CompletedProcess:
+    """Runs train.py or evaluate.py as a user does."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **more.pop("env", {})}
+    return subprocess.run(
+        [sys.executable, str(ROOT / script), *changes],
+        env=environment,
+        capture_output=True,
+        text=True,
+        **more,
+    )
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Two threads in two processes on two cores are slower than one each."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def workplace(tmp_path_factory) -> Path:
+    """One store for the whole session, shared between the workers of pytest-xdist."""
+    base = tmp_path_factory.getbasetemp()
+    # Each worker's base is a folder inside the session's own.
+    folder = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "workplace"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session", params=SYSTEMS)
+def system(request, workplace):
+    """Each NMT system, trained on the toy corpus; the store's lock lets one worker train it."""
+    from xnmt_bench.stages.fidelity import Fidelity
+
+    torch.set_num_threads(1)
+    stages = Fidelity(
+        configure(*overrides(request.param), f"store={workplace}/store", "corpus.seed=0")
+    )
+    stages.nmt  # noqa: B018
+    return stages
+
+
+@pytest.fixture(scope="session")
+def transformer(workplace):
+    """The Transformer alone, where the other system would show nothing more."""
+    from xnmt_bench.stages.fidelity import Fidelity
+
+    torch.set_num_threads(1)
+    stages = Fidelity(
+        configure(*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0")
+    )
+    stages.nmt  # noqa: B018
+    return stages
+
+
+def batch_of(split: EncodedSplit, indices) -> Batch:
+    """Some sentences of a split."""
+    return Batch.collate([(split.source[i], split.target[i]) for i in indices])
+
+
+def double(model: NMTModel) -> NMTModel:
+    """A copy in float64, where rounding hides nothing."""
+    import copy
+
+    return copy.deepcopy(model).double().eval().requires_grad_(False)

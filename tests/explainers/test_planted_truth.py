@@ -1,0 +1,66 @@
+"""Models built by hand whose label depends on one known word: explainers have to find it."""
+
+import pytest
+import torch
+from torch import nn
+
+from xnmt_bench.explainers.base import decide
+from xnmt_bench.explainers.registry import load_explainer
+from xnmt_bench.nmt.base import Batch, Encoding, NMTModel
+
+V, S, T = 12, 6, 6
+
+
+class Copier(NMTModel):
+    """At step t it copies the source word at a known place, or the prefix word before the last.
+
+    Embeddings are one-hot, so that a word's embedding is its identity; the state of a step is the
+    embedding of the word that decides it, sharpened by the output layer.
+    """
+
+    def __init__(self, side: str) -> None:
+        super().__init__()
+        self.side = side
+        self.table = nn.Parameter(torch.eye(V, dtype=torch.float64), requires_grad=False)
+
+    def embed_source(self, ids_BS):
+        return self.table[ids_BS]
+
+    def embed_target(self, ids_BT):
+        return self.table[ids_BT]
+
+    def encode(self, source_BSD, mask_BS):
+        return Encoding(source_BSD, mask_BS)
+
+    def decode(self, encoding, input_BTD):
+        steps = input_BTD.shape[1]
+        if self.side == "source":
+            return encoding.states_BSD[:, [self.place(t) for t in range(steps)]]
+        return input_BTD[:, [self.place(t) + 1 for t in range(steps)]]
+
+    def place(self, t):
+        return (t * 2 + 1) % (S - 1) if self.side == "source" else max(-1, t - 2)
+
+    def logits(self, states):
+        return 4.0 * states
+
+    def attention(self, encoding, input_BTD):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("name", ["prediction_difference", "gradient_norm", "weighted_gradient"])
+@pytest.mark.parametrize("side", ["source", "prefix"])
+def test_the_planted_word_is_ranked_first(name, side):
+    torch.manual_seed(0)
+    model = Copier(side).eval()
+    # Words are all different within a side, so that no other word could explain the label.
+    rows = [(torch.randperm(V - 4)[:S] + 4, torch.randperm(V - 4)[:T] + 4) for _ in range(5)]
+    batch, _ = decide(model, Batch.collate([(x.tolist(), y.tolist()) for x, y in rows]))
+    relevance = load_explainer(name).relevance(model, batch)
+    scores = relevance.source_BTS if side == "source" else relevance.prefix_BTT
+    for step in range(3, T):
+        best = torch.nan_to_num(scores[:, step], nan=-torch.inf).argmax(-1)
+        assert (best == model.place(step)).all()
+        others = torch.nan_to_num(scores[:, step].clone())
+        others[:, model.place(step)] = 0
+        assert others.abs().max() == 0  # nothing else has any say

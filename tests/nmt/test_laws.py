@@ -1,0 +1,148 @@
+"""The three laws that every model under explanation obeys."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from conftest import batch_of, double
+from xnmt_bench.explainers.base import decide
+from xnmt_bench.explainers.registry import explainers, load_explainer
+from xnmt_bench.nmt.base import Batch
+
+
+def pairs_of(system, count=12):
+    split = system.split("test")
+    # Lengths as different as the corpus has them, so that there is padding to get wrong.
+    order = np.argsort(split.target.lengths())
+    return split, [int(i) for i in order[:: max(1, len(order) // count)]][:count]
+
+
+def test_ids_and_embeddings_give_the_same_logits(system):
+    model = double(system.model)
+    split, indices = pairs_of(system)
+    batch = batch_of(split, indices)
+    by_ids = model(batch)
+    source, inputs = model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)
+    by_embeddings = model.logits(model.decode(model.encode(source, batch.source_mask_BS), inputs))
+    torch.testing.assert_close(by_ids, by_embeddings, rtol=0, atol=0)
+    # ... and the function that the embeddings enter is the one that translates.
+    assert by_ids.argmax(-1)[batch.target_mask_BT].eq(
+        batch.target_BT[batch.target_mask_BT]
+    ).float().mean() > 0.3
+
+
+@pytest.mark.parametrize("name", ["attention", "gradient_norm", "weighted_gradient",
+                                  "prediction_difference", "random"])
+def test_a_sentence_does_not_depend_on_its_batch(system, name):
+    split, indices = pairs_of(system)
+    model, explainer = system.model, load_explainer(name)
+    together, _ = decide(model, batch_of(split, indices))
+    whole = explainer.relevance(model, together)
+    # A difference of probabilities is rounded as probabilities are, which are of the order of 1.
+    scale = 1.0 if name == "prediction_difference" else None
+    backwards, _ = decide(model, batch_of(split, indices[::-1]))
+    reverse = explainer.relevance(model, backwards)
+    for row, index in enumerate(indices):
+        alone, log_probability = decide(model, batch_of(split, [index]))
+        relevance = explainer.relevance(model, alone)
+        s, t = alone.source_BS.shape[1], alone.target_BT.shape[1]
+        assert log_probability.isfinite().all()
+        assert torch.equal(together.labels_BT[row, :t], alone.labels_BT[0])
+        same(whole.source_BTS[row, :t, :s], relevance.source_BTS[0], scale)
+        same(reverse.source_BTS[len(indices) - 1 - row, :t, :s], relevance.source_BTS[0], scale)
+        assert whole.source_BTS[row, t:].isnan().all()
+        assert whole.source_BTS[row, :, s:].isnan().all()
+        if relevance.prefix_BTT is not None:
+            same(whole.prefix_BTT[row, :t, :t], relevance.prefix_BTT[0], scale)
+
+
+def same(one, other, scale=None):
+    """Equal to 1e-5 of the scale, by default the greatest value; absent in the same places."""
+    assert torch.equal(one.isnan(), other.isnan())
+    scale = scale or torch.nan_to_num(other).abs().max().clamp_min(1e-6)
+    assert (torch.nan_to_num(one - other).abs().max() / scale) < 1e-5
+
+
+def state_of(model):
+    hooks = sum(
+        len(getattr(m, name))
+        for m in model.modules()
+        for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
+    )
+    flags = [(p.requires_grad, p.grad is None) for p in model.parameters()]
+    return hooks, flags, [m.training for m in model.modules()], copy.deepcopy(model.state_dict())
+
+
+def assert_untouched(before, model):
+    after = state_of(model)
+    assert before[:3] == after[:3]
+    for name, weight in before[3].items():
+        assert torch.equal(weight, after[3][name]), name
+
+
+@pytest.mark.parametrize("name", sorted(explainers()))
+def test_a_model_leaves_an_explainer_as_it_entered(system, name):
+    split, indices = pairs_of(system, 3)
+    model = system.model
+    before = state_of(model)
+    batch, _ = decide(model, batch_of(split, indices))
+    load_explainer(name).relevance(model, batch)
+    assert_untouched(before, model)
+
+
+@pytest.mark.parametrize("name", ["gradient_norm", "prediction_difference", "attention"])
+def test_also_when_the_explainer_raised(system, name, monkeypatch):
+    split, indices = pairs_of(system, 3)
+    model = system.model
+    batch, _ = decide(model, batch_of(split, indices))
+    before = state_of(model)
+    calls = []
+
+    def fails(*_, **__):
+        calls.append(1)
+        raise RuntimeError("on purpose")
+
+    broken = "attention" if name == "attention" else "logits"
+    monkeypatch.setattr(model, broken, fails)
+    with pytest.raises(RuntimeError, match="on purpose"):
+        load_explainer(name).relevance(model, batch)
+    monkeypatch.undo()
+    assert calls
+    assert_untouched(before, model)
+
+
+def test_state_t_depends_on_inputs_up_to_t_only(system):
+    model = double(system.model)
+    split, indices = pairs_of(system, 4)
+    batch = batch_of(split, indices)
+    states = model.states(batch)
+    cut = Batch(batch.source_BS, batch.target_BT[:, :3])
+    torch.testing.assert_close(states[:, :3], model.states(cut), rtol=1e-10, atol=1e-10)
+
+
+def test_attention_rows_sum_to_one(system):
+    model = system.model
+    split, indices = pairs_of(system)
+    batch = batch_of(split, indices)
+    encoding = model.encode(model.embed_source(batch.source_BS), batch.source_mask_BS)
+    weights = model.attention(encoding, model.embed_target(batch.input_BT))
+    for part in (weights.cross_BLHTS, weights.prefix_BLHTT):
+        if part is not None:
+            torch.testing.assert_close(part.sum(-1), torch.ones_like(part.sum(-1)))
+    padding = ~batch.source_mask_BS[:, None, None, None].expand_as(weights.cross_BLHTS)
+    assert (weights.cross_BLHTS[padding] == 0).all()
+
+
+def test_attention_with_weights_decodes_as_without(system):
+    """The explicit softmax and the fused kernel are the same function."""
+    model = double(system.model)
+    split, indices = pairs_of(system, 4)
+    batch = batch_of(split, indices)
+    if not hasattr(model, "decoder"):
+        pytest.skip("RNNSearch has one path only")
+    encoding = model.encode(model.embed_source(batch.source_BS), batch.source_mask_BS)
+    inputs = model.embed_target(batch.input_BT)
+    explicit = model._decode(encoding, inputs, [], [])
+    torch.testing.assert_close(explicit, model.decode(encoding, inputs), rtol=1e-9, atol=1e-9)
