@@ -101,10 +101,15 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 class Store:
-    """A folder of artefacts, shared by any number of jobs at once."""
+    """A folder of artefacts, shared by any number of jobs at once.
 
-    def __init__(self, root: Path | str) -> None:
-        self.root = Path(root)
+    Args:
+        root: the folder.
+        may_make: False for who only reads: then what is missing is an error.
+    """
+
+    def __init__(self, root: Path | str, may_make: bool = True) -> None:
+        self.root, self.may_make = Path(root), may_make
         self._opened: dict[Path, Artefact] = {}
 
     def find(self, stage: str, recipe: Mapping[str, Any]) -> Artefact | None:
@@ -131,6 +136,8 @@ class Store:
                 returns facts worth keeping (counts, scores) that did not decide the result.
         """
         path = self.root / stage / fingerprint(recipe)
+        if not self.may_make and not path.exists():
+            raise StoreError(f"{path}: no finished artefact is here; run train.py first")
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path):
             if not path.exists():

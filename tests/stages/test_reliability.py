@@ -22,6 +22,7 @@ TINY = [
     "corpus.subwords.target_size=400",
     "nmt.sizes.dimension=32",
     "nmt.sizes.feed_forward=64",
+    "nmt.beam=1",
     "nmt.training.max_epochs=4",
     "nmt.training.batch_tokens=400",
     "nmt.training.warmup_steps=50",
@@ -149,7 +150,7 @@ def test_a_truncated_shard_is_a_named_error(tmp_path):
 
 def made(folder, stage):
     logs = [p.read_text() for p in folder.rglob("train.log")]
-    return sum(text.count(f"making {stage} ") for text in logs)
+    return sum(text.count(f"[INFO] - making {stage} ") for text in logs)
 
 
 def test_a_concurrent_sweep_shares_what_it_can(tmp_path):
@@ -177,10 +178,10 @@ def test_two_commands_in_the_same_moment_do_not_collide(tmp_path):
 
 
 def test_a_plugin_runs_in_a_sweep(tmp_path):
-    site = tmp_path / "site"
+    site, package = tmp_path / "site", tmp_path / "plugin"
+    shutil.copytree(ROOT / "tests" / "fixtures" / "plugin", package)  # a build leaves files behind
     subprocess.run(
-        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", site,
-         str(ROOT / "tests" / "fixtures" / "plugin")],
+        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", site, package],
         check=True, capture_output=True,
     )
     done = command(

@@ -14,7 +14,7 @@ from captum.attr import FeatureAblation
 from torch import Tensor
 
 from xnmt_bench.explainers.base import Explainer, Relevance, require_labels
-from xnmt_bench.nmt.base import Batch, NMTModel
+from xnmt_bench.nmt.base import Batch, Encoding, NMTModel
 
 
 class PredictionDifference(Explainer):
@@ -29,43 +29,69 @@ class PredictionDifference(Explainer):
 
     @torch.no_grad()
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
-        """Ablates each source word and each decoder input once."""
-        labels_BT, mask_BS = require_labels(batch), batch.source_mask_BS
-        source_BSD, input_BTD = model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)
-        encoding = model.encode(source_BSD, mask_BS)
-
-        def without_source(keep_RS: Tensor) -> Tensor:
-            times = len(keep_RS) // len(source_BSD)
-            ablated = source_BSD.repeat(times, 1, 1) * keep_RS[..., None]
-            anew = model.encode(ablated, mask_BS.repeat(times, 1))
-            return self._probability(model, anew, input_BTD.repeat(times, 1, 1), labels_BT)
-
-        def without_input(keep_RT: Tensor) -> Tensor:
-            times = len(keep_RT) // len(input_BTD)
-            ablated = input_BTD.repeat(times, 1, 1) * keep_RT[..., None]
-            return self._probability(model, encoding.tile(times), ablated, labels_BT)
-
-        return Relevance.of_inputs(
-            batch,
-            self._ablate(without_source, source_BSD, labels_BT),
-            self._ablate(without_input, input_BTD, labels_BT),
-        )
-
-    @staticmethod
-    def _probability(model, encoding, input_RTD, labels_BT) -> Tensor:  # type: ignore[no-untyped-def]  # noqa: ANN001
-        states = model.decode(encoding, input_RTD)
-        labels = labels_BT.repeat(len(states) // len(labels_BT), 1)
-        return model.log_probability(states, labels).exp()
+        """Ablates each source word and each prefix word once."""
+        ablation = Ablation(model, batch)
+        source_BTS = self._ablate(ablation.without_source, batch.source_BS, batch)
+        # Input 0 is BOS and no word; its score is never read.
+        prefix_BTT = self._ablate(ablation.without_prefix, batch.input_BT[:, 1:], batch)
+        bos = prefix_BTT.new_zeros(*prefix_BTT.shape[:2], 1)
+        return Relevance.of_inputs(batch, source_BTS, torch.cat([bos, prefix_BTT], dim=-1))
 
     def _ablate(
-        self, probability: Callable[[Tensor], Tensor], words_BXD: Tensor, labels_BT: Tensor
+        self, probability: Callable[[Tensor], Tensor], words_BX: Tensor, batch: Batch
     ) -> Tensor:
         """Probability lost without each of X words, (B, T, X)."""
-        size, words = words_BXD.shape[:2]
-        rows = max(1, self.positions // max(1, labels_BT.numel()))
+        (size, steps), words = batch.target_BT.shape, words_BX.shape[1]
+        if words == 0:
+            return torch.zeros(size, steps, 0, device=words_BX.device)
         lost = FeatureAblation(probability).attribute(
-            words_BXD.new_ones(size, words),
+            torch.ones(size, words, device=words_BX.device),
             baselines=0.0,
-            perturbations_per_eval=min(rows, words),
+            perturbations_per_eval=min(words, max(1, self.positions // (size * steps))),
         )
-        return lost.view(size, labels_BT.shape[1], words)
+        return lost.view(size, steps, words)
+
+
+class Ablation:
+    """Probabilities (R, T) of a batch's labels with words switched off; R is B times a block count.
+
+    Captum asks row block after row block: b0 b1 .. b0 b1 .., one word less in each block.
+    """
+
+    def __init__(self, model: NMTModel, batch: Batch) -> None:
+        self._model, self._labels_BT = model, require_labels(batch)
+        self._steps_BT, self._mask_BS = batch.target_mask_BT, batch.source_mask_BS
+        self._source_BSD = model.embed_source(batch.source_BS)
+        self._input_BTD = model.embed_target(batch.input_BT)
+        self._encoding = model.encode(self._source_BSD, self._mask_BS)
+        states_BTD = model.decode(self._encoding, self._input_BTD)
+        self._whole_BT = model.log_probability(states_BTD, self._labels_BT).exp()
+
+    def without_source(self, keep_RS: Tensor) -> Tensor:
+        """Encodes anew without the words switched off; every step may change."""
+        times = len(keep_RS) // len(self._labels_BT)
+        changed_RT = self._steps_BT.repeat(times, 1) & (keep_RS == 0).any(1, keepdim=True)
+        if not changed_RT.any():
+            return self._whole_BT.repeat(times, 1)
+        ablated = self._source_BSD.repeat(times, 1, 1) * keep_RS[..., None]
+        encoding = self._model.encode(ablated, self._mask_BS.repeat(times, 1))
+        return self._decode(encoding, self._input_BTD.repeat(times, 1, 1), changed_RT)
+
+    def without_prefix(self, keep_RX: Tensor) -> Tensor:
+        """Shares the encoding; only the steps after a word that is switched off may change."""
+        times = len(keep_RX) // len(self._labels_BT)
+        keep_RT = torch.cat([torch.ones_like(keep_RX[:, :1]), keep_RX], dim=1)
+        changed_RT = self._steps_BT.repeat(times, 1) & (keep_RT.cumprod(1) == 0)
+        if not changed_RT.any():
+            return self._whole_BT.repeat(times, 1)
+        ablated = self._input_BTD.repeat(times, 1, 1) * keep_RT[..., None]
+        return self._decode(self._encoding.tile(times), ablated, changed_RT)
+
+    def _decode(self, encoding: Encoding, input_RTD: Tensor, changed_RT: Tensor) -> Tensor:
+        """Asks the output layer, the dearest part, only where the answer may have changed."""
+        states = self._model.decode(encoding, input_RTD)[changed_RT]
+        times = len(changed_RT) // len(self._labels_BT)
+        labels = self._labels_BT.repeat(times, 1)[changed_RT]
+        probability_RT = self._whole_BT.repeat(times, 1)
+        probability_RT[changed_RT] = self._model.log_probability(states, labels).exp()
+        return probability_RT

@@ -47,14 +47,17 @@ def load_explainer(name: str, **options: Any) -> Explainer:
         options: the explainer's own arguments.
 
     Raises:
-        XnmtError: no such name; the nearest ones are named.
+        XnmtError: no such name (the nearest ones are named), or an option it does not have.
     """
     known = explainers()
     if name not in known:
         near = get_close_matches(name, known, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(known))}"
         raise XnmtError(f"no explainer {name!r}; {hint}")
-    return known[name].load()(**options)
+    try:
+        return known[name].load()(**options)
+    except TypeError as error:
+        raise XnmtError(f"explainer {name!r}: {error}") from None
 
 
 def register_plugins() -> None:

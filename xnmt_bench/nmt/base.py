@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from xnmt_bench.corpora.subwords import BOS, PAD, Subwords
 
 # Rows of the output layer that are computed at once: what bounds its memory is this times V.
-OUTPUT_ROWS = 4096
+OUTPUT_ROWS = 1024
 
 
 @dataclass(frozen=True)

@@ -39,18 +39,18 @@ class MultiHeadAttention(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(
-        self, query_BTD: Tensor, memory_BSD: Tensor, mask: Tensor, weights: list[Tensor] | None
+        self, query_BTD: Tensor, keys_values: Tensor, mask: Tensor, weights: list[Tensor] | None
     ) -> Tensor:
         """Attends from queries to memory.
 
         Args:
             query_BTD: queries.
-            memory_BSD: keys and values.
+            keys_values: of the memory, from `key_value`; (B, S, 2D).
             mask: True where attention is allowed, broadcast to (B, H, T, S).
             weights: where the weights (B, H, T, S) are appended, or None.
         """
         q = self._split(self.query(query_BTD))
-        k, v = map(self._split, self.key_value(memory_BSD).chunk(2, dim=-1))
+        k, v = map(self._split, keys_values.chunk(2, dim=-1))
         if weights is None:
             drop = self.dropout if self.training else 0.0
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=drop)
@@ -94,17 +94,23 @@ class Layer(nn.Module):
         self,
         x: Tensor,
         mask: Tensor,
-        encoding: Encoding | None = None,
+        memory: tuple[Tensor, Tensor] | None = None,
         self_weights: list[Tensor] | None = None,
         cross_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Runs the layer; weights are appended to the lists that are given."""
-        norms = iter(self.norms)
-        x = self._residual(x, next(norms), lambda h: self.self_attention(h, h, mask, self_weights))
-        cross = self.cross_attention
-        if cross is not None and encoding is not None:
-            memory, source_mask = encoding.states_BSD, encoding.mask_BS[:, None, None]
-            x = self._residual(x, next(norms), lambda h: cross(h, memory, source_mask, cross_weights))
+        """Runs the layer.
+
+        Args:
+            x: states of this side.
+            mask: True where a state may attend to another of this side.
+            memory: in a decoder, the other side's keys and values, and its mask.
+            self_weights: where attention weights are appended, or None.
+            cross_weights: the same for attention to the other side.
+        """
+        norms, own, cross = iter(self.norms), self.self_attention, self.cross_attention
+        x = self._residual(x, next(norms), lambda h: own(h, own.key_value(h), mask, self_weights))
+        if cross is not None and memory is not None:
+            x = self._residual(x, next(norms), lambda h: cross(h, *memory, cross_weights))
         return self._residual(x, next(norms), self.feed_forward)
 
     def _residual(self, x: Tensor, norm: nn.Module, block) -> Tensor:  # type: ignore[no-untyped-def]  # noqa: ANN001
@@ -170,11 +176,14 @@ class Transformer(NMTModel):
         return self.dropout(x_BTD + sinusoids(x_BTD.shape[1], x_BTD.shape[2], x_BTD))
 
     def encode(self, source_BSD: Tensor, mask_BS: Tensor) -> Encoding:
-        """Encodes source embeddings."""
+        """Encodes source embeddings; `extra` holds each decoder layer's keys and values."""
         x, mask = self._place(source_BSD), mask_BS[:, None, None]
         for layer in self.encoder:
             x = layer(x, mask)
-        return Encoding(self.encoder_norm(x), mask_BS)
+        states = self.encoder_norm(x)
+        # Keys and values of every decoder layer: rows that share an encoding share these too.
+        memories = (layer.cross_attention.key_value(states) for layer in self.decoder)
+        return Encoding(states, mask_BS, tuple(memories))
 
     def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
         """Decodes a teacher-forced prefix: states (B, T, D)."""
@@ -189,8 +198,9 @@ class Transformer(NMTModel):
     ) -> Tensor:
         x, steps = self._place(input_BTD), input_BTD.shape[1]
         causal = torch.ones(steps, steps, dtype=torch.bool, device=x.device).tril()
-        for layer in self.decoder:
-            x = layer(x, causal, encoding, prefix, cross)
+        seen = encoding.mask_BS[:, None, None]
+        for layer, keys_values in zip(self.decoder, encoding.extra, strict=True):
+            x = layer(x, causal, (keys_values, seen), prefix, cross)
         return self.decoder_norm(x)
 
     def logits(self, states: Tensor) -> Tensor:

@@ -56,6 +56,7 @@ class Fragment:
         made_by: fingerprints of the artefacts behind the number, for its signature.
         valid_loss: a proxy's loss on its held-out part.
         hit_at_k: where the corpus knows the deciding words.
+        quality: BLEU and chrF of the NMT system, with their signatures.
     """
 
     identity: dict[str, Any]
@@ -65,6 +66,7 @@ class Fragment:
     made_by: dict[str, str] | None = None
     valid_loss: float | None = None
     hit_at_k: float | None = None
+    quality: dict[str, Any] | None = None
 
     def write(self, results: Path) -> None:
         """Writes the fragment under the fingerprint of its identity."""
@@ -98,6 +100,7 @@ class Fragment:
             "decisions": len(decisions),
             "hit_at_k": "" if self.hit_at_k is None else self.hit_at_k,
             "valid_loss": self.valid_loss,
+            "quality": self.quality,
         }
 
     def _signature(self, samples: int, seed: int) -> str:

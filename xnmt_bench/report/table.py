@@ -19,6 +19,8 @@ from xnmt_bench.store import write_atomically
 SHOWN = ("base", "fn", "rn", "sa", "comb")
 HEADINGS = {"base": "Base", "fn": "FN", "rn": "RN", "sa": "SA", "comb": "Comb"}
 REFERENCES = ("unigram", "nmt")
+KEY = ("corpus", "lang_pair", "nmt", "model", "train_sentences", "k", "explainer")
+FIXED = 4  # columns of a line that name the system rather than the explainer
 NOTE = (
     "PPL of the proxies on held-out decisions, with its 95 % bootstrap interval over sentences; "
     "lower is more faithful. Several seeds: their mean, and the union of their intervals."
@@ -48,19 +50,26 @@ def summarise(rows: Sequence[Row]) -> Summary:
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         if row["instantiation"] not in (*REFERENCES, "comb_valid"):
-            key = tuple(row[c] for c in ("corpus", "lang_pair", "nmt", "model", "k", "explainer"))
+            key = tuple(row[c] for c in KEY)
             groups.setdefault(key, []).append(row)
     present = [i for i in SHOWN if any(row["instantiation"] == i for row in rows)]
     hits = any(row["hit_at_k"] != "" for row in rows)
     lines = []
-    for key in sorted(groups, key=lambda key: (*key[:5], _best(groups[key]))):
+    for key in sorted(groups, key=lambda key: (*key[:-1], _best(groups[key]))):
         group = groups[key]
-        corpus, pair, nmt, _, k, explainer = key
-        cells = [Cell(x) for x in (f"{corpus} {pair}", nmt, str(k), explainer)]
+        corpus, pair, nmt, model, size, k, explainer = key
+        shown = (f"{corpus} {pair}", _system(nmt, model, rows), f"{size:,}", str(k), explainer)
+        cells = [Cell(x) for x in shown]
         cells += [_cell([r for r in group if r["instantiation"] == i]) for i in present]
         lines.append(cells + ([_hit(group)] if hits else []))
-    headings = ["corpus", "NMT", "k", "explainer", *(HEADINGS[i] for i in present)]
+    headings = ["corpus", "NMT", "sentences", "k", "explainer", *(HEADINGS[i] for i in present)]
     return Summary(headings + (["hit@k"] if hits else []), lines, _notes(rows))
+
+
+def _system(nmt: str, model: str, rows: Sequence[Row]) -> str:
+    """The system's name, with its fingerprint where several share the name."""
+    several = len({row["model"] for row in rows if row["nmt"] == nmt}) > 1
+    return f"{nmt} {model[:6]}" if several else nmt
 
 
 def _best(group: Sequence[Row]) -> float:
@@ -93,13 +102,15 @@ def _notes(rows: Sequence[Row]) -> list[str]:
         notes.append(GENERATED)
     said = {
         "unigram": "the labels' own distribution, which no rule can help",
-        "nmt": "the NMT model on its own choices, the ceiling",
+        "nmt": "the NMT model's own, on its choices",
     }
     for row in rows:
         if row["instantiation"] in REFERENCES and row["ppl"] != "":
             system = f"{row['corpus']} {row['lang_pair']} {row['nmt']}"
             name = row["instantiation"]
             notes.append(f"{system}: PPL {_digits(row['ppl'])} for {name}, {said[name]}.")
+        if facts := row.get("quality"):
+            notes[-1] += f" Its BLEU is {facts['BLEU']}, its chrF {facts['chrF2']}."
     return notes
 
 
@@ -126,7 +137,7 @@ def to_latex(summary: Summary) -> str:
     texts = [" & ".join(_escape(cell) for cell in line) + r" \\" for line in marks]
     head = " & ".join(_escape(h) for h in summary.headings) + r" \\"
     notes = " ".join(_escape(note) for note in summary.notes)
-    columns = "llrl" + "r" * (len(summary.headings) - 4)
+    columns = "llrrl" + "r" * (len(summary.headings) - 5)
     body = ["\\begin{tabular}{" + columns + "}", "\\toprule", head, "\\midrule", *texts]
     end = ["\\bottomrule", "\\end{tabular}", f"\\caption{{{notes}}}", "\\end{table}", ""]
     return "\n".join(["\\begin{table}", "\\centering", *body, *end])
@@ -142,12 +153,12 @@ def _marks(summary: Summary, emphasis: str) -> list[list[str]]:
     for line in summary.lines:
         for column, cell in enumerate(line):
             if cell.ppl is not None:
-                key = (*(c.text for c in line[:3]), column)
+                key = (*(c.text for c in line[:FIXED]), column)
                 best[key] = min(best.get(key, cell.ppl), cell.ppl)
     return [
         [
             emphasis.format(cell.text)
-            if cell.ppl is not None and cell.ppl == best[*(c.text for c in line[:3]), column]
+            if cell.ppl is not None and cell.ppl == best[*(c.text for c in line[:FIXED]), column]
             else cell.text
             for column, cell in enumerate(line)
         ]
@@ -159,11 +170,11 @@ def to_rich(summary: Summary) -> Table:
     """The summary for a terminal."""
     table = Table(title="Fidelity: perplexity of proxies", caption=" ".join(summary.notes))
     for place, heading in enumerate(summary.headings):
-        right = place == 2 or place > 3
-        table.add_column(heading, justify="right" if right else "left", no_wrap=place < 4)
+        right = heading not in ("corpus", "NMT", "explainer")
+        table.add_column(heading, justify="right" if right else "left", no_wrap=place <= FIXED)
     system = None
     for line, texts in zip(summary.lines, _marks(summary, "[bold green]{}[/]"), strict=True):
-        here = tuple(cell.text for cell in line[:3])
+        here = tuple(cell.text for cell in line[:FIXED])
         if system not in (None, here):
             table.add_section()
         table.add_row(*(t.replace(" [", " \\[") for t in texts))

@@ -10,7 +10,7 @@ import numpy as np
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.subwords import SPECIAL
-from xnmt_bench.errors import NotApplicable
+from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer, decide
 from xnmt_bench.nmt.base import Batch, NMTModel
 from xnmt_bench.nmt.batching import buckets
@@ -27,7 +27,7 @@ class ExtractionOptions:
     Attributes:
         largest_k: words kept a side; any smaller k is a slice.
         shard_sentences: sentences a shard, the unit of resuming.
-        admit_special: let BOS, EOS and padding ids be words of a rule.
+        admit_special: let the source's EOS be a word of a rule.
         batch_tokens: sentences are explained together up to this many target ids.
     """
 
@@ -66,6 +66,7 @@ def extract(
 
     Raises:
         NotApplicable: the explainer says nothing of prefix words of this model.
+        XnmtError: the explainer gave no number to a word that a step can see.
     """
     for number, start in enumerate(range(0, sentences, options.shard_sentences)):
         end = min(start + options.shard_sentences, sentences)
@@ -146,7 +147,14 @@ def _explain(
         yield columns
 
 
+def _unseen(side: str, shape: tuple[int, ...]) -> int:
+    """How many words steps cannot see: none of the source, and of the prefix all but j < t."""
+    return 0 if side == "source" else shape[0] * (shape[0] + 1) // 2
+
+
 def _side(side: str, scores_TX: np.ndarray, ids_X: np.ndarray, options: ExtractionOptions) -> Columns:
+    if np.isnan(scores_TX).sum() != _unseen(side, scores_TX.shape):
+        raise XnmtError(f"the explainer gave no number to a {side} word that the step can see")
     words = np.ones(len(ids_X), dtype=bool) if options.admit_special else ~np.isin(ids_X, SPECIAL)
     allowed = np.broadcast_to(words, scores_TX.shape)
     positions, kept = top_k(scores_TX, allowed, options.largest_k)

@@ -20,8 +20,8 @@ def top_k(relevance_NX: np.ndarray, allowed_NX: np.ndarray, k: int) -> tuple[np.
     """
     usable = allowed_NX & ~np.isnan(relevance_NX)
     score = np.where(usable, relevance_NX, -np.inf)
-    # A stable sort of the negated scores leaves ties in reading order.
-    order = np.argsort(-score, axis=1, kind="stable")[:, :k]
+    # The sort is stable, so ties stay in reading order; whether a word may be used comes first.
+    order = np.lexsort((-score, ~usable), axis=1)[:, :k]
     missing = ~np.take_along_axis(usable, order, axis=1)
     positions = np.where(missing, NOTHING, order)
     scores = np.where(missing, np.nan, np.take_along_axis(score, order, axis=1))

@@ -9,13 +9,14 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from xnmt_bench.corpora.subwords import EOS
-from xnmt_bench.errors import XnmtError
+from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.explainers.base import Explanation
 from xnmt_bench.explainers.registry import explainers, load_explainer
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.nmt.loading import load_model
 from xnmt_bench.report.heatmap import save_heatmap, terminal_heatmap
+from xnmt_bench.stages.systems import Systems
 from xnmt_bench.store import Artefact, Store
 
 log = logging.getLogger(__name__)
@@ -49,14 +50,12 @@ def _model(config: DictConfig) -> NMTModel:
     """
     if config.nmt.path:
         return load_model(config.nmt.path)
-    from xnmt_bench.stages.systems import Systems
-
-    systems = Systems(config)
-    if artefact := systems.find_nmt():
-        return load_model(artefact.path)
-    there = [_describe(a) for a in Store(config.store).all("nmt")]
-    hint = "name one with nmt.path=...: " + "; ".join(there) if there else "run train.py first"
-    raise XnmtError(f"no trained system fits this configuration; {hint}")
+    try:
+        return Systems(config, may_make=False).model
+    except StoreError:
+        there = [_describe(a) for a in Store(config.store).all("nmt")]
+        hint = "name one with nmt.path=...: " + "; ".join(there) if there else "run train.py first"
+        raise XnmtError(f"no trained system fits this configuration; {hint}") from None
 
 
 def _describe(artefact: Artefact) -> str:

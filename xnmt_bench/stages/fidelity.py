@@ -66,11 +66,45 @@ class Fidelity(Systems):
             raise XnmtError(f"explainer {self.config.explainer.name!r}: {type(phi)} is no Explainer")
         return phi
 
+    @property
+    def explainer_name(self) -> str:
+        """The explainer's name in results, with the options that are not its defaults."""
+        phi, given = self.explainer, plain(self.config.explainer.phi)
+        defaults = {n: p.default for n, p in inspect.signature(type(phi)).parameters.items()}
+        changed = [
+            f"{name}={value}"
+            for name, value in given.items()
+            if name in defaults and name != "seed" and value != defaults[name]
+        ]
+        return self.config.explainer.name + (f"[{', '.join(changed)}]" if changed else "")
+
+    @property
+    def proxy_name(self) -> str:
+        """The instantiation's name in results; one that knows positions is another instantiation."""
+        told = self.config.proxy.sizes.get("sentence_positions", False)
+        return self.config.proxy.name + ("+positions" if told else "")
+
     def _sentences(self, name: Split) -> int:
         """How many sentences of a split are explained."""
         wanted = self.config.rules[f"{name}_sentences"]
         there = len(self.split(name))
         return there if wanted is None else min(wanted, there)
+
+    @property
+    def _train_sentences(self) -> int:
+        """How many explained sentences the proxy learns from.
+
+        Raises:
+            XnmtError: more are asked for than are explained.
+        """
+        explained = self._sentences("train")
+        wanted = self.config.train_sentences or explained
+        if wanted > explained:
+            raise XnmtError(
+                f"train_sentences={wanted} but only {explained} are explained; "
+                "raise rules.train_sentences"
+            )
+        return wanted
 
     @cached_property
     def rules(self) -> Artefact:
@@ -127,7 +161,7 @@ class Fidelity(Systems):
 
     def _training_rules(self) -> Iterator[Rules]:
         """The rules of the first `train_sentences` sentences, shard by shard."""
-        left = self.config.train_sentences or self._sentences("train")
+        left = self._train_sentences
         for path in shards(self.rules.path, "train"):
             rules = read_rules(path, self.config.k)
             starts = np.flatnonzero(np.diff(rules.sentence_N, prepend=-1))
@@ -151,7 +185,7 @@ class Fidelity(Systems):
             "rules": self.rules.id,
             "k": self.config.k,
             "proxy": config,
-            "train_sentences": self.config.train_sentences or self._sentences("train"),
+            "train_sentences": self._train_sentences,
             "seed": self.config.seed,
             "precision": self.options.precision,
         }
@@ -210,14 +244,14 @@ class Fidelity(Systems):
     def reference(self, kind: str) -> Artefact:
         """Log-likelihoods without any rule: `unigram`, or `nmt`, the model on its own choices."""
         recipe = {
-            "version": VERSIONS["reference"],
+            "version": [VERSIONS["rules"], VERSIONS["reference"]],
             "kind": kind,
             "model": self.model_id,
             "encoded": self.encoded.id,
             "test_sentences": self._sentences(EVALUATED),
         }
         if kind == "unigram":
-            recipe["train_sentences"] = self.config.train_sentences or self._sentences("train")
+            recipe["train_sentences"] = self._train_sentences
 
         def work(folder: Path) -> None:
             rules = self.test_rules
@@ -237,11 +271,11 @@ class Fidelity(Systems):
             "corpus": self.corpus.name,
             "lang_pair": lang_pair(self.corpus),
             "nmt": self.config.nmt.name,
-            "explainer": self.config.explainer.name,
+            "explainer": self.explainer_name,
             "k": self.config.k,
             "scenario": SCENARIO,
             "seed": self.config.seed,
-            "train_sentences": self.config.train_sentences or self._sentences("train"),
+            "train_sentences": self._train_sentences,
             "model": self.model_id,
         }
 

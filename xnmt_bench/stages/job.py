@@ -42,8 +42,9 @@ def train(config: DictConfig) -> None:
     with _start(config, "train") as tracker:
         options = TrainerOptions(**plain(config.trainer), logger=tracker.lightning())
         stages = Fidelity(config, options)
-        name = config.proxy.name
+        name = stages.proxy_name
         try:
+            _say_quality(stages)
             fragments = _fragments(stages, name)
         except NotApplicable as error:
             log.warning("%s on %s: n/a: %s", config.explainer.name, config.nmt.name, error)
@@ -56,6 +57,11 @@ def train(config: DictConfig) -> None:
         for fragment in fragments:
             fragment.write(Path(config.results))
         _show(fragments, config, tracker)
+
+
+def _say_quality(stages: Fidelity) -> None:
+    facts = stages.translation.facts
+    log.info("%s: BLEU %s, chrF %s", stages.config.nmt.name, facts["BLEU"], facts["chrF2"])
 
 
 def _fragments(stages: Fidelity, name: str) -> list[Fragment]:
@@ -88,9 +94,12 @@ def _reference(stages: Fidelity, kind: str) -> Fragment:
     artefact = stages.reference(kind)
     job = stages.job() | {"explainer": "", "k": "", "seed": "", "instantiation": kind}
     model = job.pop("model")
+    quality = None
     if kind == "nmt":
         job["train_sentences"] = ""
-    return Fragment(job, model, scores=str(artefact.path / SCORES), made_by={"scores": artefact.id})
+        quality = stages.translation.facts
+    scores = str(artefact.path / SCORES)
+    return Fragment(job, model, scores=scores, made_by={"scores": artefact.id}, quality=quality)
 
 
 def _show(fragments: list[Fragment], config: DictConfig, tracker: Tracker) -> None:

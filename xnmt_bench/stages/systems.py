@@ -41,9 +41,11 @@ def plain(config: Any) -> Any:
 class Systems:
     """The stages up to a trained NMT system."""
 
-    def __init__(self, config: DictConfig, options: TrainerOptions | None = None) -> None:
+    def __init__(
+        self, config: DictConfig, options: TrainerOptions | None = None, may_make: bool = True
+    ) -> None:
         self.config = config
-        self.store = Store(config.store)
+        self.store = Store(config.store, may_make)
         self.options = options or TrainerOptions(
             accelerator=config.trainer.accelerator,
             precision=config.trainer.precision,
@@ -130,10 +132,6 @@ class Systems:
             **{key: config[key] for key in ("architecture", "sizes", "training", "seed")},
             "precision": self.options.precision,
         }
-
-    def find_nmt(self) -> Artefact | None:
-        """The trained system, or None: nothing is trained."""
-        return self.store.find("nmt", self._nmt_recipe())
 
     @cached_property
     def nmt(self) -> Artefact:

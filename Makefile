@@ -1,0 +1,44 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Two processes on two cores: one thread each.
+ONE_THREAD := OMP_NUM_THREADS=1
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-slow lint bench clean
+
+help: ## show this
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(VENV)/.installed: pyproject.toml
+	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet 'torch>=2.6,<2.14'
+	$(BIN)/pip install --quiet -e '.[dev]'
+	touch $@
+
+install: $(VENV)/.installed ## make .venv and install everything into it
+
+demo: install ## train two NMT systems and all proxies on the toy corpus, print the table (6 minutes)
+	$(ONE_THREAD) $(BIN)/python train.py -m experiment=demo launcher=joblib \
+		explainer=attention,gradient_norm,weighted_gradient,prediction_difference,random \
+		proxy=fn,rn,sa nmt=transformer,rnn_search
+	$(BIN)/python evaluate.py
+
+test: install ## run every test that CI runs
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 -m 'not slow'
+
+test-slow: install ## run the tests that take minutes
+	$(ONE_THREAD) $(BIN)/python -m pytest -m slow
+
+lint: install ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: install ## speed and memory, side by side in one run
+	$(BIN)/python benchmarks/extraction.py
+	$(BIN)/python benchmarks/memory.py
+
+clean: ## remove stored results and figures
+	rm -rf outputs results

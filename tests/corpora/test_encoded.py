@@ -1,0 +1,72 @@
+"""A corpus as ids on disk."""
+
+import numpy as np
+import pytest
+
+from xnmt_bench.corpora.encoded import EncodedSplit, encode
+from xnmt_bench.corpora.sentence import Sentence
+from xnmt_bench.corpora.subwords import EOS
+
+
+class Letters:
+    """Stands for subwords: a letter is an id."""
+
+    def encode(self, text):
+        return [ord(letter) for letter in text]
+
+
+class Listed:
+    """A corpus of the pairs it is given."""
+
+    def __init__(self, **splits):
+        self.splits = splits
+
+    def sentences(self, split):
+        for n, (source, target) in enumerate(self.splits.get(split, ())):
+            yield Sentence(source, target, "d", n)
+
+
+TRAIN = [("ab", "xyz"), ("abcd", "x"), ("a", "wxyz"), ("abc", "x"), ("b", "y")]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    corpus = Listed(train=TRAIN, test=[("toolong", "x")])
+    counts = encode(corpus, Letters(), Letters(), 3, tmp_path)
+    assert counts == {
+        "train": {"kept": 3, "too_long": 2},  # either side counts, and EOS does not
+        "valid": {"kept": 0, "too_long": 0},
+        "test": {"kept": 0, "too_long": 1},
+    }
+    return tmp_path
+
+
+def test_sentences_come_back_closed_by_eos(folder):
+    split = EncodedSplit.open(folder, "train")
+    kept = [TRAIN[n] for n in (0, 3, 4)]
+    assert len(split) == len(split.source) == len(split.target) == 3
+    for i, (source, target) in enumerate(kept):
+        assert split.source[i].tolist() == [*map(ord, source), EOS]
+        assert split.target[i].tolist() == [*map(ord, target), EOS]
+    assert split.source.lengths().tolist() == [3, 4, 2]
+    assert split.target.lengths().tolist() == [4, 2, 2]
+
+
+def test_pairs_keep_their_number_in_the_corpus(folder):
+    assert EncodedSplit.open(folder, "train").number.tolist() == [0, 3, 4]
+
+
+def test_ids_are_a_copy(folder):
+    """Nobody writes into the file by accident."""
+    split = EncodedSplit.open(folder, "train")
+    ids = split.source[0]
+    ids[:] = 0
+    assert split.source[0][0] == ord("a")
+    assert np.issubdtype(ids.dtype, np.integer)
+
+
+@pytest.mark.parametrize("name", ["valid", "test"])
+def test_an_empty_split(folder, name):
+    split = EncodedSplit.open(folder, name)
+    assert len(split) == len(split.source) == 0
+    assert split.target.lengths().tolist() == []
