@@ -66,7 +66,9 @@ def counting(model: NMTModel) -> Iterator[Count]:
         del model.encode, model.decode
 
 
-def step_probability(model: NMTModel, batch: Batch, step: int) -> Callable[[Tensor, Tensor], Tensor]:
+def step_probability(
+    model: NMTModel, batch: Batch, step: int
+) -> Callable[[Tensor, Tensor], Tensor]:
     """P(label of one step), as a function of embeddings: what the tutorials hand to Captum."""
 
     def forward(source: Tensor, inputs: Tensor) -> Tensor:
@@ -97,8 +99,10 @@ def tutorial(name: str, model: NMTModel, batch: Batch) -> None:
             FeatureAblation(forward).attribute(
                 (source, seen),
                 baselines=(0.0, 0.0),
-                feature_mask=tuple(m[:, : x.shape[1]] for m, x in zip(
-                    word_features(batch, step), (source, seen), strict=True)),
+                feature_mask=tuple(
+                    m[:, : x.shape[1]]
+                    for m, x in zip(word_features(batch, step), (source, seen), strict=True)
+                ),
                 perturbations_per_eval=rows,
             )
         else:
@@ -109,7 +113,10 @@ def tutorial(name: str, model: NMTModel, batch: Batch) -> None:
 def read_pairs(arguments: argparse.Namespace) -> list[tuple[str, str]]:
     """The sentences: real ones where files are given."""
     if arguments.source:
-        sides = (Path(p).read_text(encoding="utf-8").splitlines() for p in (arguments.source, arguments.target))
+        sides = (
+            Path(p).read_text(encoding="utf-8").splitlines()
+            for p in (arguments.source, arguments.target)
+        )
         return list(zip(*sides, strict=True))
     return [(s.source, s.target) for s in ToyCorpus(test=1000).sentences("test")]
 
@@ -162,7 +169,7 @@ class Operations(TorchDispatchMode):
 
     total = 0
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # noqa: ANN001, ANN204, D105
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # noqa: ANN001, ANN204
         result = function(*args, **(kwargs or {}))
         if count := flop_registry.get(function._overloadpacket):
             self.total += count(*args, **(kwargs or {}), out_val=result)
@@ -197,10 +204,13 @@ def main() -> None:
     peak = matmul_peak()
     console = Console()
     console.print(
-        f"{arguments.nmt}, {len(pairs)} sentences, {sum(words) / len(pairs) / 2:.1f} subwords a side, "
+        f"{arguments.nmt}, {len(pairs)} sentences, "
+        f"{sum(words) / len(pairs) / 2:.1f} subwords a side, "
         f"{arguments.threads} thread(s), matmul peak {peak:.0f} GFLOP/s"
     )
-    table = Table("explainer", "way", "sentences/s", "ratio", "encoder pos.", "decoder pos.", "of peak")
+    table = Table(
+        "explainer", "way", "sentences/s", "ratio", "encoder pos.", "decoder pos.", "of peak"
+    )
     for name in ("prediction_difference", "gradient_norm", "weighted_gradient"):
         explainer = load_explainer(name)
         seconds = {}

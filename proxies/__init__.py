@@ -1,4 +1,4 @@
-"""Proxy models Q: they predict an NMT decision from its rule alone (Li et al. 2020, section 3.2)."""
+"""Proxy models Q: an NMT decision from its rule alone (Li et al. 2020, section 3.2)."""
 
 from proxies.base import Proxy
 from proxies.fn import FN

@@ -59,9 +59,7 @@ class RuleEmbedding(nn.Module):
     def forward(self, words_BK: Tensor, positions_BK: Tensor) -> Tensor:
         """Embeds words (-1 for none) and, where asked for, their places."""
         source, prefix = words_BK.split(self.k, dim=1)
-        x = torch.cat(
-            [_look_up(self.source, source), _look_up(self.prefix, prefix)], dim=1
-        )
+        x = torch.cat([_look_up(self.source, source), _look_up(self.prefix, prefix)], dim=1)
         if self.place is not None:
             x = x + self.place.weight
         if self.position is not None:

@@ -79,7 +79,7 @@ class ProxyTraining(SeededModule):
 def log_likelihoods(
     proxy: Proxy, decisions: Decisions, batch_size: int = 2048
 ) -> tuple[np.ndarray, np.ndarray]:
-    """log Q of each decision's label, and whether Q's first choice is the label; shapes (N,)."""
+    """Log Q of each decision's label, and whether Q's first choice is the label; shapes (N,)."""
     proxy.eval()
     scores, correct = [], []
     for label_B, words_BK, positions_BK in loader(decisions, batch_size):

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import hydra
 import pytest
-
 from conftest import DATA, ROOT, configure
+
 from xnmt_bench.corpora.sentence import SPLITS
 from xnmt_bench.explainers.base import Explainer
 from xnmt_bench.explainers.registry import explainers, load_explainer
@@ -27,7 +27,14 @@ def names(group: str) -> list[str]:
 def test_every_group_is_covered_here():
     groups = {path.name for path in CONF.iterdir() if path.is_dir()}
     assert groups == {
-        "corpus", "nmt", "explainer", "proxy", "metric", "trainer", "logger", "launcher",
+        "corpus",
+        "nmt",
+        "explainer",
+        "proxy",
+        "metric",
+        "trainer",
+        "logger",
+        "launcher",
         "experiment",
     }
 
@@ -93,8 +100,9 @@ def test_help_loads_nothing_heavy():
 
     script = (
         "import sys, runpy; sys.argv = ['train.py', '--help']\n"
+        "heavy = {'torch', 'pytorch_lightning', 'captum', 'matplotlib'}\n"
         "try: runpy.run_path('train.py', run_name='__main__')\n"
-        "finally: print('HEAVY', sorted({'torch', 'pytorch_lightning', 'captum'} & set(sys.modules)))"
+        "finally: print('HEAVY', sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=Path(ROOT), capture_output=True, text=True

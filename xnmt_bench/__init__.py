@@ -1,8 +1,8 @@
 """Benchmark of explanation methods for neural machine translation.
 
-    model = xnmt_bench.load_model("outputs/store/nmt/...")
-    explainer = xnmt_bench.load_explainer("prediction_difference")
-    [explanation] = explainer(model, [("the dog sleeps .", "der Hund schläft .")])
+model = xnmt_bench.load_model("outputs/store/nmt/...")
+explainer = xnmt_bench.load_explainer("prediction_difference")
+[explanation] = explainer(model, [("the dog sleeps .", "der Hund schläft .")])
 """
 
 from __future__ import annotations

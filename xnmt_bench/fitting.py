@@ -58,9 +58,7 @@ class _EarlyStopping(EarlyStopping):
             trainer.should_stop = True
 
 
-def inverse_square_root(
-    optimizer: torch.optim.Optimizer, warmup_steps: int
-) -> dict[str, Any]:
+def inverse_square_root(optimizer: torch.optim.Optimizer, warmup_steps: int) -> dict[str, Any]:
     """Lightning's configuration of the Transformer's schedule (Vaswani et al. 2017, 5.3).
 
     The rate climbs linearly to the optimizer's own during the warm-up and falls with the inverse

@@ -81,7 +81,8 @@ def _verify(path: Path, digest: str) -> None:
         raise StoreError(f"{path}: the file is missing from its artefact")
     if file_hash(path) != digest:
         raise StoreError(
-            f"{path}: truncated or altered since it was written; delete {path.parent} to make it again"
+            f"{path}: truncated or altered since it was written; "
+            f"delete {path.parent} to make it again"
         )
 
 
@@ -151,7 +152,9 @@ class Store:
         work: Callable[[Path], dict[str, Any] | None],
     ) -> None:
         partial = path.with_name(path.name + ".partial")
-        log.info("%s %s %s", "resuming" if partial.exists() else "making", path.parent.name, path.name)
+        log.info(
+            "%s %s %s", "resuming" if partial.exists() else "making", path.parent.name, path.name
+        )
         partial.mkdir(exist_ok=True)
         facts = work(partial) or {}
         files = {

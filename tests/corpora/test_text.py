@@ -5,8 +5,8 @@ import inspect
 import zlib
 
 import pytest
-
 from conftest import DATA
+
 from xnmt_bench.corpora.sentence import SPLITS, Sentence, lang_pair
 from xnmt_bench.corpora.text import TextCorpus, TsvCorpus
 from xnmt_bench.errors import DataError

@@ -3,8 +3,8 @@
 import pytest
 import torch
 from captum.attr import InputXGradient, Saliency
-
 from conftest import batch_of, double
+
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.explainers.registry import load_explainer
 from xnmt_bench.rules.topk import top_k

@@ -5,8 +5,8 @@ import copy
 import numpy as np
 import pytest
 import torch
-
 from conftest import batch_of, double
+
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.explainers.registry import explainers, load_explainer
 from xnmt_bench.nmt.base import Batch
@@ -28,13 +28,18 @@ def test_ids_and_embeddings_give_the_same_logits(system):
     by_embeddings = model.logits(model.decode(model.encode(source, batch.source_mask_BS), inputs))
     torch.testing.assert_close(by_ids, by_embeddings, rtol=0, atol=0)
     # ... and the function that the embeddings enter is the one that translates.
-    assert by_ids.argmax(-1)[batch.target_mask_BT].eq(
-        batch.target_BT[batch.target_mask_BT]
-    ).float().mean() > 0.3
+    assert (
+        by_ids.argmax(-1)[batch.target_mask_BT]
+        .eq(batch.target_BT[batch.target_mask_BT])
+        .float()
+        .mean()
+        > 0.3
+    )
 
 
-@pytest.mark.parametrize("name", ["attention", "gradient_norm", "weighted_gradient",
-                                  "prediction_difference", "random"])
+@pytest.mark.parametrize(
+    "name", ["attention", "gradient_norm", "weighted_gradient", "prediction_difference", "random"]
+)
 def test_a_sentence_does_not_depend_on_its_batch(system, name):
     split, indices = pairs_of(system)
     model, explainer = system.model, load_explainer(name)

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-
 from conftest import configure, overrides
+
 from proxies import FN
 from proxies.base import Vocabulary
 from proxies.training import ProxyTraining, TrainingOptions, log_likelihoods
@@ -39,6 +39,7 @@ def test_faithful_explainers_beat_random(workplace, name):
 def test_base_with_every_word_is_the_nmt_model_itself(system):
     """Nothing is zeroed, so Base's perplexity is the model's own on its choices."""
     from conftest import batch_of, double
+
     from xnmt_bench.explainers.base import decide
 
     model, split = double(system.model), system.split(EVALUATED)
@@ -98,9 +99,16 @@ def test_rules_shuffled_over_decisions_are_no_better_than_unigram(workplace, tmp
 
 
 def test_extraction_does_not_depend_on_batches_or_shards(transformer, tmp_path):
-    options = ["explainer=prediction_difference", "rules.train_sentences=60", "rules.test_sentences=60"]
+    options = [
+        "explainer=prediction_difference",
+        "rules.train_sentences=60",
+        "rules.test_sentences=60",
+    ]
     found = []
-    for change in (["rules.shard_sentences=60"], ["rules.shard_sentences=7", "rules.batch_tokens=50"]):
+    for change in (
+        ["rules.shard_sentences=60"],
+        ["rules.shard_sentences=7", "rules.batch_tokens=50"],
+    ):
         stages = Fidelity(configure(*_changes(transformer), *options, *change))
         found.append(stages.test_rules)
     one, other = found
@@ -115,6 +123,7 @@ def test_extraction_does_not_depend_on_batches_or_shards(transformer, tmp_path):
 def test_rules_hold_what_the_model_decided(transformer):
     """Labels, probabilities and words, against the model itself."""
     from conftest import batch_of
+
     from xnmt_bench.corpora.subwords import EOS
     from xnmt_bench.explainers.base import decide
 
@@ -124,7 +133,7 @@ def test_rules_hold_what_the_model_decided(transformer):
     rows = rules.take(rules.sentence_N == 3)
     assert (rows.label_N == batch.labels_BT[0].numpy()).all()
     np.testing.assert_allclose(rows.probability_N, log_probability[0].exp().numpy(), rtol=1e-4)
-    source, target = split.source[3], split.target[3]
+    source = split.source[3]
     assert (rows.source_NK == source[rows.source_position_NK]).all()
     for step in range(len(rows)):
         seen = rows.prefix_position_NK[step][rows.prefix_position_NK[step] >= 0]

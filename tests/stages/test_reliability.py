@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-
 from conftest import ROOT, command
+
 from xnmt_bench.report.fragments import collect
 
 TINY = [
@@ -156,12 +156,21 @@ def made(folder, stage):
 def test_a_concurrent_sweep_shares_what_it_can(tmp_path):
     """2 x 2 jobs at once: one NMT system, each explainer's rules once."""
     done = command(
-        "train.py", "-m", *TINY, *places(tmp_path), "launcher=joblib",
-        "explainer=gradient_norm,random", "proxy=fn,rn", cwd=tmp_path,
+        "train.py",
+        "-m",
+        *TINY,
+        *places(tmp_path),
+        "launcher=joblib",
+        "explainer=gradient_norm,random",
+        "proxy=fn,rn",
+        cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
     assert {s: made(tmp_path, s) for s in ("nmt", "encoded", "rules", "proxy")} == {
-        "nmt": 1, "encoded": 1, "rules": 2, "proxy": 4,
+        "nmt": 1,
+        "encoded": 1,
+        "rules": 2,
+        "proxy": 4,
     }
     rows = table(tmp_path)
     names = {(r["explainer"], r["instantiation"]) for r in rows}
@@ -182,11 +191,17 @@ def test_a_plugin_runs_in_a_sweep(tmp_path):
     shutil.copytree(ROOT / "tests" / "fixtures" / "plugin", package)  # a build leaves files behind
     subprocess.run(
         [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", site, package],
-        check=True, capture_output=True,
+        check=True,
+        capture_output=True,
     )
     done = command(
-        "train.py", "-m", *TINY, *places(tmp_path), "explainer=last_word,random",
-        cwd=tmp_path, env={"PYTHONPATH": str(site)},
+        "train.py",
+        "-m",
+        *TINY,
+        *places(tmp_path),
+        "explainer=last_word,random",
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(site)},
     )
     assert done.returncode == 0, done.stderr
     rows = [r for r in table(tmp_path) if r["instantiation"] == "fn"]
@@ -219,8 +234,13 @@ def test_bad_input_is_one_line_with_file_and_line(tmp_path):
         for language in ("de", "en"):
             (tmp_path / f"{split}.{language}").write_text("ja\n")
     done = command(
-        "train.py", "corpus=text", f"corpus.root={tmp_path}", "corpus.source_language=de",
-        "corpus.target_language=en", *places(tmp_path), cwd=tmp_path,
+        "train.py",
+        "corpus=text",
+        f"corpus.root={tmp_path}",
+        "corpus.source_language=de",
+        "corpus.target_language=en",
+        *places(tmp_path),
+        cwd=tmp_path,
     )
     assert done.returncode == 1
     assert f"{tmp_path}/train.de:2: an empty line" in done.stderr
@@ -231,7 +251,12 @@ def test_bad_input_is_one_line_with_file_and_line(tmp_path):
 def test_wandb_runs_offline_and_is_closed(tmp_path, fails):
     broken = ["proxy.sizes.dropout=7"] if fails else []
     done = command(
-        "train.py", *TINY, *places(tmp_path), "logger=wandb", *broken, cwd=tmp_path,
+        "train.py",
+        *TINY,
+        *places(tmp_path),
+        "logger=wandb",
+        *broken,
+        cwd=tmp_path,
         env={"WANDB_MODE": "offline", "WANDB_SILENT": "true"},
     )
     assert (done.returncode != 0) == fails

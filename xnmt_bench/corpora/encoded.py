@@ -48,7 +48,7 @@ class EncodedSide:
     def __len__(self) -> int:
         return len(self._ends)
 
-    def __getitem__(self, index: int) -> Ids:
+    def __getitem__(self, index: int | np.integer) -> Ids:
         start = self._ends[index - 1] if index else 0
         return np.array(self._ids[start : self._ends[index]])
 

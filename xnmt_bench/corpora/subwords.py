@@ -31,10 +31,17 @@ class Subwords:
             self._model = spm.SentencePieceProcessor(model_file=str(self.path))
         except RuntimeError as error:
             raise DataError(self.path, None, f"not a SentencePiece model: {error}") from None
-        ids = (self._model.pad_id(), self._model.unk_id(), self._model.bos_id(), self._model.eos_id())
+        ids = (
+            self._model.pad_id(),
+            self._model.unk_id(),
+            self._model.bos_id(),
+            self._model.eos_id(),
+        )
         if ids != (PAD, UNK, BOS, EOS):
             raise DataError(
-                self.path, None, f"pad, unk, bos, eos are {ids}; train it with {(PAD, UNK, BOS, EOS)}"
+                self.path,
+                None,
+                f"pad, unk, bos, eos are {ids}; train it with {(PAD, UNK, BOS, EOS)}",
             )
 
     def __len__(self) -> int:

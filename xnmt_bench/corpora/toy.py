@@ -34,7 +34,12 @@ class ToyCorpus:
     target_language = "de"
 
     def __init__(
-        self, seed: int = 0, train: int = 8000, valid: int = 500, test: int = 1000, name: str = "toy"
+        self,
+        seed: int = 0,
+        train: int = 8000,
+        valid: int = 500,
+        test: int = 1000,
+        name: str = "toy",
     ) -> None:
         self.name = name
         self._seed = seed
@@ -86,7 +91,9 @@ class Document:
             name = self._dice.pick(self._words.names)
             return name.english, name.spellings[0]
         english, german = self._dice.pick(self._words.surnames)
-        return self._dice.pick(((f"mr {english}", f"Herr {german}"), (f"mrs {english}", f"Frau {german}")))
+        return self._dice.pick(
+            ((f"mr {english}", f"Herr {german}"), (f"mrs {english}", f"Frau {german}"))
+        )
 
     def sentences(self) -> list[Sentence]:
         """Three to seven sentences."""
@@ -117,7 +124,9 @@ class Document:
         if entity.chain in self._seen and dice.chance(pronoun):
             phrase.form = "pronoun"
         elif entity.form != "name":
-            phrase.form = "definite" if entity.chain in self._seen else dice.pick(("definite", "indefinite"))
+            phrase.form = (
+                "definite" if entity.chain in self._seen else dice.pick(("definite", "indefinite"))
+            )
             if dice.chance(0.35):
                 phrase.adjective = dice.pick(self._words.adjectives)
         self._seen.add(entity.chain)
@@ -127,9 +136,9 @@ class Document:
         thing = self._refer(self._dice.pick(self._things), pronoun=0.25)
         if thing.chain == subject.chain:
             thing = self._refer(self._dice.pick(self._people), pronoun=0)
-        if thing.form != "pronoun" and subject.form not in ("you",) and self._dice.chance(0.15):
-            if thing.form != "name":
-                thing.form, thing.owner = "possessive", subject
+        owned = thing.form != "pronoun" and subject.form != "you" and self._dice.chance(0.15)
+        if owned and thing.form != "name":
+            thing.form, thing.owner = "possessive", subject
         return thing
 
     def _clause(self, subject: NounPhrase, order: str = "main") -> Clause:
@@ -179,9 +188,7 @@ class Document:
         target = word(german, "voc", "voc address", "voc")
         comma = (word(",", "voc.comma", "voc.comma"), word(",", "voc.comma", "", "voc.comma"))
         if self._dice.chance(0.5):
-            return Phrase(
-                source + comma[0] + phrase.source, target + comma[1] + phrase.target
-            )
+            return Phrase(source + comma[0] + phrase.source, target + comma[1] + phrase.target)
         return Phrase(phrase.source + comma[0] + source, phrase.target + comma[1] + target)
 
     def _report(self) -> Phrase:
@@ -240,13 +247,15 @@ class Document:
         return _end(
             Phrase(
                 phrase.source + word("is", "is", "is") + word(prop[0], "j", "adj"),
-                phrase.target + word("ist", "is", "is", f"is {subject.id}.person") + word(prop[1], "j", "adj", "adj"),
+                phrase.target
+                + word("ist", "is", "is", f"is {subject.id}.person")
+                + word(prop[1], "j", "adj", "adj"),
             ),
             ".",
         )
 
     def _coordination(self) -> Phrase:
-        """One does it and the other does too: English leaves the verb out, the target repeats it."""
+        """One does it and the other does too: English leaves the verb out, the target does not."""
         first = self._clause(self._refer(self._people[0]))
         first.tense, first.fronted, first.adverb = "present", False, None
         main, tail = first.render(), self._too(self._people[1], first.id, first.verb, first.object)

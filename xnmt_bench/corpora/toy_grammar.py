@@ -288,7 +288,10 @@ class Clause:
 def gold(source: Sequence[Word], target: Sequence[Word]) -> Gold:
     """The exact annotation of a generated pair."""
     sure = {
-        (i, j) for j, y in enumerate(target) for i, x in enumerate(source) if y.key and x.key == y.key
+        (i, j)
+        for j, y in enumerate(target)
+        for i, x in enumerate(source)
+        if y.key and x.key == y.key
     }
     possible = {
         (i, j)

@@ -103,4 +103,4 @@ def lexicon() -> Lexicon:
 
 
 def _verb(row: list[str]) -> Verb:
-    return Verb(*row[:-1], particle="" if row[-1] == "-" else row[-1])
+    return Verb(*row[:-1], "" if row[-1] == "-" else row[-1])

@@ -43,9 +43,7 @@ class SharedPass:
         """The gradient of P(label given c_t) at `step`; the signature is Captum's."""
         states, slope = self._states_BTD[:, step], self._slope_BTD[:, step]
         # An input the model does not depend on has gradient zero, not none.
-        return torch.autograd.grad(
-            states, inputs, slope, retain_graph=True, materialize_grads=True
-        )
+        return torch.autograd.grad(states, inputs, slope, retain_graph=True, materialize_grads=True)
 
 
 def _output_gradient(model: NMTModel, states_BTD: Tensor, labels_BT: Tensor) -> Tensor:

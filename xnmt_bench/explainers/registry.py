@@ -52,7 +52,11 @@ def load_explainer(name: str, **options: Any) -> Explainer:
     known = explainers()
     if name not in known:
         near = get_close_matches(name, known, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(known))}"
+        hint = (
+            f"did you mean {' or '.join(near)}?"
+            if near
+            else f"there are {', '.join(sorted(known))}"
+        )
         raise XnmtError(f"no explainer {name!r}; {hint}")
     try:
         return known[name].load()(**options)
@@ -61,7 +65,7 @@ def load_explainer(name: str, **options: Any) -> Explainer:
 
 
 def register_plugins() -> None:
-    """Makes every plug-in's explainer a choice of Hydra's group `explainer`, without importing it."""
+    """Makes every plug-in a choice of Hydra's group `explainer`, without importing it."""
     from hydra.core.config_store import ConfigStore
 
     for name, point in explainers().items():

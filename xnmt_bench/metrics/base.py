@@ -18,7 +18,7 @@ from xnmt_bench.rules.table import Rules
 def base_log_likelihoods(
     model: NMTModel, split: EncodedSplit, rules: Rules, positions: int = 8192
 ) -> tuple[np.ndarray, np.ndarray]:
-    """log P(label) with the embedding of every word outside the rule zeroed.
+    """Log P(label) with the embedding of every word outside the rule zeroed.
 
     One row for each decision. BOS and EOS are no words and stay.
 
@@ -36,9 +36,9 @@ def base_log_likelihoods(
     for rows in _groups(split.source.lengths()[index_N], rules.step_N, positions):
         group, sentences = rules.take(rows), index_N[rows]
         longest = int(group.step_N.max()) + 1
-        batch = Batch.collate(
-            [(split.source[i], split.target[i][:longest]) for i in sentences]
-        ).to(next(model.parameters()).device)
+        batch = Batch.collate([(split.source[i], split.target[i][:longest]) for i in sentences]).to(
+            next(model.parameters()).device
+        )
         states = _masked_states(model, batch, group)
         labels = torch.as_tensor(group.label_N.astype(np.int64), device=states.device)
         scores[rows] = model.log_probability(states, labels).double().cpu().numpy()

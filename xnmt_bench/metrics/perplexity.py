@@ -61,7 +61,7 @@ class DecisionScores:
 
     @property
     def perplexity(self) -> float:
-        """exp of the mean negative log-likelihood; lower is better."""
+        """Exp of the mean negative log-likelihood; lower is better."""
         return float(np.exp(-self.log_likelihood_N.mean()))
 
 

@@ -11,11 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from xnmt_bench.corpora.subwords import BOS, PAD, Subwords
 
+Ids = Sequence[int] | np.ndarray
 # Rows of the output layer that are computed at once: what bounds its memory is this times V.
 OUTPUT_ROWS = 1024
 
@@ -35,7 +37,7 @@ class Batch:
     labels_BT: Tensor | None = None
 
     @classmethod
-    def collate(cls, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Batch:
+    def collate(cls, pairs: Sequence[tuple[Ids, Ids]]) -> Batch:
         """Pads pairs of id sequences."""
         return cls(_pad([x for x, _ in pairs]), _pad([y for _, y in pairs]))
 
@@ -65,7 +67,7 @@ class Batch:
         return Batch(self.source_BS.to(device), self.target_BT.to(device), labels)
 
 
-def _pad(rows: Sequence[Sequence[int]]) -> Tensor:
+def _pad(rows: Sequence[Ids]) -> Tensor:
     tensors = [torch.as_tensor(row, dtype=torch.long) for row in rows]
     return nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=PAD)
 

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD
-from xnmt_bench.nmt.base import Encoding, NMTModel
+from xnmt_bench.nmt.base import Encoding, Ids, NMTModel
 
 FORBIDDEN = [PAD, BOS]
 
 
 @torch.no_grad()
 def translate(
-    model: NMTModel, sources: Sequence[Sequence[int]], beam: int = 1, length_penalty: float = 1.0
+    model: NMTModel, sources: Sequence[Ids], beam: int = 1, length_penalty: float = 1.0
 ) -> list[list[int]]:
     """Translates a batch of sentences.
 

@@ -74,5 +74,7 @@ def load_model(path: str | Path) -> NMTModel:
     try:
         load_weights(model, str(folder / "model.safetensors"))
     except (SafetensorError, RuntimeError, FileNotFoundError) as error:
-        raise StoreError(f"{folder / 'model.safetensors'}: not this model's weights: {error}") from None
+        raise StoreError(
+            f"{folder / 'model.safetensors'}: not this model's weights: {error}"
+        ) from None
     return model.eval().requires_grad_(False)

@@ -81,7 +81,7 @@ class NMTTraining(SeededModule):
             logits.float(), batch.target_BT[mask], label_smoothing=smoothing, ignore_index=PAD
         )
 
-    def configure_optimizers(self) -> dict[str, Any]:
+    def configure_optimizers(self) -> Any:
         """Adam with the inverse-square-root schedule."""
         optimizer = torch.optim.Adam(
             self.parameters(), lr=self._options.learning_rate, betas=(0.9, 0.98), eps=1e-9

@@ -113,6 +113,11 @@ class Layer(nn.Module):
             x = self._residual(x, next(norms), lambda h: cross(h, *memory, cross_weights))
         return self._residual(x, next(norms), self.feed_forward)
 
+    def memory(self, states_BSD: Tensor) -> Tensor:
+        """Keys and values of the other side's states, (B, S, 2D)."""
+        assert self.cross_attention is not None
+        return self.cross_attention.key_value(states_BSD)
+
     def _residual(self, x: Tensor, norm: nn.Module, block) -> Tensor:  # type: ignore[no-untyped-def]  # noqa: ANN001
         if self.pre_norm:
             return x + self.dropout(block(norm(x)))
@@ -182,8 +187,7 @@ class Transformer(NMTModel):
             x = layer(x, mask)
         states = self.encoder_norm(x)
         # Keys and values of every decoder layer: rows that share an encoding share these too.
-        memories = (layer.cross_attention.key_value(states) for layer in self.decoder)
-        return Encoding(states, mask_BS, tuple(memories))
+        return Encoding(states, mask_BS, tuple(layer.memory(states) for layer in self.decoder))  # type: ignore[operator]
 
     def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
         """Decodes a teacher-forced prefix: states (B, T, D)."""

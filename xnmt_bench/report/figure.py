@@ -41,7 +41,9 @@ def fidelity_figure(rows: Sequence[Row]) -> Figure:
     axes[-1, 0].set_xlabel("perplexity of the proxy, log scale (further left: more faithful)")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     unique = dict(zip(labels, handles, strict=True))
-    figure.legend(unique.values(), unique.keys(), loc="lower center", ncol=len(unique), frameon=False)
+    figure.legend(
+        unique.values(), unique.keys(), loc="lower center", ncol=len(unique), frameon=False
+    )
     figure.tight_layout(rect=(0, 0.4 / figure.get_figheight(), 1, 1))
     return figure
 

@@ -95,7 +95,9 @@ class WandbTracker(Tracker):
             reinit="finish_previous",
         )
         if mode == "offline":
-            log.info("W&B is offline; the run lies in %s (send it with `wandb sync`)", self._run.dir)
+            log.info(
+                "W&B is offline; the run lies in %s (send it with `wandb sync`)", self._run.dir
+            )
         return self
 
     def lightning(self) -> Logger:

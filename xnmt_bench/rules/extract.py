@@ -152,7 +152,9 @@ def _unseen(side: str, shape: tuple[int, ...]) -> int:
     return 0 if side == "source" else shape[0] * (shape[0] + 1) // 2
 
 
-def _side(side: str, scores_TX: np.ndarray, ids_X: np.ndarray, options: ExtractionOptions) -> Columns:
+def _side(
+    side: str, scores_TX: np.ndarray, ids_X: np.ndarray, options: ExtractionOptions
+) -> Columns:
     if np.isnan(scores_TX).sum() != _unseen(side, scores_TX.shape):
         raise XnmtError(f"the explainer gave no number to a {side} word that the step can see")
     words = np.ones(len(ids_X), dtype=bool) if options.admit_special else ~np.isin(ids_X, SPECIAL)

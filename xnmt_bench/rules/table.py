@@ -110,7 +110,9 @@ def read_columns(path: Path, columns: Sequence[str] | None = None) -> dict[str, 
     """
     try:
         table = pq.read_table(
-            path, columns=None if columns is None else list(columns), page_checksum_verification=True
+            path,
+            columns=None if columns is None else list(columns),
+            page_checksum_verification=True,
         )
     except (pa.ArrowInvalid, OSError) as error:
         raise StoreError(f"{path}: not a readable shard of rules: {error}") from None

@@ -7,7 +7,9 @@ import numpy as np
 NOTHING = -1  # id and position of a place that no word fills
 
 
-def top_k(relevance_NX: np.ndarray, allowed_NX: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def top_k(
+    relevance_NX: np.ndarray, allowed_NX: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray]:
     """The k words of greatest signed relevance, ties to the leftmost.
 
     Args:

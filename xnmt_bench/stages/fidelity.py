@@ -44,10 +44,13 @@ def code_hash(cls: type) -> str:
     """
     tree = ast.parse(inspect.getsource(sys.modules[cls.__module__]))
     for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
-            if isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str):
-                body[0].value.value = ""
+        match node:
+            case (
+                ast.Module(body=[ast.Expr(value=ast.Constant(value=str())), *_])
+                | ast.ClassDef(body=[ast.Expr(value=ast.Constant(value=str())), *_])
+                | ast.FunctionDef(body=[ast.Expr(value=ast.Constant(value=str())), *_])
+            ):
+                node.body.pop(0)
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
 
 
@@ -63,7 +66,9 @@ class Fidelity(Systems):
         """
         phi = hydra.utils.instantiate(self.config.explainer.phi)
         if not isinstance(phi, Explainer):
-            raise XnmtError(f"explainer {self.config.explainer.name!r}: {type(phi)} is no Explainer")
+            raise XnmtError(
+                f"explainer {self.config.explainer.name!r}: {type(phi)} is no Explainer"
+            )
         return phi
 
     @property
@@ -80,7 +85,7 @@ class Fidelity(Systems):
 
     @property
     def proxy_name(self) -> str:
-        """The instantiation's name in results; one that knows positions is another instantiation."""
+        """The instantiation's name in results; one that is told positions is another."""
         told = self.config.proxy.sizes.get("sentence_positions", False)
         return self.config.proxy.name + ("+positions" if told else "")
 

@@ -144,5 +144,3 @@ def _report(config: DictConfig, tracker: Tracker) -> None:
         tracker.figure("fidelity", png)
     Console(width=None if os.isatty(1) else 140).print(to_rich(summary))
     log.info("tables and figure are in %s", results)
-
-

@@ -29,7 +29,16 @@ from xnmt_bench.store import Artefact, Store, file_hash
 log = logging.getLogger(__name__)
 
 # Raise a stage's number when its code gives other results from the same recipe.
-VERSIONS = {"subwords": 1, "encoded": 1, "nmt": 1, "rules": 1, "proxy": 1, "base": 1, "reference": 1, "translation": 1}
+VERSIONS = {
+    "subwords": 1,
+    "encoded": 1,
+    "nmt": 1,
+    "rules": 1,
+    "proxy": 1,
+    "base": 1,
+    "reference": 1,
+    "translation": 1,
+}
 CORPUS_EXTRAS = ("subwords", "max_length")
 
 
@@ -100,7 +109,9 @@ class Systems:
             "max_length": max_length,
         }
         artefact = self.store.make(
-            "encoded", recipe, lambda folder: encode(self.corpus, source, target, max_length, folder)
+            "encoded",
+            recipe,
+            lambda folder: encode(self.corpus, source, target, max_length, folder),
         )
         for split in SPLITS:
             if left_out := artefact.facts[split]["too_long"]:
@@ -181,7 +192,9 @@ class Systems:
             hypotheses = self._translate(beam)
             (folder / "test.txt").write_text("\n".join(hypotheses) + "\n", encoding="utf-8")
             numbers = set(self.split("test").number.tolist())
-            references = [s.target for n, s in enumerate(self.corpus.sentences("test")) if n in numbers]
+            references = [
+                s.target for n, s in enumerate(self.corpus.sentences("test")) if n in numbers
+            ]
             return quality(hypotheses, references)
 
         return self.store.make("translation", recipe, work)
@@ -192,7 +205,9 @@ class Systems:
         hypotheses = []
         for start in track(starts, "translating", disable=not self.options.progress_bar):
             batch = [sources[i] for i in range(start, min(start + 100, len(sources)))]
-            hypotheses += [self.model.target_subwords.decode(y) for y in translate(self.model, batch, beam)]
+            hypotheses += [
+                self.model.target_subwords.decode(y) for y in translate(self.model, batch, beam)
+            ]
         return hypotheses
 
     @cached_property
