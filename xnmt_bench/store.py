@@ -23,6 +23,7 @@ from xnmt_bench.errors import StoreError
 
 log = logging.getLogger(__name__)
 META = "meta.json"
+PARTIAL = ".partial"  # ending of a folder that is not finished
 
 
 def fingerprint(recipe: Mapping[str, Any]) -> str:
@@ -65,15 +66,22 @@ class Artefact:
         Raises:
             StoreError: no artefact is there, or a file is missing, truncated or altered.
         """
-        try:
-            meta = json.loads((path / META).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise StoreError(f"{path}: no finished artefact is here") from None
-        except ValueError as error:
-            raise StoreError(f"{path / META}: not readable: {error}") from None
+        meta = _read_meta(path)
         for name, digest in meta["files"].items():
             _verify(path / name, digest)
         return cls(path, meta["recipe"], meta["facts"])
+
+
+def _read_meta(path: Path) -> dict[str, Any]:
+    try:
+        meta = json.loads((path / META).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise StoreError(f"{path}: no finished artefact is here") from None
+    except ValueError as error:
+        raise StoreError(f"{path / META}: not readable: {error}") from None
+    if not isinstance(meta, dict) or meta.pop("digest", None) != fingerprint(meta):
+        raise StoreError(f"{path / META}: truncated or altered since it was written")
+    return meta
 
 
 def _verify(path: Path, digest: str) -> None:
@@ -120,7 +128,8 @@ class Store:
 
     def all(self, stage: str) -> list[Artefact]:
         """Every finished artefact of a stage, in the order of their names."""
-        return [self._open(meta.parent) for meta in sorted((self.root / stage).glob(f"*/{META}"))]
+        folders = sorted(meta.parent for meta in (self.root / stage).glob(f"*/{META}"))
+        return [self._open(folder) for folder in folders if folder.suffix != PARTIAL]
 
     def make(
         self,
@@ -151,7 +160,7 @@ class Store:
         recipe: dict[str, Any],
         work: Callable[[Path], dict[str, Any] | None],
     ) -> None:
-        partial = path.with_name(path.name + ".partial")
+        partial = path.with_suffix(PARTIAL)
         log.info(
             "%s %s %s", "resuming" if partial.exists() else "making", path.parent.name, path.name
         )
@@ -163,6 +172,7 @@ class Store:
             if file.is_file() and file.name != META
         }
         meta = {"recipe": recipe, "facts": facts, "files": files}
+        meta["digest"] = fingerprint(meta)
         write_atomically(partial / META, json.dumps(meta, indent=1, ensure_ascii=False))
         partial.rename(path)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import sentencepiece as spm
 
-from xnmt_bench.errors import DataError
+from xnmt_bench.errors import DataError, XnmtError
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 SPECIAL = (PAD, BOS, EOS)  # never words of a rule
@@ -72,6 +72,21 @@ class Subwords:
         return words
 
 
+class _Watched:
+    """Remembers the error of a stream, which SentencePiece would report as one of its own."""
+
+    def __init__(self, sentences: Iterable[str]) -> None:
+        self._sentences = sentences
+        self.error: Exception | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        try:
+            yield from self._sentences
+        except Exception as error:
+            self.error = error
+            raise
+
+
 def train_subwords(sentences: Iterable[str], path: Path, kind: str, size: int) -> None:
     """Trains a model on a stream of sentences and writes it to a file.
 
@@ -80,22 +95,30 @@ def train_subwords(sentences: Iterable[str], path: Path, kind: str, size: int) -
         path: where the model goes.
         kind: `bpe` or `unigram`.
         size: vocabulary size, an upper bound where the text has fewer pieces.
+
+    Raises:
+        XnmtError: SentencePiece cannot train such a model; an error of the stream is passed on.
     """
-    buffer = io.BytesIO()
-    spm.SentencePieceTrainer.train(
-        sentence_iterator=iter(sentences),
-        model_writer=buffer,
-        model_type=kind,
-        vocab_size=size,
-        hard_vocab_limit=False,
-        character_coverage=1.0,
-        pad_id=PAD,
-        unk_id=UNK,
-        bos_id=BOS,
-        eos_id=EOS,
-        num_threads=1,  # more threads do not always give the same model
-        minloglevel=2,
-    )
+    buffer, watched = io.BytesIO(), _Watched(sentences)
+    try:
+        spm.SentencePieceTrainer.train(
+            sentence_iterator=iter(watched),
+            model_writer=buffer,
+            model_type=kind,
+            vocab_size=size,
+            hard_vocab_limit=False,
+            character_coverage=1.0,
+            pad_id=PAD,
+            unk_id=UNK,
+            bos_id=BOS,
+            eos_id=EOS,
+            num_threads=1,  # more threads do not always give the same model
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        if watched.error:
+            raise watched.error from None
+        raise XnmtError(f"SentencePiece cannot train a {kind} model of {size}: {error}") from None
     temporary = path.with_suffix(".tmp")
     temporary.write_bytes(buffer.getvalue())
     temporary.replace(path)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any
@@ -25,6 +25,22 @@ def open_binary(path: Path) -> IO[bytes]:
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
+def lines(path: Path) -> Iterator[bytes]:
+    """The lines of a plain or gzip file.
+
+    Raises:
+        DataError: there is no such file, or it is a damaged gzip file.
+    """
+    number = 0
+    with open_binary(path) as file:
+        try:
+            for line in file:
+                number += 1
+                yield line
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise DataError(path, number + 1, f"damaged gzip: {error}") from None
+
+
 def decode_line(line: bytes, path: Path, number: int) -> str:
     """One line of UTF-8 text without its line end.
 
@@ -32,7 +48,8 @@ def decode_line(line: bytes, path: Path, number: int) -> str:
         DataError: the bytes are not UTF-8.
     """
     try:
-        return line.decode("utf-8").rstrip("\r\n")
+        # A byte order mark is no part of the first word.
+        return line.decode("utf-8").removeprefix("\ufeff").rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise DataError(path, number, f"not UTF-8: {error.reason} at byte {error.start}") from None
 
@@ -82,21 +99,19 @@ class TextCorpus:
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Streams the pairs; a plain-text file is one document."""
         source_path, target_path = self._paths(split)
-        with ExitStack() as stack:
-            source = stack.enter_context(open_binary(source_path))
-            target = stack.enter_context(open_binary(target_path))
-            for number, (x, y) in enumerate(zip_longest(source, target), start=1):
-                if x is None or y is None:
-                    short, longer = (
-                        (source_path, target_path) if x is None else (target_path, source_path)
-                    )
-                    raise DataError(short, number, f"the file ends here but {longer} goes on")
-                yield Sentence(
-                    _side(x, source_path, number),
-                    _side(y, target_path, number),
-                    self._splits[split],
-                    number - 1,
-                )
+        pairs = zip_longest(lines(source_path), lines(target_path))
+        for number, (x, y) in enumerate(pairs, start=1):
+            if x is None or y is None:
+                short, longer = source_path, target_path
+                if y is None:
+                    short, longer = longer, short
+                raise DataError(short, number, f"the file ends here but {longer} goes on")
+            yield Sentence(
+                _side(x, source_path, number),
+                _side(y, target_path, number),
+                self._splits[split],
+                number - 1,
+            )
 
     def recipe(self) -> dict[str, Any]:
         """The bytes of every file, and which side is which."""
@@ -155,15 +170,16 @@ class TsvCorpus:
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Streams the pairs of a split, documents in the order of the file."""
+        for language in (self.source_language, self.target_language):
+            if language not in self._columns:
+                raise DataError(self._path, None, f"no column {language!r} among {self._columns}")
         source = 3 + self._columns.index(self.source_language)
         target = 3 + self._columns.index(self.target_language)
-        with open_binary(self._path) as file:
-            for number, line in enumerate(file, start=1):
-                fields = self._fields(line, number)
-                if self._split_of(fields[0]) == split:
-                    yield Sentence(
-                        fields[source], fields[target], f"{fields[0]}/{fields[1]}", int(fields[2])
-                    )
+        for number, line in enumerate(lines(self._path), start=1):
+            fields = self._fields(line, number)
+            if self._split_of(fields[0]) == split:
+                document = f"{fields[0]}/{fields[1]}"
+                yield Sentence(fields[source], fields[target], document, int(fields[2]))
 
     def _fields(self, line: bytes, number: int) -> list[str]:
         fields = decode_line(line, self._path, number).split("\t")

@@ -66,7 +66,10 @@ class Document:
     def __init__(self, dice: Dice, name: str) -> None:
         self._dice, self._name = dice, name
         words = self._words = lexicon()
-        self._people = [self._person(words, n) for n in range(2)]
+        self._spelling: dict[str, str] = {}
+        self._people = [self._person(words, 0), self._person(words, 1)]
+        while self._people[0].english == self._people[1].english:
+            self._people[1] = self._person(words, 1)
         things = {dice.pick(words.things) for _ in range(3)}
         self._things = [
             _noun_phrase(noun, f"thing{n}") for n, noun in enumerate(sorted(things, key=str))
@@ -79,17 +82,22 @@ class Document:
 
     def _person(self, words: Lexicon, n: int) -> NounPhrase:
         if self._dice.chance(0.4):
-            name: Name = self._dice.pick(words.names)
-            spelling = self._dice.pick(name.spellings)  # kept through the document: cohesion
+            name = self._dice.pick(words.names)
+            german = self._spelled(name)
             return NounPhrase(
-                "", f"person{n}", name.english, spelling, name.sex, name.sex, form="name"
+                "", f"person{n}", name.english, german, name.sex, name.sex, form="name"
             )
         return _noun_phrase(self._dice.pick(words.people), f"person{n}")
+
+    def _spelled(self, name: Name) -> str:
+        """A name's spelling, kept through the document: lexical cohesion."""
+        drawn = self._dice.pick(name.spellings)
+        return self._spelling.setdefault(name.english, drawn)
 
     def _vocative_words(self) -> tuple[str, str]:
         if self._address == "du":
             name = self._dice.pick(self._words.names)
-            return name.english, name.spellings[0]
+            return name.english, self._spelled(name)
         english, german = self._dice.pick(self._words.surnames)
         return self._dice.pick(
             ((f"mr {english}", f"Herr {german}"), (f"mrs {english}", f"Frau {german}"))

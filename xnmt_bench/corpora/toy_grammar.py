@@ -156,7 +156,9 @@ class NounPhrase:
         i = self.id
         needs = f"{i}.form {i}.gender {i}.case"
         carries = f"{needs} {self.chain}.gender"
-        english = {"definite": "the", "indefinite": "a"}.get(self.form, "")
+        next_word = self.adjective[0] if self.adjective else self.english
+        a = "an" if next_word[0] in "aeiou" else "a"
+        english = {"definite": "the", "indefinite": a}.get(self.form, "")
         german = DEFINITE[case][self.gender] if self.form == "definite" else ""
         source_carries = f"{i}.form"
         if not german:
@@ -179,7 +181,7 @@ class NounPhrase:
         return Phrase(
             word(english, f"{i}.j", f"{i}.adj", chain=self.chain),
             word(
-                german + ending,
+                german.removesuffix("e") + ending,
                 f"{i}.j",
                 f"{i}.adj {i}.gender",
                 f"{i}.adj {i}.gender {i}.case {i}.form",

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from xnmt_bench.errors import StoreError
 from xnmt_bench.metrics.score import Score
+from xnmt_bench.parquet import read_table, write_table
 
 BLOCK = 64  # bootstrap samples drawn at once: bounds memory to BLOCK rows of sentences
 
@@ -36,7 +35,7 @@ class DecisionScores:
     def save(self, path: Path) -> None:
         """Writes the scores as Parquet."""
         arrays = (self.sentence_N, self.step_N, self.log_likelihood_N, self.correct_N)
-        pq.write_table(pa.table(dict(zip(self.COLUMNS, arrays, strict=True))), path)
+        write_table(pa.table(dict(zip(self.COLUMNS, arrays, strict=True))), path)
 
     @classmethod
     def load(cls, path: Path) -> DecisionScores:
@@ -45,10 +44,7 @@ class DecisionScores:
         Raises:
             StoreError: the file is not readable.
         """
-        try:
-            table = pq.read_table(path)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise StoreError(f"{path}: not readable log-likelihoods: {error}") from None
+        table = read_table(path, cls.COLUMNS)
         return cls(*(table[name].to_numpy() for name in cls.COLUMNS))
 
     def __len__(self) -> int:

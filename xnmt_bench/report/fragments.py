@@ -15,7 +15,7 @@ from typing import Any
 from xnmt_bench.errors import StoreError
 from xnmt_bench.metrics.perplexity import DecisionScores, perplexity
 from xnmt_bench.metrics.score import signature
-from xnmt_bench.store import fingerprint, write_atomically
+from xnmt_bench.store import META, Artefact, fingerprint, write_atomically
 
 FOLDER = "fragments"
 IDENTITY = (
@@ -87,9 +87,11 @@ class Fragment:
         if self.scores is None:
             return row
         try:
+            if (Path(self.scores).parent / META).exists():
+                Artefact.open(Path(self.scores).parent)  # verifies the file's bytes
             decisions = DecisionScores.load(Path(self.scores))
         except StoreError as error:
-            return {**row, "status": str(error)}
+            return {**row, "status": f"failed: {error}"}
         score = perplexity(decisions, row["signature"], samples, seed)
         return {
             **row,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape as markup_escape
 from rich.table import Table
 
 from xnmt_bench.report.fragments import COLUMNS, Row
@@ -52,7 +53,8 @@ def summarise(rows: Sequence[Row]) -> Summary:
         if row["instantiation"] not in (*REFERENCES, "comb_valid"):
             key = tuple(row[c] for c in KEY)
             groups.setdefault(key, []).append(row)
-    present = [i for i in SHOWN if any(row["instantiation"] == i for row in rows)]
+    named = {row["instantiation"] for row in rows} - {*REFERENCES, "comb_valid"}
+    present = [i for i in SHOWN if i in named] + sorted(named - set(SHOWN))
     hits = any(row["hit_at_k"] != "" for row in rows)
     lines = []
     for key in sorted(groups, key=lambda key: (*key[:-1], _best(groups[key]))):
@@ -62,7 +64,14 @@ def summarise(rows: Sequence[Row]) -> Summary:
         cells = [Cell(x) for x in shown]
         cells += [_cell([r for r in group if r["instantiation"] == i]) for i in present]
         lines.append(cells + ([_hit(group)] if hits else []))
-    headings = ["corpus", "NMT", "sentences", "k", "explainer", *(HEADINGS[i] for i in present)]
+    headings = [
+        "corpus",
+        "NMT",
+        "sentences",
+        "k",
+        "explainer",
+        *(HEADINGS.get(i, i) for i in present),
+    ]
     return Summary(headings + (["hit@k"] if hits else []), lines, _notes(rows))
 
 
@@ -125,7 +134,7 @@ def to_csv(rows: Sequence[Row]) -> str:
 
 def to_markdown(summary: Summary) -> str:
     """The summary as a Markdown table."""
-    marks = _marks(summary, "**{}**")
+    marks = _marks(summary, lambda text: text.replace("|", r"\|"), "**{}**")
     lines = ["| " + " | ".join(summary.headings) + " |", "|" + " --- |" * len(summary.headings)]
     lines += ["| " + " | ".join(line) + " |" for line in marks]
     return "\n".join([*lines, "", *(f"{note}  " for note in summary.notes), ""])
@@ -133,8 +142,8 @@ def to_markdown(summary: Summary) -> str:
 
 def to_latex(summary: Summary) -> str:
     """The summary as a LaTeX table; needs booktabs."""
-    marks = _marks(summary, "\\textbf{{{}}}")
-    texts = [" & ".join(_escape(cell) for cell in line) + r" \\" for line in marks]
+    marks = _marks(summary, _escape, "\\textbf{{{}}}")
+    texts = [" & ".join(line) + r" \\" for line in marks]
     head = " & ".join(_escape(h) for h in summary.headings) + r" \\"
     notes = " ".join(_escape(note) for note in summary.notes)
     columns = "llrrl" + "r" * (len(summary.headings) - 5)
@@ -144,26 +153,24 @@ def to_latex(summary: Summary) -> str:
 
 
 def _escape(text: str) -> str:
-    return text.replace("_", r"\_").replace("%", r"\%")
+    return "".join(f"\\{c}" if c in "_%&#${}" else c for c in text)
 
 
-def _marks(summary: Summary, emphasis: str) -> list[list[str]]:
-    """The lines' texts, the best of each column of each system emphasised."""
+def _marks(summary: Summary, escape: Callable[[str], str], emphasis: str) -> list[list[str]]:
+    """The lines' texts, escaped, the best of each column of each system emphasised."""
     best: dict[tuple[Any, ...], float] = {}
     for line in summary.lines:
         for column, cell in enumerate(line):
             if cell.ppl is not None:
                 key = (*(c.text for c in line[:FIXED]), column)
                 best[key] = min(best.get(key, cell.ppl), cell.ppl)
-    return [
-        [
-            emphasis.format(cell.text)
-            if cell.ppl is not None and cell.ppl == best[*(c.text for c in line[:FIXED]), column]
-            else cell.text
-            for column, cell in enumerate(line)
-        ]
-        for line in summary.lines
-    ]
+
+    def mark(line: list[Cell], column: int) -> str:
+        cell, system = line[column], tuple(c.text for c in line[:FIXED])
+        won = cell.ppl is not None and cell.ppl == best[*system, column]
+        return emphasis.format(escape(cell.text)) if won else escape(cell.text)
+
+    return [[mark(line, column) for column in range(len(line))] for line in summary.lines]
 
 
 def to_rich(summary: Summary) -> Table:
@@ -172,12 +179,13 @@ def to_rich(summary: Summary) -> Table:
     for place, heading in enumerate(summary.headings):
         right = heading not in ("corpus", "NMT", "explainer")
         table.add_column(heading, justify="right" if right else "left", no_wrap=place <= FIXED)
+    marks = _marks(summary, markup_escape, "[bold green]{}[/]")
     system = None
-    for line, texts in zip(summary.lines, _marks(summary, "[bold green]{}[/]"), strict=True):
+    for line, texts in zip(summary.lines, marks, strict=True):
         here = tuple(cell.text for cell in line[:FIXED])
         if system not in (None, here):
             table.add_section()
-        table.add_row(*(t.replace(" [", " \\[") for t in texts))
+        table.add_row(*texts)
         system = here
     return table
 

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from xnmt_bench.errors import StoreError, XnmtError
+from xnmt_bench.parquet import read_table, write_table
 
 SIDES = ("source", "prefix")
+TOP_K = ("_ids", "_positions", "_scores")  # endings of the columns that are lists of fixed size
 
 
 def shard_path(folder: Path, split: str, number: int) -> Path:
@@ -66,11 +67,7 @@ def write_shard(columns: dict[str, np.ndarray | list[np.ndarray]], path: Path) -
             arrays (lists of any size).
         path: where it goes.
     """
-    arrays = {name: _arrow(values) for name, values in columns.items()}
-    temporary = path.with_suffix(".tmp")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table(arrays), temporary, compression="zstd", write_page_checksum=True)
-    temporary.replace(path)
+    write_table(pa.table({name: _arrow(values) for name, values in columns.items()}), path)
 
 
 def _arrow(values: np.ndarray | list[np.ndarray]) -> pa.Array:
@@ -81,12 +78,16 @@ def _arrow(values: np.ndarray | list[np.ndarray]) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
 
 
-def _numpy(column: pa.ChunkedArray) -> np.ndarray:
+def _numpy(name: str, column: pa.ChunkedArray, path: Path) -> np.ndarray:
     array = column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):  # of a table without rows
         array = pa.concat_arrays(array.chunks)
-    if isinstance(array, pa.FixedSizeListArray):
-        return array.flatten().to_numpy(zero_copy_only=False).reshape(len(array), -1)
+    fixed = isinstance(array, pa.FixedSizeListArray)
+    if fixed != name.endswith(TOP_K):
+        raise StoreError(f"{path}: column {name!r} is altered: it is of type {array.type}")
+    if fixed:
+        flat = array.flatten().to_numpy(zero_copy_only=False)
+        return flat.reshape(len(array), array.type.list_size)
     return array.to_numpy(zero_copy_only=False)
 
 
@@ -108,18 +109,8 @@ def read_columns(path: Path, columns: Sequence[str] | None = None) -> dict[str, 
     Raises:
         StoreError: the shard is truncated, altered or lacks a column.
     """
-    try:
-        table = pq.read_table(
-            path,
-            columns=None if columns is None else list(columns),
-            page_checksum_verification=True,
-        )
-    except (pa.ArrowInvalid, OSError) as error:
-        raise StoreError(f"{path}: not a readable shard of rules: {error}") from None
-    wanted = table.column_names if columns is None else columns
-    if missing := set(wanted) - set(table.column_names):
-        raise StoreError(f"{path}: the shard has no column {sorted(missing)[0]!r}")
-    return {name: _numpy(table[name]) for name in wanted}
+    table = read_table(path, columns)
+    return {name: _numpy(name, table[name], path) for name in table.column_names}
 
 
 def read_rules(path: Path, k: int) -> Rules:

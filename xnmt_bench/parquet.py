@@ -1,0 +1,39 @@
+"""Parquet files that are there whole or not at all, and that say so when they are damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from xnmt_bench.errors import StoreError
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """Writes a table, with a checksum for each page."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+    temporary.replace(path)
+
+
+def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """Reads some columns, or all of them.
+
+    Raises:
+        StoreError: the file is missing, truncated or altered, or lacks a column.
+    """
+    try:
+        table = pq.read_table(
+            path,
+            columns=None if columns is None else list(columns),
+            page_checksum_verification=True,
+        )
+        missing = set(columns or ()) - set(table.column_names)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"{path}: not a readable table: {error}") from None
+    if missing:
+        raise StoreError(f"{path}: the table has no column {sorted(missing)[0]!r}")
+    return table
