@@ -22,7 +22,7 @@ install: $(VENV)/.installed ## make .venv and install everything into it
 demo: install ## train two NMT systems and all proxies on the toy corpus, print the table (6 minutes)
 	$(ONE_THREAD) $(BIN)/python train.py -m experiment=demo launcher=joblib \
 		explainer=attention,gradient_norm,weighted_gradient,prediction_difference,random \
-		proxy=fn,rn,sa nmt=transformer,rnn_search
+		proxy=fn,rn,sa nmt=transformer_128,rnn_search_128
 	$(BIN)/python evaluate.py
 
 test: install ## run every test that CI runs

@@ -171,7 +171,7 @@ class Store:
             for file in sorted(partial.rglob("*"))
             if file.is_file() and file.name != META
         }
-        meta = {"recipe": recipe, "facts": facts, "files": files}
+        meta: dict[str, Any] = {"recipe": recipe, "facts": facts, "files": files}
         meta["digest"] = fingerprint(meta)
         write_atomically(partial / META, json.dumps(meta, indent=1, ensure_ascii=False))
         partial.rename(path)

@@ -103,4 +103,5 @@ def lexicon() -> Lexicon:
 
 
 def _verb(row: list[str]) -> Verb:
-    return Verb(*row[:-1], "" if row[-1] == "-" else row[-1])
+    *forms, particle = row
+    return Verb(*forms, particle="" if particle == "-" else particle)  # type: ignore[misc]

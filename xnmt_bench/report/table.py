@@ -53,7 +53,7 @@ def summarise(rows: Sequence[Row]) -> Summary:
         if row["instantiation"] not in (*REFERENCES, "comb_valid"):
             key = tuple(row[c] for c in KEY)
             groups.setdefault(key, []).append(row)
-    named = {row["instantiation"] for row in rows} - {*REFERENCES, "comb_valid"}
+    named: set[str] = {row["instantiation"] for row in rows} - {*REFERENCES, "comb_valid"}
     present = [i for i in SHOWN if i in named] + sorted(named - set(SHOWN))
     hits = any(row["hit_at_k"] != "" for row in rows)
     lines = []
@@ -64,15 +64,9 @@ def summarise(rows: Sequence[Row]) -> Summary:
         cells = [Cell(x) for x in shown]
         cells += [_cell([r for r in group if r["instantiation"] == i]) for i in present]
         lines.append(cells + ([_hit(group)] if hits else []))
-    headings = [
-        "corpus",
-        "NMT",
-        "sentences",
-        "k",
-        "explainer",
-        *(HEADINGS.get(i, i) for i in present),
-    ]
-    return Summary(headings + (["hit@k"] if hits else []), lines, _notes(rows))
+    headings: list[str] = ["corpus", "NMT", "sentences", "k", "explainer"]
+    headings += [HEADINGS.get(i, i) for i in present] + (["hit@k"] if hits else [])
+    return Summary(headings, lines, _notes(rows))
 
 
 def _system(nmt: str, model: str, rows: Sequence[Row]) -> str:

@@ -1,0 +1,83 @@
+"""Greedy and beam decoding against a plain reference."""
+
+import torch
+from conftest import batch_of
+
+from xnmt_bench.corpora.subwords import BOS, EOS, PAD
+from xnmt_bench.nmt.base import Batch
+from xnmt_bench.nmt.decoding import translate
+
+
+def sources_of(system, count=8):
+    split = system.split("test")
+    return [split.source[i].tolist() for i in range(count)]
+
+
+def greedy(model, source):
+    """One sentence, one step at a time, from ids."""
+    target = []
+    for _ in range(2 * len(source) + 10):
+        batch = Batch.collate([(source, [*target, EOS])])
+        logits = model(batch)[0, -1]
+        logits[[PAD, BOS]] = -torch.inf
+        target.append(int(logits.argmax()))
+        if target[-1] == EOS:
+            break
+    return target
+
+
+def log_probability(model, source, target):
+    batch = Batch.collate([(source, target)])
+    return float(model.log_probability(model.states(batch), batch.target_BT).sum())
+
+
+def test_greedy_takes_the_best_word_at_each_step(system):
+    sources = sources_of(system)
+    expected = [greedy(system.model, source) for source in sources]
+    assert translate(system.model, sources, beam=1) == expected
+
+
+def test_a_sentence_is_translated_alike_in_any_batch(system):
+    sources = sources_of(system)
+    together = translate(system.model, sources, beam=3)
+    assert together == [translate(system.model, [source], beam=3)[0] for source in sources]
+    assert together[::-1] == translate(system.model, sources[::-1], beam=3)
+
+
+def test_a_beam_finds_what_greedy_missed(system):
+    """By the score it maximises, the beam is never worse on the whole."""
+    sources = sources_of(system, 20)
+    totals = []
+    for beam in (1, 4):
+        targets = translate(system.model, sources, beam=beam)
+        scores = [
+            log_probability(system.model, x, y) / len(y)
+            for x, y in zip(sources, targets, strict=True)
+        ]
+        totals.append(sum(scores))
+        assert all(
+            y[-1] == EOS or len(y) == 2 * len(x) + 10 for x, y in zip(sources, targets, strict=True)
+        )
+    assert totals[1] >= totals[0] - 1e-6
+
+
+def test_quality_is_that_of_the_translations(system):
+    from sacrebleu.metrics import BLEU
+
+    artefact = system.translation
+    hypotheses = (artefact.path / "test.txt").read_text().splitlines()
+    references = [s.target for s in system.corpus.sentences("test")]
+    expected = BLEU(force=True).corpus_score(hypotheses, [references]).score
+    assert artefact.facts["BLEU"] == round(expected, 2)
+    assert "BLEU_signature" in artefact.facts
+    assert artefact.facts["BLEU"] > 5  # it has learnt something
+
+
+def test_decisions_are_the_first_choice(system):
+    from xnmt_bench.explainers.base import decide
+
+    batch = batch_of(system.split("test"), range(4))
+    labelled, log_p = decide(system.model, batch)
+    logits = system.model(batch)
+    assert torch.equal(labelled.labels_BT, logits.argmax(-1))
+    torch.testing.assert_close(log_p, logits.log_softmax(-1).amax(-1), rtol=1e-4, atol=1e-6)

@@ -1,0 +1,130 @@
+"""Saved systems: what comes back, and what is refused."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from conftest import batch_of
+
+import xnmt_bench
+from xnmt_bench.errors import DataError, StoreError, XnmtError
+from xnmt_bench.nmt.loading import build_model
+from xnmt_bench.store import META
+
+
+@pytest.fixture
+def folder(system, tmp_path):
+    """A copy that may be spoilt; without the store's own record, as a user would carry it off."""
+    copy = tmp_path / "model"
+    shutil.copytree(system.nmt_path, copy)
+    (copy / META).unlink()
+    return copy
+
+
+def test_a_model_comes_back(system, folder):
+    model = xnmt_bench.load_model(folder)
+    batch = batch_of(system.split("test"), range(4))
+    assert torch.equal(model(batch), system.model(batch))
+    assert not model.training
+    assert not any(p.requires_grad for p in model.parameters())
+
+
+def test_a_vocabulary_of_another_model_is_refused(folder):
+    shutil.copyfile(folder / "source.model", folder / "target.model")
+    with pytest.raises(StoreError, match=r"target\.model: this vocabulary does not belong"):
+        xnmt_bench.load_model(folder)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "other sizes", "missing"])
+def test_damaged_weights_are_named(folder, damage):
+    weights = folder / "model.safetensors"
+    if damage == "truncated":
+        weights.write_bytes(weights.read_bytes()[:-100])
+    elif damage == "missing":
+        weights.unlink()
+    else:
+        description = json.loads((folder / "model.json").read_text())
+        description["sizes"]["dimension"] *= 2
+        (folder / "model.json").write_text(json.dumps(description))
+    with pytest.raises(StoreError, match=r"model\.safetensors"):
+        xnmt_bench.load_model(folder)
+
+
+def test_a_folder_without_a_model_is_named(tmp_path):
+    with pytest.raises(StoreError, match="no NMT model is here"):
+        xnmt_bench.load_model(tmp_path)
+
+
+def test_an_altered_artefact_is_refused(system, tmp_path):
+    copy = tmp_path / "model"
+    shutil.copytree(system.nmt_path, copy)
+    (copy / "model.json").write_text((copy / "model.json").read_text() + " ")
+    with pytest.raises(StoreError, match="truncated or altered"):
+        xnmt_bench.load_model(copy)
+
+
+def test_unknown_architectures_and_sizes_are_named(transformer):
+    source, target = transformer.subwords
+    with pytest.raises(XnmtError, match=r"no NMT architecture 'gru'.*rnn_search.*transformer"):
+        build_model("gru", {}, source, target)
+    with pytest.raises(XnmtError, match="layer_count"):
+        build_model("transformer", {"layer_count": 3}, source, target)
+
+
+def test_given_subwords_are_used(transformer, tmp_path):
+    from conftest import SMALL, configure
+
+    from xnmt_bench.stages.systems import Systems
+
+    source, _ = transformer.subwords
+    changes = [f"corpus.subwords.source_model={source.path}", f"store={tmp_path}"]
+    stages = Systems(configure(*SMALL, *changes))
+    assert stages.subwords[0].path == source.path
+    assert stages.subwords[1].path.is_relative_to(tmp_path)
+    missing = Systems(configure(*SMALL, f"corpus.subwords.source_model={tmp_path}/nothing"))
+    with pytest.raises(DataError, match="no such SentencePiece model"):
+        missing.subwords  # noqa: B018
+
+
+def test_a_trained_system_is_used_without_training(system, tmp_path):
+    """`nmt.path` brings its vocabulary along, and nothing is trained."""
+    from conftest import configure, overrides
+
+    from xnmt_bench.stages.fidelity import Fidelity
+
+    changes = [*overrides(system.config.nmt.name), f"nmt.path={system.nmt_path}"]
+    stages = Fidelity(configure(*changes, f"store={tmp_path}/store"))
+    assert stages.model_id == system.model_id
+    assert len(stages.split("test")) == len(system.split("test"))
+    assert not (tmp_path / "store" / "nmt").exists()
+
+
+def test_five_lines_from_python(system):
+    """The README's example."""
+    model = xnmt_bench.load_model(str(system.nmt_path))
+    explainer = xnmt_bench.load_explainer("prediction_difference")
+    pairs = [
+        ("the old dog sleeps .", "der alte Hund schläft ."),
+        ("a cat sings .", "eine Katze singt ."),
+    ]
+    for explanation, (source, target) in zip(explainer(model, pairs), pairs, strict=True):
+        steps = len(explanation.target_tokens)
+        assert explanation.source_tokens == [
+            *model.source_subwords.pieces(model.source_subwords.encode(source)),
+            "</s>",
+        ]
+        assert explanation.target_tokens[-1] == "</s>"
+        assert "".join(explanation.target_tokens[:-1]).replace("▁", " ").strip() == target
+        assert explanation.source_TS.shape == (steps, len(explanation.source_tokens))
+        assert explanation.prefix_TT.shape == (steps, steps)
+        assert len(explanation.labels) == len(explanation.probabilities) == steps
+        seen = ~explanation.prefix_TT.isnan()
+        assert torch.equal(seen, torch.ones(steps, steps).tril(-1).bool())
+
+
+def test_an_unknown_explainer_is_answered_with_the_nearest():
+    with pytest.raises(XnmtError, match="did you mean gradient_norm"):
+        xnmt_bench.load_explainer("gradient_nrom")
+    with pytest.raises(XnmtError, match="sed"):
+        xnmt_bench.load_explainer("random", sed=1)
