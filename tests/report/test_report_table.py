@@ -35,7 +35,7 @@ def row(ppl=4.0, **more):
 
 
 def texts(rows):
-    return [[cell.text for cell in line] for line in summarise(rows).lines]
+    return [[cell.text for cell in line.cells] for line in summarise(rows).lines]
 
 
 def test_explainers_go_from_the_most_faithful_to_the_least():
@@ -45,9 +45,21 @@ def test_explainers_go_from_the_most_faithful_to_the_least():
         row(1.0, explainer="random", instantiation="base"),  # Base is no trained proxy
         row(5.0, explainer="gradient_norm"),
     ]
-    assert [line[4] for line in texts(rows)] == ["attention", "gradient_norm", "random"]
-    headings = ["corpus", "NMT", "sentences", "k", "explainer", "Base", "FN"]
-    assert summarise(rows).headings == headings
+    assert [line[0] for line in texts(rows)] == ["attention", "gradient_norm", "random"]
+    assert summarise(rows).headings == ["explainer", "Base", "FN"]
+
+
+def test_what_all_lines_share_stands_in_the_title():
+    assert "transformer" in summarise([row()]).title
+    assert "k = 1" in summarise([row()]).title
+    both = summarise([row(k=2), row(k=1), row(k=1, nmt="rnn_search")])
+    assert both.headings == ["NMT", "k", "explainer", "FN"]
+    assert "k = " not in both.title and "toy en-de" in both.title
+    assert [[c.text for c in line.cells][:2] for line in both.lines] == [
+        ["rnn_search", "1"],
+        ["transformer", "1"],
+        ["transformer", "2"],
+    ]
 
 
 def test_seeds_are_pooled():
@@ -61,7 +73,7 @@ def test_what_has_no_number_says_why():
         row(3.0, explainer="random", nmt="rnn_search"),
         row("", explainer="random", nmt="rnn_search", instantiation="rn", status="failed: oh: no"),
     ]
-    found = {line[4]: line[5:] for line in texts(rows)}
+    found = {line[0]: line[1:] for line in texts(rows)}
     assert found == {"attention": ["n/a", ""], "random": ["3.00 [2.00, 4.00]", "failed"]}
     for form in (to_markdown, to_latex, to_text):
         assert "n/a" in form(summarise(rows))
@@ -127,8 +139,8 @@ def test_latex_rows_have_as_many_cells_as_columns():
     latex = to_latex(summarise(rows)).splitlines()
     (columns,) = (line for line in latex if line.startswith("\\begin{tabular}"))
     body = [line for line in latex if line.endswith(r"\\")]
-    assert columns == "\\begin{tabular}{llrrlrrr}"
-    assert [line.count(" & ") for line in body] == [7, 7, 7]
+    assert columns == "\\begin{tabular}{lrrr}"
+    assert [line.count(" & ") for line in body] == [3, 3, 3]
 
 
 def test_square_brackets_are_no_markup_in_the_terminal():

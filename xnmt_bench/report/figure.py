@@ -72,6 +72,7 @@ def _panel(ax: plt.Axes, rows: Sequence[Row], references: Sequence[Row]) -> None
         value = next(r["ppl"] for r in references if r["instantiation"] == kind)
         ax.axvline(value, color="black", linewidth=0.9, linestyle=styles[kind], label=words[kind])
     ax.set_xscale("log")
+    ax.xaxis.set_major_formatter("{x:g}")
     ax.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
     ax.set_ylim(-0.6, len(names) - 0.4)
     ax.grid(axis="x", which="both", linewidth=0.3, alpha=0.6)

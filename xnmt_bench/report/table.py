@@ -21,7 +21,8 @@ SHOWN = ("base", "fn", "rn", "sa", "comb")
 HEADINGS = {"base": "Base", "fn": "FN", "rn": "RN", "sa": "SA", "comb": "Comb"}
 REFERENCES = ("unigram", "nmt")
 KEY = ("corpus", "lang_pair", "nmt", "model", "train_sentences", "k", "explainer")
-FIXED = 4  # columns of a line that name the system rather than the explainer
+KEY_HEADINGS = ("corpus", "NMT", "sentences", "k")
+LEFT = ("corpus", "NMT", "explainer")  # headings of the columns of words
 NOTE = (
     "PPL of the proxies on held-out decisions, with its 95 % bootstrap interval over sentences; "
     "lower is more faithful. Several seeds: their mean, and the union of their intervals."
@@ -38,11 +39,23 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Summary:
-    """The table as it is read: one line an explainer and k, one column an instantiation."""
+class Line:
+    """One line of the summary: the system it belongs to, and its cells."""
 
+    system: tuple[Any, ...]
+    cells: list[Cell]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The table as it is read: one line an explainer and k, one column an instantiation.
+
+    What is the same for every line stands in the title and not in a column.
+    """
+
+    title: str
     headings: list[str]
-    lines: list[list[Cell]]
+    lines: list[Line]
     notes: list[str]
 
 
@@ -51,22 +64,39 @@ def summarise(rows: Sequence[Row]) -> Summary:
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         if row["instantiation"] not in (*REFERENCES, "comb_valid"):
-            key = tuple(row[c] for c in KEY)
-            groups.setdefault(key, []).append(row)
+            groups.setdefault(tuple(row[c] for c in KEY), []).append(row)
+    keys = sorted(groups, key=lambda key: (*key[:-1], _best(groups[key])))
     named: set[str] = {row["instantiation"] for row in rows} - {*REFERENCES, "comb_valid"}
     present = [i for i in SHOWN if i in named] + sorted(named - set(SHOWN))
     hits = any(row["hit_at_k"] != "" for row in rows)
+    texts = {key: _key_texts(key, rows) for key in keys}
+    varying = [name for name in KEY_HEADINGS if len({t[name] for t in texts.values()}) > 1]
     lines = []
-    for key in sorted(groups, key=lambda key: (*key[:-1], _best(groups[key]))):
-        group = groups[key]
-        corpus, pair, nmt, model, size, k, explainer = key
-        shown = (f"{corpus} {pair}", _system(nmt, model, rows), f"{size:,}", str(k), explainer)
-        cells = [Cell(x) for x in shown]
-        cells += [_cell([r for r in group if r["instantiation"] == i]) for i in present]
-        lines.append(cells + ([_hit(group)] if hits else []))
-    headings: list[str] = ["corpus", "NMT", "sentences", "k", "explainer"]
-    headings += [HEADINGS.get(i, i) for i in present] + (["hit@k"] if hits else [])
-    return Summary(headings, lines, _notes(rows))
+    for key in keys:
+        cells = [Cell(texts[key][name]) for name in (*varying, "explainer")]
+        cells += [_cell([r for r in groups[key] if r["instantiation"] == i]) for i in present]
+        lines.append(Line(key[:-1], cells + ([_hit(groups[key])] if hits else [])))
+    headings = [*varying, "explainer", *(HEADINGS.get(i, i) for i in present)]
+    return Summary(_title(texts, varying), headings + ["hit@k"] * hits, lines, _notes(rows))
+
+
+def _key_texts(key: tuple[Any, ...], rows: Sequence[Row]) -> dict[str, str]:
+    corpus, pair, nmt, model, size, k, explainer = key
+    return {
+        "corpus": f"{corpus} {pair}",
+        "NMT": _system(nmt, model, rows),
+        "sentences": f"{size:,}",
+        "k": str(k),
+        "explainer": explainer,
+    }
+
+
+def _title(texts: dict[Any, dict[str, str]], varying: Sequence[str]) -> str:
+    """What all lines have in common."""
+    forms = {"corpus": "{}", "NMT": "{}", "sentences": "{} training sentences", "k": "k = {}"}
+    any_line = next(iter(texts.values()), {})
+    shared = [forms[n].format(any_line[n]) for n in forms if any_line and n not in varying]
+    return ", ".join(["Fidelity: perplexity of proxies", *shared])
 
 
 def _system(nmt: str, model: str, rows: Sequence[Row]) -> str:
@@ -131,7 +161,8 @@ def to_markdown(summary: Summary) -> str:
     marks = _marks(summary, lambda text: text.replace("|", r"\|"), "**{}**")
     lines = ["| " + " | ".join(summary.headings) + " |", "|" + " --- |" * len(summary.headings)]
     lines += ["| " + " | ".join(line) + " |" for line in marks]
-    return "\n".join([*lines, "", *(f"{note}  " for note in summary.notes), ""])
+    notes = [f"{note}  " for note in (f"{summary.title}.", *summary.notes)]
+    return "\n".join([*lines, "", *notes, ""])
 
 
 def to_latex(summary: Summary) -> str:
@@ -139,8 +170,8 @@ def to_latex(summary: Summary) -> str:
     marks = _marks(summary, _escape, "\\textbf{{{}}}")
     texts = [" & ".join(line) + r" \\" for line in marks]
     head = " & ".join(_escape(h) for h in summary.headings) + r" \\"
-    notes = " ".join(_escape(note) for note in summary.notes)
-    columns = "llrrl" + "r" * (len(summary.headings) - 5)
+    notes = " ".join(_escape(note) for note in (f"{summary.title}.", *summary.notes))
+    columns = "".join("l" if h in LEFT else "r" for h in summary.headings)
     body = ["\\begin{tabular}{" + columns + "}", "\\toprule", head, "\\midrule", *texts]
     end = ["\\bottomrule", "\\end{tabular}", f"\\caption{{{notes}}}", "\\end{table}", ""]
     return "\n".join(["\\begin{table}", "\\centering", *body, *end])
@@ -154,33 +185,36 @@ def _marks(summary: Summary, escape: Callable[[str], str], emphasis: str) -> lis
     """The lines' texts, escaped, the best of each column of each system emphasised."""
     best: dict[tuple[Any, ...], float] = {}
     for line in summary.lines:
-        for column, cell in enumerate(line):
+        for column, cell in enumerate(line.cells):
             if cell.ppl is not None:
-                key = (*(c.text for c in line[:FIXED]), column)
+                key = (*line.system, column)
                 best[key] = min(best.get(key, cell.ppl), cell.ppl)
 
-    def mark(line: list[Cell], column: int) -> str:
-        cell, system = line[column], tuple(c.text for c in line[:FIXED])
-        won = cell.ppl is not None and cell.ppl == best[*system, column]
+    def mark(line: Line, column: int) -> str:
+        cell = line.cells[column]
+        won = cell.ppl is not None and cell.ppl == best[*line.system, column]
         return emphasis.format(escape(cell.text)) if won else escape(cell.text)
 
-    return [[mark(line, column) for column in range(len(line))] for line in summary.lines]
+    return [[mark(line, column) for column in range(len(line.cells))] for line in summary.lines]
 
 
 def to_rich(summary: Summary) -> Table:
     """The summary for a terminal."""
-    table = Table(title="Fidelity: perplexity of proxies", caption=" ".join(summary.notes))
-    for place, heading in enumerate(summary.headings):
-        right = heading not in ("corpus", "NMT", "explainer")
-        table.add_column(heading, justify="right" if right else "left", no_wrap=place <= FIXED)
-    marks = _marks(summary, markup_escape, "[bold green]{}[/]")
+    caption = "\n".join(summary.notes)
+    table = Table(title=summary.title, caption=caption, caption_justify="left")
+    for heading in summary.headings:
+        left = heading in LEFT
+        table.add_column(heading, justify="left" if left else "right", no_wrap=left)
+    # An interval stands under its number, so that the table fits a terminal.
+    marks = _marks(
+        summary, lambda text: markup_escape(text.replace(" [", "\n[")), "[bold green]{}[/]"
+    )
     system = None
     for line, texts in zip(summary.lines, marks, strict=True):
-        here = tuple(cell.text for cell in line[:FIXED])
-        if system not in (None, here):
+        if system not in (None, line.system):
             table.add_section()
         table.add_row(*texts)
-        system = here
+        system = line.system
     return table
 
 
