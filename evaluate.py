@@ -1,9 +1,11 @@
 """Reads what is there, scores it and reports; never trains."""
 
+import sys
+
 import hydra
 from omegaconf import DictConfig
 
-from xnmt_bench.cli import guarded
+from xnmt_bench.cli import guarded, quoted
 from xnmt_bench.explainers.registry import register_plugins
 
 register_plugins()
@@ -18,4 +20,5 @@ def main(config: DictConfig) -> None:
 
 
 if __name__ == "__main__":
+    sys.argv[1:] = [quoted(argument) for argument in sys.argv[1:]]
     main()

@@ -1,4 +1,4 @@
-"""What both commands share: an error a user can mend is one line, not a stack."""
+"""What both commands share: errors in one line, and sentences as anyone would type them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from omegaconf import DictConfig
 
 from xnmt_bench.errors import XnmtError
 
+SENTENCES = ("explain", "explain_target")
+
 
 def guarded(command: Callable[[DictConfig], None], config: DictConfig) -> None:
     """Runs a command; what the user can mend ends it with its message and status 1."""
@@ -16,3 +18,17 @@ def guarded(command: Callable[[DictConfig], None], config: DictConfig) -> None:
         command(config)
     except XnmtError as error:
         sys.exit(f"error: {error}")
+
+
+def quoted(argument: str) -> str:
+    """`explain=Der Hund schläft .` as Hydra's grammar wants it, which knows few characters bare.
+
+    Other arguments, and sentences that are quoted already, stay as they are.
+    """
+    name, equals, text = argument.partition("=")
+    inner_quotes = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+    if name.lstrip("+") not in SENTENCES or inner_quotes or text == "null":
+        return argument
+    # Hydra reads a backslash as itself unless it stands before a quote.
+    escaped = text.replace("\\'", "\\\\'").replace("'", "\\'")
+    return f"{name}{equals}'{escaped}'"

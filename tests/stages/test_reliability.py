@@ -93,6 +93,7 @@ MOMENTS = [
     ("proxy", "decisions", 0.2),
     ("proxy", "checkpoints/last.ckpt", 0.3),
     ("base", "", 0.0),
+    ("translation", "", 0.0),
 ]
 
 
@@ -220,7 +221,11 @@ def test_evaluate_reports_and_never_trains(tmp_path):
     for name in ("csv", "txt", "md", "tex", "svg", "png"):
         assert (tmp_path / "results" / f"fidelity.{name}").stat().st_size > 100
     shown = command(
-        "evaluate.py", *TINY, *places(tmp_path), "explain='the dog sleeps .'", cwd=tmp_path
+        "evaluate.py",
+        *TINY,
+        *places(tmp_path),
+        "explain=she's ill (schläft!) .",
+        cwd=tmp_path,
     )
     assert shown.returncode == 0, shown.stderr
     assert "weighted gradient" in shown.stdout

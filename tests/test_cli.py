@@ -1,0 +1,34 @@
+"""Sentences on the command line."""
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+from xnmt_bench.cli import quoted
+
+PARSER = OverridesParser.create()
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Der Hund schläft .",
+        "it's \"here\", isn't it?",
+        "a=b [c] {d} (e) $f",
+        "100 %",
+        "naïve 猫",
+        "x",
+    ],
+)
+@pytest.mark.parametrize("name", ["explain", "explain_target"])
+def test_a_sentence_arrives_as_it_was_typed(name, sentence):
+    override = PARSER.parse_override(quoted(f"{name}={sentence}"))
+    assert override.key_or_group == name
+    assert override.value() == sentence
+
+
+@pytest.mark.parametrize(
+    "argument",
+    ["explain='quoted already'", "explain=null", "k=1,2", "nmt.path=/a/b", "--help", "-m"],
+)
+def test_everything_else_stays(argument):
+    assert quoted(argument) == argument
