@@ -74,7 +74,7 @@ def test_what_has_no_number_says_why():
         row("", explainer="random", nmt="rnn_search", instantiation="rn", status="failed: oh: no"),
     ]
     found = {line[0]: line[1:] for line in texts(rows)}
-    assert found == {"attention": ["n/a", ""], "random": ["3.00 [2.00, 4.00]", "failed"]}
+    assert found == {"attention": ["n/a", "n/a"], "random": ["3.00 [2.00, 4.00]", "failed"]}
     for form in (to_markdown, to_latex, to_text):
         assert "n/a" in form(summarise(rows))
 

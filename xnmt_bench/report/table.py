@@ -74,7 +74,7 @@ def summarise(rows: Sequence[Row]) -> Summary:
     lines = []
     for key in keys:
         cells = [Cell(texts[key][name]) for name in (*varying, "explainer")]
-        cells += [_cell([r for r in groups[key] if r["instantiation"] == i]) for i in present]
+        cells += [_cell(groups[key], i) for i in present]
         lines.append(Line(key[:-1], cells + ([_hit(groups[key])] if hits else [])))
     headings = [*varying, "explainer", *(HEADINGS.get(i, i) for i in present)]
     return Summary(_title(texts, varying), headings + ["hit@k"] * hits, lines, _notes(rows))
@@ -110,10 +110,13 @@ def _best(group: Sequence[Row]) -> float:
     return min(trained or [r["ppl"] for r in group if r["ppl"] != ""] or [float("inf")])
 
 
-def _cell(rows: Sequence[Row]) -> Cell:
+def _cell(group: Sequence[Row], instantiation: str) -> Cell:
+    rows = [r for r in group if r["instantiation"] == instantiation]
     numbers = [r for r in rows if r["ppl"] != ""]
     if not numbers:
-        return Cell(rows[0]["status"].split(":")[0] if rows else "")
+        # What is n/a for one instantiation is n/a for all: it is the explainer that says nothing.
+        without = [r for r in group if r["status"] == "n/a"]
+        return Cell(next((r["status"].split(":")[0] for r in [*rows, *without]), ""))
     value = mean(r["ppl"] for r in numbers)
     low, high = min(r["ppl_low"] for r in numbers), max(r["ppl_high"] for r in numbers)
     return Cell(f"{_digits(value)} [{_digits(low)}, {_digits(high)}]", value)
