@@ -16,6 +16,8 @@ PARSER = OverridesParser.create()
         "a=b [c] {d} (e) $f",
         "100 %",
         "naïve 猫",
+        '"Ja" sagt "er"',
+        "ends in \\",
         "x",
     ],
 )

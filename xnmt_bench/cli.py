@@ -26,9 +26,11 @@ def quoted(argument: str) -> str:
     Other arguments, and sentences that are quoted already, stay as they are.
     """
     name, equals, text = argument.partition("=")
-    inner_quotes = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
-    if name.lstrip("+") not in SENTENCES or inner_quotes or text == "null":
+    mark = text[:1]
+    whole = len(text) > 1 and mark in ("'", '"') and text[-1] == mark and mark not in text[1:-1]
+    if name.lstrip("+") not in SENTENCES or whole or text == "null":
         return argument
     # Hydra reads a backslash as itself unless it stands before a quote.
     escaped = text.replace("\\'", "\\\\'").replace("'", "\\'")
-    return f"{name}{equals}'{escaped}'"
+    ending = len(escaped) - len(escaped.rstrip("\\"))
+    return f"{name}{equals}'{escaped}{ending * chr(92)}'"

@@ -19,5 +19,9 @@ class StoreError(XnmtError):
     """A stored artefact is truncated, altered or missing."""
 
 
+class MissingError(StoreError):
+    """Nothing is there, as opposed to something that is damaged."""
+
+
 class NotApplicable(XnmtError):
     """A combination that has no meaning, such as prefix attention in RNNSearch."""

@@ -47,7 +47,8 @@ class SeededModule(pl.LightningModule):
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Makes this step's dropout a function of the seed and the step alone."""
-        torch.manual_seed((self.seed << 32) + self.global_step)
+        # The CPU's generator reads 32 bits only, so the seed has to be mixed into those.
+        torch.manual_seed((self.seed * 2_654_435_761 + self.global_step) % 2**32)
 
 
 class _EarlyStopping(EarlyStopping):

@@ -19,7 +19,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from xnmt_bench.errors import StoreError
+from xnmt_bench.errors import MissingError, StoreError
 
 log = logging.getLogger(__name__)
 META = "meta.json"
@@ -147,7 +147,7 @@ class Store:
         """
         path = self.root / stage / fingerprint(recipe)
         if not self.may_make and not path.exists():
-            raise StoreError(f"{path}: no finished artefact is here; run train.py first")
+            raise MissingError(f"{path}: no finished artefact is here; run train.py first")
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path):
             if not path.exists():

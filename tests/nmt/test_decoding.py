@@ -4,7 +4,7 @@ import torch
 from conftest import batch_of
 
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD
-from xnmt_bench.nmt.base import Batch
+from xnmt_bench.nmt.base import Batch, Encoding
 from xnmt_bench.nmt.decoding import translate
 
 
@@ -59,6 +59,36 @@ def test_a_beam_finds_what_greedy_missed(system):
             y[-1] == EOS or len(y) == 2 * len(x) + 10 for x, y in zip(sources, targets, strict=True)
         )
     assert totals[1] >= totals[0] - 1e-6
+
+
+class Scripted:
+    """A model whose next word depends only on how many there are; after three words it ends.
+
+    Before that its best word is 4 (0.5), and the end comes second (0.3).
+    """
+
+    def embed_source(self, ids):
+        return ids[..., None].float()
+
+    embed_target = embed_source
+
+    def parameters(self):
+        return iter([torch.zeros(1)])
+
+    def encode(self, source, mask):
+        return Encoding(source, mask)
+
+    def decode(self, encoding, inputs):
+        return torch.arange(inputs.shape[1]).expand(len(inputs), -1)[..., None]
+
+    def logits(self, states):
+        early = torch.tensor([0.0, 0.0, 0.0, 0.3, 0.5, 0.2]).clamp_min(1e-9).log()
+        late = torch.tensor([0.0, 0.0, 0.0, 0.9, 0.05, 0.05]).clamp_min(1e-9).log()
+        return torch.where(states < 3, early, late)
+
+
+def test_an_end_that_is_only_second_best_does_not_end_greedy():
+    assert translate(Scripted(), [[4, EOS]], beam=1) == [[4, 4, 4, EOS]]
 
 
 def test_quality_is_that_of_the_translations(system):

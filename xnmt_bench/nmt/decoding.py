@@ -59,14 +59,15 @@ def _search(
         length = prefix_RT.shape[1]
         for place, sentence in enumerate(open_sentences):
             survivors: list[tuple[int, int, float]] = []
-            for score, index in zip(best[place].tolist(), flat[place].tolist(), strict=True):
+            candidates = zip(best[place].tolist(), flat[place].tolist(), strict=True)
+            for rank, (score, index) in enumerate(candidates):
                 row, token = place * width + index // log_p.shape[1], index % log_p.shape[1]
-                if token == EOS or length >= limits[sentence]:
+                if length >= limits[sentence] or (token == EOS and rank < beam):
                     hypothesis = [*prefix_RT[row, 1:].tolist(), token]
                     finished[sentence].append((score / length**penalty, hypothesis))
-                elif len(survivors) < beam:
+                elif token != EOS and len(survivors) < beam:
                     survivors.append((row, token, score))
-                if len(finished[sentence]) >= beam or (token == EOS and beam == 1):
+                if len(finished[sentence]) >= beam:
                     break
             if len(finished[sentence]) < beam and survivors:
                 # A sentence's rows stay a block of equal width.

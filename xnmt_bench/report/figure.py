@@ -33,7 +33,9 @@ def fidelity_figure(rows: Sequence[Row]) -> Figure:
         references = [
             r
             for r in rows
-            if r["instantiation"] in REFERENCES and r["ppl"] != "" and r["model"] == panel[3]
+            if r["instantiation"] in REFERENCES
+            and r["ppl"] != ""
+            and tuple(r[c] for c in columns[:4]) == panel[:4]
         ]
         _panel(ax, inside, references)
         note = f" ({GENERATED.rstrip('.').lower()})" if panel[0] == "toy" else ""
@@ -55,7 +57,11 @@ def _panel(ax: plt.Axes, rows: Sequence[Row], references: Sequence[Row]) -> None
     for row in rows:
         kind = row["instantiation"]
         y = names.index(row["explainer"]) + 0.18 * (1.5 - kinds.index(kind))
-        error = [[row["ppl"] - row["ppl_low"]], [row["ppl_high"] - row["ppl"]]]
+        # A skewed bootstrap may leave the number itself a hair outside its interval.
+        error = [
+            [max(0.0, row["ppl"] - row["ppl_low"])],
+            [max(0.0, row["ppl_high"] - row["ppl"])],
+        ]
         ax.errorbar(
             row["ppl"],
             y,

@@ -38,7 +38,7 @@ def terminal_heatmap(name: str, explanation: Explanation) -> Table:
     )
     table.add_column("", no_wrap=True)
     for label in explanation.labels:
-        table.add_column(label[:WIDTH], justify="center", width=WIDTH)
+        table.add_column(Text(label[:WIDTH]), justify="center", width=WIDTH)
     table.add_row("P", *(f"{p:.2f}" for p in explanation.probabilities.tolist()), style="dim")
     _rows(table, explanation.source_tokens, explanation.source_TS, "")
     if explanation.prefix_TT is not None:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape as markup_escape
 from rich.table import Table
 
-from xnmt_bench.report.fragments import COLUMNS, Row
+from xnmt_bench.report.fragments import COLUMNS, FAMILY, Row
 from xnmt_bench.store import write_atomically
 
 SHOWN = ("base", "fn", "rn", "sa", "comb")
@@ -106,7 +106,7 @@ def _system(nmt: str, model: str, rows: Sequence[Row]) -> str:
 
 
 def _best(group: Sequence[Row]) -> float:
-    trained = [r["ppl"] for r in group if r["ppl"] != "" and r["instantiation"] != "base"]
+    trained = [r["ppl"] for r in group if r["ppl"] != "" and r["instantiation"] in FAMILY]
     return min(trained or [r["ppl"] for r in group if r["ppl"] != ""] or [float("inf")])
 
 
@@ -142,7 +142,8 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     }
     for row in rows:
         if row["instantiation"] in REFERENCES and row["ppl"] != "":
-            system = f"{row['corpus']} {row['lang_pair']} {row['nmt']}"
+            name = _system(row["nmt"], row["model"], rows)
+            system = f"{row['corpus']} {row['lang_pair']} {name}"
             name = row["instantiation"]
             notes.append(f"{system}: PPL {_digits(row['ppl'])} for {name}, {said[name]}.")
         if facts := row.get("quality"):

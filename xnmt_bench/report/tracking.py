@@ -64,7 +64,7 @@ class CsvTracker(Tracker):
         return self
 
     def lightning(self) -> Logger:
-        """Lightning's CSV logger, a version for each training of the job."""
+        """Lightning's CSV logger; the trainings of a job share its file."""
         from pytorch_lightning.loggers import CSVLogger
 
         return CSVLogger(str(self._folder), name="metrics")

@@ -9,7 +9,7 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from xnmt_bench.corpora.subwords import EOS
-from xnmt_bench.errors import StoreError, XnmtError
+from xnmt_bench.errors import MissingError, XnmtError
 from xnmt_bench.explainers.base import Explanation
 from xnmt_bench.explainers.registry import explainers, load_explainer
 from xnmt_bench.nmt.base import NMTModel
@@ -27,7 +27,7 @@ def explain(config: DictConfig) -> None:
     model = _model(config)
     target = config.explain_target or _translation(model, config.explain, config.nmt.beam)
     console = Console()
-    console.print(f"source: {config.explain}\ntarget: {target}\n")
+    console.print(f"source: {config.explain}\ntarget: {target}\n", markup=False, highlight=False)
     explanations: dict[str, Explanation] = {}
     for name in explainers():
         [explanation] = load_explainer(name)(model, [(config.explain, target)])
@@ -52,7 +52,7 @@ def _model(config: DictConfig) -> NMTModel:
         return load_model(config.nmt.path)
     try:
         return Systems(config, may_make=False).model
-    except StoreError:
+    except MissingError:
         there = [_describe(a) for a in Store(config.store).all("nmt")]
         hint = "name one with nmt.path=...: " + "; ".join(there) if there else "run train.py first"
         raise XnmtError(f"no trained system fits this configuration; {hint}") from None

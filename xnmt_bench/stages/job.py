@@ -13,7 +13,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 from rich.console import Console
 
-from xnmt_bench.errors import NotApplicable
+from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.fitting import TrainerOptions
 from xnmt_bench.report.fragments import COLUMNS, Fragment, collect
 from xnmt_bench.report.table import to_rich, write_tables
@@ -41,6 +41,10 @@ def train(config: DictConfig) -> None:
     """Makes every artefact of the configured job and writes its fragments."""
     with _start(config, "train") as tracker:
         options = TrainerOptions(**plain(config.trainer), logger=tracker.lightning())
+        if not 1 <= config.k <= config.rules.largest_k:
+            raise XnmtError(
+                f"k={config.k} is not within 1 and {config.rules.largest_k}, the largest k"
+            )
         stages = Fidelity(config, options)
         name = stages.proxy_name
         try:
@@ -82,7 +86,7 @@ def _fragment(
     job = stages.job()
     model = job.pop("model")
     job["instantiation"] = instantiation
-    if instantiation == "base" and stages.config.explainer.name != "random":
+    if instantiation == "base" and "seed" not in stages.config.explainer.phi:
         job["seed"] = ""  # nothing in it is drawn
     if artefact is None:
         return Fragment(job, model, **more)

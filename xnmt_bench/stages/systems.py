@@ -18,6 +18,7 @@ from rich.progress import track
 from xnmt_bench.corpora.encoded import EncodedSplit, encode
 from xnmt_bench.corpora.sentence import SPLITS, Corpus, Split
 from xnmt_bench.corpora.subwords import Subwords, train_subwords
+from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.fitting import TrainerOptions, clean, fit
 from xnmt_bench.metrics.translation import quality
 from xnmt_bench.nmt.base import NMTModel
@@ -37,7 +38,7 @@ VERSIONS = {
     "proxy": 1,
     "base": 1,
     "reference": 1,
-    "translation": 1,
+    "translation": 2,
 }
 CORPUS_EXTRAS = ("subwords", "max_length")
 
@@ -114,6 +115,8 @@ class Systems:
             lambda folder: encode(self.corpus, source, target, max_length, folder),
         )
         for split in SPLITS:
+            if not artefact.facts[split]["kept"]:
+                raise XnmtError(f"{self.corpus.name}: the {split} split has no sentence pair")
             if left_out := artefact.facts[split]["too_long"]:
                 log.warning(
                     "%s: %d of %d pairs have more than %d subwords and are left out",
@@ -131,9 +134,12 @@ class Systems:
     @cached_property
     def nmt_path(self) -> Path:
         """The folder of the trained system; training it first if nobody has."""
-        if self.config.nmt.path:
-            return Path(self.config.nmt.path)
-        return self.nmt.path
+        if not self.config.nmt.path:
+            return self.nmt.path
+        path = Path(self.config.nmt.path)
+        if not (path / "model.safetensors").exists():
+            raise StoreError(f"nmt.path={path}: no NMT model is here")
+        return path
 
     def _nmt_recipe(self) -> dict[str, Any]:
         config = plain(self.config.nmt)
