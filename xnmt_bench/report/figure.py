@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from xnmt_bench.report.fragments import Row
-from xnmt_bench.report.table import GENERATED, HEADINGS, REFERENCES, SHOWN
+from xnmt_bench.report.table import GENERATED, HEADINGS, REFERENCES, SHOWN, best
 
 # Okabe and Ito's palette, told apart also by those who see fewer colours; so are the markers.
 COLOURS = {"base": "#999999", "fn": "#E69F00", "rn": "#56B4E9", "sa": "#0072B2"}
@@ -51,8 +51,8 @@ def fidelity_figure(rows: Sequence[Row]) -> Figure:
 
 
 def _panel(ax: plt.Axes, rows: Sequence[Row], references: Sequence[Row]) -> None:
-    order = {r["instantiation"]: n for n, r in enumerate(references)}
-    names = sorted({r["explainer"] for r in rows}, key=lambda name: _mean(rows, name), reverse=True)
+    groups = {r["explainer"]: [q for q in rows if q["explainer"] == r["explainer"]] for r in rows}
+    names = sorted(groups, key=lambda name: best(groups[name]), reverse=True)
     kinds = [i for i in SHOWN if i in COLOURS]
     for row in rows:
         kind = row["instantiation"]
@@ -74,19 +74,15 @@ def _panel(ax: plt.Axes, rows: Sequence[Row], references: Sequence[Row]) -> None
         )
     styles = {"unigram": ":", "nmt": "--"}
     words = {"unigram": "unigram", "nmt": "NMT itself"}
-    for kind in order:
-        value = next(r["ppl"] for r in references if r["instantiation"] == kind)
-        ax.axvline(value, color="black", linewidth=0.9, linestyle=styles[kind], label=words[kind])
+    for row in references:
+        kind = row["instantiation"]
+        style, label = styles[kind], words[kind]
+        ax.axvline(row["ppl"], color="black", linewidth=0.9, linestyle=style, label=label)
     ax.set_xscale("log")
     ax.xaxis.set_major_formatter("{x:g}")
     ax.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
     ax.set_ylim(-0.6, len(names) - 0.4)
     ax.grid(axis="x", which="both", linewidth=0.3, alpha=0.6)
-
-
-def _mean(rows: Sequence[Row], name: str) -> float:
-    trained = [r["ppl"] for r in rows if r["explainer"] == name and r["instantiation"] != "base"]
-    return min(trained or [r["ppl"] for r in rows if r["explainer"] == name])
 
 
 def save_figure(figure: Figure, stem: Path) -> list[Path]:

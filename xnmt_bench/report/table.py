@@ -65,7 +65,7 @@ def summarise(rows: Sequence[Row]) -> Summary:
     for row in rows:
         if row["instantiation"] not in (*REFERENCES, "comb_valid"):
             groups.setdefault(tuple(row[c] for c in KEY), []).append(row)
-    keys = sorted(groups, key=lambda key: (*key[:-1], _best(groups[key])))
+    keys = sorted(groups, key=lambda key: (*key[:-1], best(groups[key])))
     named: set[str] = {row["instantiation"] for row in rows} - {*REFERENCES, "comb_valid"}
     present = [i for i in SHOWN if i in named] + sorted(named - set(SHOWN))
     hits = any(row["hit_at_k"] != "" for row in rows)
@@ -105,7 +105,8 @@ def _system(nmt: str, model: str, rows: Sequence[Row]) -> str:
     return f"{nmt} {model[:6]}" if several else nmt
 
 
-def _best(group: Sequence[Row]) -> float:
+def best(group: Sequence[Row]) -> float:
+    """The least perplexity of an explainer's trained proxies; Base's where there is none."""
     trained = [r["ppl"] for r in group if r["ppl"] != "" and r["instantiation"] in FAMILY]
     return min(trained or [r["ppl"] for r in group if r["ppl"] != ""] or [float("inf")])
 
@@ -187,16 +188,16 @@ def _escape(text: str) -> str:
 
 def _marks(summary: Summary, escape: Callable[[str], str], emphasis: str) -> list[list[str]]:
     """The lines' texts, escaped, the best of each column of each system emphasised."""
-    best: dict[tuple[Any, ...], float] = {}
+    least: dict[tuple[Any, ...], float] = {}
     for line in summary.lines:
         for column, cell in enumerate(line.cells):
             if cell.ppl is not None:
                 key = (*line.system, column)
-                best[key] = min(best.get(key, cell.ppl), cell.ppl)
+                least[key] = min(least.get(key, cell.ppl), cell.ppl)
 
     def mark(line: Line, column: int) -> str:
         cell = line.cells[column]
-        won = cell.ppl is not None and cell.ppl == best[*line.system, column]
+        won = cell.ppl is not None and cell.ppl == least[*line.system, column]
         return emphasis.format(escape(cell.text)) if won else escape(cell.text)
 
     return [[mark(line, column) for column in range(len(line.cells))] for line in summary.lines]

@@ -56,11 +56,7 @@ class Systems:
     ) -> None:
         self.config = config
         self.store = Store(config.store, may_make)
-        self.options = options or TrainerOptions(
-            accelerator=config.trainer.accelerator,
-            precision=config.trainer.precision,
-            progress_bar=config.trainer.progress_bar,
-        )
+        self.options = options or TrainerOptions(**plain(config.trainer))
 
     @cached_property
     def corpus(self) -> Corpus:
