@@ -8,7 +8,7 @@ is -1. Evaluation sets also hold `<side>_relevance`, the score of every word (Na
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -143,3 +143,10 @@ def all_rules(folder: Path, split: str, k: int) -> Rules:
     parts = [read_rules(path, k) for path in shards(folder, split)]
     fields = Rules.__dataclass_fields__
     return Rules(**{name: np.concatenate([getattr(p, name) for p in parts]) for name in fields})
+
+
+def relevance_rows(folder: Path, split: str) -> Iterator[dict[str, np.ndarray]]:
+    """The whole relevance of an evaluation set, shard by shard."""
+    wanted = ["sentence", "step", "label", "gold", "source_relevance", "prefix_relevance"]
+    for path in shards(folder, split):
+        yield read_columns(path, wanted)
