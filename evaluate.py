@@ -8,7 +8,7 @@ from omegaconf import DictConfig
 from xnmt_bench.cli import guarded, quoted
 from xnmt_bench.explainers.registry import register_plugins
 
-register_plugins()
+guarded(register_plugins)
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")

@@ -20,7 +20,7 @@ import resource, sys
 from pathlib import Path
 from xnmt_bench.corpora.encoded import EncodedSplit, encode
 from xnmt_bench.corpora.subwords import Subwords
-from xnmt_bench.corpora.text import TsvCorpus
+from xnmt_bench.corpora.tsv import TsvCorpus
 from xnmt_bench.nmt.batching import PairBatches
 folder = Path(sys.argv[1])
 corpus = TsvCorpus(sys.argv[2], ["en", "de"], "en", "de", ["valid"], ["test"])

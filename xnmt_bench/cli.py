@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-
-from omegaconf import DictConfig
+from typing import Any
 
 from xnmt_bench.errors import XnmtError
 
 SENTENCES = ("explain", "explain_target")
 
 
-def guarded(command: Callable[[DictConfig], None], config: DictConfig) -> None:
-    """Runs a command; what the user can mend ends it with its message and status 1."""
+def guarded(command: Callable[..., None], *arguments: Any) -> None:
+    """Calls a function; what the user can mend ends the program with its message and status 1."""
     try:
-        command(config)
+        command(*arguments)
     except XnmtError as error:
         sys.exit(f"error: {error}")
 

@@ -8,7 +8,8 @@ import pytest
 from conftest import DATA
 
 from xnmt_bench.corpora.sentence import SPLITS, Sentence, lang_pair
-from xnmt_bench.corpora.text import TextCorpus, TsvCorpus
+from xnmt_bench.corpora.text import TextCorpus
+from xnmt_bench.corpora.tsv import TsvCorpus
 from xnmt_bench.errors import DataError
 
 STEMS = {"train": "train", "valid": "val", "test": "test"}

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from xnmt_bench.errors import StoreError
-from xnmt_bench.metrics.perplexity import BLOCK, DecisionScores, perplexity, unigram
+from xnmt_bench.metrics.bootstrap import BLOCK
+from xnmt_bench.metrics.perplexity import DecisionScores, perplexity, unigram
 
 
 def scores_of(*sentences):

@@ -1,10 +1,10 @@
-"""Corpora in plain files: two line-aligned files a split, or tab-separated documents."""
+"""Corpora in plain text: two line-aligned files a split."""
 
 from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any
@@ -130,75 +130,3 @@ class TextCorpus:
         for path in paths:
             open_binary(path).close()
         return paths
-
-
-class TsvCorpus:
-    """Documents in tab-separated lines: corpus, document, segment, then one field a language.
-
-    Args:
-        path: the file, plain or gzip.
-        columns: the languages of the fourth and following fields, in their order.
-        source_language: which of them is translated from.
-        target_language: which of them is translated to.
-        valid: names, in the first field, of the portions used for validation.
-        test: the same for testing; every other portion is for training.
-        name: the corpus's name in results.
-
-    Raises (when read):
-        DataError: a wrong field count, bad UTF-8, an empty side or a segment that is no number.
-    """
-
-    def __init__(
-        self,
-        path: str | Path,
-        columns: Sequence[str],
-        source_language: str,
-        target_language: str,
-        valid: Sequence[str],
-        test: Sequence[str],
-        name: str = "tsv",
-    ) -> None:
-        self.name = name
-        self.source_language = source_language
-        self.target_language = target_language
-        self._path = Path(path)
-        self._columns = list(columns)
-        self._portions = {"valid": frozenset(valid), "test": frozenset(test)}
-
-    def _split_of(self, portion: str) -> str:
-        return next((s for s, names in self._portions.items() if portion in names), "train")
-
-    def sentences(self, split: Split) -> Iterator[Sentence]:
-        """Streams the pairs of a split, documents in the order of the file."""
-        for language in (self.source_language, self.target_language):
-            if language not in self._columns:
-                raise DataError(self._path, None, f"no column {language!r} among {self._columns}")
-        source = 3 + self._columns.index(self.source_language)
-        target = 3 + self._columns.index(self.target_language)
-        for number, line in enumerate(lines(self._path), start=1):
-            fields = self._fields(line, number)
-            if self._split_of(fields[0]) == split:
-                document = f"{fields[0]}/{fields[1]}"
-                yield Sentence(fields[source], fields[target], document, int(fields[2]))
-
-    def _fields(self, line: bytes, number: int) -> list[str]:
-        fields = decode_line(line, self._path, number).split("\t")
-        expected = 3 + len(self._columns)
-        if len(fields) != expected:
-            raise DataError(self._path, number, f"{len(fields)} fields where {expected} belong")
-        if not fields[2].isdecimal():
-            raise DataError(self._path, number, f"segment {fields[2]!r} is not a number")
-        if not all(field.strip() for field in fields[3:]):
-            raise DataError(self._path, number, "one side of the pair is empty")
-        return fields
-
-    def recipe(self) -> dict[str, Any]:
-        """The bytes of the file, and how it is split."""
-        open_binary(self._path).close()
-        return {
-            "corpus": self.name,
-            "pair": [self.source_language, self.target_language],
-            "file": file_hash(self._path),
-            "columns": self._columns,
-            "portions": {split: sorted(names) for split, names in self._portions.items()},
-        }

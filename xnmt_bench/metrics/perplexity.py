@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from xnmt_bench.metrics.bootstrap import interval
 from xnmt_bench.metrics.score import Score
 from xnmt_bench.parquet import read_table, write_table
-
-BLOCK = 64  # bootstrap samples drawn at once: bounds memory to BLOCK rows of sentences
 
 
 @dataclass(frozen=True)
@@ -60,6 +59,11 @@ class DecisionScores:
         """Exp of the mean negative log-likelihood; lower is better."""
         return float(np.exp(-self.log_likelihood_N.mean()))
 
+    def by_sentence(self) -> tuple[np.ndarray, np.ndarray]:
+        """Sum of the log-likelihoods and number of decisions of each sentence, in its order."""
+        _, member = np.unique(self.sentence_N, return_inverse=True)
+        return np.bincount(member, self.log_likelihood_N), np.bincount(member)
+
 
 def perplexity(scores: DecisionScores, signature: str, samples: int, seed: int) -> Score:
     """Perplexity with a 95 % percentile bootstrap interval over sentences.
@@ -70,17 +74,13 @@ def perplexity(scores: DecisionScores, signature: str, samples: int, seed: int) 
         samples: bootstrap samples.
         seed: of the draws.
     """
-    _, member = np.unique(scores.sentence_N, return_inverse=True)
-    sums = np.bincount(member, scores.log_likelihood_N)
-    counts = np.bincount(member)
-    values = []
-    rng = np.random.default_rng(seed)
-    for start in range(0, samples, BLOCK):
-        rows = min(BLOCK, samples - start)
-        weights = rng.multinomial(len(sums), np.full(len(sums), 1 / len(sums)), size=rows)
-        values.append(np.exp(-(weights @ sums) / (weights @ counts)))
-    low, high = np.percentile(np.concatenate(values), [2.5, 97.5])
-    return Score(scores.perplexity, float(low), float(high), signature)
+    sums, counts = scores.by_sentence()
+
+    def resampled(weights_RN: np.ndarray) -> np.ndarray:
+        return np.exp(-(weights_RN @ sums) / (weights_RN @ counts))
+
+    low, high = interval(resampled, len(sums), samples, seed)
+    return Score(scores.perplexity, low, high, signature)
 
 
 def unigram(train_labels: np.ndarray, test_labels: np.ndarray, size: int) -> tuple[np.ndarray, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import hydra
 import numpy as np
+from hydra.errors import InstantiationException
 from rich.progress import track
 from safetensors.torch import save_model
 
@@ -62,13 +63,16 @@ class Fidelity(Systems):
         """The configured explainer.
 
         Raises:
-            XnmtError: the configuration names something that is no explainer.
+            XnmtError: the configuration names something that is no explainer, or an option that
+                the explainer does not have.
         """
-        phi = hydra.utils.instantiate(self.config.explainer.phi)
+        name = self.config.explainer.name
+        try:
+            phi = hydra.utils.instantiate(self.config.explainer.phi)
+        except InstantiationException as error:
+            raise XnmtError(f"explainer {name!r}: {error.__cause__ or error}") from error
         if not isinstance(phi, Explainer):
-            raise XnmtError(
-                f"explainer {self.config.explainer.name!r}: {type(phi)} is no Explainer"
-            )
+            raise XnmtError(f"explainer {name!r}: {type(phi)} is no Explainer")
         return phi
 
     @property
@@ -288,7 +292,10 @@ class Fidelity(Systems):
 def _build_proxy(name: str, vocabulary: Vocabulary, sizes: dict[str, Any]) -> Proxy:
     if name not in PROXIES:
         raise XnmtError(f"no proxy {name!r}; there are {sorted(PROXIES)}")
-    return PROXIES[name](vocabulary, **sizes)
+    try:
+        return PROXIES[name](vocabulary, **sizes)
+    except (TypeError, ValueError, AssertionError) as error:
+        raise XnmtError(f"proxy {name!r}: {error}") from error
 
 
 def _decisions(rules: Rules) -> np.ndarray:

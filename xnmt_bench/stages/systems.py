@@ -40,7 +40,7 @@ VERSIONS = {
     "reference": 1,
     "translation": 2,
 }
-CORPUS_EXTRAS = ("subwords", "max_length")
+CORPUS_EXTRAS = ("subwords", "max_length", "data")  # read by the configuration alone
 
 
 def plain(config: Any) -> Any:
