@@ -6,8 +6,8 @@ import torch
 from rich.console import Console
 
 from xnmt_bench.explainers.base import Explanation
+from xnmt_bench.report.fidelity import COLUMNS
 from xnmt_bench.report.figure import fidelity_figure, save_figure
-from xnmt_bench.report.fragments import COLUMNS
 from xnmt_bench.report.heatmap import heatmap_figure, save_heatmap, scaled, terminal_heatmap
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from xnmt_bench.errors import StoreError
 from xnmt_bench.metrics.perplexity import DecisionScores
-from xnmt_bench.report.fragments import COLUMNS, FOLDER, Fragment, collect, read_fragments
+from xnmt_bench.report.fidelity import COLUMNS, FidelityFragment, collect
+from xnmt_bench.report.fragments import FOLDER
 
 IDENTITY = {
     "corpus": "toy",
@@ -27,7 +28,7 @@ def fragment(folder, loss=1.0, valid_loss=1.0, model="m0", **identity):
     path = folder / f"{loss}.parquet"
     n = np.arange(10)
     DecisionScores(n // 2, n % 2, np.full(10, -loss), n < 3).save(path)
-    return Fragment(
+    return FidelityFragment(
         IDENTITY | identity,
         model,
         scores=str(path),
@@ -81,14 +82,16 @@ def test_only_complete_families_are_combined(tmp_path):
         *family(tmp_path, [0.4], [1], model="m1"),
     ]
     # A member without a number does not complete its family.
-    fragments.append(Fragment(IDENTITY | {"k": 2, "instantiation": "sa"}, "m0", "failed: x"))
+    fragments.append(
+        FidelityFragment(IDENTITY | {"k": 2, "instantiation": "sa"}, "m0", "failed: x")
+    )
     combined = [row for row in rows_of(tmp_path, fragments) if "comb" in row["instantiation"]]
     assert [row["k"] for row in combined] == [1, 1]
     assert combined[0]["ppl"] == pytest.approx(np.exp(1.1))
 
 
 def test_rows_without_a_number_keep_their_status(tmp_path):
-    rows = rows_of(tmp_path, [Fragment(IDENTITY, "m0", status="n/a")])
+    rows = rows_of(tmp_path, [FidelityFragment(IDENTITY, "m0", status="n/a")])
     assert (rows[0]["status"], rows[0]["ppl"]) == ("n/a", "")
 
 
@@ -97,7 +100,7 @@ def test_the_order_of_writing_does_not_matter(tmp_path):
     fragments += [
         fragment(tmp_path, instantiation="base", seed=""),
         fragment(tmp_path, instantiation="unigram", explainer="", k="", seed=""),
-        Fragment(IDENTITY | {"explainer": "random"}, "m0", status="n/a"),
+        FidelityFragment(IDENTITY | {"explainer": "random"}, "m0", status="n/a"),
     ]
     tables = []
     for number, order in enumerate(itertools.islice(itertools.permutations(fragments), 0, 720, 97)):
@@ -118,16 +121,16 @@ def test_a_job_that_runs_again_replaces_what_it_said(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"unknown": 1}', b"\xff\xfe"])
 def test_a_damaged_fragment_is_named(tmp_path, content):
     fragment(tmp_path).write(tmp_path)
-    path = tmp_path / FOLDER / "0000.json"
+    path = tmp_path / FOLDER / "fidelity" / "0000.json"
     path.write_bytes(content)
     with pytest.raises(StoreError) as error:
-        read_fragments(tmp_path)
+        FidelityFragment.read(tmp_path)
     assert str(path) in str(error.value)
 
 
 def test_no_fragments_at_all(tmp_path):
     with pytest.raises(StoreError, match=r"run train\.py"):
-        read_fragments(tmp_path)
+        FidelityFragment.read(tmp_path)
 
 
 @pytest.mark.parametrize("damage", ["gone", "truncated"])

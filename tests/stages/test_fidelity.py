@@ -14,7 +14,8 @@ from xnmt_bench.fitting import TrainerOptions, fit
 from xnmt_bench.metrics.base import base_log_likelihoods
 from xnmt_bench.metrics.perplexity import DecisionScores, perplexity
 from xnmt_bench.rules.table import Rules
-from xnmt_bench.stages.fidelity import EVALUATED, SCORES, Fidelity, _decisions
+from xnmt_bench.stages.explained import EVALUATED
+from xnmt_bench.stages.fidelity import SCORES, Fidelity, _decisions
 
 
 def stages_for(workplace, system, explainer, *more):
@@ -161,7 +162,7 @@ def test_a_smaller_training_set_is_a_slice_of_one_extraction(workplace):
 
 
 def test_an_edited_explainer_has_other_rules(tmp_path, monkeypatch):
-    from xnmt_bench.stages.fidelity import code_hash
+    from xnmt_bench.stages.explained import code_hash
 
     monkeypatch.syspath_prepend(tmp_path)
     texts = {

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, command
 
-from xnmt_bench.report.fragments import collect
+from xnmt_bench.report.fidelity import collect
 
 TINY = [
     "corpus.train=700",

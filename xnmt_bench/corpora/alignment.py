@@ -34,10 +34,6 @@ class Alignment:
     sure: Links
     possible: Links
 
-    def reversed(self) -> Alignment:
-        """The same links with the sides exchanged."""
-        return Alignment(*(frozenset((j, i) for i, j in x) for x in (self.sure, self.possible)))
-
 
 @dataclass(frozen=True)
 class AlignmentFile:
@@ -69,18 +65,22 @@ class AlignmentFile:
         if self.all_sure and self.ignore_possible:
             raise XnmtError(f"{self.path}: all_sure and ignore_possible exclude each other")
 
-    def read(self, lengths: Sequence[tuple[int, int]] | None = None) -> list[Alignment]:
+    def read(
+        self, lengths: Sequence[tuple[int, int]] | None = None, pairs: int | None = None
+    ) -> list[Alignment]:
         """The alignments, one for each sentence pair.
 
         Args:
             lengths: words of each pair, source and target, where they are known.
+            pairs: how many pairs there must be, where only that is known.
 
         Raises:
             DataError: a malformed link, an index beyond its sentence, or another number of pairs
-                than `lengths` has; with file and line.
+                than there must be; with file and line.
         """
         read = self._pharaoh if self.form == "pharaoh" else self._naacl
-        return [self._alignment(links) for links in read(lengths)]
+        pairs = len(lengths) if lengths is not None else pairs
+        return [self._alignment(links) for links in read(lengths, pairs)]
 
     def _alignment(self, links: Iterable[tuple[int, int, bool]]) -> Alignment:
         kept = [(i, j, sure or self.all_sure) for i, j, sure in links]
@@ -89,12 +89,12 @@ class AlignmentFile:
         return Alignment(sure, sure | rest)
 
     def _pharaoh(
-        self, lengths: Sequence[tuple[int, int]] | None
+        self, lengths: Sequence[tuple[int, int]] | None, pairs: int | None
     ) -> Iterator[list[tuple[int, int, bool]]]:
         count = 0
         for count, line in enumerate(lines(self.path), start=1):
-            if lengths is not None and count > len(lengths):
-                raise DataError(self.path, count, f"more lines than the {len(lengths)} pairs")
+            if pairs is not None and count > pairs:
+                raise DataError(self.path, count, f"more lines than the {pairs} pairs")
             links = []
             for text in decode_line(line, self.path, count).split():
                 match = _LINK.fullmatch(text)
@@ -103,12 +103,11 @@ class AlignmentFile:
                 i, kind, j = match.groups()
                 links.append((*self._link(i, j, lengths, count - 1, count, text), kind == "-"))
             yield links
-        if lengths is not None and count < len(lengths):
-            problem = f"the file ends here but there are {len(lengths)} pairs"
-            raise DataError(self.path, count, problem)
+        if pairs is not None and count < pairs:
+            raise DataError(self.path, count, f"the file ends here but there are {pairs} pairs")
 
     def _naacl(
-        self, lengths: Sequence[tuple[int, int]] | None
+        self, lengths: Sequence[tuple[int, int]] | None, pairs: int | None
     ) -> Iterator[list[tuple[int, int, bool]]]:
         found: dict[int, list[tuple[int, int, bool]]] = {}
         for number, line in enumerate(lines(self.path), start=1):
@@ -118,12 +117,12 @@ class AlignmentFile:
                 raise DataError(self.path, number, f"{text!r} is no link such as 1 3 4 S")
             pair, i, j, kind = match.groups()
             place = int(pair) - 1
-            if place < 0 or (lengths is not None and place >= len(lengths)):
-                there = f"; there are {len(lengths)}" if lengths is not None else ""
+            if place < 0 or (pairs is not None and place >= pairs):
+                there = f"; there are {pairs}" if pairs is not None else ""
                 raise DataError(self.path, number, f"no sentence pair {pair}{there}")
             link = self._link(i, j, lengths, place, number, text)
             found.setdefault(place, []).append((*link, kind != "P"))
-        count = len(lengths) if lengths is not None else max(found, default=-1) + 1
+        count = pairs if pairs is not None else max(found, default=-1) + 1
         yield from (found.get(place, []) for place in range(count))
 
     def _link(

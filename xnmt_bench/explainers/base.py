@@ -5,11 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import Batch, NMTModel
 
 ABSENT = float("nan")  # the relevance of a word that a step cannot see
@@ -70,7 +72,12 @@ class Explainer(ABC):
 
     The model arrives in evaluation mode, its weights without gradients, and must leave so: use
     `torch.autograd.grad` rather than `backward`, and register no hook that stays.
+
+    Attributes:
+        needs_gold: it reads `batch.gold`, so it speaks only of corpora that are annotated.
     """
+
+    needs_gold: ClassVar[bool] = False
 
     @abstractmethod
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
@@ -87,7 +94,12 @@ class Explainer(ABC):
         Args:
             model: an open system, from `xnmt_bench.load_model`.
             pairs: (source, target) texts; contexts are the source and the prefixes of the target.
+
+        Raises:
+            XnmtError: this explainer needs a corpus's annotation.
         """
+        if self.needs_gold:
+            raise XnmtError(f"{type(self).__name__} needs gold annotation, which bare text has not")
         return [self._explain(model, source, target) for source, target in pairs]
 
     def _explain(self, model: NMTModel, source: str, target: str) -> Explanation:
@@ -117,6 +129,17 @@ def decide(model: NMTModel, batch: Batch) -> tuple[Batch, Tensor]:
     states = model.states(batch)
     labels_BT = model.decide(states)
     return batch.labelled(labels_BT), model.log_probability(states, labels_BT)
+
+
+@torch.no_grad()
+def reference(model: NMTModel, batch: Batch) -> tuple[Batch, Tensor]:
+    """The batch with the target's own words y_t as labels, and their log-probabilities (B, T).
+
+    Golden data in the paper's words: what alignment explains.
+    """
+    return batch.labelled(batch.target_BT), model.log_probability(
+        model.states(batch), batch.target_BT
+    )
 
 
 def require_labels(batch: Batch) -> Tensor:

@@ -71,6 +71,10 @@ class LinkCounts:
     def __len__(self) -> int:
         return len(self.sentence_N)
 
+    def take(self, rows: np.ndarray) -> LinkCounts:
+        """Some of the pairs."""
+        return LinkCounts(*(getattr(self, f"{name}_N")[rows] for name in self.COLUMNS))
+
     @property
     def links(self) -> int:
         """Number of links."""

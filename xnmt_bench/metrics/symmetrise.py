@@ -7,7 +7,7 @@ link for link. (Moses' `grow-diag` lets a link in when either of its words is fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from xnmt_bench.corpora.sentence import Links
 
@@ -76,8 +76,3 @@ METHODS: dict[str, Callable[[Links, Links], Links]] = {
     "grow-diagonal": grow_diagonal,
     "grow-diagonal-final": grow_diagonal_final,
 }
-
-
-def flipped(links: Iterable[tuple[int, int]]) -> Links:
-    """Links with their sides exchanged: the other direction's in this one's terms."""
-    return frozenset((j, i) for i, j in links)

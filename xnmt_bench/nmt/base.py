@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from xnmt_bench.corpora.sentence import Gold
 from xnmt_bench.corpora.subwords import BOS, PAD, Subwords
 
 Ids = Sequence[int] | np.ndarray
@@ -30,11 +31,13 @@ class Batch:
         source_BS: source ids, EOS included, padded with PAD.
         target_BT: the target whose prefixes are the contexts, EOS included, padded with PAD.
         labels_BT: the label of each step, f(c_t) or another; None before anybody has decided.
+        gold: the annotation of each pair, for the explainers that ask for it.
     """
 
     source_BS: Tensor
     target_BT: Tensor
     labels_BT: Tensor | None = None
+    gold: tuple[Gold, ...] | None = None
 
     @classmethod
     def collate(cls, pairs: Sequence[tuple[Ids, Ids]]) -> Batch:
@@ -64,7 +67,7 @@ class Batch:
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on a device."""
         labels = None if self.labels_BT is None else self.labels_BT.to(device)
-        return Batch(self.source_BS.to(device), self.target_BT.to(device), labels)
+        return Batch(self.source_BS.to(device), self.target_BT.to(device), labels, self.gold)
 
 
 def _pad(rows: Sequence[Ids]) -> Tensor:

@@ -12,8 +12,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from xnmt_bench.report.fragments import Row
-from xnmt_bench.report.table import GENERATED, HEADINGS, REFERENCES, SHOWN, best
+from xnmt_bench.report.fidelity_table import HEADINGS, REFERENCES, SHOWN, best
+from xnmt_bench.report.summary import GENERATED, Row
 
 # Okabe and Ito's palette, told apart also by those who see fewer colours; so are the markers.
 COLOURS = {"base": "#999999", "fn": "#E69F00", "rn": "#56B4E9", "sa": "#0072B2"}

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.sentence import Gold
 from xnmt_bench.corpora.subwords import SPECIAL
 from xnmt_bench.errors import NotApplicable, XnmtError
-from xnmt_bench.explainers.base import Explainer, decide
+from xnmt_bench.explainers.base import Explainer, decide, reference
 from xnmt_bench.nmt.base import Batch, NMTModel
 from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.rules.table import SIDES, read_columns, shard_path, write_shard
 from xnmt_bench.rules.topk import ids_at, top_k
 
 Columns = dict[str, np.ndarray | list[np.ndarray]]
+# Where context and label come from (Li et al. 2020, section 4.3).
+Scenario = Literal["teacher_forcing", "golden"]
+TEACHER_FORCING: Scenario = "teacher_forcing"  # the reference's context, the model's own label
+GOLDEN: Scenario = "golden"  # the reference's context, the reference's label
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,8 @@ def extract(
     folder: Path,
     name: str,
     keep_relevance: bool,
+    scenario: Scenario = TEACHER_FORCING,
+    gold: Mapping[int, Gold] | None = None,
 ) -> Iterator[int]:
     """Writes the rules of a split's first sentences, shard by shard.
 
@@ -60,6 +68,8 @@ def extract(
         folder: where `<name>/<shard>.parquet` go.
         name: of the split.
         keep_relevance: keep every word's score beside the rules.
+        scenario: where labels come from.
+        gold: the annotation of each sentence by its number, for an explainer that asks for it.
 
     Yields:
         The number of sentences done so far.
@@ -74,33 +84,53 @@ def extract(
         if path.exists():
             read_columns(path)  # a shard that was damaged since is an error that names it
         else:
-            columns = _shard(model, split, range(start, end), explainer, options, keep_relevance)
+            sentences_of = _Sentences(split, range(start, end), gold)
+            columns = _shard(model, sentences_of, explainer, options, keep_relevance, scenario)
             write_shard(columns, path)
         yield end
 
 
+@dataclass(frozen=True)
+class _Sentences:
+    """Some sentences of a split, with their annotation where it is asked for."""
+
+    split: EncodedSplit
+    members: range
+    gold: Mapping[int, Gold] | None
+
+    def lengths(self) -> np.ndarray:
+        """The longer side of each."""
+        split = self.split
+        return np.asarray([max(len(split.source[i]), len(split.target[i])) for i in self.members])
+
+    def batch(self, indices: list[int]) -> Batch:
+        """Some of them, by their index in the split."""
+        batch = Batch.collate([(self.split.source[i], self.split.target[i]) for i in indices])
+        if self.gold is None:
+            return batch
+        return replace(batch, gold=tuple(self.gold[int(self.split.number[i])] for i in indices))
+
+
 def _shard(
     model: NMTModel,
-    split: EncodedSplit,
-    members: range,
+    sentences: _Sentences,
     explainer: Explainer,
     options: ExtractionOptions,
     keep_relevance: bool,
+    scenario: Scenario,
 ) -> Columns:
     """All columns of a shard; sentences are grouped by length and put back in order."""
-    indices = np.arange(members.start, members.stop)
-    pairs = {int(i): (split.source[i], split.target[i]) for i in indices}
-    lengths = np.asarray([max(map(len, pairs[int(i)])) for i in indices])
     by_sentence: dict[int, Columns] = {}
-    for group in buckets(lengths, np.arange(len(indices)), options.batch_tokens):
-        chosen = [int(indices[i]) for i in group]
-        batch = Batch.collate([pairs[i] for i in chosen])
-        rows = _explain(model, batch.to(next(model.parameters()).device), explainer, options)
+    count = len(sentences.members)
+    for group in buckets(sentences.lengths(), np.arange(count), options.batch_tokens):
+        chosen = [sentences.members[int(i)] for i in group]
+        batch = sentences.batch(chosen).to(next(model.parameters()).device)
+        rows = _explain(model, batch, explainer, options, scenario)
         for i, columns in zip(chosen, rows, strict=True):
-            count = len(columns["label"])
-            columns["sentence"] = np.full(count, split.number[i], dtype=np.int64)
+            steps = len(columns["label"])
+            columns["sentence"] = np.full(steps, sentences.split.number[i], dtype=np.int64)
             by_sentence[i] = columns
-    return _stack([by_sentence[int(i)] for i in indices], keep_relevance)
+    return _stack([by_sentence[i] for i in sentences.members], keep_relevance)
 
 
 def _stack(sentences: list[Columns], keep_relevance: bool) -> Columns:
@@ -116,10 +146,15 @@ def _stack(sentences: list[Columns], keep_relevance: bool) -> Columns:
 
 
 def _explain(
-    model: NMTModel, batch: Batch, explainer: Explainer, options: ExtractionOptions
+    model: NMTModel,
+    batch: Batch,
+    explainer: Explainer,
+    options: ExtractionOptions,
+    scenario: Scenario,
 ) -> Iterator[Columns]:
     """The columns of each sentence of a batch."""
-    batch, log_probability_BT = decide(model, batch)
+    label = {TEACHER_FORCING: decide, GOLDEN: reference}[scenario]
+    batch, log_probability_BT = label(model, batch)
     relevance = explainer.relevance(model, batch)
     if relevance.prefix_BTT is None:
         raise NotApplicable("no relevance of prefix words: the model has no attention over them")

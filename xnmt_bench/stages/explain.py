@@ -30,7 +30,10 @@ def explain(config: DictConfig) -> None:
     console.print(f"source: {config.explain}\ntarget: {target}\n", markup=False, highlight=False)
     explanations: dict[str, Explanation] = {}
     for name in explainers():
-        [explanation] = load_explainer(name)(model, [(config.explain, target)])
+        explainer = load_explainer(name)
+        if explainer.needs_gold:
+            continue
+        [explanation] = explainer(model, [(config.explain, target)])
         explanations[name] = explanation
         console.print(terminal_heatmap(name, explanation), "")
     for path in save_heatmap(explanations, Path(config.results) / "explanation"):

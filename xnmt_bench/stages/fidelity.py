@@ -2,102 +2,42 @@
 
 from __future__ import annotations
 
-import ast
-import hashlib
-import inspect
-import sys
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import hydra
 import numpy as np
-from hydra.errors import InstantiationException
-from rich.progress import track
 from safetensors.torch import save_model
 
 from proxies import PROXIES
 from proxies.base import Proxy, Vocabulary
 from proxies.data import append, open_decisions, pack
 from proxies.training import ProxyTraining, TrainingOptions, log_likelihoods
-from xnmt_bench.corpora.sentence import Split, lang_pair
-from xnmt_bench.errors import XnmtError
-from xnmt_bench.explainers.base import Explainer
+from xnmt_bench.corpora.sentence import lang_pair
+from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.fitting import clean, fit
 from xnmt_bench.metrics.base import base_log_likelihoods
 from xnmt_bench.metrics.hit import hit_at_k
 from xnmt_bench.metrics.perplexity import DecisionScores, unigram
-from xnmt_bench.rules.extract import ExtractionOptions, extract
+from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.table import Rules, all_rules, read_rules, shards
-from xnmt_bench.stages.systems import VERSIONS, Systems, plain
+from xnmt_bench.stages.explained import EVALUATED, Explained
+from xnmt_bench.stages.systems import VERSIONS, plain
 from xnmt_bench.store import Artefact
 
-SCENARIO = "teacher_forcing"  # gold context, the model's own label (section 4.2)
+SCENARIO = TEACHER_FORCING
 SCORES = "test.parquet"
-EVALUATED: Split = "test"
 
 
-def code_hash(cls: type) -> str:
-    """A hash of the module that defines a class, blind to comments, layout and docstrings.
-
-    It stands in the rules' recipe, so that an edited explainer is never answered from old rules.
-    """
-    tree = ast.parse(inspect.getsource(sys.modules[cls.__module__]))
-    for node in ast.walk(tree):
-        match node:
-            case (
-                ast.Module(body=[ast.Expr(value=ast.Constant(value=str())), *_])
-                | ast.ClassDef(body=[ast.Expr(value=ast.Constant(value=str())), *_])
-                | ast.FunctionDef(body=[ast.Expr(value=ast.Constant(value=str())), *_])
-            ):
-                node.body.pop(0)
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
-
-
-class Fidelity(Systems):
+class Fidelity(Explained):
     """Rules of one explainer, one proxy trained on them, Base and the reference rows."""
-
-    @cached_property
-    def explainer(self) -> Explainer:
-        """The configured explainer.
-
-        Raises:
-            XnmtError: the configuration names something that is no explainer, or an option that
-                the explainer does not have.
-        """
-        name = self.config.explainer.name
-        try:
-            phi = hydra.utils.instantiate(self.config.explainer.phi)
-        except InstantiationException as error:
-            raise XnmtError(f"explainer {name!r}: {error.__cause__ or error}") from error
-        if not isinstance(phi, Explainer):
-            raise XnmtError(f"explainer {name!r}: {type(phi)} is no Explainer")
-        return phi
-
-    @property
-    def explainer_name(self) -> str:
-        """The explainer's name in results, with the options that are not its defaults."""
-        phi, given = self.explainer, plain(self.config.explainer.phi)
-        defaults = {n: p.default for n, p in inspect.signature(type(phi)).parameters.items()}
-        changed = [
-            f"{name}={value}"
-            for name, value in given.items()
-            if name in defaults and name != "seed" and value != defaults[name]
-        ]
-        return self.config.explainer.name + (f"[{', '.join(changed)}]" if changed else "")
 
     @property
     def proxy_name(self) -> str:
         """The instantiation's name in results; one that is told positions is another."""
         told = self.config.proxy.sizes.get("sentence_positions", False)
         return self.config.proxy.name + ("+positions" if told else "")
-
-    def _sentences(self, name: Split) -> int:
-        """How many sentences of a split are explained."""
-        wanted = self.config.rules[f"{name}_sentences"]
-        there = len(self.split(name))
-        return there if wanted is None else min(wanted, there)
 
     @property
     def _train_sentences(self) -> int:
@@ -117,51 +57,17 @@ class Fidelity(Systems):
 
     @cached_property
     def rules(self) -> Artefact:
-        """The rules of the training and the test set.
+        """The rules of the training and the test set; of an annotated test set alone, if need be.
 
         Raises:
             NotApplicable: the explainer does not cover this model.
         """
-        settings = plain(self.config.rules)
-        options = ExtractionOptions(
-            **{k: v for k, v in settings.items() if k in ExtractionOptions.__dataclass_fields__}
-        )
-        explainer = self.explainer
-        recipe = {
-            "version": VERSIONS["rules"],
-            "model": self.model_id,
-            "encoded": self.encoded.id,
-            "explainer": plain(self.config.explainer),
-            "code": code_hash(type(explainer)),
-            "options": settings,
-            "scenario": SCENARIO,
-        }
+        return self.explained(SCENARIO, ("train", EVALUATED) if self._teachable else (EVALUATED,))
 
-        def work(folder: Path) -> dict[str, Any]:
-            for name in ("train", EVALUATED):
-                self._extract(name, explainer, options, folder)  # type: ignore[arg-type]
-            return {"sentences": {name: self._sentences(name) for name in ("train", EVALUATED)}}  # type: ignore[arg-type]
-
-        return self.store.make("rules", recipe, work)
-
-    def _extract(
-        self, name: Split, explainer: Explainer, options: ExtractionOptions, folder: Path
-    ) -> None:
-        count = self._sentences(name)
-        done = extract(
-            self.model,
-            self.split(name),
-            count,
-            explainer,
-            options,
-            folder,
-            name,
-            keep_relevance=name == EVALUATED,
-        )
-        label = f"{self.config.explainer.name}, {name}"
-        total = -(-count // options.shard_sentences)
-        for _ in track(done, label, total, disable=not self.options.progress_bar):
-            pass
+    @cached_property
+    def _teachable(self) -> bool:
+        """Whether the explainer speaks of the training sentences, so that a proxy can learn."""
+        return not self.explainer.needs_gold or bool(self.gold("train"))
 
     @cached_property
     def test_rules(self) -> Rules:
@@ -186,7 +92,13 @@ class Fidelity(Systems):
 
     @cached_property
     def proxy(self) -> Artefact:
-        """The trained proxy, and its log-likelihoods on the test set."""
+        """The trained proxy, and its log-likelihoods on the test set.
+
+        Raises:
+            NotApplicable: the explainer says nothing of the training sentences.
+        """
+        if not self._teachable:
+            raise NotApplicable("the training sentences have no gold annotation")
         config = plain(self.config.proxy)
         training = TrainingOptions(**config["training"])
         recipe = {
@@ -285,7 +197,6 @@ class Fidelity(Systems):
             "scenario": SCENARIO,
             "seed": self.config.seed,
             "train_sentences": self._train_sentences,
-            "model": self.model_id,
         }
 
 

@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.progress import track
 
 from xnmt_bench.corpora.encoded import EncodedSplit, encode
+from xnmt_bench.corpora.reversed import ReversedCorpus
 from xnmt_bench.corpora.sentence import SPLITS, Corpus, Split
 from xnmt_bench.corpora.subwords import Subwords, train_subwords
 from xnmt_bench.errors import StoreError, XnmtError
@@ -39,8 +40,11 @@ VERSIONS = {
     "base": 1,
     "reference": 1,
     "translation": 2,
+    "alignment": 1,
+    "eflomal": 1,
 }
-CORPUS_EXTRAS = ("subwords", "max_length", "data")  # read by the configuration alone
+# Of a corpus's configuration, what its class is not told.
+CORPUS_EXTRAS = ("subwords", "max_length", "reversed", "data")
 
 
 def plain(config: Any) -> Any:
@@ -62,9 +66,10 @@ class Systems:
     def corpus(self) -> Corpus:
         """The corpus, streaming."""
         description = plain(self.config.corpus)
-        return hydra.utils.instantiate(
+        corpus: Corpus = hydra.utils.instantiate(
             {key: value for key, value in description.items() if key not in CORPUS_EXTRAS}
         )
+        return ReversedCorpus(corpus) if self.config.corpus.reversed else corpus
 
     @cached_property
     def subwords(self) -> tuple[Subwords, Subwords]:

@@ -4,15 +4,9 @@ import csv
 
 import pytest
 
-from xnmt_bench.report.fragments import COLUMNS
-from xnmt_bench.report.table import (
-    summarise,
-    to_csv,
-    to_latex,
-    to_markdown,
-    to_text,
-    write_tables,
-)
+from xnmt_bench.report.fidelity import COLUMNS
+from xnmt_bench.report.fidelity_table import summarise, write_tables
+from xnmt_bench.report.summary import to_csv, to_latex, to_markdown, to_text
 
 
 def row(ppl=4.0, **more):
@@ -121,7 +115,7 @@ def test_csv_has_exactly_the_columns(tmp_path):
         'failed: "a", b\nc',
     ]
     assert lines[0][COLUMNS.index("hit_at_k")] == "0.25"
-    assert to_csv(rows).startswith(",".join(COLUMNS) + "\n")
+    assert to_csv(rows, COLUMNS).startswith(",".join(COLUMNS) + "\n")
     endings = {path.suffix for path in tmp_path.iterdir()}
     assert endings == {".csv", ".txt", ".md", ".tex"}
 

@@ -1,0 +1,109 @@
+"""Documents of MMAX2 XML (Müller and Strube 2006): words, sentences and coreference mentions."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from xnmt_bench.errors import DataError
+
+_WORD = re.compile(r"word_(\d+)")
+NO_CHAIN = ("", "empty")
+
+
+@dataclass(frozen=True)
+class Document:
+    """One side of a document.
+
+    Attributes:
+        name: the file's own, such as `000_1756`.
+        sentences: the words of each sentence.
+        mentions: for each sentence its mentions, as (chain, word positions in the sentence).
+        problem: why the mentions could not be read, or None.
+    """
+
+    name: str
+    sentences: list[list[str]]
+    mentions: list[list[tuple[str, tuple[int, ...]]]]
+    problem: DataError | None = None
+
+
+def read_document(folder: Path, name: str) -> Document:
+    """Reads `<folder>/Basedata/<name>_words.xml` and its markables.
+
+    A mention that runs over several sentences is cut into one part for each. A layer of mentions
+    that is no XML leaves the text without mentions and stands in `problem`.
+
+    Raises:
+        DataError: words or sentences are not readable, with file and line.
+    """
+    words = _words(folder / "Basedata" / f"{name}_words.xml")
+    places = {identifier: place for place, identifier in enumerate(words)}
+    path = folder / "Markables" / f"{name}_sentence_level.xml"
+    spans = sorted(_span(path, m, places) for m in _elements(path))
+    sentence_of = {place: s for s, span in enumerate(spans) for place in span}
+    first = [span[0] for span in spans]
+    mentions: list[list[tuple[str, tuple[int, ...]]]] = [[] for _ in spans]
+    path, problem = folder / "Markables" / f"{name}_coref_level.xml", None
+    try:
+        found = [
+            (m.get("coref_class", ""), _span(path, m, places))
+            for m in _elements(path)
+            if m.get("coref_class", "") not in NO_CHAIN
+        ]
+    except DataError as error:
+        found, problem = [], error
+    for chain, span in found:
+        for s in sorted({sentence_of[place] for place in span if place in sentence_of}):
+            inside = tuple(p - first[s] for p in span if sentence_of.get(p) == s)
+            mentions[s].append((chain, inside))
+    texts = list(words.values())
+    sentences = [[texts[place] for place in span] for span in spans]
+    return Document(name, sentences, [sorted(m, key=lambda x: x[1]) for m in mentions], problem)
+
+
+def document_names(folder: Path) -> list[str]:
+    """The documents of a folder, in order.
+
+    Raises:
+        DataError: there are none.
+    """
+    names = sorted(
+        p.name.removesuffix("_words.xml") for p in (folder / "Basedata").glob("*_words.xml")
+    )
+    if not names:
+        raise DataError(folder, None, "no Basedata/*_words.xml is here")
+    return names
+
+
+def _elements(path: Path) -> Iterator[ET.Element]:
+    try:
+        root = ET.parse(path).getroot()
+    except FileNotFoundError:
+        raise DataError(path, None, "no such file") from None
+    except ET.ParseError as error:
+        line, _ = error.position
+        raise DataError(path, line, f"not well-formed XML: {error}") from None
+    return iter(root)
+
+
+def _words(path: Path) -> dict[str, str]:
+    words = {e.get("id", ""): (e.text or "").strip() for e in _elements(path)}
+    if not words:
+        raise DataError(path, None, "the document has no words")
+    return words
+
+
+def _span(path: Path, markable: ET.Element, places: dict[str, int]) -> tuple[int, ...]:
+    """The words of `word_3..word_5,word_9`: a discontinuous span has a comma."""
+    found: list[int] = []
+    for part in markable.get("span", "").split(","):
+        ends = part.split("..")
+        unknown = [end for end in ends if end not in places]
+        if unknown or len(ends) > 2:
+            raise DataError(path, None, f"{markable.get('id')}: no such words: {part!r}")
+        found += range(places[ends[0]], places[ends[-1]] + 1)
+    return tuple(found)

@@ -1,0 +1,43 @@
+"""Any corpus read the other way round: what was the target is translated from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from xnmt_bench.corpora.sentence import Corpus, Gold, Links, Sentence, Split
+
+
+class ReversedCorpus:
+    """A corpus with its sides exchanged.
+
+    Links and mentions change sides too; deciding words are left out, since what decides a word of
+    one language does not decide a word of the other.
+    """
+
+    def __init__(self, corpus: Corpus) -> None:
+        self.name = corpus.name
+        self.source_language = corpus.target_language
+        self.target_language = corpus.source_language
+        self._corpus = corpus
+
+    def sentences(self, split: Split) -> Iterator[Sentence]:
+        """Streams the pairs of a split, in the corpus's own order."""
+        for s in self._corpus.sentences(split):
+            gold = s.gold and _exchanged(s.gold)
+            yield Sentence(s.target, s.source, s.document, s.position, gold)
+
+    def recipe(self) -> dict[str, Any]:
+        """The corpus's own recipe, marked."""
+        return {"reversed": self._corpus.recipe()}
+
+
+def _exchanged(gold: Gold) -> Gold:
+    return Gold(
+        flipped(gold.sure), flipped(gold.possible), gold.target_mentions, gold.source_mentions
+    )
+
+
+def flipped(links: Links) -> Links:
+    """Links with their sides exchanged: the other direction's in this one's terms."""
+    return frozenset((j, i) for i, j in links)

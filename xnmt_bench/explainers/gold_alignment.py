@@ -1,0 +1,57 @@
+"""The gold word alignment in the place of an explanation: how faithful is what humans annotate?
+
+Li et al. (2020) measure explainers against the model and, apart from it, against human alignment.
+Putting the alignment itself through the fidelity metric joins the two.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from xnmt_bench.corpora.sentence import Gold
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.explainers.base import Explainer, Relevance
+from xnmt_bench.nmt.base import Batch, NMTModel
+
+SURE, POSSIBLE = 1.0, 0.5
+
+
+class GoldAlignment(Explainer):
+    """Source words linked to the step's target word; on the prefix, the nearest word.
+
+    A sure link weighs 1, a possible one 0.5, no link 0. Annotators link nothing within the target,
+    so its words are ranked by nearness, which is the best guess without a look at the model.
+    """
+
+    needs_gold: ClassVar[bool] = True
+
+    def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
+        """Reads the links off the corpus; neither model nor labels play a part.
+
+        Raises:
+            NotApplicable: the sentences have no gold alignment.
+        """
+        if batch.gold is None or not any(gold.possible for gold in batch.gold):
+            raise NotApplicable("these sentences have no gold alignment")
+        size, steps = batch.target_BT.shape
+        source_BTS = torch.zeros(size, steps, batch.source_BS.shape[1])
+        for row, gold in enumerate(batch.gold):
+            source = model.source_subwords.words(batch.source_BS[row].tolist())
+            target = model.target_subwords.words(batch.target_BT[row].tolist())
+            source_BTS[row] = _weights(gold, torch.tensor(source), torch.tensor(target))
+        nearness = torch.arange(steps, dtype=torch.float32) / steps
+        input_BTT = nearness.expand(size, steps, steps)
+        device = batch.source_BS.device
+        return Relevance.of_inputs(batch, source_BTS.to(device), input_BTT.to(device))
+
+
+def _weights(gold: Gold, source_S: Tensor, target_T: Tensor) -> Tensor:
+    """The weight of each link, spread over its words' pieces; (T, S)."""
+    weight_TS = torch.zeros(len(target_T), len(source_S))
+    for i, j in gold.possible:
+        weight = SURE if (i, j) in gold.sure else POSSIBLE
+        weight_TS[(target_T == j)[:, None] & (source_S == i)] = weight
+    return weight_TS

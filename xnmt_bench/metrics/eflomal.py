@@ -1,0 +1,52 @@
+"""Word alignment by eflomal (Östling and Tiedemann 2016), an optional extra."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from pathlib import Path
+
+from xnmt_bench.corpora.alignment import AlignmentFile
+from xnmt_bench.corpora.sentence import Links, Sentence
+from xnmt_bench.errors import NotApplicable
+
+
+def align(
+    wanted: Sequence[Sentence], more: Iterable[Sentence], folder: Path
+) -> tuple[list[Links], list[Links]]:
+    """Aligns sentences in both directions.
+
+    Args:
+        wanted: the sentences whose links are wanted.
+        more: further sentences that eflomal learns from.
+        folder: where its files lie while it runs.
+
+    Returns:
+        Forward and backward links of the wanted ones, both as (source, target). Eflomal samples
+        from a seed of its own choosing, so another run gives slightly other links.
+
+    Raises:
+        NotApplicable: eflomal is not installed.
+    """
+    try:
+        from eflomal import Aligner
+    except ImportError:
+        raise NotApplicable("eflomal is not installed; pip install 'xnmt_bench[align]'") from None
+    texts = [folder / "source.txt", folder / "target.txt"]
+    with texts[0].open("w", encoding="utf-8") as x, texts[1].open("w", encoding="utf-8") as y:
+        for sentence in chain(wanted, more):
+            print(sentence.source, file=x)
+            print(sentence.target, file=y)
+    links = [folder / "forward.all", folder / "backward.all"]
+    with texts[0].open(encoding="utf-8") as x, texts[1].open(encoding="utf-8") as y:
+        Aligner().align(
+            x, y, links_filename_fwd=str(links[0]), links_filename_rev=str(links[1]), quiet=True
+        )
+    forward, backward = (list(_read(path, len(wanted))) for path in links)
+    for path in (*texts, *links):
+        path.unlink()
+    return forward, backward
+
+
+def _read(path: Path, count: int) -> Iterator[Links]:
+    return (alignment.sure for alignment in islice(AlignmentFile(path).read(), count))

@@ -1,0 +1,38 @@
+"""From relevance to word alignment, and alignments that need no model."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xnmt_bench.corpora.sentence import Links
+
+
+def best_links(relevance_TS: np.ndarray, source_words: list[int], target_words: list[int]) -> Links:
+    """For each target word the source word of greatest relevance, ties to the leftmost.
+
+    Relevance is summed over a source word's pieces and averaged over a target word's.
+
+    Args:
+        relevance_TS: of source pieces for target pieces.
+        source_words: the word each source piece belongs to, -1 for none; length S.
+        target_words: the same for target pieces; length T.
+    """
+    sums_TX = relevance_TS @ _membership(source_words)
+    member_TY = _membership(target_words)
+    mean_YX = (member_TY / member_TY.sum(0)).T @ sums_TX
+    return frozenset((int(i), j) for j, i in enumerate(mean_YX.argmax(1)))
+
+
+def _membership(words: list[int]) -> np.ndarray:
+    """1 where a piece belongs to a word: (pieces, words)."""
+    return (np.asarray(words)[:, None] == np.arange(max(words) + 1)).astype(np.float64)
+
+
+def diagonal(source: int, target: int) -> Links:
+    """Each target word with the source word at the same share of its sentence.
+
+    Args:
+        source: source words.
+        target: target words.
+    """
+    return frozenset((int((j + 0.5) * source / target), j) for j in range(target))

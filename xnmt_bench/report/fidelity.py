@@ -1,0 +1,112 @@
+"""The rows of the fidelity table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from xnmt_bench.metrics.perplexity import DecisionScores, perplexity
+from xnmt_bench.report.fragments import Fragment
+from xnmt_bench.report.summary import Row
+
+IDENTITY = (
+    "corpus",
+    "lang_pair",
+    "nmt",
+    "explainer",
+    "k",
+    "scenario",
+    "instantiation",
+    "seed",
+    "train_sentences",
+)
+COLUMNS = (
+    *IDENTITY,
+    "ppl",
+    "ppl_low",
+    "ppl_high",
+    "agreement",
+    "decisions",
+    "hit_at_k",
+    "status",
+    "signature",
+)
+FAMILY = ("fn", "rn", "sa")
+
+
+@dataclass(frozen=True)
+class FidelityFragment(Fragment):
+    """One perplexity; its scores are log-likelihoods of decisions.
+
+    Attributes:
+        valid_loss: a proxy's loss on its held-out part.
+        hit_at_k: where the corpus knows the deciding words.
+        quality: BLEU and chrF of the NMT system, with their signatures.
+    """
+
+    valid_loss: float | None = None
+    hit_at_k: float | None = None
+    quality: dict[str, Any] | None = None
+
+    METRIC: ClassVar[str] = "fidelity"
+    NAME: ClassVar[str] = "PPL"
+    COLUMNS: ClassVar[tuple[str, ...]] = COLUMNS
+
+    def numbers(self, scores: Path, signature: str, samples: int, seed: int) -> Row:
+        """Perplexity with its interval, and agreement."""
+        decisions = DecisionScores.load(scores)
+        score = perplexity(decisions, signature, samples, seed)
+        return {
+            "ppl": score.value,
+            "ppl_low": score.low,
+            "ppl_high": score.high,
+            "agreement": decisions.agreement,
+            "decisions": len(decisions),
+            "hit_at_k": "" if self.hit_at_k is None else self.hit_at_k,
+            "valid_loss": self.valid_loss,
+            "quality": self.quality,
+        }
+
+
+def collect(results: Path, samples: int, seed: int) -> list[Row]:
+    """Every row of the fidelity table, Comb included, in reading order."""
+    rows = [fragment.score(samples, seed) for fragment in FidelityFragment.read(results)]
+    return sorted(rows + combined(rows), key=_reading_order)
+
+
+def combined(rows: Iterable[Row]) -> list[Row]:
+    """Comb: the minimum over the family on the test set (Algorithm 1, line 13).
+
+    Beside it stands `comb_valid`, the one of the family that its validation loss would choose
+    without a look at the test set.
+    """
+    groups: dict[tuple[Any, ...], dict[str, Row]] = {}
+    for row in rows:
+        if row["instantiation"] in FAMILY and row["status"] == "ok":
+            key = tuple(row[c] for c in (*IDENTITY, "model") if c != "instantiation")
+            groups.setdefault(key, {})[row["instantiation"]] = row
+    made = []
+    for family in groups.values():
+        if len(family) == len(FAMILY):
+            made.append(_chosen(family, "comb", "ppl"))
+            made.append(_chosen(family, "comb_valid", "valid_loss"))
+    return made
+
+
+def _chosen(family: dict[str, Row], name: str, criterion: str) -> Row:
+    best = min(family.values(), key=lambda row: row[criterion])
+    signed = best["signature"].replace(
+        f"instantiation:{best['instantiation']}", f"instantiation:{name}={best['instantiation']}"
+    )
+    return {**best, "instantiation": name, "signature": signed}
+
+
+def _reading_order(row: Row) -> tuple[Any, ...]:
+    instantiations = ("base", *FAMILY, "comb", "comb_valid", "unigram", "nmt")
+    name = row["instantiation"]
+    place = instantiations.index(name) if name in instantiations else len(instantiations)
+    start = tuple(str(row[c]) for c in ("corpus", "lang_pair", "nmt", "model", "explainer"))
+    numbers = (row["k"], row["train_sentences"], row["seed"])  # empty where it has no meaning
+    return (*start, *(-1 if n == "" else n for n in numbers), place)

@@ -1,0 +1,143 @@
+"""The stage from a trained NMT system to the relevance and the rules of one explainer."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import sys
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.errors import InstantiationException
+from rich.progress import track
+
+from xnmt_bench.corpora.sentence import Gold, Split
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.explainers.base import Explainer
+from xnmt_bench.rules.extract import ExtractionOptions, Scenario, extract
+from xnmt_bench.stages.systems import VERSIONS, Systems, plain
+from xnmt_bench.store import Artefact
+
+EVALUATED: Split = "test"
+
+
+def code_hash(cls: type) -> str:
+    """A hash of the module that defines a class, blind to comments, layout and docstrings.
+
+    It stands in the rules' recipe, so that an edited explainer is never answered from old rules.
+    """
+    tree = ast.parse(inspect.getsource(sys.modules[cls.__module__]))
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.Module(body=[ast.Expr(value=ast.Constant(value=str())), *_])
+                | ast.ClassDef(body=[ast.Expr(value=ast.Constant(value=str())), *_])
+                | ast.FunctionDef(body=[ast.Expr(value=ast.Constant(value=str())), *_])
+            ):
+                node.body.pop(0)
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
+
+
+class Explained(Systems):
+    """A system's decisions, explained by the configured explainer."""
+
+    @cached_property
+    def explainer(self) -> Explainer:
+        """The configured explainer.
+
+        Raises:
+            XnmtError: the configuration names something that is no explainer, or an option that
+                the explainer does not have.
+        """
+        name = self.config.explainer.name
+        try:
+            phi = hydra.utils.instantiate(self.config.explainer.phi)
+        except InstantiationException as error:
+            raise XnmtError(f"explainer {name!r}: {error.__cause__ or error}") from error
+        if not isinstance(phi, Explainer):
+            raise XnmtError(f"explainer {name!r}: {type(phi)} is no Explainer")
+        return phi
+
+    @property
+    def explainer_name(self) -> str:
+        """The explainer's name in results, with the options that are not its defaults."""
+        phi, given = self.explainer, plain(self.config.explainer.phi)
+        defaults = {n: p.default for n, p in inspect.signature(type(phi)).parameters.items()}
+        changed = [
+            f"{name}={value}"
+            for name, value in given.items()
+            if name in defaults and name != "seed" and value != defaults[name]
+        ]
+        return self.config.explainer.name + (f"[{', '.join(changed)}]" if changed else "")
+
+    def _sentences(self, name: Split) -> int:
+        """How many sentences of a split are explained."""
+        wanted = self.config.rules[f"{name}_sentences"]
+        there = len(self.split(name))
+        return there if wanted is None else min(wanted, there)
+
+    def gold(self, name: Split) -> dict[int, Gold]:
+        """The annotation of a split's sentences by their numbers; empty where there is none."""
+        annotated = enumerate(self.corpus.sentences(name))
+        return {n: sentence.gold for n, sentence in annotated if sentence.gold is not None}
+
+    def explained(self, scenario: Scenario, splits: Iterable[Split]) -> Artefact:
+        """Relevance and rules of some splits.
+
+        Raises:
+            NotApplicable: the explainer does not cover this model or this corpus.
+        """
+        settings = plain(self.config.rules)
+        if "train" not in splits:
+            settings["train_sentences"] = 0
+        options = ExtractionOptions(
+            **{k: v for k, v in settings.items() if k in ExtractionOptions.__dataclass_fields__}
+        )
+        explainer = self.explainer
+        recipe = {
+            "version": VERSIONS["rules"],
+            "model": self.model_id,
+            "encoded": self.encoded.id,
+            "explainer": plain(self.config.explainer),
+            "code": code_hash(type(explainer)),
+            "options": settings,
+            "scenario": scenario,
+        }
+
+        def work(folder: Path) -> dict[str, Any]:
+            for name in splits:
+                self._extract(name, explainer, options, folder, scenario)
+            return {"sentences": {name: self._sentences(name) for name in splits}}
+
+        return self.store.make("rules", recipe, work)
+
+    def _extract(
+        self,
+        name: Split,
+        explainer: Explainer,
+        options: ExtractionOptions,
+        folder: Path,
+        scenario: Scenario,
+    ) -> None:
+        count = self._sentences(name)
+        gold: Mapping[int, Gold] | None = self.gold(name) if explainer.needs_gold else None
+        done = extract(
+            self.model,
+            self.split(name),
+            count,
+            explainer,
+            options,
+            folder,
+            name,
+            keep_relevance=name == EVALUATED,
+            scenario=scenario,
+            gold=gold,
+        )
+        label = f"{self.config.explainer.name}, {name}"
+        total = -(-count // options.shard_sentences)
+        for _ in track(done, label, total, disable=not self.options.progress_bar):
+            pass
