@@ -24,7 +24,7 @@ install: $(VENV)/.installed ## make .venv and install everything into it
 demo: install ## train two NMT systems and all proxies on the toy corpus, print the table (6 minutes)
 	$(ONE_THREAD) $(BIN)/python train.py -m \
 		explainer=attention,gradient_norm,weighted_gradient,prediction_difference $(DEMO)
-	$(ONE_THREAD) $(BIN)/python train.py -m explainer=random seed=0,1,2 $(DEMO)
+	$(ONE_THREAD) $(BIN)/python train.py -m explainer=random seed=0,1 $(DEMO)
 	$(BIN)/python evaluate.py
 
 test: install ## run every test that CI runs

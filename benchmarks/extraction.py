@@ -31,7 +31,7 @@ from xnmt_bench.corpora.subwords import EOS, Subwords, train_subwords
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.explainers.registry import load_explainer
-from xnmt_bench.nmt.base import Batch, NMTModel
+from xnmt_bench.nmt.base import Batch, Layout, NMTModel
 from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.nmt.loading import build_model
 
@@ -51,9 +51,9 @@ def counting(model: NMTModel) -> Iterator[Count]:
     """Counts the positions that are computed while it is open."""
     count, encode, decode = Count(), model.encode, model.decode
 
-    def counted_encode(source_BSD: Tensor, mask_BS: Tensor):  # noqa: ANN202
-        count.encoder += mask_BS.numel()
-        return encode(source_BSD, mask_BS)
+    def counted_encode(source_BSD: Tensor, layout: Layout):  # noqa: ANN202
+        count.encoder += layout.source_BS.numel()
+        return encode(source_BSD, layout)
 
     def counted_decode(encoding, input_BTD: Tensor) -> Tensor:  # noqa: ANN001
         count.decoder += input_BTD.shape[0] * input_BTD.shape[1]
@@ -73,7 +73,7 @@ def step_probability(
 
     def forward(source: Tensor, inputs: Tensor) -> Tensor:
         times = len(source) // len(batch.source_BS)
-        states = model.decode(model.encode(source, batch.source_mask_BS.repeat(times, 1)), inputs)
+        states = model.decode(model.encode(source, batch.layout.tile(times)), inputs)
         labels = batch.labels_BT[:, step, None].repeat(times, 1)
         return model.logits(states[:, step]).softmax(-1).gather(-1, labels)[:, 0]
 

@@ -23,7 +23,7 @@ def case(system):
 
 def probability(model, batch, source, inputs, step):
     """P(label of one step) of each sentence, by a full pass."""
-    states = model.decode(model.encode(source, batch.source_mask_BS), inputs)
+    states = model.decode(model.encode(source, batch.layout), inputs)
     p = model.logits(states[:, step]).softmax(-1)
     return p.gather(-1, batch.labels_BT[:, step, None])[:, 0]
 
@@ -153,7 +153,7 @@ def test_prefix_attention_looks_at_words_not_at_inputs(transformer):
     model = transformer.model
     batch, _ = decide(model, batch_of(transformer.split("test"), SENTENCES))
     relevance = load_explainer("attention").relevance(model, batch)
-    encoding = model.encode(model.embed_source(batch.source_BS), batch.source_mask_BS)
+    encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
     weights = model.attention(encoding, model.embed_target(batch.input_BT))
     mean = weights.prefix_BLHTT[:, -1].mean(1)
     torch.testing.assert_close(relevance.prefix_BTT[0, 4, :4], mean[0, 4, 1:5])

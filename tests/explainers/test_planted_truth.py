@@ -29,8 +29,8 @@ class Copier(NMTModel):
     def embed_target(self, ids_BT):
         return self.table[ids_BT]
 
-    def encode(self, source_BSD, mask_BS):
-        return Encoding(source_BSD, mask_BS)
+    def encode(self, source_BSD, layout):
+        return Encoding(source_BSD, layout)
 
     def decode(self, encoding, input_BTD):
         steps = input_BTD.shape[1]

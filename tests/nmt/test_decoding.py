@@ -75,8 +75,8 @@ class Scripted:
     def parameters(self):
         return iter([torch.zeros(1)])
 
-    def encode(self, source, mask):
-        return Encoding(source, mask)
+    def encode(self, source, layout):
+        return Encoding(source, layout)
 
     def decode(self, encoding, inputs):
         return torch.arange(inputs.shape[1]).expand(len(inputs), -1)[..., None]

@@ -25,7 +25,7 @@ def test_ids_and_embeddings_give_the_same_logits(system):
     batch = batch_of(split, indices)
     by_ids = model(batch)
     source, inputs = model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)
-    by_embeddings = model.logits(model.decode(model.encode(source, batch.source_mask_BS), inputs))
+    by_embeddings = model.logits(model.decode(model.encode(source, batch.layout), inputs))
     torch.testing.assert_close(by_ids, by_embeddings, rtol=0, atol=0)
     # ... and the function that the embeddings enter is the one that translates.
     assert (
@@ -131,7 +131,7 @@ def test_attention_rows_sum_to_one(system):
     model = system.model
     split, indices = pairs_of(system)
     batch = batch_of(split, indices)
-    encoding = model.encode(model.embed_source(batch.source_BS), batch.source_mask_BS)
+    encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
     weights = model.attention(encoding, model.embed_target(batch.input_BT))
     for part in (weights.cross_BLHTS, weights.prefix_BLHTT):
         if part is not None:
@@ -147,7 +147,7 @@ def test_attention_with_weights_decodes_as_without(system):
     batch = batch_of(split, indices)
     if not hasattr(model, "decoder"):
         pytest.skip("RNNSearch has one path only")
-    encoding = model.encode(model.embed_source(batch.source_BS), batch.source_mask_BS)
+    encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
     inputs = model.embed_target(batch.input_BT)
     explicit = model._decode(encoding, inputs, [], [])
     torch.testing.assert_close(explicit, model.decode(encoding, inputs), rtol=1e-9, atol=1e-9)

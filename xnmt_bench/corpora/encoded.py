@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from xnmt_bench.corpora.sentence import SPLITS, Corpus, Sentence, Split
-from xnmt_bench.corpora.subwords import EOS, Subwords
+from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Subwords
 
 Ids = np.ndarray
 
@@ -78,8 +79,26 @@ class EncodedSplit:
         return len(self.number)
 
 
+@dataclass(frozen=True)
+class Context:
+    """What stands before a sentence in a concatenation.
+
+    Attributes:
+        sentences: how many of the same document's previous sentences, at most.
+        target: on the target side too (many-to-many), or on the source side alone (many-to-one).
+    """
+
+    sentences: int = 0
+    target: bool = True
+
+
 def encode(
-    corpus: Corpus, source: Subwords, target: Subwords, max_length: int, folder: Path
+    corpus: Corpus,
+    source: Subwords,
+    target: Subwords,
+    max_length: int,
+    folder: Path,
+    context: Context = Context(),
 ) -> dict[str, dict[str, int]]:
     """Encodes every split into a folder, in one pass and in the memory of one sentence.
 
@@ -89,31 +108,51 @@ def encode(
         target: the target side's.
         max_length: pairs with more subwords than this on either side are left out.
         folder: where the files go.
+        context: previous sentences, separated by SEPARATOR, that are put before each sentence.
 
     Returns:
         For each split how many pairs were `kept` and how many were `too_long`.
     """
     return {
-        split: _encode_split(corpus.sentences(split), source, target, max_length, folder / split)
+        split: _encode_split(
+            corpus.sentences(split), source, target, max_length, folder / split, context
+        )
         for split in SPLITS
     }
 
 
 def _encode_split(
-    sentences: Iterable[Sentence], source: Subwords, target: Subwords, max_length: int, stem: Path
+    sentences: Iterable[Sentence],
+    source: Subwords,
+    target: Subwords,
+    max_length: int,
+    stem: Path,
+    context: Context,
 ) -> dict[str, int]:
     columns = (_Column(_add(stem, ".source")), _Column(_add(stem, ".target")))
     counts = {"kept": 0, "too_long": 0}
+    before: deque[tuple[list[int], list[int]]] = deque(maxlen=context.sentences)
+    document = None
     with _add(stem, ".number").open("wb") as numbers:
         for number, sentence in enumerate(sentences):
             sides = (source.encode(sentence.source), target.encode(sentence.target))
             if max(map(len, sides)) > max_length:
                 counts["too_long"] += 1
                 continue
-            for column, ids in zip(columns, sides, strict=True):
-                column.append([*ids, EOS])
+            if sentence.document != document:
+                before.clear()
+                document = sentence.document
+            columns[0].append([*_preceded([x for x, _ in before], sides[0]), EOS])
+            shown = [y for _, y in before] if context.target else []
+            columns[1].append([*_preceded(shown, sides[1]), EOS])
+            before.append(sides)
             np.asarray([number], dtype="<i8").tofile(numbers)
             counts["kept"] += 1
     for column in columns:
         column.close()
     return counts
+
+
+def _preceded(before: list[list[int]], ids: list[int]) -> list[int]:
+    """A sentence behind its context, each sentence of which is closed by a separator."""
+    return [i for sentence in before for i in (*sentence, SEPARATOR)] + ids

@@ -6,12 +6,14 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import sentencepiece as spm
 
 from xnmt_bench.errors import DataError, XnmtError
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 SPECIAL = (PAD, BOS, EOS)  # never words of a rule
+SEPARATOR = BOS  # stands between the sentences of a concatenation; no sentence holds one
 WORD_START = "▁"
 
 
@@ -70,6 +72,17 @@ class Subwords:
             current += piece.startswith(WORD_START) or current < 0
             words.append(current)
         return words
+
+    def current_words(self, ids: Sequence[int]) -> list[int]:
+        """The same for a concatenation, counted in its current sentence; -1 in its context."""
+        start = current_start(ids)
+        return [-1] * start + self.words(ids[start:])
+
+
+def current_start(ids: Sequence[int] | np.ndarray) -> int:
+    """Where the current sentence of a concatenation begins: behind the last separator."""
+    places = np.flatnonzero(np.asarray(ids) == SEPARATOR)
+    return int(places[-1]) + 1 if len(places) else 0
 
 
 class _Watched:

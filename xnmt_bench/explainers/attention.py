@@ -31,7 +31,7 @@ class Attention(Explainer):
     @torch.no_grad()
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
         """Attention weights; labels play no part."""
-        encoding = model.encode(model.embed_source(batch.source_BS), batch.source_mask_BS)
+        encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
         weights = model.attention(encoding, model.embed_target(batch.input_BT))
         prefix = weights.prefix_BLHTT
         return Relevance.of_inputs(

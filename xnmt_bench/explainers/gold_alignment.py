@@ -39,8 +39,8 @@ class GoldAlignment(Explainer):
         size, steps = batch.target_BT.shape
         source_BTS = torch.zeros(size, steps, batch.source_BS.shape[1])
         for row, gold in enumerate(batch.gold):
-            source = model.source_subwords.words(batch.source_BS[row].tolist())
-            target = model.target_subwords.words(batch.target_BT[row].tolist())
+            source = model.source_subwords.current_words(batch.source_BS[row].tolist())
+            target = model.target_subwords.current_words(batch.target_BT[row].tolist())
             source_BTS[row] = _weights(gold, torch.tensor(source), torch.tensor(target))
         nearness = torch.arange(steps, dtype=torch.float32) / steps
         input_BTT = nearness.expand(size, steps, steps)

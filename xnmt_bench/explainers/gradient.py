@@ -32,7 +32,7 @@ class SharedPass:
                 x.detach().requires_grad_()
                 for x in (model.embed_source(batch.source_BS), model.embed_target(batch.input_BT))
             )
-            encoding = model.encode(self.inputs[0], batch.source_mask_BS)
+            encoding = model.encode(self.inputs[0], batch.layout)
             self._states_BTD = model.decode(encoding, self.inputs[1])
         self._slope_BTD = _output_gradient(model, self._states_BTD, require_labels(batch))
 

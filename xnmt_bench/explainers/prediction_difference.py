@@ -60,10 +60,10 @@ class Ablation:
 
     def __init__(self, model: NMTModel, batch: Batch) -> None:
         self._model, self._labels_BT = model, require_labels(batch)
-        self._steps_BT, self._mask_BS = batch.target_mask_BT, batch.source_mask_BS
+        self._steps_BT, self._layout = batch.target_mask_BT, batch.layout
         self._source_BSD = model.embed_source(batch.source_BS)
         self._input_BTD = model.embed_target(batch.input_BT)
-        self._encoding = model.encode(self._source_BSD, self._mask_BS)
+        self._encoding = model.encode(self._source_BSD, self._layout)
         states_BTD = model.decode(self._encoding, self._input_BTD)
         self._whole_BT = model.log_probability(states_BTD, self._labels_BT).exp()
 
@@ -74,7 +74,7 @@ class Ablation:
         if not changed_RT.any():
             return self._whole_BT.repeat(times, 1)
         ablated = self._source_BSD.repeat(times, 1, 1) * keep_RS[..., None]
-        encoding = self._model.encode(ablated, self._mask_BS.repeat(times, 1))
+        encoding = self._model.encode(ablated, self._layout.tile(times))
         return self._decode(encoding, self._input_BTD.repeat(times, 1, 1), changed_RT)
 
     def without_prefix(self, keep_RX: Tensor) -> Tensor:

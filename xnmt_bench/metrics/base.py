@@ -63,7 +63,7 @@ def _masked_states(model: NMTModel, batch: Batch, rules: Rules) -> Tensor:
     # Decoder input j + 1 is target word j; input 0 is BOS.
     keep_input = _keep(batch.input_BT, rules.prefix_position_NK + (rules.prefix_position_NK >= 0))
     encoding = model.encode(
-        model.embed_source(batch.source_BS) * keep_source[..., None], batch.source_mask_BS
+        model.embed_source(batch.source_BS) * keep_source[..., None], batch.layout
     )
     states = model.decode(encoding, model.embed_target(batch.input_BT) * keep_input[..., None])
     step = torch.as_tensor(rules.step_N.astype(np.int64), device=device)

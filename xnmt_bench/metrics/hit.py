@@ -49,8 +49,8 @@ def hit_at_k(
         n = wanted[number]
         index = int(np.searchsorted(split.number, number))
         words = (
-            np.asarray(source.words(split.source[index].tolist())),
-            np.asarray(target.words(split.target[index].tolist())),
+            np.asarray(source.current_words(split.source[index].tolist())),
+            np.asarray(target.current_words(split.target[index].tolist())),
         )
         rows = rules.take(slice(int(starts[n]), ends[n]))
         _count(rows, split.target[index], sentence.gold, words, hits)
@@ -88,4 +88,4 @@ def _count(
 
 
 def _words_at(words: np.ndarray, positions_K: np.ndarray) -> set[int]:
-    return {int(words[p]) for p in positions_K if p >= 0}
+    return {int(words[p]) for p in positions_K if p >= 0 and words[p] >= 0}

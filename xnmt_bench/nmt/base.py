@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from xnmt_bench.corpora.sentence import Gold
-from xnmt_bench.corpora.subwords import BOS, PAD, Subwords
+from xnmt_bench.corpora.subwords import BOS, PAD, SEPARATOR, Subwords
 
 Ids = Sequence[int] | np.ndarray
 # Rows of the output layer that are computed at once: what bounds its memory is this times V.
@@ -55,6 +55,17 @@ class Batch:
         return self.target_BT != PAD
 
     @property
+    def layout(self) -> Layout:
+        """Where the ids are, and which segment each belongs to."""
+        return Layout(segments(self.source_BS), segments(self.input_BT, self.target_mask_BT))
+
+    @property
+    def current_BT(self) -> Tensor:
+        """True for the steps of the current sentence: those behind the last separator."""
+        after = (self.target_BT == SEPARATOR).flip(1).cumsum(1).flip(1) == 0
+        return after & self.target_mask_BT
+
+    @property
     def input_BT(self) -> Tensor:
         """The decoder's inputs: BOS, then the target without its last id."""
         bos = torch.full_like(self.target_BT[:, :1], BOS)
@@ -75,19 +86,58 @@ def _pad(rows: Sequence[Ids]) -> Tensor:
     return nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=PAD)
 
 
+def segments(ids: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The segment of each id, counted from 1, 0 in the padding; a separator opens a segment.
+
+    Args:
+        ids: (B, X); the very first may be the BOS of a decoder's input, which opens the first.
+        mask: True where there is an id; where the ids are not padding, if not given.
+    """
+    opened = (ids == SEPARATOR).cumsum(1)
+    opened = opened + 1 - opened[:, :1]
+    return opened * (ids != PAD if mask is None else mask)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a model is told of the ids besides their embeddings.
+
+    Attributes:
+        source_BS: segment of each source id, counted from 1; 0 in the padding.
+        input_BT: the same for decoder inputs. Models that know of no segments read neither.
+    """
+
+    source_BS: Tensor
+    input_BT: Tensor
+
+    @property
+    def mask_BS(self) -> Tensor:
+        """True where there is a source id."""
+        return self.source_BS > 0
+
+    def tile(self, times: int) -> Layout:
+        """The rows repeated as a block, `times` over: b0 b1 b0 b1 ..."""
+        return Layout(self.source_BS.repeat(times, 1), self.input_BT.repeat(times, 1))
+
+
 @dataclass(frozen=True)
 class Encoding:
     """What the encoder hands to the decoder, one row for each sentence.
 
     Attributes:
         states_BSD: the encoder's states.
-        mask_BS: True where there is a source id.
+        layout: of the ids.
         extra: further tensors a model wants, rows first.
     """
 
     states_BSD: Tensor
-    mask_BS: Tensor
+    layout: Layout
     extra: tuple[Tensor, ...] = ()
+
+    @property
+    def mask_BS(self) -> Tensor:
+        """True where there is a source id."""
+        return self.layout.mask_BS
 
     def tile(self, times: int) -> Encoding:
         """The rows repeated as a block, `times` over: b0 b1 b0 b1 ..."""
@@ -99,9 +149,12 @@ class Encoding:
 
     def map(self, change) -> Encoding:  # type: ignore[no-untyped-def]  # noqa: ANN001
         """The same encoding with every tensor changed."""
-        return Encoding(
-            change(self.states_BSD), change(self.mask_BS), tuple(change(x) for x in self.extra)
-        )
+        layout = Layout(change(self.layout.source_BS), change(self.layout.input_BT))
+        return Encoding(change(self.states_BSD), layout, tuple(change(x) for x in self.extra))
+
+    def decoding(self, input_BT: Tensor) -> Encoding:
+        """The same encoding for other decoder inputs, such as a prefix that has grown."""
+        return replace(self, layout=Layout(self.layout.source_BS, segments(input_BT)))
 
 
 @dataclass(frozen=True)
@@ -133,7 +186,7 @@ class NMTModel(nn.Module, ABC):
         """Embeddings of decoder inputs, (B, T, D), before any position is added."""
 
     @abstractmethod
-    def encode(self, source_BSD: Tensor, mask_BS: Tensor) -> Encoding:
+    def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
         """Encodes source embeddings."""
 
     @abstractmethod
@@ -153,13 +206,17 @@ class NMTModel(nn.Module, ABC):
     def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
         """The attention weights of the same pass as `decode`."""
 
+    def encoder_attention(self, source_BSD: Tensor, layout: Layout) -> Tensor | None:
+        """The encoder's self-attention (B, L, H, S, S); None where the model has none."""
+        return None
+
     def forward(self, batch: Batch) -> Tensor:
         """Logits (B, T, V) of every step under teacher forcing, from ids."""
         return self.logits(self.states(batch))
 
     def states(self, batch: Batch) -> Tensor:
         """Decoder states (B, T, D') of every step under teacher forcing, from ids."""
-        encoding = self.encode(self.embed_source(batch.source_BS), batch.source_mask_BS)
+        encoding = self.encode(self.embed_source(batch.source_BS), batch.layout)
         return self.decode(encoding, self.embed_target(batch.input_BT))
 
     def log_probability(self, states: Tensor, labels: Tensor) -> Tensor:

@@ -8,14 +8,18 @@ import torch
 from torch import Tensor
 
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD
-from xnmt_bench.nmt.base import Encoding, Ids, NMTModel
+from xnmt_bench.nmt.base import Encoding, Ids, Layout, NMTModel, segments
 
 FORBIDDEN = [PAD, BOS]
 
 
 @torch.no_grad()
 def translate(
-    model: NMTModel, sources: Sequence[Ids], beam: int = 1, length_penalty: float = 1.0
+    model: NMTModel,
+    sources: Sequence[Ids],
+    beam: int = 1,
+    length_penalty: float = 1.0,
+    prefixes: Sequence[Ids] | None = None,
 ) -> list[list[int]]:
     """Translates a batch of sentences.
 
@@ -24,6 +28,8 @@ def translate(
         sources: ids of each source sentence, closed by EOS.
         beam: hypotheses kept; 1 is greedy.
         length_penalty: log-probabilities are divided by length to this power.
+        prefixes: target ids that each translation goes on from, such as the translations of the
+            sentences before it; they are neither scored nor returned.
 
     Returns:
         The best target ids of each sentence, closed by EOS unless the length limit cut them:
@@ -33,37 +39,45 @@ def translate(
         [torch.as_tensor(x, dtype=torch.long) for x in sources], batch_first=True, padding_value=PAD
     )
     source_BS = source_BS.to(next(model.parameters()).device)
-    mask = source_BS != PAD
-    encoding = model.encode(model.embed_source(source_BS), mask)
-    return _search(model, encoding, (2 * mask.sum(1) + 10).tolist(), beam, length_penalty)
+    forced = [[BOS, *map(int, ids)] for ids in prefixes or [()] * len(sources)]
+    layout = Layout(segments(source_BS), segments(source_BS.new_full((len(sources), 1), BOS)))
+    encoding = model.encode(model.embed_source(source_BS), layout)
+    limits = (2 * layout.mask_BS.sum(1) + 10).tolist()
+    return _search(model, encoding, forced, limits, beam, length_penalty)
 
 
 def _search(
-    model: NMTModel, encoding: Encoding, limits: list[int], beam: int, penalty: float
+    model: NMTModel,
+    encoding: Encoding,
+    forced: list[list[int]],
+    limits: list[int],
+    beam: int,
+    penalty: float,
 ) -> list[list[int]]:
     """Keeps `beam` open hypotheses a sentence; a finished sentence leaves the batch."""
     device = encoding.mask_BS.device
     open_sentences = list(range(len(limits)))
     finished: list[list[tuple[float, list[int]]]] = [[] for _ in limits]
-    prefix_RT = torch.full((len(limits), 1), BOS, device=device)
+    output_RT = torch.empty((len(limits), 0), dtype=torch.long, device=device)
     score_R = torch.zeros(len(limits), device=device)
     width = 1  # rows a sentence: one until the first step has spread the beam
     rows = torch.arange(len(limits), device=device)
     while open_sentences:
-        log_p = _next(model, encoding.select(rows), prefix_RT)
+        starts = [forced[row] for row in rows.tolist()]
+        log_p = _next(model, encoding.select(rows), starts, output_RT)
         total = (score_R[:, None] + log_p).view(len(open_sentences), -1)
         # Twice the beam, so that beam open ones remain when as many end.
         best, flat = total.topk(min(2 * beam, total.shape[1]), dim=1)
         keep: list[tuple[int, int, float]] = []
         still_open: list[int] = []
-        length = prefix_RT.shape[1]
+        length = output_RT.shape[1] + 1
         for place, sentence in enumerate(open_sentences):
             survivors: list[tuple[int, int, float]] = []
             candidates = zip(best[place].tolist(), flat[place].tolist(), strict=True)
             for rank, (score, index) in enumerate(candidates):
                 row, token = place * width + index // log_p.shape[1], index % log_p.shape[1]
                 if length >= limits[sentence] or (token == EOS and rank < beam):
-                    hypothesis = [*prefix_RT[row, 1:].tolist(), token]
+                    hypothesis = [*output_RT[row].tolist(), token]
                     finished[sentence].append((score / length**penalty, hypothesis))
                 elif token != EOS and len(survivors) < beam:
                     survivors.append((row, token, score))
@@ -81,14 +95,24 @@ def _search(
             break
         parents = torch.tensor([row for row, _, _ in keep], device=device)
         tokens = torch.tensor([token for _, token, _ in keep], device=device)
-        prefix_RT = torch.cat([prefix_RT[parents], tokens[:, None]], dim=1)
+        output_RT = torch.cat([output_RT[parents], tokens[:, None]], dim=1)
         score_R = torch.tensor([score for _, _, score in keep], device=device)
         rows = rows[parents]
     return [max(hypotheses)[1] for hypotheses in finished]
 
 
-def _next(model: NMTModel, encoding: Encoding, prefix_RT: Tensor) -> Tensor:
-    states = model.decode(encoding, model.embed_target(prefix_RT))
-    logits = model.logits(states[:, -1]).float()
+def _next(
+    model: NMTModel, encoding: Encoding, forced: list[list[int]], output_RT: Tensor
+) -> Tensor:
+    """Log-probabilities (R, V) of each row's next word."""
+    inputs = [
+        torch.cat([output_RT.new_tensor(start), output])
+        for start, output in zip(forced, output_RT, strict=True)
+    ]
+    # Rows differ in what is forced, so each is read where it ends; behind that it is padded.
+    input_RT = torch.nn.utils.rnn.pad_sequence(inputs, batch_first=True, padding_value=PAD)
+    states = model.decode(encoding.decoding(input_RT), model.embed_target(input_RT))
+    last = torch.tensor([len(x) - 1 for x in inputs], device=input_RT.device)
+    logits = model.logits(states[torch.arange(len(inputs), device=input_RT.device), last]).float()
     logits[:, FORBIDDEN] = -torch.inf
     return logits.log_softmax(-1)

@@ -78,3 +78,16 @@ def load_model(path: str | Path) -> NMTModel:
             f"{folder / 'model.safetensors'}: not this model's weights: {error}"
         ) from None
     return model.eval().requires_grad_(False)
+
+
+def start_from(model: NMTModel, path: str | Path) -> None:
+    """Gives a model the weights of a trained system, to go on from there.
+
+    Raises:
+        StoreError: no system is there.
+        XnmtError: its sizes are not the model's.
+    """
+    try:
+        model.load_state_dict(load_model(path).state_dict())
+    except RuntimeError as error:
+        raise XnmtError(f"nmt.initial={path}: not of this model's sizes: {error}") from None

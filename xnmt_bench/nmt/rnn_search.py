@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from xnmt_bench.corpora.subwords import PAD, Subwords
-from xnmt_bench.nmt.base import AttentionWeights, Encoding, NMTModel
+from xnmt_bench.nmt.base import AttentionWeights, Encoding, Layout, NMTModel
 
 
 class RNNSearch(NMTModel):
@@ -57,18 +57,21 @@ class RNNSearch(NMTModel):
         """Target embeddings (B, T, D)."""
         return self.target_embedding(ids_BT)
 
-    def encode(self, source_BSD: Tensor, mask_BS: Tensor) -> Encoding:
+    def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
         """Encodes source embeddings; `extra` holds the attention's keys and the first state."""
         # Packing keeps the backward direction from starting in the padding.
         packed = nn.utils.rnn.pack_padded_sequence(
-            self.dropout(source_BSD), mask_BS.sum(1).cpu(), batch_first=True, enforce_sorted=False
+            self.dropout(source_BSD),
+            layout.mask_BS.sum(1).cpu(),
+            batch_first=True,
+            enforce_sorted=False,
         )
         output, (hidden, _) = self.encoder(packed)
         states, _ = nn.utils.rnn.pad_packed_sequence(
             output, batch_first=True, total_length=source_BSD.shape[1]
         )
         start = torch.tanh(self.start(hidden[1]))  # the backward direction has read it all
-        return Encoding(states, mask_BS, (self.attention_key(states), start))
+        return Encoding(states, layout, (self.attention_key(states), start))
 
     def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
         """Decodes a teacher-forced prefix: read-outs (B, T, D)."""

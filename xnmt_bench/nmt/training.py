@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from xnmt_bench.corpora.encoded import EncodedSplit
-from xnmt_bench.corpora.subwords import PAD
 from xnmt_bench.fitting import MONITOR, SeededModule, inverse_square_root
 from xnmt_bench.nmt.base import Batch, NMTModel
 from xnmt_bench.nmt.batching import loader
@@ -28,6 +27,8 @@ class TrainingOptions:
         label_smoothing: probability spread over the vocabulary.
         max_epochs: at most this many.
         patience: epochs without a better validation loss before stopping.
+        context_discount: weight of the context's words in the loss, where the current sentence's
+            weigh 1 (context-discounted loss, Lupo et al. 2022).
     """
 
     batch_tokens: int = 4096
@@ -36,6 +37,7 @@ class TrainingOptions:
     label_smoothing: float = 0.1
     max_epochs: int = 30
     patience: int = 3
+    context_discount: float = 1.0
 
 
 class NMTTraining(SeededModule):
@@ -65,21 +67,26 @@ class NMTTraining(SeededModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Smoothed cross-entropy a token, in nats."""
-        loss = self._loss(batch, self._options.label_smoothing)
+        options = self._options
+        loss = self._loss(batch, options.label_smoothing, options.context_discount)
         self.log("train_loss", loss, prog_bar=True, batch_size=1)
         return loss
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Cross-entropy a token, unsmoothed, weighted by tokens."""
-        tokens = int(batch.target_mask_BT.sum())
-        self.log(MONITOR, self._loss(batch, 0.0), prog_bar=True, batch_size=tokens)
+        """Cross-entropy a token of the current sentence, unsmoothed, weighted by tokens."""
+        tokens = int(batch.current_BT.sum())
+        self.log(MONITOR, self._loss(batch, 0.0, 0.0), prog_bar=True, batch_size=tokens)
 
-    def _loss(self, batch: Batch, smoothing: float) -> Tensor:
-        mask = batch.target_mask_BT
-        logits = self.model.logits(self.model.states(batch)[mask])
-        return F.cross_entropy(
-            logits.float(), batch.target_BT[mask], label_smoothing=smoothing, ignore_index=PAD
+    def _loss(self, batch: Batch, smoothing: float, discount: float) -> Tensor:
+        mask = batch.target_mask_BT if discount else batch.current_BT
+        logits, labels = self.model.logits(self.model.states(batch)[mask]), batch.target_BT[mask]
+        if discount in (0.0, 1.0):  # all words that are left weigh the same
+            return F.cross_entropy(logits.float(), labels, label_smoothing=smoothing)
+        losses = F.cross_entropy(
+            logits.float(), labels, label_smoothing=smoothing, reduction="none"
         )
+        weights = torch.where(batch.current_BT[mask], 1.0, discount)
+        return (weights * losses).sum() / weights.sum()
 
     def configure_optimizers(self) -> Any:
         """Adam with the inverse-square-root schedule."""

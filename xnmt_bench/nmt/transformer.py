@@ -9,18 +9,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from xnmt_bench.corpora.subwords import PAD, Subwords
-from xnmt_bench.nmt.base import AttentionWeights, Encoding, NMTModel
+from xnmt_bench.nmt.base import AttentionWeights, Encoding, Layout, NMTModel
 
 
-def sinusoids(length: int, dimension: int, like: Tensor) -> Tensor:
-    """Positions as sines and cosines, (length, dimension) (Vaswani et al. 2017, section 3.5)."""
-    position = torch.arange(length, device=like.device, dtype=torch.float64)[:, None]
+def sinusoids(positions: Tensor, dimension: int, like: Tensor) -> Tensor:
+    """Positions (...) as sines and cosines (..., D) (Vaswani et al. 2017, section 3.5)."""
+    position = positions.to(torch.float64)[..., None]
     rate = torch.exp(
         torch.arange(0, dimension, 2, device=like.device, dtype=torch.float64)
         * (-math.log(10000.0) / dimension)
     )
     angle = position * rate
-    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :dimension].to(like.dtype)
+    waves = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)
+    return waves[..., :dimension].to(like.dtype)
 
 
 class MultiHeadAttention(nn.Module):
@@ -137,6 +138,8 @@ class Transformer(NMTModel):
         dropout: share of activations dropped in training.
         pre_norm: normalise before each block instead of after it.
         tied: the output layer shares the target embeddings.
+        position_shift: added to the positions of each further segment of a concatenation
+            (segment-shifted positions, Lupo et al. 2022).
     """
 
     def __init__(
@@ -150,10 +153,12 @@ class Transformer(NMTModel):
         dropout: float = 0.1,
         pre_norm: bool = False,
         tied: bool = True,
+        position_shift: int = 0,
     ) -> None:
         super().__init__()
         self.source_subwords, self.target_subwords = source_subwords, target_subwords
         self.scale = math.sqrt(dimension)
+        self.position_shift = position_shift
         self.source_embedding = _embedding(len(source_subwords), dimension)
         self.target_embedding = _embedding(len(target_subwords), dimension)
         size = (dimension, heads, feed_forward, dropout, pre_norm)
@@ -177,17 +182,29 @@ class Transformer(NMTModel):
         """Scaled target embeddings (B, T, D)."""
         return self.target_embedding(ids_BT) * self.scale
 
-    def _place(self, x_BTD: Tensor) -> Tensor:
-        return self.dropout(x_BTD + sinusoids(x_BTD.shape[1], x_BTD.shape[2], x_BTD))
+    def _place(self, x_BTD: Tensor, segment_BT: Tensor) -> Tensor:
+        positions = torch.arange(x_BTD.shape[1], device=x_BTD.device)
+        if self.position_shift:
+            positions = positions + self.position_shift * (segment_BT - 1).clamp(min=0)
+        return self.dropout(x_BTD + sinusoids(positions, x_BTD.shape[2], x_BTD))
 
-    def encode(self, source_BSD: Tensor, mask_BS: Tensor) -> Encoding:
+    def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
         """Encodes source embeddings; `extra` holds each decoder layer's keys and values."""
-        x, mask = self._place(source_BSD), mask_BS[:, None, None]
-        for layer in self.encoder:
-            x = layer(x, mask)
-        states = self.encoder_norm(x)
+        states = self._encode(source_BSD, layout, None)
         # Keys and values of every decoder layer: rows that share an encoding share these too.
-        return Encoding(states, mask_BS, tuple(layer.memory(states) for layer in self.decoder))  # type: ignore[operator]
+        return Encoding(states, layout, tuple(layer.memory(states) for layer in self.decoder))  # type: ignore[operator]
+
+    def _encode(self, source_BSD: Tensor, layout: Layout, weights: list[Tensor] | None) -> Tensor:
+        x, mask = self._place(source_BSD, layout.source_BS), layout.mask_BS[:, None, None]
+        for layer in self.encoder:
+            x = layer(x, mask, self_weights=weights)
+        return self.encoder_norm(x)
+
+    def encoder_attention(self, source_BSD: Tensor, layout: Layout) -> Tensor:
+        """Self-attention of every encoder layer and head, (B, L, H, S, S)."""
+        weights: list[Tensor] = []
+        self._encode(source_BSD, layout, weights)
+        return torch.stack(weights, dim=1)
 
     def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
         """Decodes a teacher-forced prefix: states (B, T, D)."""
@@ -200,7 +217,7 @@ class Transformer(NMTModel):
         prefix: list[Tensor] | None,
         cross: list[Tensor] | None,
     ) -> Tensor:
-        x, steps = self._place(input_BTD), input_BTD.shape[1]
+        x, steps = self._place(input_BTD, encoding.layout.input_BT), input_BTD.shape[1]
         causal = torch.ones(steps, steps, dtype=torch.bool, device=x.device).tril()
         seen = encoding.mask_BS[:, None, None]
         for layer, keys_values in zip(self.decoder, encoding.extra, strict=True):

@@ -11,7 +11,7 @@ import numpy as np
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.sentence import Gold
-from xnmt_bench.corpora.subwords import SPECIAL
+from xnmt_bench.corpora.subwords import SPECIAL, current_start
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer, decide, reference
 from xnmt_bench.nmt.base import Batch, NMTModel
@@ -169,13 +169,14 @@ def _explain(
         batch.source_mask_BS.sum(1).tolist(), batch.target_mask_BT.sum(1).tolist(), strict=True
     )
     for b, (s, t) in enumerate(sizes):
+        now = slice(current_start(target_BT[b, :t]), t)  # a context's decisions are its own
         columns: Columns = {
-            "step": np.arange(t, dtype=np.int32),
-            "label": labels_BT[b, :t].astype(np.int32),
-            "probability": probability_BT[b, :t].astype(np.float32),
-            "gold": target_BT[b, :t].astype(np.int32),
+            "step": np.arange(now.start, t, dtype=np.int32),
+            "label": labels_BT[b, now].astype(np.int32),
+            "probability": probability_BT[b, now].astype(np.float32),
+            "gold": target_BT[b, now].astype(np.int32),
         }
-        scores = {"source": source_BTS[b, :t, :s], "prefix": prefix_BTT[b, :t, :t]}
+        scores = {"source": source_BTS[b, now, :s], "prefix": prefix_BTT[b, now, :t]}
         ids = {"source": source_BS[b, :s], "prefix": target_BT[b, :t]}
         for side in SIDES:
             columns |= _side(side, scores[side], ids[side], options)
@@ -183,7 +184,7 @@ def _explain(
 
 
 def _unseen(side: str, shape: tuple[int, ...]) -> int:
-    """How many words steps cannot see: none of the source, and of the prefix all but j < t."""
+    """How many words the last steps cannot see: of the prefix all but j < t, none of the source."""
     return 0 if side == "source" else shape[0] * (shape[0] + 1) // 2
 
 

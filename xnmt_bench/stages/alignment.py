@@ -80,11 +80,12 @@ class WordAlignment(Explained):
         index = 0
         for columns in relevance_rows(explained.path, EVALUATED):
             relevance, steps = columns["source_relevance"], columns["step"]
-            starts = [*(i for i, step in enumerate(steps) if step == 0), len(steps)]
-            for start, end in pairwise(starts):
+            starts = np.flatnonzero(np.diff(columns["sentence"], prepend=-1))
+            for start, end in pairwise([*starts, len(steps)]):
                 words = (
-                    source.words(split.source[index].tolist()),
-                    target.words(split.target[index].tolist()),
+                    source.current_words(split.source[index].tolist()),
+                    # Relevance is kept for the steps of the current sentence.
+                    target.current_words(split.target[index].tolist())[steps[start] :],
                 )
                 self._same_words(index, words)
                 yield best_links(_stacked(relevance[start:end]), *words)

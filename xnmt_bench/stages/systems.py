@@ -12,19 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+import numpy as np
 from omegaconf import DictConfig, OmegaConf
 from rich.progress import track
 
-from xnmt_bench.corpora.encoded import EncodedSplit, encode
+from xnmt_bench.corpora.encoded import Context, EncodedSplit, encode
 from xnmt_bench.corpora.reversed import ReversedCorpus
 from xnmt_bench.corpora.sentence import SPLITS, Corpus, Split
-from xnmt_bench.corpora.subwords import Subwords, train_subwords
+from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Subwords, train_subwords
 from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.fitting import TrainerOptions, clean, fit
 from xnmt_bench.metrics.translation import quality
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.decoding import translate
-from xnmt_bench.nmt.loading import build_model, load_model, save_model
+from xnmt_bench.nmt.loading import build_model, load_model, save_model, start_from
 from xnmt_bench.nmt.training import NMTTraining, TrainingOptions
 from xnmt_bench.store import Artefact, Store, file_hash
 
@@ -43,6 +44,7 @@ VERSIONS = {
     "alignment": 1,
     "eflomal": 1,
 }
+TRANSLATED = 100  # sentences at once
 # Of a corpus's configuration, what its class is not told.
 CORPUS_EXTRAS = ("subwords", "max_length", "reversed", "data")
 
@@ -74,8 +76,8 @@ class Systems:
     @cached_property
     def subwords(self) -> tuple[Subwords, Subwords]:
         """Both vocabularies: the given system's, given files, or trained on the training split."""
-        if self.config.nmt.path:
-            folder = Path(self.config.nmt.path)
+        if given := self.config.nmt.path or self.config.nmt.initial:
+            folder = Path(given)
             return Subwords(folder / "source.model"), Subwords(folder / "target.model")
         wanted = self.config.corpus.subwords
         return self._vocabulary("source", wanted), self._vocabulary("target", wanted)
@@ -103,17 +105,22 @@ class Systems:
     def encoded(self) -> Artefact:
         """The corpus as ids."""
         source, target = self.subwords
-        max_length = self.config.corpus.max_length
+        max_length, context = (
+            self.config.corpus.max_length,
+            Context(**plain(self.config.nmt.context)),
+        )
         recipe = {
             "version": VERSIONS["encoded"],
             "corpus": self.corpus.recipe(),
             "subwords": [file_hash(source.path), file_hash(target.path)],
             "max_length": max_length,
         }
+        if context.sentences:
+            recipe["context"] = plain(self.config.nmt.context)
         artefact = self.store.make(
             "encoded",
             recipe,
-            lambda folder: encode(self.corpus, source, target, max_length, folder),
+            lambda folder: encode(self.corpus, source, target, max_length, folder, context),
         )
         for split in SPLITS:
             if not artefact.facts[split]["kept"]:
@@ -137,19 +144,19 @@ class Systems:
         """The folder of the trained system; training it first if nobody has."""
         if not self.config.nmt.path:
             return self.nmt.path
-        path = Path(self.config.nmt.path)
-        if not (path / "model.safetensors").exists():
-            raise StoreError(f"nmt.path={path}: no NMT model is here")
-        return path
+        return Path(self.config.nmt.path)
 
     def _nmt_recipe(self) -> dict[str, Any]:
         config = plain(self.config.nmt)
-        return {
+        recipe = {
             "version": VERSIONS["nmt"],
             "encoded": self.encoded.id,
             **{key: config[key] for key in ("architecture", "sizes", "training", "seed")},
             "precision": self.options.precision,
         }
+        if config["initial"]:
+            recipe["initial"] = _weights_id(Path(config["initial"]))
+        return recipe
 
     @cached_property
     def nmt(self) -> Artefact:
@@ -162,6 +169,8 @@ class Systems:
 
             def build() -> NMTTraining:
                 model = build_model(config["architecture"], config["sizes"], *self.subwords)
+                if config["initial"]:
+                    start_from(model, config["initial"])
                 return NMTTraining(model, train, valid, training)
 
             module, facts = fit(
@@ -207,17 +216,50 @@ class Systems:
         return self.store.make("translation", recipe, work)
 
     def _translate(self, beam: int) -> list[str]:
-        sources = self.split("test").source
-        starts = range(0, len(sources), 100)
-        hypotheses = []
-        for start in track(starts, "translating", disable=not self.options.progress_bar):
-            batch = [sources[i] for i in range(start, min(start + 100, len(sources)))]
-            hypotheses += [
-                self.model.target_subwords.decode(y) for y in translate(self.model, batch, beam)
+        """Translates the test set, sentences of a document one after the other.
+
+        Where the target has a context, it is the system's own translations of it.
+        """
+        sources, own = self.split("test").source, self.config.nmt.context.target
+        places, outputs = self._places(), [[] for _ in range(len(sources))]  # type: ignore[var-annotated]
+        batches = [
+            part[start : start + TRANSLATED]
+            for part in (np.flatnonzero(places == p) for p in range(int(places.max()) + 1))
+            for start in range(0, len(part), TRANSLATED)
+        ]
+        for batch in track(batches, "translating", disable=not self.options.progress_bar):
+            chosen = [sources[i] for i in batch]
+            depths = [int((ids == SEPARATOR).sum()) if own else 0 for ids in chosen]
+            prefixes = [
+                [t for y in outputs[i - depth : i] for t in (*y, SEPARATOR)]
+                for i, depth in zip(batch, depths, strict=True)
             ]
-        return hypotheses
+            for i, ids in zip(
+                batch, translate(self.model, chosen, beam, prefixes=prefixes), strict=True
+            ):
+                outputs[i] = [t for t in ids if t != EOS]
+        return [self.model.target_subwords.decode(ids) for ids in outputs]
+
+    def _places(self) -> np.ndarray:
+        """Each test sentence's place in its document; 0 for all where nothing precedes them."""
+        split = self.split("test")
+        if not self.config.nmt.context.sentences:
+            return np.zeros(len(split), dtype=np.int64)
+        kept, places, last = set(split.number.tolist()), [], None
+        for number, sentence in enumerate(self.corpus.sentences("test")):
+            if number in kept:
+                places.append(places[-1] + 1 if sentence.document == last else 0)
+                last = sentence.document
+        return np.asarray(places)
 
     @cached_property
     def model_id(self) -> str:
         """The fingerprint of the system's weights."""
-        return file_hash(self.nmt_path / "model.safetensors")[:16]
+        return _weights_id(self.nmt_path)
+
+
+def _weights_id(folder: Path) -> str:
+    path = folder / "model.safetensors"
+    if not path.exists():
+        raise StoreError(f"{folder}: no NMT model is here")
+    return file_hash(path)[:16]

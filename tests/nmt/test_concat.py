@@ -1,0 +1,298 @@
+"""Concatenation models: segments, positions, loss, forced prefixes, and the whole chain on them."""
+
+import csv
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from conftest import SIZES, SMALL, command, configure
+
+from xnmt_bench.corpora.encoded import Context, EncodedSplit, encode
+from xnmt_bench.corpora.sentence import Sentence
+from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SEPARATOR, current_start
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.explainers.base import decide
+from xnmt_bench.explainers.registry import load_explainer
+from xnmt_bench.metrics.hit import hit_at_k
+from xnmt_bench.nmt.base import Batch, segments
+from xnmt_bench.nmt.decoding import translate
+from xnmt_bench.nmt.loading import build_model
+from xnmt_bench.nmt.training import NMTTraining, TrainingOptions
+from xnmt_bench.stages.fidelity import Fidelity
+from xnmt_bench.stages.systems import Systems
+
+# Longest pair of a batch of concatenations; a short training is enough for most of these tests.
+TINY = ["corpus.train=1200", "corpus.valid=60", "corpus.test=60", "rules.train_sentences=60",
+        "nmt.training.max_epochs=2", "nmt.training.batch_tokens=2000", "nmt.beam=2"]  # fmt: skip
+
+
+def changes(workplace, *more):
+    return [*SMALL, *SIZES["transformer"], *TINY, f"store={workplace}/store", *more]
+
+
+@pytest.fixture(scope="module")
+def sentence_level(workplace):
+    """The first of the two steps."""
+    return Systems(configure("nmt=transformer", *changes(workplace)))
+
+
+@pytest.fixture(scope="module")
+def concat(workplace, sentence_level):
+    """The second step, with every option in use."""
+    return Fidelity(
+        configure(
+            "nmt=concat",
+            *changes(workplace, f"nmt.initial={sentence_level.nmt_path}"),
+            "nmt.sizes.position_shift=8",
+            "nmt.training.context_discount=0.1",
+            "explainer=prediction_difference",
+        )
+    )
+
+
+# Ids ----------------------------------------------------------------------------------------
+
+
+class Letters:
+    """Stands for subwords: a letter is an id."""
+
+    def encode(self, text):
+        return [ord(letter) for letter in text]
+
+
+class Documents:
+    """Two documents."""
+
+    def sentences(self, split):
+        for n, (text, document) in enumerate([("a", 0), ("b", 0), ("c", 0), ("d", 0), ("e", 1)]):
+            yield Sentence(text, text.upper(), str(document), n)
+
+
+@pytest.mark.parametrize(
+    ("context", "source", "target"),
+    [
+        (Context(2), ["a", "a|b", "a|b|c", "b|c|d", "e"], ["A", "A|B", "A|B|C", "B|C|D", "E"]),
+        (Context(1, target=False), ["a", "a|b", "b|c", "c|d", "e"], list("ABCDE")),
+        (Context(0), list("abcde"), list("ABCDE")),
+    ],
+)
+def test_the_same_document_stands_before_a_sentence(tmp_path, context, source, target):
+    encode(Documents(), Letters(), Letters(), 9, tmp_path, context)
+    split = EncodedSplit.open(tmp_path, "train")
+
+    def texts(side):
+        assert all(side[i][-1] == EOS for i in range(len(side)))
+        symbols = {SEPARATOR: "|"}
+        return [
+            "".join(symbols.get(i) or chr(i) for i in side[n][:-1].tolist())
+            for n in range(len(side))
+        ]
+
+    assert texts(split.source) == source
+    assert texts(split.target) == target
+
+
+def test_segments_are_counted_from_one():
+    ids = torch.tensor([[7, 8, SEPARATOR, 9, EOS], [7, EOS, PAD, PAD, PAD]])
+    assert segments(ids).tolist() == [[1, 1, 2, 2, 2], [1, 1, 0, 0, 0]]
+    batch = Batch(ids, ids)
+    # A decoder's input begins with BOS, which is no separator.
+    assert batch.layout.input_BT.tolist() == [[1, 1, 1, 2, 2], [1, 1, 0, 0, 0]]
+    assert batch.current_BT.tolist() == [[False] * 3 + [True] * 2, [True] * 2 + [False] * 3]
+    assert [current_start(row) for row in ids.tolist()] == [3, 0]
+
+
+# The model ----------------------------------------------------------------------------------
+
+
+def model_of(systems, **sizes):
+    torch.manual_seed(0)
+    small = {"dimension": 32, "feed_forward": 32, "layers": 2, "heads": 2, "dropout": 0.0}
+    model = build_model("transformer", small | sizes, *systems.subwords)
+    return model.double().eval().requires_grad_(False)
+
+
+def test_shifted_positions_change_later_segments_only(sentence_level):
+    plain, shifted = model_of(sentence_level), model_of(sentence_level, position_shift=9)
+    one = torch.tensor([[11, 12, 13, EOS]])
+    two = torch.tensor([[11, 12, SEPARATOR, 13, EOS]])
+    torch.testing.assert_close(plain(Batch(one, one)), shifted(Batch(one, one)), rtol=0, atol=0)
+    before, after = (m(Batch(one, two)) for m in (plain, shifted))
+    torch.testing.assert_close(before[:, :3], after[:, :3], rtol=0, atol=0)
+    assert not torch.allclose(before[:, 3:], after[:, 3:])
+    # A shift of a segment is a gap of as many positions.
+    gap = model_of(sentence_level)
+    place = gap._place(torch.zeros(1, 14, 32).double(), torch.ones(1, 14))
+    moved = shifted._place(torch.zeros(1, 5, 32).double(), torch.tensor([[1, 1, 2, 2, 2]]))
+    torch.testing.assert_close(moved[0], place[0][[0, 1, 11, 12, 13]])
+
+
+@pytest.mark.parametrize(
+    "name", ["attention", "gradient_norm", "weighted_gradient", "prediction_difference"]
+)
+def test_a_concatenation_does_not_depend_on_its_batch(concat, name):
+    split, explainer = concat.split("test"), load_explainer(name)
+    model = model_of(concat, position_shift=8)
+    order = np.argsort(split.target.lengths())[::12].tolist()
+    pairs = [(split.source[i], split.target[i]) for i in order]
+    together, _ = decide(model, Batch.collate(pairs))
+    whole = explainer.relevance(model, together)
+    for row, pair in enumerate(pairs):
+        alone, _ = decide(model, Batch.collate([pair]))
+        found = explainer.relevance(model, alone)
+        s, t = alone.source_BS.shape[1], alone.target_BT.shape[1]
+        for a, b in (
+            (whole.source_BTS[row, :t, :s], found.source_BTS[0]),
+            (whole.prefix_BTT[row, :t, :t], found.prefix_BTT[0]),
+        ):
+            torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-10, equal_nan=True)
+
+
+def test_self_attention_of_both_sides_is_readable(concat):
+    model, split = concat.model, concat.split("test")
+    index = int(np.argmax(split.source.lengths()))
+    batch = Batch.collate([(split.source[index], split.target[index]), (split.source[0],) * 2])
+    source = model.embed_source(batch.source_BS)
+    weights = model.encoder_attention(source, batch.layout)
+    s = batch.source_BS.shape[1]
+    assert weights.shape == (2, 2, 4, s, s)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+    assert weights[1, ..., ~batch.source_mask_BS[1]].abs().max() == 0
+    # The context is attended to, from behind the separator.
+    start = current_start(split.source[index])
+    assert start > 0
+    assert weights[0, :, :, start:s, :start].sum() > 0
+    decoder = model.attention(
+        model.encode(source, batch.layout), model.embed_target(batch.input_BT)
+    )
+    assert decoder.prefix_BLHTT.shape[-1] == batch.target_BT.shape[1]
+
+
+def test_the_context_is_discounted_in_the_loss(sentence_level):
+    model = model_of(sentence_level)
+    options = TrainingOptions(label_smoothing=0.0, context_discount=0.25)
+    split = sentence_level.split("valid")
+    training = NMTTraining(model, split, split, options)
+    target = torch.tensor([[11, SEPARATOR, 12, EOS], [13, EOS, PAD, PAD]])
+    batch = Batch(torch.tensor([[11, EOS]] * 2), target)
+    ce = F.cross_entropy(model(batch).transpose(1, 2), target, reduction="none")
+    weight = torch.tensor([[0.25, 0.25, 1, 1], [1, 1, 0, 0]])
+    expected = (weight * ce).sum() / weight.sum()
+    torch.testing.assert_close(training._loss(batch, 0.0, 0.25), expected)
+    only_current = (ce[0, 2:].sum() + ce[1, :2].sum()) / 4
+    # The cross-entropy is computed in float32, whatever the model is.
+    torch.testing.assert_close(
+        training._loss(batch, 0.0, 0.0).double(), only_current, rtol=1e-5, atol=1e-6
+    )
+
+
+# Two steps ----------------------------------------------------------------------------------
+
+
+def test_training_starts_from_the_first_step(sentence_level, workplace):
+    first = configure("nmt=transformer", *changes(workplace)).nmt.training.max_epochs
+    assert first == 2
+    again = Systems(
+        configure("nmt=concat", *changes(workplace), f"nmt.initial={sentence_level.nmt_path}",
+                  "nmt.training.max_epochs=1", "nmt.training.learning_rate=1e-12")
+    )  # fmt: skip
+    for one, two in zip(sentence_level.model.parameters(), again.model.parameters(), strict=True):
+        torch.testing.assert_close(one, two, rtol=0, atol=1e-6)
+    assert again.subwords[0].path == sentence_level.nmt_path / "source.model"
+    assert again.encoded.id != sentence_level.encoded.id
+
+
+def test_another_size_is_refused(sentence_level, workplace):
+    other = configure("nmt=concat", *changes(workplace), f"nmt.initial={sentence_level.nmt_path}",
+                      "nmt.sizes.dimension=32")  # fmt: skip
+    with pytest.raises(XnmtError, match=r"nmt\.initial=.*not of this model's sizes"):
+        _ = Systems(other).nmt
+
+
+# Translation --------------------------------------------------------------------------------
+
+
+def test_a_forced_prefix_is_gone_on_from(concat):
+    """Greedy search behind prefixes of unlike lengths is step-by-step argmax on each alone."""
+    model, split = concat.model, concat.split("test")
+    sources = [split.source[i] for i in (3, 0, 9)]
+    prefixes = [[20, 21, SEPARATOR], [], [22, 23, 24, 25, SEPARATOR]]
+    found = translate(model, sources, beam=1, prefixes=prefixes)
+    for source, prefix, output in zip(sources, prefixes, found, strict=True):
+        ids: list[int] = []
+        while len(ids) < len(output):
+            target = torch.tensor([[*prefix, *ids, EOS]])
+            logits = model(Batch(torch.as_tensor(source)[None].long(), target))[0, -1]
+            logits[[PAD, BOS]] = -torch.inf
+            ids.append(int(logits.argmax()))
+        assert ids == output
+
+
+def test_documents_are_translated_in_order_with_their_own_translations(concat, monkeypatch):
+    asked = []
+
+    def spy(model, sources, beam, prefixes):
+        asked.extend(zip(map(tuple, sources), prefixes, strict=True))
+        return [[40 + len(ids), EOS] for ids in sources]
+
+    monkeypatch.setattr("xnmt_bench.stages.systems.translate", spy)
+    concat._translate(1)
+    split = concat.split("test")
+    prefix_of = dict(asked)
+    assert len(asked) == len(split)
+    for i in range(len(split)):
+        source = tuple(split.source[i])
+        depth = source.count(SEPARATOR)
+        own = [[40 + len(split.source[j]), SEPARATOR] for j in range(i - depth, i)]
+        assert prefix_of[source] == [t for y in own for t in y]
+
+
+# The chain ----------------------------------------------------------------------------------
+
+
+def test_only_the_current_sentence_is_decided(concat):
+    split, rules = concat.split("test"), concat.test_rules
+    for i in range(len(split)):
+        mine = rules.take(rules.sentence_N == split.number[i])
+        start, end = current_start(split.target[i]), len(split.target[i])
+        assert mine.step_N.tolist() == list(range(start, end))
+    depths = [int((split.target[i] == SEPARATOR).sum()) for i in range(len(split))]
+    assert max(depths) == 3
+    # Words of a rule may stand in the context; separators are no words.
+    words = rules.source_NK[rules.source_NK >= 0]
+    assert not np.isin(words, [PAD, BOS, EOS]).any()
+
+
+def test_gold_words_are_those_of_the_current_sentence(concat):
+    """An explainer that names a deciding source word scores 100 %, behind a context too."""
+    split, (source, target) = concat.split("test"), concat.subwords
+    rules = concat.test_rules
+    gold = {n: s.gold for n, s in enumerate(concat.corpus.sentences("test"))}
+    positions = np.full_like(rules.source_position_NK, -1)
+    for row in range(len(rules)):
+        index = int(np.searchsorted(split.number, rules.sentence_N[row]))
+        ids = split.target[index].tolist()
+        word = target.current_words(ids)[rules.step_N[row]]
+        wanted = gold[int(rules.sentence_N[row])].deciding_source[word] if word >= 0 else ()
+        if wanted:
+            words = source.current_words(split.source[index].tolist())
+            positions[row, 0] = words.index(min(wanted))
+    named = replace(rules, source_position_NK=positions)
+    sentences = list(concat.corpus.sentences("test"))
+    assert hit_at_k(sentences, split, source, target, named)["source"] == 1.0
+
+
+def test_both_metrics_run_on_it_from_the_command_line(concat, workplace, tmp_path):
+    given = ["nmt=concat", *changes(workplace), f"nmt.initial={concat.config.nmt.initial}",
+             "nmt.sizes.position_shift=8", "nmt.training.context_discount=0.1",
+             "metric=[fidelity,aer]", "proxy=fn", f"results={tmp_path}/results",
+             f"hydra.run.dir={tmp_path}/run", "explainer=prediction_difference"]  # fmt: skip
+    made = command("train.py", *given)
+    assert made.returncode == 0, made.stderr
+    read = command("evaluate.py", *given)
+    assert read.returncode == 0, read.stderr
+    with (tmp_path / "results" / "aer.csv").open() as file:
+        rows = {row["explainer"]: row for row in csv.DictReader(file)}
+    assert float(rows["prediction_difference"]["aer"]) < 1

@@ -1,0 +1,62 @@
+"""Token alignment by edit distance with swaps (Dinarelli et al. 2024, section 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def align_tokens(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int]]:
+    """Pairs of tokens that the cheapest edits carry from one sequence to the other.
+
+    Insertion, deletion, substitution and the swap of two neighbours cost 1 each. Matched,
+    substituted and swapped tokens are paired; inserted and deleted ones are not. Where edits cost
+    the same, a substitution stands before a swap, and both before a deletion and an insertion.
+
+    Args:
+        first: tokens, such as a corpus's.
+        second: tokens, such as a system's.
+    """
+    cost = _costs(first, second)
+    pairs: list[tuple[int, int]] = []
+    i, j = len(first), len(second)
+    while i and j:
+        differs = first[i - 1] != second[j - 1]
+        if cost[i][j] == cost[i - 1][j - 1] + differs:
+            pairs.append((i - 1, j - 1))
+            i, j = i - 1, j - 1
+        elif _swapped(first, second, i, j) and cost[i][j] == cost[i - 2][j - 2] + 1:
+            pairs += [(i - 1, j - 2), (i - 2, j - 1)]
+            i, j = i - 2, j - 2
+        elif cost[i][j] == cost[i - 1][j] + 1:
+            i -= 1
+        else:
+            j -= 1
+    return sorted(pairs)
+
+
+def _costs(first: Sequence[str], second: Sequence[str]) -> list[list[int]]:
+    """Edits between every two prefixes."""
+    rows = [list(range(len(second) + 1))]
+    for i in range(1, len(first) + 1):
+        row = [i]
+        for j in range(1, len(second) + 1):
+            least = min(
+                rows[i - 1][j - 1] + (first[i - 1] != second[j - 1]),
+                rows[i - 1][j] + 1,
+                row[j - 1] + 1,
+            )
+            if _swapped(first, second, i, j):
+                least = min(least, rows[i - 2][j - 2] + 1)
+            row.append(least)
+        rows.append(row)
+    return rows
+
+
+def _swapped(first: Sequence[str], second: Sequence[str], i: int, j: int) -> bool:
+    """Whether the last two tokens of both prefixes are each other's, exchanged."""
+    return (
+        i > 1
+        and j > 1
+        and first[i - 1] == second[j - 2]
+        and first[i - 2] == second[j - 1] != first[i - 1]
+    )
