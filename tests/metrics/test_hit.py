@@ -14,7 +14,7 @@ from xnmt_bench.rules.table import Rules
 class Pieces:
     """Stands for subwords: ids of the same ten belong to a word; 3 closes the sentence."""
 
-    def words(self, ids):
+    def current_words(self, ids):
         order = [i // 10 for i in ids if i != EOS]
         return [-1 if i == EOS else sorted(set(order)).index(i // 10) for i in ids]
 

@@ -270,5 +270,5 @@ def test_wandb_runs_offline_and_is_closed(tmp_path, fails):
     assert "the run lies in" in done.stdout + done.stderr
     # A failed job leaves a row that says why, and never a number.
     statuses = {row["instantiation"]: (row["status"], row["ppl"]) for row in table(tmp_path)}
-    assert statuses["fn"][0].startswith("failed: ValueError" if fails else "ok")
+    assert statuses["fn"][0].startswith("failed: XnmtError" if fails else "ok")
     assert (statuses["fn"][1] == "") == fails
