@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from xnmt_bench.corpora.sentence import Sentence, Split
 from xnmt_bench.corpora.text import decode_line, lines, open_binary
-from xnmt_bench.errors import DataError, XnmtError
+from xnmt_bench.corpora.tokens import tokenizer as words_of
+from xnmt_bench.errors import DataError
 from xnmt_bench.store import file_hash
 
 NO_DOCUMENT = "-"
-
-
-def tokenizer(name: str | None, language: str) -> Callable[[str], str]:
-    """A function that puts blanks between a text's words.
-
-    Args:
-        name: `moses` (sacremoses, nothing escaped), or None for the text as it stands.
-        language: such as `de`.
-
-    Raises:
-        XnmtError: no such tokeniser.
-    """
-    if name is None:
-        return str
-    if name != "moses":
-        raise XnmtError(f"no tokenizer {name!r}; there is 'moses'")
-    from sacremoses import MosesTokenizer
-
-    moses = MosesTokenizer(language)
-    return lambda text: moses.tokenize(text, return_str=True, escape=False)
 
 
 class TsvCorpus:
@@ -90,8 +71,8 @@ class TsvCorpus:
                 raise DataError(where, None, f"no column {language!r} among {self._columns}")
         source = 3 + self._columns.index(self.source_language)
         target = 3 + self._columns.index(self.target_language)
-        source_words = tokenizer(self._tokenizer, self.source_language)
-        target_words = tokenizer(self._tokenizer, self.target_language)
+        source_words = words_of(self._tokenizer, self.source_language)
+        target_words = words_of(self._tokenizer, self.target_language)
         for path in self._paths:
             for number, line in enumerate(lines(path), start=1):
                 fields = self._fields(line, path, number)

@@ -36,10 +36,11 @@ class Attention(Explainer):
         prefix = weights.prefix_BLHTT
         return Relevance.of_inputs(
             batch,
-            self._reduce(weights.cross_BLHTS),
-            None if prefix is None else self._reduce(prefix),
+            self.reduce(weights.cross_BLHTS),
+            None if prefix is None else self.reduce(prefix),
         )
 
-    def _reduce(self, weights_BLHTX: Tensor) -> Tensor:
+    def reduce(self, weights_BLHTX: Tensor) -> Tensor:
+        """Layers and heads made one, as configured: (B, T, X)."""
         layer = weights_BLHTX.mean(1) if self.layer is None else weights_BLHTX[:, self.layer]
         return layer.mean(1) if self.heads == "mean" else layer.amax(1)

@@ -17,13 +17,13 @@ def best_links(relevance_TS: np.ndarray, source_words: list[int], target_words: 
         source_words: the word each source piece belongs to, -1 for none; length S.
         target_words: the same for target pieces; length T.
     """
-    sums_TX = relevance_TS @ _membership(source_words)
-    member_TY = _membership(target_words)
+    sums_TX = relevance_TS @ membership(source_words)
+    member_TY = membership(target_words)
     mean_YX = (member_TY / member_TY.sum(0)).T @ sums_TX
     return frozenset((int(i), j) for j, i in enumerate(mean_YX.argmax(1)))
 
 
-def _membership(words: list[int]) -> np.ndarray:
+def membership(words: list[int]) -> np.ndarray:
     """1 where a piece belongs to a word: (pieces, words)."""
     return (np.asarray(words)[:, None] == np.arange(max(words) + 1)).astype(np.float64)
 

@@ -17,7 +17,14 @@ from rich.table import Table
 from xnmt_bench.store import write_atomically
 
 Row = dict[str, Any]
-LEFT = ("corpus", "NMT", "explainer", "alignment")  # headings of the columns of words
+LEFT = (
+    "corpus",
+    "NMT",
+    "explainer",
+    "alignment",
+    "side",
+    "links of",
+)  # headings of the columns of words
 GENERATED = "The toy corpus is generated data."
 
 

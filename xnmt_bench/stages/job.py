@@ -13,11 +13,15 @@ from omegaconf import DictConfig
 
 from xnmt_bench.fitting import TrainerOptions
 from xnmt_bench.report.tracking import Tracker
-from xnmt_bench.stages import alignment_job, fidelity_job
+from xnmt_bench.stages import alignment_job, coreference_job, fidelity_job
 from xnmt_bench.stages.systems import plain
 
 # Each has `train(config, options, tracker)` and `report(config, tracker)`.
-METRICS: dict[str, ModuleType] = {"fidelity": fidelity_job, "aer": alignment_job}
+METRICS: dict[str, ModuleType] = {
+    "fidelity": fidelity_job,
+    "aer": alignment_job,
+    "coref_attention": coreference_job,
+}
 
 
 def _start(config: DictConfig, job_type: str) -> Tracker:

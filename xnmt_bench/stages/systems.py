@@ -43,6 +43,7 @@ VERSIONS = {
     "translation": 2,
     "alignment": 1,
     "eflomal": 1,
+    "coreference": 1,
 }
 TRANSLATED = 100  # sentences at once
 # Of a corpus's configuration, what its class is not told.

@@ -1,8 +1,42 @@
-"""Token alignment by edit distance with swaps (Dinarelli et al. 2024, section 3.3)."""
+"""Tokens: from raw text to words between blanks, and back; and how two tokenisations align."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from xnmt_bench.errors import XnmtError
+
+
+def tokenizer(name: str | None, language: str) -> Callable[[str], str]:
+    """A function that puts blanks between a text's words.
+
+    Args:
+        name: `moses` (sacremoses, nothing escaped), or None for the text as it stands.
+        language: such as `de`.
+
+    Raises:
+        XnmtError: no such tokeniser.
+    """
+    if name is None:
+        return str
+    if name != "moses":
+        raise XnmtError(f"no tokenizer {name!r}; there is 'moses'")
+    from sacremoses import MosesTokenizer
+
+    moses = MosesTokenizer(language)
+    return lambda text: moses.tokenize(text, return_str=True, escape=False)
+
+
+def detokenizer(language: str) -> Callable[[Sequence[str]], str]:
+    """A function that joins tokens to raw text, by Moses' rules for a language.
+
+    Penn Treebank quotes become plain ones, as they stand in raw text.
+    """
+    from sacremoses import MosesDetokenizer
+
+    moses = MosesDetokenizer(language)
+    quotes = {"``": '"', "''": '"'}
+    return lambda tokens: moses.detokenize([quotes.get(t, t) for t in tokens])
 
 
 def align_tokens(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int]]:

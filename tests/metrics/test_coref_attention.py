@@ -1,0 +1,149 @@
+"""Attention over coreference links: planted truth and hand-worked matrices."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.metrics.coref_attention import CorefScores, Mention, coref_attention, significant
+
+NONE = frozenset()
+
+
+def mention(chain, words, text=None):
+    return Mention(chain, tuple(words), tuple((text or " ".join("x" * len(words))).split()))
+
+
+def of_toy(mentions, text):
+    words = text.split()
+    return [Mention(m.chain, m.words, tuple(words[i] for i in m.words)) for m in mentions]
+
+
+def toy_pairs(side):
+    """Each toy sentence with each of its up to three predecessors in the document."""
+    documents = itertools.groupby(ToyCorpus(test=200).sentences("test"), lambda s: s.document)
+    for _, sentences in documents:
+        spoken = [
+            (
+                getattr(s, side).split(),
+                of_toy(getattr(s.gold, f"{side}_mentions"), getattr(s, side)),
+            )
+            for s in sentences
+        ]
+        for i, current in enumerate(spoken):
+            for distance in range(1, min(3, i) + 1):
+                yield distance, current, spoken[i - distance]
+
+
+def oracle(current, context):
+    """All of a mention's attention on the mentions of its chain."""
+    weights = np.zeros((len(current[0]), len(context[0])))
+    for m in current[1]:
+        right = [n for a in context[1] if a.chain == m.chain for n in a.words]
+        for i in m.words:
+            weights[i, right] = 1 / max(1, len(right))
+    return weights
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("whole_matrix", [False, True])
+def test_an_oracle_is_perfect_on_the_toy_corpus(side, whole_matrix):
+    scores = CorefScores()
+    for number, (distance, current, context) in enumerate(toy_pairs(side)):
+        weights = oracle(current, context)
+        if whole_matrix:
+            weights = (weights > 0) * 1.0  # one greatest weight, wherever it stands
+        scores.add(number, distance, significant(weights, whole_matrix), current[1], context[1],
+                   context[0], NONE)  # fmt: skip
+    found = coref_attention(scores)
+    assert found.links > 250
+    assert (found.max_weight, found.nonzero, found.average) == (1, 1, 1)
+    assert found.precision == 1
+
+
+@pytest.mark.parametrize("count", range(2, 51))
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_uniform_attention_is_nothing(count, kind):
+    even = np.full((4, count), kind(1) / kind(count))
+    rounded = np.exp(np.log(even) + kind(1)) / np.exp(np.log(even) + kind(1)).sum(1, keepdims=True)
+    for weights in (even, rounded, even / 3):
+        assert significant(weights).max() == 0
+        scores = CorefScores()
+        scores.add(0, 1, significant(weights), [mention("a", [0])], [mention("a", [1])],
+                   ["w"] * count, NONE)  # fmt: skip
+        assert coref_attention(scores).nonzero == 0
+
+
+def test_post_processing_by_hand():
+    raw = np.array([[0.30, 0.20, 0.25, 0.25], [0.60, 0.30, 0.05, 0.05], [0.1, 0.1, 0.1, 0.1]])
+    expected = [[1, 0, 0, 0], [1, 0.5, 0, 0], [0, 0, 0, 0]]
+    np.testing.assert_allclose(significant(raw), expected)
+    whole = [[0.5, 0, 0, 0], [1, 0.5, 0, 0], [0, 0, 0, 0]]
+    np.testing.assert_allclose(significant(raw, whole_matrix=True), whole)
+
+
+def test_metrics_by_hand():
+    weights = np.array([[1.0, 0.0, 0.4, 0.0], [0.0, 0.0, 1.0, 0.5], [0.0, 0.0, 0.0, 0.0]])
+    current = [mention("a", [0]), mention("b", [1, 2])]
+    context = [mention("a", [0]), mention("a", [1]), mention("b", [3])]
+    scores = CorefScores()
+    scores.add(5, 2, weights, current, context, ["dog", "cat", ".", "the"], frozenset({"the"}))
+    assert [link.weight for link in scores.links] == [1.0, 0.0, 0.5]
+    assert [link.greatest for link in scores.links] == [True, False, False]
+    assert {(link.sentence, link.distance) for link in scores.links} == {(5, 2)}
+    found = coref_attention(scores)
+    assert found.max_weight == pytest.approx(1 / 3)
+    assert found.nonzero == pytest.approx(2 / 3)
+    assert found.average == pytest.approx(0.5)
+    # Both mentions attend to something, and both to a right antecedent among it.
+    assert found.precision == 1
+    # Word 0 attends to dog and the full stop, word 1 to the full stop and the article.
+    assert (found.dispersion, found.dispersion_function) == (0.5, 1.5)
+
+
+def test_a_mention_that_looks_elsewhere_costs_precision():
+    scores = CorefScores()
+    scores.add(0, 1, np.array([[0.0, 1.0]]), [mention("a", [0])], [mention("a", [0])],
+               ["x", "y"], NONE)  # fmt: skip
+    assert coref_attention(scores).precision == 0
+    assert coref_attention(scores).nonzero == 0
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "attended", "naive", "hard"),
+    [
+        ("it", "it", [[0]], True, False),
+        ("It", "it", [[1]], True, False),
+        ("it", "the dog", [[1, 0]], False, True),
+        ("the dog", "a dog", [[0, 0], [0, 1]], True, False),  # only `dog` on `dog`
+        ("the dog", "a dog", [[0, 1], [0, 1]], False, False),  # `the` attends to `dog` too
+        ("the dog", "a dog", [[0, 0], [0, 0]], False, False),
+        ("the animal", "a dog", [[0, 0], [0, 1]], False, True),
+        ("the old dog", "a dog", [[0, 0], [0, 0], [0, 1]], True, True),
+    ],
+)
+def test_naive_and_hard(ours, theirs, attended, naive, hard):
+    one, two = (mention("a", range(len(t.split())), t) for t in (ours, theirs))
+    scores = CorefScores()
+    words = theirs.split()
+    scores.add(0, 1, np.array(attended, dtype=float), [one], [two], words,
+               frozenset({"the", "a", "it"}))  # fmt: skip
+    [link] = scores.links
+    assert (link.naive, link.hard) == (naive, hard)
+
+
+def test_context_is_needed_where_the_sentence_names_no_antecedent():
+    scores = CorefScores()
+    current = [mention("a", [0]), mention("a", [2]), mention("b", [1])]
+    context = [mention("a", [0]), mention("b", [1])]
+    scores.add(0, 1, np.zeros((3, 2)), current, context, ["x", "y"], NONE)
+    assert [link.needed for link in scores.links] == [True, False, True]
+
+
+def test_nothing_is_not_a_number():
+    found = coref_attention(CorefScores())
+    assert found.links == 0
+    assert math.isnan(found.nonzero)
+    assert math.isnan(found.precision)

@@ -1,0 +1,231 @@
+"""ParCorFull 2.0 (Lapshinova-Koltunski et al. 2022): parallel documents with coreference chains."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from xnmt_bench.corpora.mmax import Document, document_names, read_document
+from xnmt_bench.corpora.sentence import Corpus, Gold, Mention, Sentence, Split
+from xnmt_bench.corpora.tokens import align_tokens, detokenizer, tokenizer
+from xnmt_bench.errors import DataError, XnmtError
+from xnmt_bench.store import file_hash
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a sentence as the corpus has it: its tokens and mentions."""
+
+    tokens: list[str]
+    mentions: list[tuple[str, tuple[int, ...]]]
+
+
+@dataclass
+class Statistics:
+    """Counts of one side, to be laid beside the paper's Table 1.
+
+    Attributes:
+        sentences: number of sentences.
+        tokens: the corpus's tokens.
+        mentions: mentions that belong to a chain.
+        chains: coreference chains.
+        mention_tokens: tokens of mentions.
+        matched: those of them that the system's tokenisation has unchanged.
+    """
+
+    sentences: int = 0
+    tokens: int = 0
+    mentions: int = 0
+    chains: int = 0
+    mention_tokens: int = 0
+    matched: int = 0
+
+
+class ParCorFull:
+    """Trains and validates on another corpus, tests on ParCorFull's documents.
+
+    The corpus's own tokens are joined to raw text, which is tokenised again as the training data
+    are; mentions are carried over by edit distance with swaps.
+
+    Args:
+        training: where the training and validation splits come from, and both languages.
+        root: the folder of `<part>/<LANGUAGE>/{Basedata,Markables}`.
+        parts: such as DiscoMT and news. Documents whose sides differ in their number of sentences
+            are aligned by length (Gale and Church 1993, from NLTK).
+        tokenizer: as the training corpus's.
+        name: the corpus's name in results.
+
+    Raises (when read):
+        DataError: text or sentences of a document are not readable. Mentions that are not are
+            reported by file and line, and the document goes on without them.
+    """
+
+    def __init__(
+        self,
+        training: Corpus,
+        root: str | Path,
+        parts: Sequence[str],
+        tokenizer: str | None = "moses",
+        name: str = "parcorfull",
+    ) -> None:
+        self.name = name
+        self.source_language = training.source_language
+        self.target_language = training.target_language
+        self._training, self._root, self._parts = training, Path(root), list(parts)
+        self._tokenizer = tokenizer
+
+    def sentences(self, split: Split) -> Iterator[Sentence]:
+        """Streams a split."""
+        yield from self._test if split == "test" else self._training.sentences(split)
+
+    @cached_property
+    def statistics(self) -> dict[str, Statistics]:
+        """Counts of each side, by language."""
+        found = {language: Statistics() for language in self._languages}
+        chains: dict[str, set[tuple[str, str]]] = {language: set() for language in found}
+        for document, pairs in self._documents():
+            for pair in pairs:
+                for language, side in zip(found, pair, strict=True):
+                    counts = found[language]
+                    counts.sentences += 1
+                    counts.tokens += len(side.tokens)
+                    counts.mentions += len(side.mentions)
+                    chains[language] |= {(document, chain) for chain, _ in side.mentions}
+                    words = self._retokenised(side.tokens, language)
+                    place = dict(align_tokens(side.tokens, words))
+                    for _, span in side.mentions:
+                        counts.mention_tokens += len(span)
+                        counts.matched += sum(
+                            i in place and words[place[i]] == side.tokens[i] for i in span
+                        )
+        for language, counts in found.items():
+            counts.chains = len(chains[language])
+        return found
+
+    @property
+    def _languages(self) -> tuple[str, str]:
+        return self.source_language, self.target_language
+
+    @cached_property
+    def _test(self) -> list[Sentence]:
+        made = []
+        for document, pairs in self._documents():
+            for position, pair in enumerate(pairs):
+                (x, source), (y, target) = (
+                    self._carried(side, language, document)
+                    for side, language in zip(pair, self._languages, strict=True)
+                )
+                gold = Gold(source_mentions=source, target_mentions=target)
+                made.append(Sentence(x, y, document, position, gold))
+        return made
+
+    def _documents(self) -> Iterator[tuple[str, list[tuple[Side, Side]]]]:
+        for part in self._parts:
+            folders = [self._root / part / language.upper() for language in self._languages]
+            for names in zip(*map(document_names, folders), strict=True):
+                sides = [read_document(f, n) for f, n in zip(folders, names, strict=True)]
+                for side in sides:
+                    if side.problem:
+                        log.warning("%s; the document goes on without mentions", side.problem)
+                yield f"{part}/{names[0]}", _paired(*sides)
+
+    def _retokenised(self, tokens: list[str], language: str) -> list[str]:
+        raw = self._detokenize[language](tokens)
+        return self._tokenize[language](raw).split()
+
+    @cached_property
+    def _detokenize(self) -> dict[str, Any]:
+        return {language: detokenizer(language) for language in self._languages}
+
+    @cached_property
+    def _tokenize(self) -> dict[str, Any]:
+        return {language: tokenizer(self._tokenizer, language) for language in self._languages}
+
+    def _carried(self, side: Side, language: str, document: str) -> tuple[str, tuple[Mention, ...]]:
+        """The text as the system reads it, and the mentions on its words."""
+        words = self._retokenised(side.tokens, language)
+        chained = [(f"{document}/{chain}", span) for chain, span in side.mentions]
+        return " ".join(words), carried(chained, side.tokens, words)
+
+    def recipe(self) -> dict[str, Any]:
+        """The training corpus's recipe and the bytes of every file."""
+        folders = [self._root / p / x.upper() for p in self._parts for x in self._languages]
+        files = sorted(path for folder in folders for path in folder.glob("*/*.xml"))
+        if not files:
+            raise DataError(self._root, None, f"no XML files of {', '.join(self._parts)} are here")
+        return {
+            "corpus": self.name,
+            "training": self._training.recipe(),
+            "files": {str(p.relative_to(self._root)): file_hash(p) for p in files},
+            "tokenizer": self._tokenizer,
+        }
+
+
+def carried(
+    mentions: Sequence[tuple[str, tuple[int, ...]]], tokens: Sequence[str], words: Sequence[str]
+) -> tuple[Mention, ...]:
+    """Mentions on another tokenisation or wording of their sentence, by edit distance.
+
+    A mention none of whose tokens has a counterpart is left out.
+    """
+    place = dict(align_tokens(tokens, words))
+    made = []
+    for chain, span in mentions:
+        found = tuple(sorted({place[i] for i in span if i in place}))
+        if found:
+            made.append(Mention(chain, found))
+    return tuple(made)
+
+
+def _paired(source: Document, target: Document) -> list[tuple[Side, Side]]:
+    """The sentence pairs of a document."""
+    sides = [
+        [Side(t, m) for t, m in zip(d.sentences, d.mentions, strict=True)] for d in (source, target)
+    ]
+    if len(sides[0]) == len(sides[1]):
+        return list(zip(*sides, strict=True))
+    lengths = [[sum(map(len, side.tokens)) for side in part] for part in sides]
+    return [
+        (_merged([sides[0][i] for i in ours]), _merged([sides[1][j] for j in theirs]))
+        for ours, theirs in _beads(*lengths)
+    ]
+
+
+def _beads(source: list[int], target: list[int]) -> list[tuple[list[int], list[int]]]:
+    """Sentences that belong together, by their lengths; those without a counterpart are left out.
+
+    Raises:
+        XnmtError: NLTK is not installed.
+    """
+    try:
+        from nltk.translate.gale_church import align_blocks
+    except ImportError:
+        raise XnmtError(
+            "documents whose sides differ need a sentence aligner; pip install 'xnmt_bench[align]'"
+        ) from None
+    beads: list[tuple[list[int], list[int]]] = []
+    for i, j in align_blocks(source, target):
+        if beads and (beads[-1][0][-1] == i or beads[-1][1][-1] == j):
+            ours, theirs = beads[-1]
+            if ours[-1] != i:
+                ours.append(i)
+            if theirs[-1] != j:
+                theirs.append(j)
+        else:
+            beads.append(([i], [j]))
+    return beads
+
+
+def _merged(sides: list[Side]) -> Side:
+    tokens: list[str] = []
+    mentions = []
+    for side in sides:
+        mentions += [(c, tuple(len(tokens) + i for i in span)) for c, span in side.mentions]
+        tokens = tokens + side.tokens
+    return Side(tokens, mentions)

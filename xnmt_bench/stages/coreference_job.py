@@ -1,0 +1,93 @@
+"""Attention over coreference links as a job: what `train.py` makes and `evaluate.py` reports."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from xnmt_bench.corpora.parcorfull import ParCorFull
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.fitting import TrainerOptions
+from xnmt_bench.report.coreference import COLUMNS, SUBSETS, CorefFragment
+from xnmt_bench.report.coreference_table import write_tables
+from xnmt_bench.report.summary import show
+from xnmt_bench.report.tracking import Tracker
+from xnmt_bench.stages.coreference import SIDES, Coreference
+from xnmt_bench.store import Artefact
+
+log = logging.getLogger(__name__)
+
+
+def train(config: DictConfig, options: TrainerOptions, tracker: Tracker) -> None:
+    """Weighs the links of the test set by the configured explainer, and by none."""
+    stages, results = Coreference(config, options), Path(config.results)
+    facts = stages.translation.facts
+    log.info("%s: BLEU %s, chrF %s", config.nmt.name, facts["BLEU"], facts["chrF2"])
+    if isinstance(stages.corpus, ParCorFull):
+        _say_counts(stages.corpus)
+    for fragment in _fragments(stages):
+        fragment.write(results)
+        settings = config.metric.coref_attention
+        if fragment.identity["links_of"] == "all":
+            row = fragment.score(settings.bootstrap_samples, settings.bootstrap_seed)
+            number = f"{100 * row['nonzero']:.1f} %" if row["nonzero"] != "" else row["status"]
+            log.info("%s, %s side: non-zero weight %s", row["explainer"], row["side"], number)
+
+
+def _say_counts(corpus: ParCorFull) -> None:
+    """Counts beside those of Dinarelli et al. (2024), Table 1."""
+    paper = {"en": (2280, 42798, 4206, 425), "de": (2280, 40261, 3377, 306)}
+    for language, found in corpus.statistics.items():
+        log.info(
+            "%s: %d sentences, %d tokens, %d mentions, %d chains (Table 1 of the paper: %s); "
+            "%.1f %% of the mentions' tokens are the system's",
+            language,
+            found.sentences,
+            found.tokens,
+            found.mentions,
+            found.chains,
+            ", ".join(map(str, paper.get(language, ("not there",)))),
+            100 * found.matched / max(1, found.mention_tokens),
+        )
+
+
+def _fragments(stages: Coreference) -> Iterator[CorefFragment]:
+    job = stages.job()
+    try:
+        yield from _of(stages.coreference, job, stages.model_id)
+        yield from _of(stages.uniform, job | {"explainer": "uniform", "seed": ""}, stages.model_id)
+    except NotApplicable as error:
+        log.warning("%s on %s: n/a: %s", stages.explainer_name, stages.config.nmt.name, error)
+        for side in SIDES:
+            yield CorefFragment(
+                job | {"side": side, "links_of": "all"}, stages.model_id, status="n/a"
+            )
+
+
+def _of(artefact: Artefact, job: dict[str, str], model: str) -> Iterator[CorefFragment]:
+    for side in SIDES:
+        for subset in SUBSETS:
+            yield CorefFragment(
+                job | {"side": side, "links_of": subset},
+                model,
+                scores=str(artefact.path / f"{side}.parquet"),
+                made_by={"coreference": artefact.id},
+                facts=artefact.facts[side] if subset == "all" else None,
+            )
+
+
+def report(config: DictConfig, tracker: Tracker) -> None:
+    """Collects the rows and prints the table.
+
+    Raises:
+        StoreError: there are no results yet.
+    """
+    results, settings = Path(config.results), config.metric.coref_attention
+    fragments = CorefFragment.read(results)
+    rows = [f.score(settings.bootstrap_samples, settings.bootstrap_seed) for f in fragments]
+    summary = write_tables(rows, results)
+    tracker.table("coref_attention", rows, COLUMNS)
+    show(summary)
