@@ -17,6 +17,7 @@ NEEDS = {
     "multi30k": [f"corpus.root={DATA}/multi30k"],
     "text": ["corpus.root=/nowhere", "corpus.source_language=de", "corpus.target_language=en"],
     "rwth_deen": [f"corpus.data={DATA}"],
+    "parcorfull": [f"corpus.data={DATA}"],
     "tsv": [
         f"corpus.path={DATA}/deen/docs.tsv",
         "corpus.test=[newstest2019.deen]",

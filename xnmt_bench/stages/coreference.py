@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,12 +27,14 @@ from xnmt_bench.metrics.coref_attention import CorefScores, Mention, significant
 from xnmt_bench.metrics.links import membership
 from xnmt_bench.nmt.base import Batch
 from xnmt_bench.parquet import write_table
+from xnmt_bench.report.coref_heatmap import Example
 from xnmt_bench.stages.explained import EVALUATED, Explained, code_hash
 from xnmt_bench.stages.systems import VERSIONS, plain
-from xnmt_bench.store import Artefact
+from xnmt_bench.store import Artefact, write_atomically
 
 Side = Literal["source", "target"]
 SIDES: tuple[Side, ...] = ("source", "target")
+EXAMPLES = "examples.json"
 
 
 @dataclass(frozen=True)
@@ -145,19 +149,27 @@ class Coreference(Explained):
         """Every link's weight, on each side."""
         settings = plain(self.config.metric.coref_attention)
         options = {key: settings[key] for key in ("nearest", "whole_matrix")}
+        wanted = settings["heatmaps"]
         recipe = {
             "version": VERSIONS["coreference"],
             "translation": self.translation.id,
             "explainer": plain(self.config.explainer),
             "code": code_hash(type(self.explainer)),
             "options": options,
+            "heatmaps": wanted,
         }
 
         def work(folder: Path) -> dict[str, Any]:
             scores = {side: CorefScores() for side in SIDES}
+            examples: dict[Side, list[Example]] = {side: [] for side in SIDES}
             for index in self._with_context():
                 for side, blocks in self.weights(index).items():
                     self._score(scores[side], side, index, blocks, **options)
+                    left = wanted - len(examples[side])
+                    drawn = self._examples(side, index, blocks, options["whole_matrix"])
+                    examples[side] += list(islice(drawn, left))
+            described = {side: [asdict(e) for e in examples[side]] for side in SIDES}
+            write_atomically(folder / EXAMPLES, json.dumps(described, ensure_ascii=False))
             return {side: _save(scores[side], folder, side) for side in SIDES}
 
         return self.store.make("coreference", recipe, work)
@@ -223,6 +235,24 @@ class Coreference(Explained):
                 function_words(language),
                 links,
             )
+
+    def _examples(
+        self, side: Side, index: int, blocks: list[np.ndarray], whole_matrix: bool
+    ) -> Iterator[Example]:
+        """The context sentences that a link leads to, ready to be drawn."""
+        current = self.spoken[side][index]
+        for distance, raw in enumerate(blocks, start=1):
+            context = self.spoken[side][index - distance]
+            links = [
+                (list(m.words), list(a.words))
+                for m in current.mentions
+                for a in context.mentions
+                if m.chain == a.chain
+            ]
+            if links:
+                title = f"{self.explainer_name}, {side} side, sentence {index}, {distance} back"
+                weights = significant(raw, whole_matrix).round(4).tolist()
+                yield Example(title, current.words, context.words, weights, links)
 
     def job(self) -> dict[str, Any]:
         """What this job is about, as the first columns of the table say it."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -11,11 +12,12 @@ from omegaconf import DictConfig
 from xnmt_bench.corpora.parcorfull import ParCorFull
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.fitting import TrainerOptions
+from xnmt_bench.report.coref_heatmap import Example, save_heatmaps, save_page
 from xnmt_bench.report.coreference import COLUMNS, SUBSETS, CorefFragment
 from xnmt_bench.report.coreference_table import write_tables
 from xnmt_bench.report.summary import show
 from xnmt_bench.report.tracking import Tracker
-from xnmt_bench.stages.coreference import SIDES, Coreference
+from xnmt_bench.stages.coreference import EXAMPLES, SIDES, Coreference
 from xnmt_bench.store import Artefact
 
 log = logging.getLogger(__name__)
@@ -90,4 +92,22 @@ def report(config: DictConfig, tracker: Tracker) -> None:
     rows = [f.score(settings.bootstrap_samples, settings.bootstrap_seed) for f in fragments]
     summary = write_tables(rows, results)
     tracker.table("coref_attention", rows, COLUMNS)
+    _draw(fragments, results)
     show(summary)
+
+
+def _draw(fragments: Sequence[CorefFragment], results: Path) -> None:
+    """Heatmaps of each explainer's first links, as files and on one page."""
+    examples: dict[str, Example] = {}
+    for fragment in fragments:
+        if fragment.identity["links_of"] != "all" or fragment.scores is None:
+            continue
+        path = Path(fragment.scores).parent / EXAMPLES
+        if path.exists():  # uniform weights have nothing to show
+            described = json.loads(path.read_text(encoding="utf-8"))[fragment.identity["side"]]
+            who = "_".join(str(fragment.identity[c]) for c in ("nmt", "explainer", "side"))
+            examples |= {f"{who}_{n}": Example(**e) for n, e in enumerate(described)}
+    if examples:
+        save_heatmaps(list(examples.items()), results / "coref_attention")
+        save_page(list(examples.values()), results / "coref_attention.html")
+        log.info("heatmaps are in %s and coref_attention.html", results / "coref_attention")

@@ -1,0 +1,183 @@
+"""MMAX2 documents and ParCorFull."""
+
+import logging
+
+import pytest
+from conftest import DATA
+
+from xnmt_bench.corpora.mmax import document_names, read_document
+from xnmt_bench.corpora.parcorfull import ParCorFull, carried
+from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.errors import DataError
+
+REAL = DATA / "parcorfull"
+needs_data = pytest.mark.skipif(not REAL.is_dir(), reason="no shared/data/parcorfull here")
+
+
+def write(folder, name, words, sentences, mentions):
+    """A document; spans are written as MMAX2 writes them."""
+    for part in ("Basedata", "Markables"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    tags = "".join(f'<word id="word_{i}">{w}</word>\n' for i, w in enumerate(words, start=1))
+    (folder / "Basedata" / f"{name}_words.xml").write_text(
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE words SYSTEM "words.dtd">\n'
+        f"<words>\n{tags}</words>\n",
+        encoding="utf-8",
+    )
+    for level, spans in (("sentence", [(s, "") for s in sentences]), ("coref", mentions)):
+        tags = "".join(
+            f'<markable id="m{n}" span="{span}" coref_class="{chain}" mmax_level="{level}" />\n'
+            for n, (span, chain) in enumerate(spans)
+        )
+        (folder / "Markables" / f"{name}_{level}_level.xml").write_text(
+            f'<?xml version="1.0"?>\n<markables xmlns="www.eml.org/NameSpaces/{level}">\n'
+            f"{tags}</markables>\n",
+            encoding="utf-8",
+        )
+
+
+WORDS = ["The", "dog", "&amp;", "cat", "ran", ".", "It", "hid", "."]
+SENTENCES = ["word_7..word_9", "word_1..word_6"]  # out of order, as real files are
+MENTIONS = [
+    ("word_7", "set_1"),
+    ("word_1..word_2,word_4", "set_1"),
+    ("word_5..word_7", "set_2"),
+    ("word_8", "empty"),
+    ("word_9", ""),
+]
+
+
+def test_spans_chains_and_sentences(tmp_path):
+    write(tmp_path, "d", WORDS, SENTENCES, MENTIONS)
+    assert document_names(tmp_path) == ["d"]
+    document = read_document(tmp_path, "d")
+    assert document.sentences == [["The", "dog", "&", "cat", "ran", "."], ["It", "hid", "."]]
+    # A discontinuous span, one cut at the end of a sentence, and none without a chain.
+    assert document.mentions == [
+        [("set_1", (0, 1, 3)), ("set_2", (4, 5))],
+        [("set_1", (0,)), ("set_2", (0,))],
+    ]
+    assert document.problem is None
+
+
+def test_a_layer_that_is_no_xml_leaves_the_text(tmp_path):
+    write(tmp_path, "d", WORDS, SENTENCES, MENTIONS)
+    path = tmp_path / "Markables" / "d_coref_level.xml"
+    path.write_text(path.read_text().replace("<markable id", "<<<<<<< HEAD\n<markable id", 1))
+    document = read_document(tmp_path, "d")
+    assert len(document.sentences) == 2
+    assert document.mentions == [[], []]
+    assert str(document.problem).startswith(f"{path}:3: not well-formed XML")
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "problem"),
+    [
+        ("Basedata/d_words.xml", "</words>", "", r"d_words\.xml:\d+: not well-formed"),
+        (
+            "Markables/d_sentence_level.xml",
+            "word_9",
+            "word_99",
+            r"no such words: 'word_7..word_99'",
+        ),
+        ("Markables/d_sentence_level.xml", "/>", "", r"d_sentence_level\.xml:\d+: not well-formed"),
+    ],
+)
+def test_unreadable_text_is_an_error(tmp_path, file, old, new, problem):
+    write(tmp_path, "d", WORDS, SENTENCES, MENTIONS)
+    path = tmp_path / file
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(DataError, match=problem):
+        read_document(tmp_path, "d")
+
+
+def test_missing_files_are_named(tmp_path):
+    with pytest.raises(DataError, match="no Basedata"):
+        document_names(tmp_path)
+    write(tmp_path, "d", WORDS, SENTENCES, MENTIONS)
+    (tmp_path / "Markables" / "d_sentence_level.xml").unlink()
+    with pytest.raises(DataError, match=r"d_sentence_level\.xml: no such file"):
+        read_document(tmp_path, "d")
+
+
+def corpus(root, **more):
+    return ParCorFull(ToyCorpus(train=5), root, ["news"], **more)
+
+
+def test_a_parallel_document_becomes_sentences_with_mentions_on_the_systems_words(tmp_path):
+    english = ["The", "dog", "'", "s", "bone", ".", "It", "hid", "."]
+    write(tmp_path / "news" / "EN", "d", english, SENTENCES, [("word_1..word_2", "set_1"),
+                                                              ("word_7", "set_1")])  # fmt: skip
+    german = ["Der", "Hund", "lief", ".", "Er", "schlief", "."]
+    write(tmp_path / "news" / "DE", "d", german, ["word_1..word_4", "word_5..word_7"],
+          [("word_5", "set_9")])  # fmt: skip
+    first, second = corpus(tmp_path).sentences("test")
+    assert first.source.split()[:2] == ["The", "dog"]
+    assert [(m.words, m.chain) for m in first.gold.source_mentions] == [((0, 1), "news/d/set_1")]
+    assert [m.words for m in second.gold.source_mentions] == [(0,)]
+    assert second.gold.target_mentions[0].chain == "news/d/set_9"
+    assert (first.document, second.position) == ("news/d", 1)
+    assert [s.source for s in corpus(tmp_path).sentences("train")] == [
+        s.source for s in ToyCorpus(train=5).sentences("train")
+    ]
+    counts = corpus(tmp_path).statistics["en"]
+    assert (counts.sentences, counts.tokens, counts.mentions, counts.chains) == (2, 9, 2, 1)
+    assert (counts.mention_tokens, counts.matched) == (3, 3)
+
+
+def test_documents_that_differ_in_sentences_are_aligned_by_length(tmp_path):
+    pytest.importorskip("nltk", reason="the extra `align` is not installed")
+    words = [*["w" * 9] * 12, "x", "yy"]
+    two = ["word_1..word_12", "word_13..word_14"]
+    three = ["word_1..word_6", "word_7..word_12", "word_13..word_14"]
+    write(tmp_path / "news" / "EN", "d", words, two, [("word_14", "set_1")])
+    write(tmp_path / "news" / "DE", "d", words, three, [("word_7", "set_1")])
+    first, second = corpus(tmp_path, tokenizer=None).sentences("test")
+    assert first.target == " ".join(words[:12])
+    assert first.gold.target_mentions[0].words == (6,)
+    assert second.source == "x yy"
+
+
+def test_a_mention_without_a_counterpart_is_left_out():
+    mentions = [("a", (0, 1)), ("b", (2,))]
+    assert [m.words for m in carried(mentions, ["x", "y", "z"], ["x", "y"])] == [(0, 1)]
+
+
+def test_every_byte_is_in_the_recipe(tmp_path):
+    for language in ("EN", "DE"):
+        write(tmp_path / "news" / language, "d", WORDS, SENTENCES, MENTIONS)
+    before = corpus(tmp_path).recipe()
+    assert corpus(tmp_path).recipe() == before
+    path = tmp_path / "news" / "DE" / "Markables" / "d_coref_level.xml"
+    path.write_text(path.read_text().replace("set_2", "set_3"))
+    assert corpus(tmp_path).recipe() != before
+    with pytest.raises(DataError, match="no XML files"):
+        corpus(tmp_path / "gone").recipe()
+
+
+@needs_data
+def test_the_real_corpus(caplog):
+    real = ParCorFull(ToyCorpus(), REAL, ["DiscoMT", "news"])
+    with caplog.at_level(logging.WARNING):
+        sentences = list(real.sentences("test"))
+    assert len(sentences) == 2298
+    [said] = [r.getMessage() for r in caplog.records if "not well-formed" in r.getMessage()]
+    assert "news/DE/Markables/07_coref_level.xml:4:" in said
+    for sentence in sentences:
+        for text, mentions in (
+            (sentence.source, sentence.gold.source_mentions),
+            (sentence.target, sentence.gold.target_mentions),
+        ):
+            assert all(0 <= w < len(text.split()) for m in mentions for w in m.words)
+    counts = real.statistics["en"]
+    # The paper's Table 1 has 4,206 mentions in 2,280 sentences.
+    assert (counts.sentences, counts.mentions) == (2298, 4165)
+    assert counts.matched / counts.mention_tokens > 0.95
+
+
+@needs_data
+def test_the_real_ted_talks_are_aligned():
+    pytest.importorskip("nltk", reason="the extra `align` is not installed")
+    sentences = list(ParCorFull(ToyCorpus(), REAL, ["TED"]).sentences("test"))
+    assert 1400 < len(sentences) <= 1800
+    assert sum(len(s.gold.source_mentions) for s in sentences) > 2500
