@@ -26,8 +26,6 @@ log = logging.getLogger(__name__)
 def train(config: DictConfig, options: TrainerOptions, tracker: Tracker) -> None:
     """Weighs the links of the test set by the configured explainer, and by none."""
     stages, results = Coreference(config, options), Path(config.results)
-    facts = stages.translation.facts
-    log.info("%s: BLEU %s, chrF %s", config.nmt.name, facts["BLEU"], facts["chrF2"])
     if isinstance(stages.corpus, ParCorFull):
         _say_counts(stages.corpus)
     for fragment in _fragments(stages):

@@ -31,7 +31,6 @@ def train(config: DictConfig, options: TrainerOptions, tracker: Tracker) -> None
         raise XnmtError(f"k={config.k} is not within 1 and {config.rules.largest_k}, the largest k")
     stages = Fidelity(config, options)
     try:
-        _say_quality(stages)
         fragments = _fragments(stages)
     except Exception as error:
         if "model_id" in stages.__dict__:  # the NMT system is there, so the row has a place
@@ -41,11 +40,6 @@ def train(config: DictConfig, options: TrainerOptions, tracker: Tracker) -> None
     for fragment in fragments:
         fragment.write(Path(config.results))
     _show(fragments, config, tracker)
-
-
-def _say_quality(stages: Fidelity) -> None:
-    facts = stages.translation.facts
-    log.info("%s: BLEU %s, chrF %s", stages.config.nmt.name, facts["BLEU"], facts["chrF2"])
 
 
 def _fragments(stages: Fidelity) -> list[FidelityFragment]:

@@ -14,7 +14,9 @@ from omegaconf import DictConfig
 from xnmt_bench.fitting import TrainerOptions
 from xnmt_bench.report.tracking import Tracker
 from xnmt_bench.stages import alignment_job, coreference_job, fidelity_job
-from xnmt_bench.stages.systems import plain
+from xnmt_bench.stages.systems import Systems, plain
+
+log = logging.getLogger(__name__)
 
 # Each has `train(config, options, tracker)` and `report(config, tracker)`.
 METRICS: dict[str, ModuleType] = {
@@ -37,10 +39,17 @@ def _start(config: DictConfig, job_type: str) -> Tracker:
 
 
 def train(config: DictConfig) -> None:
-    """Makes every artefact of the configured job and writes its fragments."""
+    """Makes every artefact of the configured job and writes its fragments.
+
+    With `metric=[]` it ends with the trained system.
+    """
     with _start(config, "train") as tracker:
         options = TrainerOptions(**plain(config.trainer), logger=tracker.lightning())
-        for name in config.metric:
+        systems = Systems(config, options)
+        facts = systems.translation.facts
+        what = f"{config.nmt.name} in {systems.nmt_path}"
+        log.info("%s: BLEU %s, chrF %s", what, facts["BLEU"], facts["chrF2"])
+        for name in config.get("metric") or ():
             METRICS[name].train(config, options, tracker)
 
 
@@ -52,5 +61,5 @@ def evaluate(config: DictConfig) -> None:
 
             explain(config)
             return
-        for name in config.metric:
+        for name in config.get("metric") or ():
             METRICS[name].report(config, tracker)
