@@ -211,14 +211,11 @@ def _beads(source: list[int], target: list[int]) -> list[tuple[list[int], list[i
         ) from None
     beads: list[tuple[list[int], list[int]]] = []
     for i, j in align_blocks(source, target):
-        if beads and (beads[-1][0][-1] == i or beads[-1][1][-1] == j):
-            ours, theirs = beads[-1]
-            if ours[-1] != i:
-                ours.append(i)
-            if theirs[-1] != j:
-                theirs.append(j)
-        else:
-            beads.append(([i], [j]))
+        if not beads or (i not in beads[-1][0] and j not in beads[-1][1]):
+            beads.append(([], []))
+        ours, theirs = beads[-1]
+        ours += [i] * (i not in ours)
+        theirs += [j] * (j not in theirs)
     return beads
 
 
