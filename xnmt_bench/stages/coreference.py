@@ -17,9 +17,10 @@ from rich.progress import track
 
 from xnmt_bench.corpora.function_words import function_words
 from xnmt_bench.corpora.parcorfull import carried
+from xnmt_bench.corpora.sentence import Gold, Sentence, lang_pair
 from xnmt_bench.corpora.sentence import Mention as WordMention
-from xnmt_bench.corpora.sentence import Sentence, lang_pair
 from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Subwords
+from xnmt_bench.corpora.tokens import align_tokens
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.attention import Attention
 from xnmt_bench.explainers.base import reference
@@ -93,6 +94,17 @@ class Coreference(Explained):
             sides["source"].append(_spoken(source, sentence.source, ours))
             sides["target"].append(_spoken(target, output, moved))
         return sides
+
+    def match_rate(self) -> float:
+        """Share of the reference mentions' tokens that the system's own output has unchanged."""
+        right = total = 0
+        for sentence, output in zip(self._sentences_explained, self._outputs, strict=False):
+            tokens, words = sentence.target.split(), output.split()
+            place = dict(align_tokens(tokens, words))
+            inside = [i for m in (sentence.gold or Gold()).target_mentions for i in m.words]
+            total += len(inside)
+            right += sum(i in place and words[place[i]] == tokens[i] for i in inside)
+        return right / max(1, total)
 
     def depth(self, index: int) -> int:
         """How many sentences stand before a sentence in its concatenation."""
@@ -170,7 +182,8 @@ class Coreference(Explained):
                     examples[side] += list(islice(drawn, left))
             described = {side: [asdict(e) for e in examples[side]] for side in SIDES}
             write_atomically(folder / EXAMPLES, json.dumps(described, ensure_ascii=False))
-            return {side: _save(scores[side], folder, side) for side in SIDES}
+            facts: dict[str, Any] = {side: _save(scores[side], folder, side) for side in SIDES}
+            return facts | {"match_rate": self.match_rate()}
 
         return self.store.make("coreference", recipe, work)
 

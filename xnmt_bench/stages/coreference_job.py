@@ -58,6 +58,8 @@ def _fragments(stages: Coreference) -> Iterator[CorefFragment]:
     job = stages.job()
     try:
         yield from _of(stages.coreference, job, stages.model_id)
+        rate = 100 * stages.coreference.facts["match_rate"]
+        log.info("%.1f %% of the mentions' tokens are in the system's own output", rate)
         yield from _of(stages.uniform, job | {"explainer": "uniform", "seed": ""}, stages.model_id)
     except NotApplicable as error:
         log.warning("%s on %s: n/a: %s", stages.explainer_name, stages.config.nmt.name, error)

@@ -48,7 +48,9 @@ def train(config: DictConfig) -> None:
         systems = Systems(config, options)
         facts = systems.translation.facts
         what = f"{config.nmt.name} in {systems.nmt_path}"
-        log.info("%s: BLEU %s, chrF %s", what, facts["BLEU"], facts["chrF2"])
+        log.info(
+            "%s: BLEU %s, chrF %s, TER %s", what, *(facts[m] for m in ("BLEU", "chrF2", "TER"))
+        )
         for name in config.get("metric") or ():
             METRICS[name].train(config, options, tracker)
 

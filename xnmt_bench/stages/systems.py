@@ -40,7 +40,7 @@ VERSIONS = {
     "proxy": 1,
     "base": 1,
     "reference": 1,
-    "translation": 2,
+    "translation": 3,
     "alignment": 1,
     "eflomal": 1,
     "coreference": 1,
