@@ -55,7 +55,7 @@ def test_spans_chains_and_sentences(tmp_path):
     # A discontinuous span, one cut at the end of a sentence, and none without a chain.
     assert document.mentions == [
         [("set_1", (0, 1, 3)), ("set_2", (4, 5))],
-        [("set_1", (0,)), ("set_2", (0,))],
+        [("set_1", (0,))],
     ]
     assert document.problem is None
 
@@ -171,7 +171,7 @@ def test_the_real_corpus(caplog):
             assert all(0 <= w < len(text.split()) for m in mentions for w in m.words)
     counts = real.statistics["en"]
     # The paper's Table 1 has 4,206 mentions in 2,280 sentences.
-    assert (counts.sentences, counts.mentions) == (2298, 4165)
+    assert (counts.sentences, counts.mentions) == (2298, 4141)
     assert counts.matched / counts.mention_tokens > 0.95
 
 

@@ -104,11 +104,16 @@ def test_metrics_by_hand():
 
 
 def test_a_mention_that_looks_elsewhere_costs_precision():
-    scores = CorefScores()
-    scores.add(0, 1, np.array([[0.0, 1.0]]), [mention("a", [0])], [mention("a", [0])],
-               ["x", "y"], NONE)  # fmt: skip
+    scores, one = CorefScores(), mention("a", [0])
+    scores.add(0, 1, np.array([[0.0, 1.0]]), [one], [one], ["x", "y"], NONE)
     assert coref_attention(scores).precision == 0
     assert coref_attention(scores).nonzero == 0
+    # A look at a right antecedent in any context sentence mends it ...
+    scores.add(0, 2, np.array([[1.0, 0.0]]), [one], [one], ["x", "y"], NONE)
+    assert coref_attention(scores).precision == 1
+    # ... and a mention without an antecedent in the context cannot be right or wrong.
+    scores.add(1, 1, np.array([[1.0, 0.0]]), [one], [mention("b", [1])], ["x", "y"], NONE)
+    assert scores.precise == [True]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +121,7 @@ def test_a_mention_that_looks_elsewhere_costs_precision():
     [
         ("it", "it", [[0]], True, False),
         ("It", "it", [[1]], True, False),
-        ("it", "the dog", [[1, 0]], False, True),
+        ("it", "the dog", [[1, 0]], False, False),
         ("the dog", "a dog", [[0, 0], [0, 1]], True, False),  # only `dog` on `dog`
         ("the dog", "a dog", [[0, 1], [0, 1]], False, False),  # `the` attends to `dog` too
         ("the dog", "a dog", [[0, 0], [0, 0]], False, False),

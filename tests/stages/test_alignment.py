@@ -6,6 +6,7 @@ import pytest
 from conftest import DATA, command, configure, overrides
 
 from xnmt_bench.corpora.alignment import AlignmentFile
+from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.aer import LinkCounts
 from xnmt_bench.stages.alignment import WordAlignment
 
@@ -42,6 +43,33 @@ def test_the_stored_links_are_those_that_were_counted(transformer, workplace):
     # Each target word has one source word.
     lengths = [len(s.target.split()) for s in made.corpus.sentences("test")]
     assert counts.links_N.tolist() == lengths
+
+
+def test_every_system_is_aligned_also_without_relevance_of_its_prefix(system, workplace):
+    """Attention of RNNSearch is n/a for fidelity, and a row like any other for AER."""
+    name = system.config.nmt.name
+    changes = [*overrides(name), "metric=[aer]", f"store={workplace}/store", "corpus.seed=0"]
+    made = WordAlignment(configure(*changes, "explainer=attention"))
+    counts = LinkCounts.load(made.alignment.path / "forward.parquet")
+    assert counts.links == sum(len(s.target.split()) for s in made.corpus.sentences("test"))
+    assert 0 < counts.aer < 1
+
+
+def test_gold_of_a_corpus_that_has_none_is_not_applicable(tmp_path):
+    for split in ("train", "valid", "test"):
+        for side in ("en", "de"):
+            (tmp_path / f"{split}.{side}").write_text("a b c\n" * 30)
+    made = WordAlignment(
+        configure("corpus=text", f"corpus.root={tmp_path}", "corpus.source_language=en",
+                  "corpus.target_language=de", f"store={tmp_path}/store", "nmt=transformer",
+                  "nmt.training.max_epochs=1", "corpus.subwords.source_size=20", "metric=[aer]",
+                  "corpus.subwords.target_size=20", "explainer=gold_alignment",
+                  "trainer.progress_bar=false")
+    )  # fmt: skip
+    with pytest.raises(NotApplicable, match="no gold"):
+        _ = made.alignment
+    with pytest.raises(NotApplicable, match="the test sentences have no gold alignment"):
+        made.explained("golden", ("test",))
 
 
 def test_the_diagonal_needs_no_model_and_is_no_good(transformer, workplace):
@@ -85,7 +113,11 @@ def test_both_metrics_side_by_side_from_the_command_line(transformer, workplace,
               f"results={tmp_path}/results", f"hydra.sweep.dir={tmp_path}/sweep",
               f"hydra.run.dir={tmp_path}/run", "metric=[fidelity,aer]"]  # fmt: skip
     made = command(
-        "train.py", "-m", *shared, "explainer=attention,random,gold_alignment", "proxy=sa"
+        "train.py",
+        "-m",
+        *shared,
+        "explainer=attention,gradient_norm,random,gold_alignment",
+        "proxy=sa",
     )
     assert made.returncode == 0, made.stderr
     read = command("evaluate.py", *shared)

@@ -77,6 +77,7 @@ class GoldCorpus:
         self.source_language = training.source_language
         self.target_language = training.target_language
         self._training = training
+        self.tokenizer = getattr(training, "tokenizer", None)
         self._text = [Path(path) for path in text]
         self._links = AlignmentFile(Path(links), base, reverse, form=form)  # type: ignore[arg-type]
 

@@ -34,7 +34,7 @@ class Document:
 def read_document(folder: Path, name: str) -> Document:
     """Reads `<folder>/Basedata/<name>_words.xml` and its markables.
 
-    A mention that runs over several sentences is cut into one part for each. A layer of mentions
+    A mention that runs over several sentences is cut at the end of its first. A layer of mentions
     that is no XML leaves the text without mentions and stands in `problem`.
 
     Raises:
@@ -57,9 +57,11 @@ def read_document(folder: Path, name: str) -> Document:
     except DataError as error:
         found, problem = [], error
     for chain, span in found:
-        for s in sorted({sentence_of[place] for place in span if place in sentence_of}):
-            inside = tuple(p - first[s] for p in span if sentence_of.get(p) == s)
-            mentions[s].append((chain, inside))
+        if span[0] in sentence_of:
+            s = sentence_of[span[0]]
+            mentions[s].append(
+                (chain, tuple(p - first[s] for p in span if sentence_of.get(p) == s))
+            )
     texts = list(words.values())
     sentences = [[texts[place] for place in span] for span in spans]
     return Document(name, sentences, [sorted(m, key=lambda x: x[1]) for m in mentions], problem)

@@ -16,6 +16,7 @@ from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.store import file_hash
 
 log = logging.getLogger(__name__)
+HEADLINE = ("DiscoMT", "news")  # the parts that are 1:1 by sentence; others stand in the name
 
 
 @dataclass(frozen=True)
@@ -74,11 +75,11 @@ class ParCorFull:
         tokenizer: str | None = "moses",
         name: str = "parcorfull",
     ) -> None:
-        self.name = name
+        self.name = name if set(parts) == set(HEADLINE) else f"{name}/{'+'.join(parts)}"
+        self.tokenizer = tokenizer
         self.source_language = training.source_language
         self.target_language = training.target_language
         self._training, self._root, self._parts = training, Path(root), list(parts)
-        self._tokenizer = tokenizer
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Streams a split."""
@@ -145,7 +146,7 @@ class ParCorFull:
 
     @cached_property
     def _tokenize(self) -> dict[str, Any]:
-        return {language: tokenizer(self._tokenizer, language) for language in self._languages}
+        return {language: tokenizer(self.tokenizer, language) for language in self._languages}
 
     def _carried(self, side: Side, language: str, document: str) -> tuple[str, tuple[Mention, ...]]:
         """The text as the system reads it, and the mentions on its words."""
@@ -163,7 +164,7 @@ class ParCorFull:
             "corpus": self.name,
             "training": self._training.recipe(),
             "files": {str(p.relative_to(self._root)): file_hash(p) for p in files},
-            "tokenizer": self._tokenizer,
+            "tokenizer": self.tokenizer,
         }
 
 

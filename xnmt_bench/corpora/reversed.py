@@ -20,6 +20,7 @@ class ReversedCorpus:
         self.source_language = corpus.target_language
         self.target_language = corpus.source_language
         self._corpus = corpus
+        self.tokenizer = getattr(corpus, "tokenizer", None)
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Streams the pairs of a split, in the corpus's own order."""

@@ -55,7 +55,7 @@ class TsvCorpus:
         self._portions = {"valid": frozenset(valid), "test": frozenset(test)}
         if train is not None:
             self._portions["train"] = frozenset(train)
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
 
     def _split_of(self, portion: str) -> str | None:
         for split, names in self._portions.items():
@@ -71,8 +71,8 @@ class TsvCorpus:
                 raise DataError(where, None, f"no column {language!r} among {self._columns}")
         source = 3 + self._columns.index(self.source_language)
         target = 3 + self._columns.index(self.target_language)
-        source_words = words_of(self._tokenizer, self.source_language)
-        target_words = words_of(self._tokenizer, self.target_language)
+        source_words = words_of(self.tokenizer, self.source_language)
+        target_words = words_of(self.tokenizer, self.target_language)
         for path in self._paths:
             for number, line in enumerate(lines(path), start=1):
                 fields = self._fields(line, path, number)
@@ -108,5 +108,5 @@ class TsvCorpus:
             "files": [file_hash(path) for path in self._paths],
             "columns": self._columns,
             "portions": {split: sorted(names) for split, names in self._portions.items()},
-            "tokenizer": self._tokenizer,
+            "tokenizer": self.tokenizer,
         }

@@ -16,14 +16,14 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import Explainer, Relevance
 from xnmt_bench.nmt.base import Batch, NMTModel
 
-SURE, POSSIBLE = 1.0, 0.5
+SURE, POSSIBLE = 1.0, 1e-3  # however many pieces a possible word has, a sure one stands before it
 
 
 class GoldAlignment(Explainer):
     """Source words linked to the step's target word; on the prefix, the nearest word.
 
-    A sure link weighs 1, a possible one 0.5, no link 0. Annotators link nothing within the target,
-    so its words are ranked by nearness, which is the best guess without a look at the model.
+    A sure link weighs 1, a possible one next to nothing, no link 0. Annotators link nothing within
+    the target, so its words are ranked by nearness: the best guess without a look at the model.
     """
 
     needs_gold: ClassVar[bool] = True
@@ -32,9 +32,9 @@ class GoldAlignment(Explainer):
         """Reads the links off the corpus; neither model nor labels play a part.
 
         Raises:
-            NotApplicable: the sentences have no gold alignment.
+            NotApplicable: the batch carries no annotation.
         """
-        if batch.gold is None or not any(gold.possible for gold in batch.gold):
+        if batch.gold is None:
             raise NotApplicable("these sentences have no gold alignment")
         size, steps = batch.target_BT.shape
         source_BTS = torch.zeros(size, steps, batch.source_BS.shape[1])
@@ -49,7 +49,7 @@ class GoldAlignment(Explainer):
 
 
 def _weights(gold: Gold, source_S: Tensor, target_T: Tensor) -> Tensor:
-    """The weight of each link, spread over its words' pieces; (T, S)."""
+    """The weight of each link, for every piece of its words; (T, S)."""
     weight_TS = torch.zeros(len(target_T), len(source_S))
     for i, j in gold.possible:
         weight = SURE if (i, j) in gold.sure else POSSIBLE

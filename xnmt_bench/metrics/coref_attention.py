@@ -23,10 +23,9 @@ def significant(weights_IN: np.ndarray, whole_matrix: bool = False) -> np.ndarra
         weights_IN: raw weights of the current sentence's words over one context sentence.
         whole_matrix: divide by the greatest weight of the matrix, not of each current word.
     """
-    count = weights_IN.shape[1]
-    if not count:
+    if not weights_IN.size:
         return weights_IN
-    kept = np.where(weights_IN > (1 + ROUNDING) / count, weights_IN, 0.0)
+    kept = np.where(weights_IN > (1 + ROUNDING) / weights_IN.shape[1], weights_IN, 0.0)
     greatest = kept.max() if whole_matrix else kept.max(axis=1, keepdims=True)
     return np.divide(kept, greatest, out=np.zeros_like(kept), where=greatest > 0)
 
@@ -41,7 +40,7 @@ class Link:
         weight: the greatest significant weight over the link's words; 0 where there is none.
         naive: mention and antecedent are the same words, or only words they share are attended to.
         needed: the current sentence itself holds no antecedent of the mention.
-        hard: some content word of mention and antecedent differs.
+        hard: some content word of the mention is none of its antecedent's.
     """
 
     sentence: int
@@ -77,11 +76,20 @@ class Attended:
 
     Attributes:
         content: words with a significant weight, function words apart.
-        function: function words and special tokens with a significant weight.
+        function: function words and punctuation marks with a significant weight.
     """
 
     content: int
     function: int
+
+
+@dataclass
+class Looked:
+    """Where a mention's significant weights are, over all its context sentences."""
+
+    antecedent: bool = False  # some context sentence holds one
+    anywhere: bool = False
+    right: bool = False
 
 
 @dataclass
@@ -90,14 +98,18 @@ class CorefScores:
 
     Attributes:
         links: every coreference link.
-        precise: for each mention and context sentence with significant weights, whether one of
-            them is on a right antecedent.
+        looked: for each mention of each sentence where it looks.
         spread: of each current word with a significant weight.
     """
 
     links: list[Link] = field(default_factory=list)
-    precise: list[bool] = field(default_factory=list)
+    looked: dict[tuple[int, Mention], Looked] = field(default_factory=dict)
     spread: list[Attended] = field(default_factory=list)
+
+    @property
+    def precise(self) -> list[bool]:
+        """Of the mentions with an antecedent and any significant weight, who looks at one."""
+        return [m.right for m in self.looked.values() if m.antecedent and m.anywhere]
 
     def add(
         self,
@@ -135,10 +147,12 @@ class CorefScores:
                 )
             )
         for mention in current:
-            attended = weights_IN[list(mention.words)].max(axis=0) > 0
-            if attended.any():
-                right = {n for m, a in pairs if m == mention for n in a.words}
-                self.precise.append(bool(right & set(np.flatnonzero(attended).tolist())))
+            attended = weights_IN[list(mention.words)].max(axis=0, initial=0.0) > 0
+            right = [n for m, a in pairs if m == mention for n in a.words]
+            looked = self.looked.setdefault((sentence, mention), Looked())
+            looked.antecedent |= bool(right)
+            looked.anywhere |= bool(attended.any())
+            looked.right |= bool(attended[right].any())
         is_function = np.array([_is_function(w, function_words) for w in context_words], dtype=bool)
         for row in weights_IN > 0:
             if row.any():
@@ -166,7 +180,7 @@ def _hard(mention: Mention, antecedent: Mention, function_words: frozenset[str])
         {w for w in _lower(m.texts) if not _is_function(w, function_words)}
         for m in (mention, antecedent)
     )
-    return ours != theirs
+    return bool(ours - theirs)
 
 
 def _before(mention: Mention, current: Sequence[Mention]) -> bool:
@@ -192,9 +206,10 @@ class CorefAttention:
         nonzero: share of links with a significant weight.
         average: mean weight of a link.
         naive: share of naive links.
-        precision: of mentions with any significant attention, the share on a right antecedent.
+        precision: of mentions that have an antecedent in the context and any significant
+            attention there, the share that looks at a right one.
         dispersion: mean number of attended words, function words apart.
-        dispersion_function: mean number of attended function words and special tokens.
+        dispersion_function: mean number of attended function words and punctuation marks.
     """
 
     links: int

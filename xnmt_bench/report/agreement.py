@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from xnmt_bench.errors import StoreError
 from xnmt_bench.metrics.aer import LinkCounts
 from xnmt_bench.metrics.bootstrap import weights
 from xnmt_bench.metrics.perplexity import DecisionScores
@@ -18,7 +20,10 @@ from xnmt_bench.report.fidelity import FidelityFragment
 from xnmt_bench.report.fragments import Fragment
 from xnmt_bench.report.summary import digits
 
+log = logging.getLogger(__name__)
 SYSTEM = ("corpus", "lang_pair", "nmt")
+# Their places are known before anything is measured, and would flatter the agreement.
+NOT_RANKED = ("random", "gold_alignment")
 Resampled = Callable[[np.ndarray], np.ndarray]
 
 
@@ -83,9 +88,12 @@ def agreements(
     by_ppl: dict[tuple[str, ...], dict[str, list[Fragment]]] = {}
     by_aer: dict[tuple[str, ...], dict[str, list[Fragment]]] = {}
     wanted = [f for f in fidelity if _is(f, instantiation="sa", k=k)]
-    largest = max((f.identity["train_sentences"] for f in wanted), default=0)
+    largest = {
+        system: max(f.identity["train_sentences"] for f in wanted if _system(f) == system)
+        for system in map(_system, wanted)
+    }
     for f in wanted:
-        if f.identity["train_sentences"] == largest:
+        if f.identity["train_sentences"] == largest[_system(f)]:
             _file(by_ppl, f)
     for g in alignment:
         if _is(g, alignment="forward"):
@@ -95,20 +103,27 @@ def agreements(
         names = sorted(by_ppl[system].keys() & by_aer[system].keys())
         if len(names) > 1:
             pairs = {name: (by_ppl[system][name], by_aer[system][name]) for name in names}
-            condition = f"k = {k}, {largest:,} training sentences"
-            found.append(_agreement(system, condition, pairs, samples, seed))
+            condition = f"k = {k}, {largest[system]:,} training sentences"
+            try:
+                found.append(_agreement(system, condition, pairs, samples, seed))
+            except StoreError as error:  # the row of it says so too
+                log.warning("no agreement of rankings for %s: %s", " ".join(system[:3]), error)
     return found
 
 
 def _is(fragment: Fragment, **wanted: Any) -> bool:
-    return fragment.scores is not None and all(
-        fragment.identity[key] == value for key, value in wanted.items()
-    )
+    ranked = fragment.scores is not None and fragment.identity["explainer"] not in NOT_RANKED
+    return ranked and all(fragment.identity[key] == value for key, value in wanted.items())
+
+
+def _system(fragment: Fragment) -> tuple[str, ...]:
+    return (*(fragment.identity[c] for c in SYSTEM), fragment.model)
 
 
 def _file(groups: dict[tuple[str, ...], dict[str, list[Fragment]]], fragment: Fragment) -> None:
-    system = (*(fragment.identity[c] for c in SYSTEM), fragment.model)
-    groups.setdefault(system, {}).setdefault(fragment.identity["explainer"], []).append(fragment)
+    groups.setdefault(_system(fragment), {}).setdefault(fragment.identity["explainer"], []).append(
+        fragment
+    )
 
 
 def _agreement(

@@ -58,7 +58,9 @@ def heatmap_figure(example: Example) -> Figure:
                 ax.add_patch(frame)
         for n in antecedent:
             ax.get_xticklabels()[n].set_color(MARK)
-    figure.colorbar(image, ax=ax, shrink=0.8).set_label("weight, row's greatest = 1", fontsize=8)
+    figure.colorbar(image, ax=ax, shrink=0.8).set_label(
+        "significant weight, greatest = 1", fontsize=8
+    )
     figure.tight_layout()
     return figure
 
@@ -90,7 +92,7 @@ def html_page(examples: Sequence[Example]) -> str:
         "<h1>Attention over coreference links</h1>\n"
         "<p>Rows: the current sentence. Columns: a sentence before it. Mentions of one chain are "
         "orange, their links framed. Weights at or below that of a uniform distribution are blank; "
-        "each row's greatest is 1.</p>\n"
+        "the greatest is 1.</p>\n"
         f"{body}\n</body></html>\n"
     )
 

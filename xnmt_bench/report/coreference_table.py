@@ -32,9 +32,11 @@ TITLE = "Attention over coreference links"
 NOTE = (
     "Of links between a mention and one of its chain in a context sentence: the share with the "
     "greatest weight of that sentence, the share with a significant weight, the mean weight; with "
-    "95 % bootstrap intervals over sentences; higher is better. Precision: of mentions with any "
-    "significant attention, how many on a right antecedent. Dispersion: attended words, function "
-    "words and special tokens counted apart behind the +."
+    "95 % bootstrap intervals over sentences; higher is better. Precision: of mentions with an "
+    "antecedent in the context and any significant attention there, how many look at a right one. "
+    "Dispersion: attended words a word, function words and punctuation behind the +. Context "
+    "needed: a heuristic, the current sentence names no antecedent. Hard: a content word of the "
+    "mention is none of the antecedent's."
 )
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import torch
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.sentence import Gold
 from xnmt_bench.corpora.subwords import SPECIAL, current_start
 from xnmt_bench.errors import NotApplicable, XnmtError
-from xnmt_bench.explainers.base import Explainer, decide, reference
+from xnmt_bench.explainers.base import Explainer, Relevance, decide, reference
 from xnmt_bench.nmt.base import Batch, NMTModel
 from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.rules.table import SIDES, read_columns, shard_path, write_shard
@@ -108,7 +109,8 @@ class _Sentences:
         batch = Batch.collate([(self.split.source[i], self.split.target[i]) for i in indices])
         if self.gold is None:
             return batch
-        return replace(batch, gold=tuple(self.gold[int(self.split.number[i])] for i in indices))
+        numbers = [int(self.split.number[i]) for i in indices]
+        return replace(batch, gold=tuple(self.gold.get(n, Gold()) for n in numbers))
 
 
 def _shard(
@@ -157,7 +159,13 @@ def _explain(
     batch, log_probability_BT = label(model, batch)
     relevance = explainer.relevance(model, batch)
     if relevance.prefix_BTT is None:
-        raise NotApplicable("no relevance of prefix words: the model has no attention over them")
+        if scenario != GOLDEN:
+            raise NotApplicable("no relevance of prefix words: the model has no attention there")
+        # Alignment asks for source words alone.
+        relevance = Relevance.of_inputs(
+            batch, relevance.source_BTS, torch.zeros(batch.target_BT.shape).diag_embed()
+        )
+    assert relevance.prefix_BTT is not None
     source_BTS = relevance.source_BTS.detach().cpu().numpy().astype(np.float32)
     prefix_BTT = relevance.prefix_BTT.detach().cpu().numpy().astype(np.float32)
     assert batch.labels_BT is not None

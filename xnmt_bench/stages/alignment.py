@@ -113,6 +113,8 @@ class WordAlignment(Explained):
 
         def work(folder: Path) -> dict[str, Any]:
             found = {FORWARD: list(self.links())}
+            if backward and backward._numbers != self._numbers:
+                raise XnmtError("the two directions leave out other pairs; raise corpus.max_length")
             if backward:
                 found |= both(found[FORWARD], [flipped(links) for links in backward.links()])
             return self._save(found, reference, folder)

@@ -30,7 +30,15 @@ log = logging.getLogger(__name__)
 def train(config: DictConfig, options: TrainerOptions, tracker: Tracker) -> None:
     """Aligns the test set by the configured explainer, and by what needs no model."""
     stages, results = WordAlignment(config, options), Path(config.results)
-    for fragment in _fragments(stages):
+    try:
+        fragments = list(_fragments(stages))
+    except Exception as error:
+        if "model_id" in stages.__dict__:
+            status = f"failed: {type(error).__name__}: {error}"
+            job = stages.job() | {"alignment": FORWARD}
+            AlignmentFragment(job, stages.model_id, status=status).write(results)
+        raise
+    for fragment in fragments:
         fragment.write(results)
         settings = config.metric.aer
         row = fragment.score(settings.bootstrap_samples, settings.bootstrap_seed)
@@ -79,7 +87,8 @@ def report(config: DictConfig, tracker: Tracker) -> None:
     samples, seed = settings.bootstrap_samples, settings.bootstrap_seed
     fragments = AlignmentFragment.read(results)
     rows = [fragment.score(samples, seed) for fragment in fragments]
-    summary = write_tables(rows, _agreements(config, fragments), results)
+    whole = [f for f, row in zip(fragments, rows, strict=True) if row["status"] == "ok"]
+    summary = write_tables(rows, _agreements(config, whole), results)
     tracker.table("aer", rows, COLUMNS)
     show(summary)
 
@@ -132,7 +141,9 @@ def score_files(settings: DictConfig) -> LinkCounts:
             raise XnmtError(
                 f"no symmetrisation {settings.symmetrisation!r}; there are {', '.join(METHODS)}"
             )
-        other = AlignmentFile(Path(settings.backward), settings.hypothesis_base, True)
+        other = AlignmentFile(
+            Path(settings.backward), settings.hypothesis_base, True, form=settings.hypothesis_form
+        )
         method = METHODS[settings.symmetrisation]
         backward = [links.possible for links in other.read(lengths, len(gold))]
         hypotheses = [method(f, b) for f, b in zip(hypotheses, backward, strict=True)]

@@ -67,7 +67,7 @@ class Coreference(Explained):
             raise NotApplicable(f"{self.config.nmt.name} reads no context")
         kept = set(self.split(EVALUATED).number[: self._sentences(EVALUATED)].tolist())
         found = [s for n, s in enumerate(self.corpus.sentences(EVALUATED)) if n in kept]
-        if not any(s.gold and s.gold.source_mentions for s in found):
+        if not any(s.gold and (s.gold.source_mentions or s.gold.target_mentions) for s in found):
             raise NotApplicable(f"corpus {self.corpus.name} has no coreference chains")
         return found
 
@@ -137,7 +137,8 @@ class Coreference(Explained):
             raise NotApplicable("no relevance of prefix words on this model")
         source_YX = _pooled(_array(relevance.source_BTS[0]), pieces_y, pieces_x)
         target_YY = _pooled(_array(relevance.prefix_BTT[0]), pieces_y, pieces_y)
-        return _of_source_words(_shares(source_YX), x), _shares(target_YY)
+        now = len(source_YX) - len(y[-1].words)  # where the current target sentence begins
+        return _of_source_words(_shares(source_YX[now:]), x), _shares(target_YY)
 
     @torch.no_grad()
     def _self_attention(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
@@ -159,15 +160,10 @@ class Coreference(Explained):
     @cached_property
     def coreference(self) -> Artefact:
         """Every link's weight, on each side."""
-        settings = plain(self.config.metric.coref_attention)
-        options = {key: settings[key] for key in ("nearest", "whole_matrix")}
-        wanted = settings["heatmaps"]
-        recipe = {
-            "version": VERSIONS["coreference"],
-            "translation": self.translation.id,
+        wanted = self.config.metric.coref_attention.heatmaps
+        recipe = self._recipe() | {
             "explainer": plain(self.config.explainer),
             "code": code_hash(type(self.explainer)),
-            "options": options,
             "heatmaps": wanted,
         }
 
@@ -176,9 +172,9 @@ class Coreference(Explained):
             examples: dict[Side, list[Example]] = {side: [] for side in SIDES}
             for index in self._with_context():
                 for side, blocks in self.weights(index).items():
-                    self._score(scores[side], side, index, blocks, **options)
+                    self._score(scores[side], side, index, blocks)
                     left = wanted - len(examples[side])
-                    drawn = self._examples(side, index, blocks, options["whole_matrix"])
+                    drawn = self._examples(side, index, blocks)
                     examples[side] += list(islice(drawn, left))
             described = {side: [asdict(e) for e in examples[side]] for side in SIDES}
             write_atomically(folder / EXAMPLES, json.dumps(described, ensure_ascii=False))
@@ -190,28 +186,47 @@ class Coreference(Explained):
     @cached_property
     def uniform(self) -> Artefact:
         """The floor: every word attended to alike."""
-        recipe = {"version": VERSIONS["coreference"], "translation": self.translation.id}
+        sides = SIDES if self.config.nmt.context.target else SIDES[:1]
 
         def work(folder: Path) -> dict[str, Any]:
             scores = {side: CorefScores() for side in SIDES}
             for index in self._with_context():
-                for side in SIDES:
+                for side in sides:
                     parts = self.spoken[side][index - self.depth(index) : index + 1]
-                    total = sum(len(part.words) for part in parts)
+                    total = max(1, sum(len(part.words) for part in parts))
                     even = [
                         np.full((len(parts[-1].words), len(part.words)), 1 / total)
                         for part in parts[-2::-1]
                     ]
-                    self._score(scores[side], side, index, even, nearest=False, whole_matrix=False)
+                    self._score(scores[side], side, index, even)
             return {side: _save(scores[side], folder, side) for side in SIDES}
 
-        return self.store.make("coreference", recipe | {"kind": "uniform"}, work)
+        return self.store.make("coreference", self._recipe() | {"kind": "uniform"}, work)
+
+    @property
+    def _options(self) -> dict[str, bool]:
+        settings = self.config.metric.coref_attention
+        return {key: settings[key] for key in ("nearest", "whole_matrix")}
+
+    @property
+    def _said(self) -> str:
+        """The options that are not the paper's, as a row's name says them."""
+        said = [name.replace("_", " ") for name, value in self._options.items() if value]
+        return f" ({', '.join(said)})" if said else ""
+
+    def _recipe(self) -> dict[str, Any]:
+        return {
+            "version": VERSIONS["coreference"],
+            "translation": self.translation.id,
+            "sentences": self._sentences(EVALUATED),
+            "options": self._options,
+        }
 
     def _with_context(self) -> Iterator[int]:
         count = len(self._sentences_explained)
         label = f"{self.config.explainer.name}, coreference"
         for index in track(range(count), label, disable=not self.options.progress_bar):
-            if self.depth(index) and self.spoken["source"][index].mentions:
+            if self.depth(index) and any(self.spoken[side][index].mentions for side in SIDES):
                 yield index
 
     def _score(
@@ -220,10 +235,8 @@ class Coreference(Explained):
         side: Side,
         index: int,
         blocks: list[np.ndarray],
-        nearest: bool,
-        whole_matrix: bool,
     ) -> None:
-        spoken = self.spoken[side]
+        spoken, nearest = self.spoken[side], self._options["nearest"]
         language = self.corpus.source_language if side == "source" else self.corpus.target_language
         seen: set[Mention] = set()
         for distance, raw in enumerate(blocks, start=1):
@@ -241,7 +254,7 @@ class Coreference(Explained):
             scores.add(
                 index,
                 distance,
-                significant(raw, whole_matrix),
+                significant(raw, self._options["whole_matrix"]),
                 current.mentions,
                 context.mentions,
                 context.words,
@@ -249,9 +262,7 @@ class Coreference(Explained):
                 links,
             )
 
-    def _examples(
-        self, side: Side, index: int, blocks: list[np.ndarray], whole_matrix: bool
-    ) -> Iterator[Example]:
+    def _examples(self, side: Side, index: int, blocks: list[np.ndarray]) -> Iterator[Example]:
         """The context sentences that a link leads to, ready to be drawn."""
         current = self.spoken[side][index]
         for distance, raw in enumerate(blocks, start=1):
@@ -264,7 +275,7 @@ class Coreference(Explained):
             ]
             if links:
                 title = f"{self.explainer_name}, {side} side, sentence {index}, {distance} back"
-                weights = significant(raw, whole_matrix).round(4).tolist()
+                weights = significant(raw, self._options["whole_matrix"]).round(4).tolist()
                 yield Example(title, current.words, context.words, weights, links)
 
     def job(self) -> dict[str, Any]:
@@ -273,7 +284,7 @@ class Coreference(Explained):
             "corpus": self.corpus.name,
             "lang_pair": lang_pair(self.corpus),
             "nmt": self.config.nmt.name,
-            "explainer": self.explainer_name,
+            "explainer": self.explainer_name + self._said,
             "seed": self.config.seed if "seed" in self.config.explainer.phi else "",
         }
 

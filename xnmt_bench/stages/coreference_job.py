@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -28,7 +29,15 @@ def train(config: DictConfig, options: TrainerOptions, tracker: Tracker) -> None
     stages, results = Coreference(config, options), Path(config.results)
     if isinstance(stages.corpus, ParCorFull):
         _say_counts(stages.corpus)
-    for fragment in _fragments(stages):
+    try:
+        fragments = list(_fragments(stages))
+    except Exception as error:
+        if "model_id" in stages.__dict__:
+            status = f"failed: {type(error).__name__}: {error}"
+            for fragment in _without_numbers(stages, status):
+                fragment.write(results)
+        raise
+    for fragment in fragments:
         fragment.write(results)
         settings = config.metric.coref_attention
         if fragment.identity["links_of"] == "all":
@@ -43,7 +52,7 @@ def _say_counts(corpus: ParCorFull) -> None:
     for language, found in corpus.statistics.items():
         log.info(
             "%s: %d sentences, %d tokens, %d mentions, %d chains (Table 1 of the paper: %s); "
-            "%.1f %% of the mentions' tokens are the system's",
+            "%.1f %% of the mentions' tokens are unchanged in the tokenised raw text",
             language,
             found.sentences,
             found.tokens,
@@ -60,13 +69,17 @@ def _fragments(stages: Coreference) -> Iterator[CorefFragment]:
         yield from _of(stages.coreference, job, stages.model_id)
         rate = 100 * stages.coreference.facts["match_rate"]
         log.info("%.1f %% of the mentions' tokens are in the system's own output", rate)
-        yield from _of(stages.uniform, job | {"explainer": "uniform", "seed": ""}, stages.model_id)
+        floor = job | {"explainer": job["explainer"].replace(stages.explainer_name, "uniform")}
+        yield from _of(stages.uniform, floor | {"seed": ""}, stages.model_id)
     except NotApplicable as error:
         log.warning("%s on %s: n/a: %s", stages.explainer_name, stages.config.nmt.name, error)
-        for side in SIDES:
-            yield CorefFragment(
-                job | {"side": side, "links_of": "all"}, stages.model_id, status="n/a"
-            )
+        yield from _without_numbers(stages, "n/a")
+
+
+def _without_numbers(stages: Coreference, status: str) -> Iterator[CorefFragment]:
+    for side in SIDES:
+        job = stages.job() | {"side": side, "links_of": "all"}
+        yield CorefFragment(job, stages.model_id, status=status)
 
 
 def _of(artefact: Artefact, job: dict[str, str], model: str) -> Iterator[CorefFragment]:
@@ -105,8 +118,10 @@ def _draw(fragments: Sequence[CorefFragment], results: Path) -> None:
         path = Path(fragment.scores).parent / EXAMPLES
         if path.exists():  # uniform weights have nothing to show
             described = json.loads(path.read_text(encoding="utf-8"))[fragment.identity["side"]]
-            who = "_".join(str(fragment.identity[c]) for c in ("nmt", "explainer", "side"))
-            examples |= {f"{who}_{n}": Example(**e) for n, e in enumerate(described)}
+            columns = ("corpus", "nmt", "explainer", "seed", "side")
+            who = [str(fragment.identity[c]) for c in columns] + [fragment.model[:6]]
+            name = re.sub(r"\W+", "_", "_".join(part for part in who if part))
+            examples |= {f"{name}_{n}": Example(**e) for n, e in enumerate(described)}
     if examples:
         save_heatmaps(list(examples.items()), results / "coref_attention")
         save_page(list(examples.values()), results / "coref_attention.html")

@@ -16,7 +16,7 @@ from hydra.errors import InstantiationException
 from rich.progress import track
 
 from xnmt_bench.corpora.sentence import Gold, Split
-from xnmt_bench.errors import XnmtError
+from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer
 from xnmt_bench.rules.extract import ExtractionOptions, Scenario, extract
 from xnmt_bench.stages.systems import VERSIONS, Systems, plain
@@ -125,6 +125,8 @@ class Explained(Systems):
     ) -> None:
         count = self._sentences(name)
         gold: Mapping[int, Gold] | None = self.gold(name) if explainer.needs_gold else None
+        if gold is not None and not any(g.possible for g in gold.values()):
+            raise NotApplicable(f"the {name} sentences have no gold alignment")
         done = extract(
             self.model,
             self.split(name),

@@ -20,6 +20,7 @@ from xnmt_bench.corpora.encoded import Context, EncodedSplit, encode
 from xnmt_bench.corpora.reversed import ReversedCorpus
 from xnmt_bench.corpora.sentence import SPLITS, Corpus, Split
 from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Subwords, train_subwords
+from xnmt_bench.corpora.tokens import detokenizer
 from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.fitting import TrainerOptions, clean, fit
 from xnmt_bench.metrics.translation import quality
@@ -212,7 +213,12 @@ class Systems:
             references = [
                 s.target for n, s in enumerate(self.corpus.sentences("test")) if n in numbers
             ]
-            return quality(hypotheses, references)
+            # Scores of tokenised text compare with nothing, so it is joined to raw text again.
+            raw = str
+            if getattr(self.corpus, "tokenizer", None):
+                join = detokenizer(self.corpus.target_language)
+                raw = lambda text: join(text.split())  # type: ignore[assignment]  # noqa: E731
+            return quality([raw(h) for h in hypotheses], [raw(r) for r in references])
 
         return self.store.make("translation", recipe, work)
 
