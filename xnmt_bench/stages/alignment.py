@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 from xnmt_bench.corpora.alignment import Alignment, to_pharaoh
 from xnmt_bench.corpora.reversed import flipped
-from xnmt_bench.corpora.sentence import Links, lang_pair
+from xnmt_bench.corpora.sentence import Links
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.metrics.aer import LinkCounts, unaligned
 from xnmt_bench.metrics.links import best_links, diagonal
@@ -172,16 +172,6 @@ class WordAlignment(Explained):
             counts.save(folder / f"{method}.parquet")
         judged = unaligned(reference, [target for _, target in self._lengths])
         return {"methods": list(found), "unaligned": judged.__dict__}
-
-    def job(self) -> dict[str, Any]:
-        """What this job is about, as the first columns of the table say it."""
-        return {
-            "corpus": self.corpus.name,
-            "lang_pair": lang_pair(self.corpus),
-            "nmt": self.config.nmt.name,
-            "explainer": self.explainer_name,
-            "seed": self.config.seed if "seed" in self.config.explainer.phi else "",
-        }
 
 
 def both(forward: list[Links], backward: list[Links]) -> dict[str, list[Links]]:

@@ -17,7 +17,7 @@ from rich.progress import track
 
 from xnmt_bench.corpora.function_words import function_words
 from xnmt_bench.corpora.parcorfull import carried
-from xnmt_bench.corpora.sentence import Gold, Sentence, lang_pair
+from xnmt_bench.corpora.sentence import Gold, Sentence
 from xnmt_bench.corpora.sentence import Mention as WordMention
 from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Subwords
 from xnmt_bench.corpora.tokens import align_tokens
@@ -279,14 +279,9 @@ class Coreference(Explained):
                 yield Example(title, current.words, context.words, weights, links)
 
     def job(self) -> dict[str, Any]:
-        """What this job is about, as the first columns of the table say it."""
-        return {
-            "corpus": self.corpus.name,
-            "lang_pair": lang_pair(self.corpus),
-            "nmt": self.config.nmt.name,
-            "explainer": self.explainer_name + self._said,
-            "seed": self.config.seed if "seed" in self.config.explainer.phi else "",
-        }
+        """What this job is about; options other than the paper's stand in the explainer's name."""
+        job = super().job()
+        return job | {"explainer": job["explainer"] + self._said}
 
 
 def _spoken(subwords: Subwords, text: str, mentions: tuple[WordMention, ...]) -> Spoken:

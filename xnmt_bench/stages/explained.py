@@ -15,7 +15,7 @@ import hydra
 from hydra.errors import InstantiationException
 from rich.progress import track
 
-from xnmt_bench.corpora.sentence import Gold, Split
+from xnmt_bench.corpora.sentence import Gold, Split, lang_pair
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer
 from xnmt_bench.rules.extract import ExtractionOptions, Scenario, extract
@@ -73,6 +73,16 @@ class Explained(Systems):
             if name in defaults and name != "seed" and value != defaults[name]
         ]
         return self.config.explainer.name + (f"[{', '.join(changed)}]" if changed else "")
+
+    def job(self) -> dict[str, Any]:
+        """What this job is about, as the first columns of every table say it."""
+        return {
+            "corpus": self.corpus.name,
+            "lang_pair": lang_pair(self.corpus),
+            "nmt": self.config.nmt.name,
+            "explainer": self.explainer_name,
+            "seed": self.config.seed if "seed" in self.config.explainer.phi else "",
+        }
 
     def _sentences(self, name: Split) -> int:
         """How many sentences of a split are explained."""

@@ -14,7 +14,6 @@ from proxies import PROXIES
 from proxies.base import Proxy, Vocabulary
 from proxies.data import append, open_decisions, pack
 from proxies.training import ProxyTraining, TrainingOptions, log_likelihoods
-from xnmt_bench.corpora.sentence import lang_pair
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.fitting import clean, fit
 from xnmt_bench.metrics.base import base_log_likelihoods
@@ -187,12 +186,8 @@ class Fidelity(Explained):
         return self.store.make("reference", recipe, work)
 
     def job(self) -> dict[str, Any]:
-        """What this job is about, as the first columns of the table say it."""
-        return {
-            "corpus": self.corpus.name,
-            "lang_pair": lang_pair(self.corpus),
-            "nmt": self.config.nmt.name,
-            "explainer": self.explainer_name,
+        """What this job is about; its seed is the proxy's too."""
+        return super().job() | {
             "k": self.config.k,
             "scenario": SCENARIO,
             "seed": self.config.seed,
