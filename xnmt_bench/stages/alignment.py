@@ -147,11 +147,11 @@ class WordAlignment(Explained):
         """
         from xnmt_bench.metrics.eflomal import align
 
-        reference, train = self._reference, self._sentences("train")
+        reference = self._reference
         recipe = {
             "version": VERSIONS["eflomal"],
             "encoded": self.encoded.id,
-            "sentences": [train, len(self._numbers)],
+            "sentences": len(self._numbers),
         }
 
         def work(folder: Path) -> dict[str, Any]:
