@@ -93,7 +93,7 @@ def test_the_table_puts_the_least_error_first_and_fidelity_beside_it(tmp_path):
     agreed = agreements(fidelity, alignment, k=1, samples=50, seed=0)
     summary = summarise(rows, agreed)
     texts = [[cell.text for cell in line.cells] for line in summary.lines]
-    assert summary.headings[:4] == ["explainer", "SA PPL", "rank by PPL", "rank by AER"]
+    assert summary.headings[:4] == ["explainer", "SA PPL", "by PPL", "by AER"]
     assert [line[0] for line in texts] == ["a", "b"]
     assert texts[0][2:4] == ["2", "1"]
     assert texts[0][4:] == ["10.0 [10.0, 10.0]", "90.0 %", "90.0 %", "400"]

@@ -53,7 +53,7 @@ def summarise(rows: Sequence[Row], agreements: Sequence[Agreement]) -> Summary:
             place = ranks.get((_system(row), row["explainer"])) if forward else None
             cells += [Cell(x) for x in (place.texts() if place else ("", "", ""))]
         lines.append(Line(_system(row), cells + _cells(row)))
-    fidelity = ["SA PPL", "rank by PPL", "rank by AER"] if agreements else []
+    fidelity = ["SA PPL", "by PPL", "by AER"] if agreements else []
     headings = [*varying, "explainer", *fidelity, "AER %", "precision", "recall", "links"]
     return Summary(", ".join([TITLE, *said]), headings, lines, _notes(rows, agreements))
 
