@@ -9,6 +9,7 @@ from conftest import SIZES, SMALL, command, configure, overrides
 
 from xnmt_bench.corpora.subwords import SEPARATOR
 from xnmt_bench.errors import NotApplicable
+from xnmt_bench.explainers.base import Explainer, Relevance
 from xnmt_bench.nmt.base import Batch
 from xnmt_bench.parquet import read_table
 from xnmt_bench.stages.coreference import Coreference
@@ -106,6 +107,24 @@ def test_any_explainers_relevance_is_scored(workplace):
                 assert np.isfinite(block).all()
                 assert (block >= 0).all()
                 assert (block.sum(1) <= 1 + 1e-9).all()
+
+
+class OnlyNow(Explainer):
+    """The current steps look at the current sentence alone, those of the context at everything."""
+
+    def relevance(self, model, batch):
+        now = batch.layout.source_BS == batch.layout.source_BS.amax(1, keepdim=True)
+        source = torch.where(batch.current_BT[:, :, None], now[:, None].double(), 1.0)
+        return Relevance.of_inputs(batch, source, torch.zeros(batch.target_BT.shape).diag_embed())
+
+
+def test_steps_of_the_context_say_nothing_of_the_current_sentence(workplace):
+    made = stages(workplace, "gradient_norm")
+    made.__dict__["explainer"] = OnlyNow()
+    index = next(i for i in range(10) if made.depth(i) == 2 and made.spoken["target"][i].words)
+    blocks = made.weights(index)["source"]
+    assert len(blocks) == 2
+    assert all(block.max() == 0 for block in blocks)
 
 
 def test_a_system_without_context_is_not_applicable(workplace, transformer):

@@ -208,7 +208,7 @@ def _beads(source: list[int], target: list[int]) -> list[tuple[list[int], list[i
         from nltk.translate.gale_church import align_blocks
     except ImportError:
         raise XnmtError(
-            "documents whose sides differ need a sentence aligner; pip install 'xnmt_bench[align]'"
+            "documents whose sides differ need a sentence aligner; pip install -e '.[align]'"
         ) from None
     beads: list[tuple[list[int], list[int]]] = []
     for i, j in align_blocks(source, target):

@@ -35,7 +35,6 @@ class LinkCounts:
     possible_found_N: np.ndarray
 
     COLUMNS = ("sentence", "links", "sure", "sure_found", "possible_found")
-    higher_is_better = False
 
     @classmethod
     def count(

@@ -31,7 +31,7 @@ def align(
     try:
         from eflomal import Aligner
     except ImportError:
-        raise NotApplicable("eflomal is not installed; pip install 'xnmt_bench[align]'") from None
+        raise NotApplicable("eflomal is not installed; pip install -e '.[align]'") from None
     texts = [folder / "source.txt", folder / "target.txt"]
     with texts[0].open("w", encoding="utf-8") as x, texts[1].open("w", encoding="utf-8") as y:
         for sentence in chain(wanted, more):

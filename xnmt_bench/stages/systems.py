@@ -213,14 +213,16 @@ class Systems:
             references = [
                 s.target for n, s in enumerate(self.corpus.sentences("test")) if n in numbers
             ]
-            # Scores of tokenised text compare with nothing, so it is joined to raw text again.
-            raw = str
-            if getattr(self.corpus, "tokenizer", None):
-                join = detokenizer(self.corpus.target_language)
-                raw = lambda text: join(text.split())  # type: ignore[assignment]  # noqa: E731
-            return quality([raw(h) for h in hypotheses], [raw(r) for r in references])
+            return quality(self._raw(hypotheses), self._raw(references))
 
         return self.store.make("translation", recipe, work)
+
+    def _raw(self, texts: list[str]) -> list[str]:
+        """Target texts as they were before tokenisation: scores of tokens compare with nothing."""
+        if not getattr(self.corpus, "tokenizer", None):
+            return texts
+        join = detokenizer(self.corpus.target_language)
+        return [join(text.split()) for text in texts]
 
     def _translate(self, beam: int) -> list[str]:
         """Translates the test set, sentences of a document one after the other.
