@@ -9,7 +9,7 @@ from xnmt_bench.rules.table import (
     all_rules,
     read_columns,
     read_rules,
-    relevance_rows,
+    relevance,
     shard_path,
     shards,
     write_shard,
@@ -92,8 +92,27 @@ def test_shards_are_read_in_order(tmp_path):
     rules = all_rules(tmp_path, "test", 1)
     assert rules.sentence_N.tolist() == [0] * 5 + [100] * 5 + [200] * 5 + [1000] * 5
     assert rules.source_NK.shape == (20, 1)
-    scores = [rows["prefix_relevance"] for rows in relevance_rows(tmp_path, "test")]
-    assert_same(scores[1], columns(5, seed=1)["prefix_relevance"])
+
+
+def test_relevance_comes_back_sentence_by_sentence(tmp_path):
+    rng = np.random.default_rng(0)
+    wanted = {7: (0, rng.random((2, 3))), 9: (4, rng.random((3, 5))), 12: (0, rng.random((1, 2)))}
+    for number, sentences in enumerate(((7, 9), (12,))):
+        made = {
+            "sentence": np.concatenate([[s] * len(wanted[s][1]) for s in sentences]),
+            "step": np.concatenate(
+                [wanted[s][0] + np.arange(len(wanted[s][1])) for s in sentences]
+            ),
+        }
+        rows = [row.astype(np.float32) for s in sentences for row in wanted[s][1]]
+        made |= {"source_relevance": rows, "prefix_relevance": [-row for row in rows]}
+        write_shard(made, shard_path(tmp_path, "test", number))
+    found = list(relevance(tmp_path, "test"))
+    assert [(f.number, f.first) for f in found] == [(7, 0), (9, 4), (12, 0)]
+    for sentence in found:
+        expected = wanted[sentence.number][1].astype(np.float32)
+        assert_same(sentence.source_TS, expected)
+        assert_same(sentence.prefix_TT, -expected)
 
 
 def test_rules_without_any_decision(tmp_path):

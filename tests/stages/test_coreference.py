@@ -31,6 +31,10 @@ def attention(workplace):
     return stages(workplace, "attention")
 
 
+def weights(made, index):
+    return next(blocks for i, blocks in made.weights() if i == index)
+
+
 def links(artefact, side):
     table = read_table(artefact.path / f"{side}.parquet")
     return {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
@@ -40,7 +44,7 @@ def test_weights_are_those_of_the_models_self_attention(attention):
     """Recomputed word by word from the pieces' attention."""
     split = attention.split("test")
     index = next(i for i in range(len(split)) if (split.source[i] == SEPARATOR).sum() == 2)
-    near, far = attention.weights(index)["source"]
+    near, far = weights(attention, index)["source"]
     spoken = attention.spoken["source"]
     assert near.shape == (len(spoken[index].words), len(spoken[index - 1].words))
     assert far.shape == (len(spoken[index].words), len(spoken[index - 2].words))
@@ -99,10 +103,12 @@ def test_any_explainers_relevance_is_scored(workplace):
         made = stages(workplace, name)
         found = links(made.coreference, "source")
         assert found["weight"].max() > 0
-        for side, blocks in made.weights(4).items():
+        index = next(i for i in range(10) if made.depth(i) == 2)
+        for side, blocks in weights(made, index).items():
             spoken = made.spoken[side]
+            assert len(blocks) == 2
             for distance, block in enumerate(blocks, start=1):
-                shape = (len(spoken[4].words), len(spoken[4 - distance].words))
+                shape = (len(spoken[index].words), len(spoken[index - distance].words))
                 assert block.shape == shape
                 assert np.isfinite(block).all()
                 assert (block >= 0).all()
@@ -122,7 +128,7 @@ def test_steps_of_the_context_say_nothing_of_the_current_sentence(workplace):
     made = stages(workplace, "gradient_norm")
     made.__dict__["explainer"] = OnlyNow()
     index = next(i for i in range(10) if made.depth(i) == 2 and made.spoken["target"][i].words)
-    blocks = made.weights(index)["source"]
+    blocks = weights(made, index)["source"]
     assert len(blocks) == 2
     assert all(block.max() == 0 for block in blocks)
 

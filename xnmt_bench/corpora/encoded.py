@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,11 +40,22 @@ class _Column:
 class EncodedSide:
     """One side of a split: `side[i]` is the ids of sentence i, closed by EOS."""
 
-    def __init__(self, stem: Path) -> None:
+    def __init__(self, ids: np.ndarray, ends: np.ndarray) -> None:
+        self._ids, self._ends = ids, ends
+
+    @classmethod
+    def open(cls, stem: Path) -> EncodedSide:
+        """Opens what `encode` wrote; the ids stay on disk."""
         ends_path = _add(stem, ".ends")
-        empty = ends_path.stat().st_size == 0
-        self._ids = np.zeros(0, "<i4") if empty else np.memmap(_add(stem, ".ids"), "<i4", "r")
-        self._ends = np.zeros(0, "<i8") if empty else np.memmap(ends_path, "<i8", "r")
+        if ends_path.stat().st_size == 0:
+            return cls(np.zeros(0, "<i4"), np.zeros(0, "<i8"))
+        return cls(np.memmap(_add(stem, ".ids"), "<i4", "r"), np.memmap(ends_path, "<i8", "r"))
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[int]]) -> EncodedSide:
+        """The ids of some sentences, in memory."""
+        ends = np.cumsum([len(row) for row in rows], dtype="<i8")
+        return cls(np.asarray([i for row in rows for i in row], dtype="<i4"), ends)
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -70,8 +81,8 @@ class EncodedSplit:
     def open(cls, folder: Path, split: Split) -> EncodedSplit:
         """Opens what `encode` wrote."""
         return cls(
-            EncodedSide(folder / f"{split}.source"),
-            EncodedSide(folder / f"{split}.target"),
+            EncodedSide.open(folder / f"{split}.source"),
+            EncodedSide.open(folder / f"{split}.target"),
             np.fromfile(folder / f"{split}.number", dtype="<i8"),
         )
 
@@ -142,9 +153,9 @@ def _encode_split(
             if sentence.document != document:
                 before.clear()
                 document = sentence.document
-            columns[0].append([*_preceded([x for x, _ in before], sides[0]), EOS])
+            columns[0].append(concatenated([x for x, _ in before], sides[0]))
             shown = [y for _, y in before] if context.target else []
-            columns[1].append([*_preceded(shown, sides[1]), EOS])
+            columns[1].append(concatenated(shown, sides[1]))
             before.append(sides)
             np.asarray([number], dtype="<i8").tofile(numbers)
             counts["kept"] += 1
@@ -153,6 +164,6 @@ def _encode_split(
     return counts
 
 
-def _preceded(before: list[list[int]], ids: list[int]) -> list[int]:
-    """A sentence behind its context, each sentence of which is closed by a separator."""
-    return [i for sentence in before for i in (*sentence, SEPARATOR)] + ids
+def concatenated(before: Sequence[list[int]], ids: list[int]) -> list[int]:
+    """A sentence behind its context, each sentence of which is closed by a separator, then EOS."""
+    return [*(i for sentence in before for i in (*sentence, SEPARATOR)), *ids, EOS]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -151,8 +151,8 @@ class ParCorFull:
     def _carried(self, side: Side, language: str, document: str) -> tuple[str, tuple[Mention, ...]]:
         """The text as the system reads it, and the mentions on its words."""
         words = self._retokenised(side.tokens, language)
-        chained = [(f"{document}/{chain}", span) for chain, span in side.mentions]
-        return " ".join(words), carried(chained, side.tokens, words)
+        chained = [Mention(f"{document}/{chain}", span) for chain, span in side.mentions]
+        return " ".join(words), carried(chained, dict(align_tokens(side.tokens, words)))
 
     def recipe(self) -> dict[str, Any]:
         """The training corpus's recipe and the bytes of every file."""
@@ -168,20 +168,16 @@ class ParCorFull:
         }
 
 
-def carried(
-    mentions: Sequence[tuple[str, tuple[int, ...]]], tokens: Sequence[str], words: Sequence[str]
-) -> tuple[Mention, ...]:
-    """Mentions on another tokenisation or wording of their sentence, by edit distance.
+def carried(mentions: Iterable[Mention], place: Mapping[int, int]) -> tuple[Mention, ...]:
+    """Mentions on another tokenisation or wording of their sentence.
 
-    A mention none of whose tokens has a counterpart is left out.
+    Args:
+        mentions: on the tokens of one.
+        place: where each of these tokens is in the other, from `align_tokens`. A mention none of
+            whose tokens has a counterpart is left out.
     """
-    place = dict(align_tokens(tokens, words))
-    made = []
-    for chain, span in mentions:
-        found = tuple(sorted({place[i] for i in span if i in place}))
-        if found:
-            made.append(Mention(chain, found))
-    return tuple(made)
+    found = ((m.chain, tuple(sorted({place[i] for i in m.words if i in place}))) for m in mentions)
+    return tuple(Mention(chain, words) for chain, words in found if words)
 
 
 def _paired(source: Document, target: Document) -> list[tuple[Side, Side]]:

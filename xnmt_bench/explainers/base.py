@@ -85,7 +85,8 @@ class Explainer(ABC):
 
         Args:
             model: the model under explanation.
-            batch: B sentences with `labels_BT`, the label each step is explained for.
+            batch: B sentences with `labels_BT`, the label each step is explained for. Of a
+                concatenation only the steps of the current sentence are read (`current_BT`).
         """
 
     def __call__(self, model: NMTModel, pairs: Iterable[tuple[str, str]]) -> list[Explanation]:

@@ -36,9 +36,6 @@ class SharedPass:
             self._states_BTD = model.decode(encoding, self.inputs[1])
         self._slope_BTD = _output_gradient(model, self._states_BTD, require_labels(batch))
 
-    def __len__(self) -> int:
-        return self._states_BTD.shape[1]
-
     def gradient(self, _forward: Any, inputs: tuple[Tensor, ...], step: int, *_: Any) -> Any:
         """The gradient of P(label given c_t) at `step`; the signature is Captum's."""
         states, slope = self._states_BTD[:, step], self._slope_BTD[:, step]
@@ -69,14 +66,15 @@ class _Gradient(Explainer):
         shared = SharedPass(model, batch)
         method = self.method(_no_forward)
         method.gradient_func = shared.gradient
-        source, inputs = [], []
-        for step in range(len(shared)):
+        size, steps = batch.target_BT.shape
+        x_BSD, y_BTD = shared.inputs
+        source_BTS = x_BSD.new_zeros(size, steps, x_BSD.shape[1])
+        input_BTT = y_BTD.new_zeros(size, steps, steps)
+        # A context's steps are explained by nobody: one backward pass less for each.
+        for step in batch.current_BT.any(0).nonzero().flatten().tolist():
             x_BSD, y_BTD = method.attribute(shared.inputs, target=step, **self.options)
-            source.append(x_BSD.sum(-1))
-            inputs.append(y_BTD.sum(-1))
-        return Relevance.of_inputs(
-            batch, torch.stack(source, 1).detach(), torch.stack(inputs, 1).detach()
-        )
+            source_BTS[:, step], input_BTT[:, step] = x_BSD.detach().sum(-1), y_BTD.detach().sum(-1)
+        return Relevance.of_inputs(batch, source_BTS, input_BTT)
 
 
 def _no_forward(*_: Any) -> Tensor:

@@ -17,13 +17,23 @@ def best_links(relevance_TS: np.ndarray, source_words: list[int], target_words: 
         source_words: the word each source piece belongs to, -1 for none; length S.
         target_words: the same for target pieces; length T.
     """
-    sums_TX = relevance_TS @ membership(source_words)
-    member_TY = membership(target_words)
-    mean_YX = (member_TY / member_TY.sum(0)).T @ sums_TX
-    return frozenset((int(i), j) for j, i in enumerate(mean_YX.argmax(1)))
+    relevance_YX = to_words(relevance_TS, target_words, source_words)
+    return frozenset((int(i), j) for j, i in enumerate(relevance_YX.argmax(1)))
 
 
-def membership(words: list[int]) -> np.ndarray:
+def to_words(scores_TS: np.ndarray, rows: list[int], columns: list[int]) -> np.ndarray:
+    """From pieces to words: summed over the pieces of a column's word, averaged over a row's.
+
+    Args:
+        scores_TS: scores of pieces for pieces; NaN counts as 0.
+        rows: the word each piece of the rows belongs to, -1 for none; length T.
+        columns: the same for the columns; length S.
+    """
+    of_rows, of_columns = _membership(rows), _membership(columns)
+    return (of_rows / of_rows.sum(0)).T @ np.nan_to_num(scores_TS) @ of_columns
+
+
+def _membership(words: list[int]) -> np.ndarray:
     """1 where a piece belongs to a word: (pieces, words)."""
     return (np.asarray(words)[:, None] == np.arange(max(words) + 1)).astype(np.float64)
 

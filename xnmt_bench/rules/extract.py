@@ -22,9 +22,11 @@ from xnmt_bench.rules.topk import ids_at, top_k
 
 Columns = dict[str, np.ndarray | list[np.ndarray]]
 # Where context and label come from (Li et al. 2020, section 4.3).
-Scenario = Literal["teacher_forcing", "golden"]
+Scenario = Literal["teacher_forcing", "real", "golden"]
 TEACHER_FORCING: Scenario = "teacher_forcing"  # the reference's context, the model's own label
+REAL: Scenario = "real"  # the context and the labels are the model's own translation
 GOLDEN: Scenario = "golden"  # the reference's context, the reference's label
+LABELLING = {TEACHER_FORCING: decide, REAL: reference, GOLDEN: reference}
 
 
 @dataclass(frozen=True)
@@ -155,8 +157,7 @@ def _explain(
     scenario: Scenario,
 ) -> Iterator[Columns]:
     """The columns of each sentence of a batch."""
-    label = {TEACHER_FORCING: decide, GOLDEN: reference}[scenario]
-    batch, log_probability_BT = label(model, batch)
+    batch, log_probability_BT = LABELLING[scenario](model, batch)
     relevance = explainer.relevance(model, batch)
     if relevance.prefix_BTT is None:
         if scenario != GOLDEN:

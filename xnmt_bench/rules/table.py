@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -145,8 +146,32 @@ def all_rules(folder: Path, split: str, k: int) -> Rules:
     return Rules(**{name: np.concatenate([getattr(p, name) for p in parts]) for name in fields})
 
 
-def relevance_rows(folder: Path, split: str) -> Iterator[dict[str, np.ndarray]]:
-    """The whole relevance of an evaluation set, shard by shard."""
-    wanted = ["sentence", "step", "label", "gold", "source_relevance", "prefix_relevance"]
+@dataclass(frozen=True)
+class SentenceRelevance:
+    """The whole relevance of one sentence's explained steps.
+
+    Attributes:
+        number: of the sentence in the corpus.
+        first: its first explained step; the others follow.
+        source_TS: relevance of source ids.
+        prefix_TT: relevance of prefix ids, NaN where a step cannot see them.
+    """
+
+    number: int
+    first: int
+    source_TS: np.ndarray
+    prefix_TT: np.ndarray
+
+
+def relevance(folder: Path, split: str) -> Iterator[SentenceRelevance]:
+    """The whole relevance of an evaluation set, sentence by sentence."""
     for path in shards(folder, split):
-        yield read_columns(path, wanted)
+        columns = read_columns(path, ["sentence", "step", "source_relevance", "prefix_relevance"])
+        numbers, steps = columns["sentence"], columns["step"]
+        starts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
+        for start, end in pairwise([*starts, len(numbers)]):
+            source, prefix = (
+                np.stack(list(columns[f"{side}_relevance"][start:end])).astype(np.float64)
+                for side in SIDES
+            )
+            yield SentenceRelevance(int(numbers[start]), int(steps[start]), source, prefix)

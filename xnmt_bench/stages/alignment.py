@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 from omegaconf import OmegaConf
 
 from xnmt_bench.corpora.alignment import Alignment, to_pharaoh
@@ -19,7 +17,7 @@ from xnmt_bench.metrics.aer import LinkCounts, unaligned
 from xnmt_bench.metrics.links import best_links, diagonal
 from xnmt_bench.metrics.symmetrise import METHODS
 from xnmt_bench.rules.extract import GOLDEN
-from xnmt_bench.rules.table import relevance_rows
+from xnmt_bench.rules.table import relevance
 from xnmt_bench.stages.explained import EVALUATED, Explained
 from xnmt_bench.stages.systems import VERSIONS
 from xnmt_bench.store import Artefact
@@ -77,19 +75,14 @@ class WordAlignment(Explained):
         """
         split, (source, target) = self.split(EVALUATED), self.subwords
         explained = self.explained(GOLDEN, (EVALUATED,))
-        index = 0
-        for columns in relevance_rows(explained.path, EVALUATED):
-            relevance, steps = columns["source_relevance"], columns["step"]
-            starts = np.flatnonzero(np.diff(columns["sentence"], prepend=-1))
-            for start, end in pairwise([*starts, len(steps)]):
-                words = (
-                    source.current_words(split.source[index].tolist()),
-                    # Relevance is kept for the steps of the current sentence.
-                    target.current_words(split.target[index].tolist())[steps[start] :],
-                )
-                self._same_words(index, words)
-                yield best_links(_stacked(relevance[start:end]), *words)
-                index += 1
+        for index, found in enumerate(relevance(explained.path, EVALUATED)):
+            words = (
+                source.current_words(split.source[index].tolist()),
+                # Relevance is kept for the steps of the current sentence.
+                target.current_words(split.target[index].tolist())[found.first :],
+            )
+            self._same_words(index, words)
+            yield best_links(found.source_TS, *words)
 
     def _same_words(self, index: int, words: tuple[list[int], list[int]]) -> None:
         for side, found, there in zip(
@@ -180,8 +173,3 @@ def both(forward: list[Links], backward: list[Links]) -> dict[str, list[Links]]:
     return {BACKWARD: backward} | {
         name: [method(f, b) for f, b in pairs] for name, method in METHODS.items()
     }
-
-
-def _stacked(rows: np.ndarray) -> np.ndarray:
-    """Rows of a list column as one matrix."""
-    return np.stack(list(rows)).astype(np.float64)

@@ -18,7 +18,7 @@ from rich.progress import track
 from xnmt_bench.corpora.sentence import Gold, Split, lang_pair
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer
-from xnmt_bench.rules.extract import ExtractionOptions, Scenario, extract
+from xnmt_bench.rules.extract import REAL, ExtractionOptions, Scenario, extract
 from xnmt_bench.stages.systems import VERSIONS, Systems, plain
 from xnmt_bench.store import Artefact
 
@@ -117,6 +117,10 @@ class Explained(Systems):
             "options": settings,
             "scenario": scenario,
         }
+        if scenario == REAL:
+            if explainer.needs_gold:
+                raise NotApplicable("the annotation is of the reference, not of the translation")
+            recipe["translation"] = self.translation.id
 
         def work(folder: Path) -> dict[str, Any]:
             for name in splits:
@@ -139,7 +143,7 @@ class Explained(Systems):
             raise NotApplicable(f"the {name} sentences have no gold alignment")
         done = extract(
             self.model,
-            self.split(name),
+            self.real if scenario == REAL else self.split(name),
             count,
             explainer,
             options,

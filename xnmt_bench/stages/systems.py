@@ -7,6 +7,7 @@ its recipe; what does not (device, progress bars, loggers) stays out of it.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 from omegaconf import DictConfig, OmegaConf
 from rich.progress import track
 
-from xnmt_bench.corpora.encoded import Context, EncodedSplit, encode
+from xnmt_bench.corpora.encoded import Context, EncodedSide, EncodedSplit, concatenated, encode
 from xnmt_bench.corpora.reversed import ReversedCorpus
 from xnmt_bench.corpora.sentence import SPLITS, Corpus, Split
 from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Subwords, train_subwords
@@ -44,7 +45,7 @@ VERSIONS = {
     "translation": 3,
     "alignment": 1,
     "eflomal": 1,
-    "coreference": 1,
+    "coreference": 2,
 }
 TRANSLATED = 100  # sentences at once
 # Of a corpus's configuration, what its class is not told.
@@ -217,6 +218,31 @@ class Systems:
 
         return self.store.make("translation", recipe, work)
 
+    @cached_property
+    def outputs(self) -> list[str]:
+        """The translation of each test sentence."""
+        return (self.translation.path / "test.txt").read_text(encoding="utf-8").split("\n")[:-1]
+
+    @cached_property
+    def real(self) -> EncodedSplit:
+        """The test set with the system's own translations in the place of the references."""
+        split, target = self.split("test"), self.subwords[1]
+        ids = [target.encode(output) for output in self.outputs]
+        rows = [
+            concatenated(ids[i - (self.depth(i) if self.own_context else 0) : i], ids[i])
+            for i in range(len(split))
+        ]
+        return replace(split, target=EncodedSide.of(rows))
+
+    def depth(self, index: int) -> int:
+        """How many sentences stand before a test sentence in its concatenation."""
+        return int((self.split("test").source[index] == SEPARATOR).sum())
+
+    @property
+    def own_context(self) -> bool:
+        """Whether the system's own translations of the context stand before its translation."""
+        return bool(self.config.nmt.context.target)
+
     def _raw(self, texts: list[str]) -> list[str]:
         """Target texts as they were before tokenisation: scores of tokens compare with nothing."""
         if not getattr(self.corpus, "tokenizer", None):
@@ -229,7 +255,7 @@ class Systems:
 
         Where the target has a context, it is the system's own translations of it.
         """
-        sources, own = self.split("test").source, self.config.nmt.context.target
+        sources = self.split("test").source
         places, outputs = self._places(), [[] for _ in range(len(sources))]  # type: ignore[var-annotated]
         batches = [
             part[start : start + TRANSLATED]
@@ -238,7 +264,7 @@ class Systems:
         ]
         for batch in track(batches, "translating", disable=not self.options.progress_bar):
             chosen = [sources[i] for i in batch]
-            depths = [int((ids == SEPARATOR).sum()) if own else 0 for ids in chosen]
+            depths = [self.depth(i) if self.own_context else 0 for i in batch]
             prefixes = [
                 [t for y in outputs[i - depth : i] for t in (*y, SEPARATOR)]
                 for i, depth in zip(batch, depths, strict=True)
