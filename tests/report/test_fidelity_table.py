@@ -100,7 +100,10 @@ def test_references_are_notes_and_generated_data_is_called_so():
     assert len(texts(rows)) == 1
     assert any("generated" in note for note in notes)
     assert any("PPL 50.00 for unigram" in note for note in notes)
-    assert any("PPL 1.50 for nmt" in note and "BLEU is 31.5" in note for note in notes)
+    assert any(
+        "PPL 1.50 for nmt" in note and "translations: BLEU 31.5, chrF 62.1." in note
+        for note in notes
+    )
     assert not any("generated" in note for note in summarise([row(corpus="multi30k")]).notes)
 
 

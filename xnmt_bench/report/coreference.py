@@ -48,9 +48,13 @@ class CorefFragment(Fragment):
 
     Attributes:
         facts: precision and dispersion, which are no properties of a link; of all links only.
+        quality: BLEU and more of the NMT system, with their signatures.
+        match_rate: share of the reference mentions' words that the system's translation has too.
     """
 
     facts: dict[str, Any] | None = None
+    quality: dict[str, Any] | None = None
+    match_rate: float | None = None
 
     METRIC: ClassVar[str] = "coref_attention"
     NAME: ClassVar[str] = "COREF"
@@ -62,7 +66,11 @@ class CorefFragment(Fragment):
         chosen = SUBSETS[self.identity["links_of"]](links)
         links = {name: values[chosen] for name, values in links.items()}
         weight = links["weight"]
-        row: Row = {"links": len(weight)}
+        row: Row = {
+            "links": len(weight),
+            "quality": self.quality,
+            "match_rate": self.match_rate,
+        }
         if not len(weight):
             return row | {"status": "no such link"}
         values = {

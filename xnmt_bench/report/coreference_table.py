@@ -14,6 +14,7 @@ from xnmt_bench.report.summary import (
     Row,
     Summary,
     common,
+    quality_text,
     system_name,
     write_summary,
 )
@@ -65,11 +66,21 @@ def summarise(rows: Sequence[Row]) -> Summary:
         for row, text in zip(ordered, texts, strict=True)
     ]
     notes = [NOTE] + [GENERATED] * any(row["corpus"] == "toy" for row in rows)
+    notes += dict.fromkeys(_of_system(row, rows) for row in ordered if row.get("quality"))
     return Summary(", ".join([TITLE, *said]), [*varying, "explainer", *HEADINGS], lines, notes)
 
 
 def _system(row: Row) -> tuple[Any, ...]:
     return tuple(row[c] for c in ("corpus", "lang_pair", "nmt", "model"))
+
+
+def _of_system(row: Row, rows: Sequence[Row]) -> str:
+    name = system_name(row["nmt"], row["model"], rows)
+    share = 100 * row["match_rate"]
+    return (
+        f"{row['corpus']} {row['lang_pair']} {name}: {quality_text(row['quality'])}. Its "
+        f"translations have {share:.1f} % of the words of the reference's mentions."
+    )
 
 
 def _number(row: Row) -> float:

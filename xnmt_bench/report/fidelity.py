@@ -43,7 +43,7 @@ class FidelityFragment(Fragment):
     Attributes:
         valid_loss: a proxy's loss on its held-out part.
         hit_at_k: where the corpus knows the deciding words.
-        quality: BLEU and chrF of the NMT system, with their signatures.
+        quality: BLEU and more of the NMT system, with their signatures.
     """
 
     valid_loss: float | None = None

@@ -16,6 +16,7 @@ from xnmt_bench.report.summary import (
     Summary,
     common,
     digits,
+    quality_text,
     system_name,
     write_summary,
 )
@@ -104,7 +105,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
             of = f" of {row['train_sentences']:,} sentences" if name == "unigram" else ""
             notes.append(f"{system}: PPL {digits(row['ppl'])} for {name}{of}, {said[name]}.")
         if facts := row.get("quality"):
-            notes[-1] += f" Its BLEU is {facts['BLEU']}, its chrF {facts['chrF2']}."
+            notes[-1] += f" Its translations: {quality_text(facts)}."
     return notes
 
 

@@ -88,6 +88,12 @@ def digits(value: float) -> str:
     return f"{value:.2f}" if value < 100 else f"{value:.1f}" if value < 1000 else f"{value:.0f}"
 
 
+def quality_text(facts: Mapping[str, Any]) -> str:
+    """Translation quality in a few words, such as `BLEU 32.1, chrF 58.6, TER 57.4`."""
+    names = {"BLEU": "BLEU", "chrF2": "chrF", "TER": "TER", "COMET": "COMET"}
+    return ", ".join(f"{said} {facts[name]}" for name, said in names.items() if name in facts)
+
+
 def system_name(nmt: str, model: str, rows: Sequence[Row]) -> str:
     """The system's name, with its fingerprint where several share the name."""
     several = len({row["model"] for row in rows if row["nmt"] == nmt}) > 1

@@ -81,6 +81,7 @@ class ContextWeights(Explained):
             sides["target"].append(_spoken(self.outputs[i], theirs))
         return sides
 
+    @cached_property
     def match_rate(self) -> float:
         """Share of the reference mentions' words that the system's own translation has too."""
         right = total = 0

@@ -51,8 +51,7 @@ class Coreference(ContextWeights):
                     examples[side] += list(islice(drawn, left))
             described = {side: [asdict(e) for e in examples[side]] for side in SIDES}
             write_atomically(folder / EXAMPLES, json.dumps(described, ensure_ascii=False))
-            facts: dict[str, Any] = {side: _save(scores[side], folder, side) for side in SIDES}
-            return facts | {"match_rate": self.match_rate()}
+            return {side: _save(scores[side], folder, side) for side in SIDES}
 
         return self.store.make("coreference", recipe, work)
 

@@ -66,11 +66,11 @@ def _say_counts(corpus: ParCorFull) -> None:
 def _fragments(stages: Coreference) -> Iterator[CorefFragment]:
     job = stages.job()
     try:
-        yield from _of(stages.coreference, job, stages.model_id)
-        rate = 100 * stages.coreference.facts["match_rate"]
-        log.info("%.1f %% of the mentions' tokens are in the system's own output", rate)
+        yield from _of(stages, stages.coreference, job)
+        rate = 100 * stages.match_rate
+        log.info("%.1f %% of the mentions' words are in the system's own translation", rate)
         floor = job | {"explainer": job["explainer"].replace(stages.explainer_name, "uniform")}
-        yield from _of(stages.uniform, floor | {"seed": ""}, stages.model_id)
+        yield from _of(stages, stages.uniform, floor | {"seed": ""})
     except NotApplicable as error:
         log.warning("%s on %s: n/a: %s", stages.explainer_name, stages.config.nmt.name, error)
         yield from _without_numbers(stages, "n/a")
@@ -82,15 +82,17 @@ def _without_numbers(stages: Coreference, status: str) -> Iterator[CorefFragment
         yield CorefFragment(job, stages.model_id, status=status)
 
 
-def _of(artefact: Artefact, job: dict[str, str], model: str) -> Iterator[CorefFragment]:
+def _of(stages: Coreference, artefact: Artefact, job: dict[str, str]) -> Iterator[CorefFragment]:
     for side in SIDES:
         for subset in SUBSETS:
             yield CorefFragment(
                 job | {"side": side, "links_of": subset},
-                model,
+                stages.model_id,
                 scores=str(artefact.path / f"{side}.parquet"),
                 made_by={"coreference": artefact.id},
                 facts=artefact.facts[side] if subset == "all" else None,
+                quality=stages.quality,
+                match_rate=stages.match_rate,
             )
 
 

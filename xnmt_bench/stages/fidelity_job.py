@@ -81,7 +81,7 @@ def _reference(stages: Fidelity, kind: str) -> FidelityFragment:
     quality = None
     if kind == "nmt":
         job["train_sentences"] = ""
-        quality = stages.translation.facts
+        quality = stages.quality
     return FidelityFragment(
         job,
         stages.model_id,

@@ -12,6 +12,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from xnmt_bench.fitting import TrainerOptions
+from xnmt_bench.report.summary import quality_text
 from xnmt_bench.report.tracking import Tracker
 from xnmt_bench.stages import alignment_job, coreference_job, fidelity_job
 from xnmt_bench.stages.systems import Systems, plain
@@ -46,11 +47,8 @@ def train(config: DictConfig) -> None:
     with _start(config, "train") as tracker:
         options = TrainerOptions(**plain(config.trainer), logger=tracker.lightning())
         systems = Systems(config, options)
-        facts = systems.translation.facts
         what = f"{config.nmt.name} in {systems.nmt_path}"
-        log.info(
-            "%s: BLEU %s, chrF %s, TER %s", what, *(facts[m] for m in ("BLEU", "chrF2", "TER"))
-        )
+        log.info("%s: %s", what, quality_text(systems.quality))
         for name in config.get("metric") or ():
             METRICS[name].train(config, options, tracker)
 

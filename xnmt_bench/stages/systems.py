@@ -24,6 +24,7 @@ from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Subwords, train_subwords
 from xnmt_bench.corpora.tokens import detokenizer
 from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.fitting import TrainerOptions, clean, fit
+from xnmt_bench.metrics.comet import comet
 from xnmt_bench.metrics.translation import quality
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.decoding import translate
@@ -43,6 +44,7 @@ VERSIONS = {
     "base": 1,
     "reference": 1,
     "translation": 3,
+    "comet": 1,
     "alignment": 1,
     "eflomal": 1,
     "coreference": 2,
@@ -210,11 +212,8 @@ class Systems:
         def work(folder: Path) -> dict[str, Any]:
             hypotheses = self._translate(beam)
             (folder / "test.txt").write_text("\n".join(hypotheses) + "\n", encoding="utf-8")
-            numbers = set(self.split("test").number.tolist())
-            references = [
-                s.target for n, s in enumerate(self.corpus.sentences("test")) if n in numbers
-            ]
-            return quality(self._raw(hypotheses), self._raw(references))
+            _, references = self._raw_test()
+            return quality(self._raw(hypotheses, self.corpus.target_language), references)
 
         return self.store.make("translation", recipe, work)
 
@@ -243,11 +242,40 @@ class Systems:
         """Whether the system's own translations of the context stand before its translation."""
         return bool(self.config.nmt.context.target)
 
-    def _raw(self, texts: list[str]) -> list[str]:
-        """Target texts as they were before tokenisation: scores of tokens compare with nothing."""
+    @cached_property
+    def quality(self) -> dict[str, Any]:
+        """BLEU, chrF and TER of the translation, and COMET where its program is configured."""
+        settings = plain(self.config.comet)
+        if settings["command"] is None:
+            return self.translation.facts
+        recipe = {
+            "version": VERSIONS["comet"],
+            "translation": self.translation.id,
+            "model": settings["model"],
+        }
+
+        def work(folder: Path) -> dict[str, Any]:
+            sources, references = self._raw_test()
+            hypotheses = self._raw(self.outputs, self.corpus.target_language)
+            return comet(**settings, sources=sources, hypotheses=hypotheses,
+                         references=references, folder=folder)  # fmt: skip
+
+        return self.translation.facts | self.store.make("comet", recipe, work).facts
+
+    def _raw_test(self) -> tuple[list[str], list[str]]:
+        """Both sides of the test set, in order, as they were before tokenisation."""
+        numbers = set(self.split("test").number.tolist())
+        kept = [s for n, s in enumerate(self.corpus.sentences("test")) if n in numbers]
+        return (
+            self._raw([s.source for s in kept], self.corpus.source_language),
+            self._raw([s.target for s in kept], self.corpus.target_language),
+        )
+
+    def _raw(self, texts: list[str], language: str) -> list[str]:
+        """Texts as they were before tokenisation: scores of tokens compare with nothing."""
         if not getattr(self.corpus, "tokenizer", None):
             return texts
-        join = detokenizer(self.corpus.target_language)
+        join = detokenizer(language)
         return [join(text.split()) for text in texts]
 
     def _translate(self, beam: int) -> list[str]:
