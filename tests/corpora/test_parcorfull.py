@@ -55,8 +55,8 @@ def test_spans_chains_and_sentences(tmp_path):
     assert document.sentences == [["The", "dog", "&", "cat", "ran", "."], ["It", "hid", "."]]
     # A discontinuous span, one cut at the end of a sentence, and none without a chain.
     assert document.mentions == [
-        [("set_1", (0, 1, 3)), ("set_2", (4, 5))],
-        [("set_1", (0,))],
+        [Mention("set_1", (0, 1, 3)), Mention("set_2", (4, 5))],
+        [Mention("set_1", (0,))],
     ]
     assert document.problem is None
 
@@ -137,6 +137,20 @@ def test_documents_that_differ_in_sentences_are_aligned_by_length(tmp_path):
     assert first.target == " ".join(words[:12])
     assert first.gold.target_mentions[0].words == (6,)
     assert second.source == "x yy"
+
+
+def test_an_annotation_of_the_needed_context(tmp_path):
+    write(tmp_path, "d", WORDS, SENTENCES, MENTIONS)
+    path = tmp_path / "Markables" / "d_coref_level.xml"
+    text = path.read_text()
+    path.write_text(
+        text.replace('id="m0"', 'id="m0" need="yes"').replace('id="m1"', 'id="m1" need="no"')
+    )
+    first, second = read_document(tmp_path, "d", "need").mentions
+    assert [m.needed for m in (*first, *second)] == [False, None, True]
+    assert read_document(tmp_path, "d").mentions[1][0].needed is None
+    path.write_text(text.replace('id="m1"', 'id="m1" need="perhaps"'))
+    assert "m1: need is 'perhaps'" in str(read_document(tmp_path, "d", "need").problem)
 
 
 def test_a_mention_without_a_counterpart_is_left_out():

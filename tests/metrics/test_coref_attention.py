@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -145,6 +146,13 @@ def test_context_is_needed_where_the_sentence_names_no_antecedent():
     context = [mention("a", [0]), mention("b", [1])]
     scores.add(0, 1, np.zeros((3, 2)), current, context, ["x", "y"], NONE)
     assert [link.needed for link in scores.links] == [True, False, True]
+    # Annotators have the last word.
+    said = [
+        replace(m, needed=answer) for m, answer in zip(current, (False, True, None), strict=True)
+    ]
+    scores = CorefScores()
+    scores.add(0, 1, np.zeros((4, 3)), said, context, ["a", "b", "c"], NONE)
+    assert [link.needed for link in scores.links] == [False, True, True]
 
 
 def test_nothing_is_not_a_number():

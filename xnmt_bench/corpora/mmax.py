@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from xnmt_bench.corpora.sentence import Mention
 from xnmt_bench.errors import DataError
 
 _WORD = re.compile(r"word_(\d+)")
@@ -21,17 +22,17 @@ class Document:
     Attributes:
         name: the file's own, such as `000_1756`.
         sentences: the words of each sentence.
-        mentions: for each sentence its mentions, as (chain, word positions in the sentence).
+        mentions: for each sentence its mentions, from left to right.
         problem: why the mentions could not be read, or None.
     """
 
     name: str
     sentences: list[list[str]]
-    mentions: list[list[tuple[str, tuple[int, ...]]]]
+    mentions: list[list[Mention]]
     problem: DataError | None = None
 
 
-def read_document(folder: Path, name: str) -> Document:
+def read_document(folder: Path, name: str, needed: str | None = None) -> Document:
     """Reads `<folder>/Basedata/<name>_words.xml` and its markables.
 
     A mention that runs over several sentences is cut at the end of its first. A layer of mentions
@@ -46,25 +47,24 @@ def read_document(folder: Path, name: str) -> Document:
     spans = sorted(_span(path, m, places) for m in _elements(path))
     sentence_of = {place: s for s, span in enumerate(spans) for place in span}
     first = [span[0] for span in spans]
-    mentions: list[list[tuple[str, tuple[int, ...]]]] = [[] for _ in spans]
+    mentions: list[list[Mention]] = [[] for _ in spans]
     path, problem = folder / "Markables" / f"{name}_coref_level.xml", None
     try:
         found = [
-            (m.get("coref_class", ""), _span(path, m, places))
+            (m.get("coref_class", ""), _span(path, m, places), _answer(path, m, needed))
             for m in _elements(path)
             if m.get("coref_class", "") not in NO_CHAIN
         ]
     except DataError as error:
         found, problem = [], error
-    for chain, span in found:
+    for chain, span, answer in found:
         if span[0] in sentence_of:
             s = sentence_of[span[0]]
-            mentions[s].append(
-                (chain, tuple(p - first[s] for p in span if sentence_of.get(p) == s))
-            )
+            inside = tuple(p - first[s] for p in span if sentence_of.get(p) == s)
+            mentions[s].append(Mention(chain, inside, answer))
     texts = list(words.values())
     sentences = [[texts[place] for place in span] for span in spans]
-    return Document(name, sentences, [sorted(m, key=lambda x: x[1]) for m in mentions], problem)
+    return Document(name, sentences, [sorted(m, key=lambda x: x.words) for m in mentions], problem)
 
 
 def document_names(folder: Path) -> list[str]:
@@ -109,3 +109,11 @@ def _span(path: Path, markable: ET.Element, places: dict[str, int]) -> tuple[int
             raise DataError(path, None, f"{markable.get('id')}: no such words: {part!r}")
         found += range(places[ends[0]], places[ends[-1]] + 1)
     return tuple(found)
+
+
+def _answer(path: Path, markable: ET.Element, attribute: str | None) -> bool | None:
+    """What an attribute says; None where it says nothing."""
+    said = markable.get(attribute) if attribute else None
+    if said not in (None, "yes", "no"):
+        raise DataError(path, None, f"{markable.get('id')}: {attribute} is {said!r}, not yes or no")
+    return None if said is None else said == "yes"

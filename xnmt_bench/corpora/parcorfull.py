@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ class Side:
     """One side of a sentence as the corpus has it: its tokens and mentions."""
 
     tokens: list[str]
-    mentions: list[tuple[str, tuple[int, ...]]]
+    mentions: Sequence[Mention]
 
 
 @dataclass
@@ -60,6 +60,7 @@ class ParCorFull:
         parts: such as DiscoMT and news. Documents whose sides differ in their number of sentences
             are aligned by length (Gale and Church 1993, from NLTK).
         tokenizer: as the training corpus's.
+        needed: an attribute of mentions that says `yes` or `no` to whether their context is needed.
         name: the corpus's name in results.
 
     Raises (when read):
@@ -73,6 +74,7 @@ class ParCorFull:
         root: str | Path,
         parts: Sequence[str],
         tokenizer: str | None = "moses",
+        needed: str | None = None,
         name: str = "parcorfull",
     ) -> None:
         self.name = name if set(parts) == set(HEADLINE) else f"{name}/{'+'.join(parts)}"
@@ -80,6 +82,7 @@ class ParCorFull:
         self.source_language = training.source_language
         self.target_language = training.target_language
         self._training, self._root, self._parts = training, Path(root), list(parts)
+        self._needed = needed
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Streams a split."""
@@ -97,13 +100,13 @@ class ParCorFull:
                     counts.sentences += 1
                     counts.tokens += len(side.tokens)
                     counts.mentions += len(side.mentions)
-                    chains[language] |= {(document, chain) for chain, _ in side.mentions}
+                    chains[language] |= {(document, m.chain) for m in side.mentions}
                     words = self._retokenised(side.tokens, language)
                     place = dict(align_tokens(side.tokens, words))
-                    for _, span in side.mentions:
-                        counts.mention_tokens += len(span)
+                    for mention in side.mentions:
+                        counts.mention_tokens += len(mention.words)
                         counts.matched += sum(
-                            i in place and words[place[i]] == side.tokens[i] for i in span
+                            i in place and words[place[i]] == side.tokens[i] for i in mention.words
                         )
         for language, counts in found.items():
             counts.chains = len(chains[language])
@@ -130,7 +133,9 @@ class ParCorFull:
         for part in self._parts:
             folders = [self._root / part / language.upper() for language in self._languages]
             for names in zip(*map(document_names, folders), strict=True):
-                sides = [read_document(f, n) for f, n in zip(folders, names, strict=True)]
+                sides = [
+                    read_document(f, n, self._needed) for f, n in zip(folders, names, strict=True)
+                ]
                 for side in sides:
                     if side.problem:
                         log.warning("%s; the document goes on without mentions", side.problem)
@@ -151,7 +156,7 @@ class ParCorFull:
     def _carried(self, side: Side, language: str, document: str) -> tuple[str, tuple[Mention, ...]]:
         """The text as the system reads it, and the mentions on its words."""
         words = self._retokenised(side.tokens, language)
-        chained = [Mention(f"{document}/{chain}", span) for chain, span in side.mentions]
+        chained = [replace(m, chain=f"{document}/{m.chain}") for m in side.mentions]
         return " ".join(words), carried(chained, dict(align_tokens(side.tokens, words)))
 
     def recipe(self) -> dict[str, Any]:
@@ -165,6 +170,7 @@ class ParCorFull:
             "training": self._training.recipe(),
             "files": {str(p.relative_to(self._root)): file_hash(p) for p in files},
             "tokenizer": self.tokenizer,
+            "needed": self._needed,
         }
 
 
@@ -176,8 +182,10 @@ def carried(mentions: Iterable[Mention], place: Mapping[int, int]) -> tuple[Ment
         place: where each of these tokens is in the other, from `align_tokens`. A mention none of
             whose tokens has a counterpart is left out.
     """
-    found = ((m.chain, tuple(sorted({place[i] for i in m.words if i in place}))) for m in mentions)
-    return tuple(Mention(chain, words) for chain, words in found if words)
+    moved = (
+        replace(m, words=tuple(sorted({place[i] for i in m.words if i in place}))) for m in mentions
+    )
+    return tuple(m for m in moved if m.words)
 
 
 def _paired(source: Document, target: Document) -> list[tuple[Side, Side]]:
@@ -218,8 +226,9 @@ def _beads(source: list[int], target: list[int]) -> list[tuple[list[int], list[i
 
 def _merged(sides: list[Side]) -> Side:
     tokens: list[str] = []
-    mentions = []
+    mentions: list[Mention] = []
     for side in sides:
-        mentions += [(c, tuple(len(tokens) + i for i in span)) for c, span in side.mentions]
+        start = len(tokens)
+        mentions += [replace(m, words=tuple(start + i for i in m.words)) for m in side.mentions]
         tokens = tokens + side.tokens
     return Side(tokens, mentions)

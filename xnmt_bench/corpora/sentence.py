@@ -13,10 +13,17 @@ Links = frozenset[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A mention of a coreference chain: 0-based word positions in its sentence."""
+    """A mention of a coreference chain.
+
+    Attributes:
+        chain: the chain's name.
+        words: 0-based word positions in its sentence.
+        needed: whether one has to look for its antecedent in the context, where annotators said so.
+    """
 
     chain: str
     words: tuple[int, ...]
+    needed: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,8 @@ class Link:
         distance: how many sentences back the antecedent stands, from 1.
         weight: the greatest significant weight over the link's words; 0 where there is none.
         naive: mention and antecedent are the same words, or only words they share are attended to.
-        needed: the current sentence itself holds no antecedent of the mention.
+        needed: annotators said so; where they said nothing, the current sentence itself holds no
+            antecedent of the mention.
         hard: some content word of the mention is none of its antecedent's.
     """
 
@@ -63,11 +64,19 @@ class Link:
 
 @dataclass(frozen=True)
 class Mention:
-    """A mention as the metric sees it: its chain, its words' places and their texts."""
+    """A mention as the metric sees it.
+
+    Attributes:
+        chain: the chain's name.
+        words: its words' places.
+        texts: its words.
+        needed: whether its context is needed, where annotators said so.
+    """
 
     chain: str
     words: tuple[int, ...]
     texts: tuple[str, ...]
+    needed: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -142,7 +151,7 @@ class CorefScores:
                     distance,
                     _weight(weights_IN, mention, antecedent),
                     _naive(weights_IN, mention, antecedent),
-                    not _before(mention, current),
+                    _needed(mention, current),
                     _hard(mention, antecedent, function_words),
                 )
             )
@@ -183,9 +192,11 @@ def _hard(mention: Mention, antecedent: Mention, function_words: frozenset[str])
     return bool(ours - theirs)
 
 
-def _before(mention: Mention, current: Sequence[Mention]) -> bool:
-    """Whether the current sentence names the chain before this mention does."""
-    return any(m.chain == mention.chain and m.words < mention.words for m in current)
+def _needed(mention: Mention, current: Sequence[Mention]) -> bool:
+    if mention.needed is not None:
+        return mention.needed
+    # A heuristic: the current sentence does not name the chain before this mention does.
+    return not any(m.chain == mention.chain and m.words < mention.words for m in current)
 
 
 def _lower(texts: Sequence[str]) -> list[str]:

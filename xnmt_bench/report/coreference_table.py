@@ -36,8 +36,8 @@ NOTE = (
     "95 % bootstrap intervals over sentences; higher is better. Precision: of mentions with an "
     "antecedent in the context and any significant attention there, how many look at a right one. "
     "Dispersion: attended words a word, function words and punctuation behind the +. Context "
-    "needed: a heuristic, the current sentence names no antecedent. Hard: a content word of the "
-    "mention is none of the antecedent's."
+    "needed: as annotated; elsewhere a heuristic, the current sentence names no antecedent. Hard: "
+    "a content word of the mention is none of the antecedent's."
 )
 
 

@@ -196,9 +196,10 @@ def segment_words(subwords: Subwords, ids: list[int]) -> tuple[list[int], list[i
 
 def _spoken(text: str, mentions: tuple[Place, ...]) -> Spoken:
     words = text.split()
-    return Spoken(
-        words, tuple(Mention(m.chain, m.words, tuple(words[i] for i in m.words)) for m in mentions)
+    found = (
+        Mention(m.chain, m.words, tuple(words[i] for i in m.words), m.needed) for m in mentions
     )
+    return Spoken(words, tuple(found))
 
 
 def _shares(relevance_IN: np.ndarray) -> np.ndarray:
