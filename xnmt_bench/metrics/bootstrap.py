@@ -9,10 +9,18 @@ import numpy as np
 BLOCK = 64  # samples drawn at once: bounds memory to BLOCK rows of sentences
 
 
-def weights(sentences: int, samples: int, seed: int) -> Iterator[np.ndarray]:
+def weights(
+    sentences: int, samples: int, seed: int, drawn: int | None = None
+) -> Iterator[np.ndarray]:
     """How often each sentence is drawn in each sample, with replacement.
 
     The same numbers give the same draws, so two metrics of the same sentences are resampled alike.
+
+    Args:
+        sentences: N.
+        samples: bootstrap samples.
+        seed: of the draws.
+        drawn: sentences drawn for each sample; N, if not given.
 
     Yields:
         Blocks (R, N) of counts, `samples` rows in all.
@@ -20,7 +28,8 @@ def weights(sentences: int, samples: int, seed: int) -> Iterator[np.ndarray]:
     rng = np.random.default_rng(seed)
     for start in range(0, samples, BLOCK):
         rows = min(BLOCK, samples - start)
-        yield rng.multinomial(sentences, np.full(sentences, 1 / sentences), size=rows)
+        size = sentences if drawn is None else drawn
+        yield rng.multinomial(size, np.full(sentences, 1 / sentences), size=rows)
 
 
 def interval(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +66,29 @@ class DecisionScores:
         return np.bincount(member, self.log_likelihood_N), np.bincount(member)
 
 
+def resampled(
+    parts: Sequence[DecisionScores], sentences: np.ndarray | None = None
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Perplexity as a function of how often each sentence counts.
+
+    Args:
+        parts: the scores of each seed; their perplexities are averaged.
+        sentences: numbers of the sentences that count, in order; all, if not given.
+
+    Returns:
+        From weights (R, N) of the N sentences to the perplexity of each of R samples.
+    """
+    sums, counts = [], []
+    for part in parts:
+        numbers = np.unique(part.sentence_N)
+        chosen = np.isin(numbers, numbers if sentences is None else sentences)
+        of_sentence = part.by_sentence()
+        sums.append(of_sentence[0][chosen])
+        counts.append(of_sentence[1][chosen])
+    sums_NS, counts_NS = np.stack(sums, axis=1), np.stack(counts, axis=1)
+    return lambda weights_RN: np.exp(-(weights_RN @ sums_NS) / (weights_RN @ counts_NS)).mean(1)
+
+
 def perplexity(scores: DecisionScores, signature: str, samples: int, seed: int) -> Score:
     """Perplexity with a 95 % percentile bootstrap interval over sentences.
 
@@ -74,12 +98,8 @@ def perplexity(scores: DecisionScores, signature: str, samples: int, seed: int) 
         samples: bootstrap samples.
         seed: of the draws.
     """
-    sums, counts = scores.by_sentence()
-
-    def resampled(weights_RN: np.ndarray) -> np.ndarray:
-        return np.exp(-(weights_RN @ sums) / (weights_RN @ counts))
-
-    low, high = interval(resampled, len(sums), samples, seed)
+    sentences = len(np.unique(scores.sentence_N))
+    low, high = interval(resampled([scores]), sentences, samples, seed)
     return Score(scores.perplexity, low, high, signature)
 
 

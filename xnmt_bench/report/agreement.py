@@ -13,7 +13,7 @@ import numpy as np
 from xnmt_bench.errors import StoreError
 from xnmt_bench.metrics.aer import LinkCounts
 from xnmt_bench.metrics.bootstrap import weights
-from xnmt_bench.metrics.perplexity import DecisionScores
+from xnmt_bench.metrics.perplexity import DecisionScores, resampled
 from xnmt_bench.metrics.ranking import kendall_tau, ranks
 from xnmt_bench.report.alignment import AlignmentFragment
 from xnmt_bench.report.fidelity import FidelityFragment
@@ -140,7 +140,7 @@ def _agreement(
     common = judged[0]
     for numbers in judged[1:]:
         common = np.intersect1d(common, numbers)
-    ppl = [_mean([_perplexity(d, common) for d in parts]) for parts in decisions.values()]
+    ppl = [resampled(parts, common) for parts in decisions.values()]
     aer = [_mean([_aer(c, common) for c in parts]) for parts in counts.values()]
     whole = np.ones((1, len(common)))
     blocks = [whole, *weights(len(common), samples, seed)]
@@ -165,12 +165,6 @@ def _path(fragment: Fragment) -> Path:
 
 def _mean(parts: Sequence[Resampled]) -> Resampled:
     return lambda weights_RN: np.mean([part(weights_RN) for part in parts], axis=0)
-
-
-def _perplexity(decisions: DecisionScores, sentences: np.ndarray) -> Resampled:
-    sums, numbers = decisions.by_sentence()
-    chosen = np.isin(np.unique(decisions.sentence_N), sentences)
-    return lambda w: np.exp(-(w @ sums[chosen]) / (w @ numbers[chosen]))
 
 
 def _aer(counts: LinkCounts, sentences: np.ndarray) -> Resampled:
