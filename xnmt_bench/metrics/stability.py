@@ -52,5 +52,10 @@ def rank_stability(
     return rates
 
 
+def ordered(scores: Family) -> list[str]:
+    """The explainers from the least perplexity on the whole test set to the greatest."""
+    return sorted(scores, key=lambda name: (np.mean([s.perplexity for s in scores[name]]), name))
+
+
 def _order(perplexity_RE: np.ndarray) -> np.ndarray:
     return np.argsort(perplexity_RE, axis=1, kind="stable")

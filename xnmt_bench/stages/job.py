@@ -12,6 +12,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from xnmt_bench.fitting import TrainerOptions
+from xnmt_bench.report.analyses.run import run as run_analyses
 from xnmt_bench.report.summary import quality_text
 from xnmt_bench.report.tracking import Tracker
 from xnmt_bench.stages import alignment_job, coreference_job, fidelity_job
@@ -63,3 +64,4 @@ def evaluate(config: DictConfig) -> None:
             return
         for name in config.get("metric") or ():
             METRICS[name].report(config, tracker)
+        run_analyses(config, tracker)

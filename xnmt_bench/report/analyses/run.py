@@ -1,0 +1,48 @@
+"""Runs the configured analyses of what is stored."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.report.analyses.curves import by_k, by_train_sentences
+from xnmt_bench.report.analyses.density import analyse as density
+from xnmt_bench.report.analyses.normalised import analyse as normalised
+from xnmt_bench.report.analyses.rank_stability import analyse as rank_stability
+from xnmt_bench.report.analyses.result import Result
+from xnmt_bench.report.analyses.significance import analyse as significance
+from xnmt_bench.report.fidelity import FidelityFragment
+from xnmt_bench.report.panels import Panel, panels
+from xnmt_bench.report.tracking import Tracker
+
+log = logging.getLogger(__name__)
+ANALYSES: dict[str, Callable[[Sequence[Panel], DictConfig], Result]] = {
+    "rank_stability": rank_stability,
+    "significance": significance,
+    "density": density,
+    "normalised": normalised,
+    "k": by_k,
+    "train_sentences": by_train_sentences,
+}
+
+
+def run(config: DictConfig, tracker: Tracker) -> None:
+    """Makes and shows every configured analysis.
+
+    Raises:
+        MissingError: there are no fidelity results yet.
+    """
+    settings = config.get("analysis") or {}
+    if not settings:
+        return
+    results = Path(config.results)
+    found = panels(FidelityFragment.read(results))
+    for name in settings:
+        try:
+            ANALYSES[name](found, settings[name]).publish(name, results, tracker)
+        except NotApplicable as error:
+            log.warning("%s: n/a: %s", name, error)

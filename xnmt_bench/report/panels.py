@@ -1,0 +1,113 @@
+"""Stored log-likelihoods by system, condition, instantiation and explainer, for the analyses."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from xnmt_bench.errors import StoreError
+from xnmt_bench.metrics.perplexity import DecisionScores
+from xnmt_bench.report.fidelity import FAMILY, FidelityFragment
+from xnmt_bench.report.summary import Row, common, system_name
+from xnmt_bench.store import META, Artefact
+
+log = logging.getLogger(__name__)
+CONDITION = ("corpus", "lang_pair", "nmt", "model", "scenario", "train_sentences", "k")
+INSTANTIATIONS = ("base", *FAMILY)
+# How a panel's columns are said in a title, where all panels agree.
+FORMS = {
+    "corpus": "{}",
+    "NMT": "{}",
+    "sentences": "{} training sentences",
+    "k": "k = {}",
+    "scenario": "{}",
+}
+
+
+@dataclass
+class Panel:
+    """One system's explainers under one condition, which are compared with each other.
+
+    Attributes:
+        condition: the columns of CONDITION.
+        scores: instantiation to explainer to the scores of each seed.
+        made_by: explainer to the fingerprints of the artefacts behind its scores.
+        nmt: the NMT model's scores on its own choices, where they are there.
+    """
+
+    condition: dict[str, Any]
+    scores: dict[str, dict[str, list[DecisionScores]]] = field(default_factory=dict)
+    made_by: dict[str, dict[str, str]] = field(default_factory=dict)
+    nmt: DecisionScores | None = None
+
+    def explainers(self, but: Iterable[str] = ()) -> list[str]:
+        """Those that have every instantiation there is, in alphabetical order."""
+        whole = set.intersection(*(set(found) for found in self.scores.values()))
+        return sorted(whole - set(but))
+
+    def texts(self, panels: Sequence[Panel]) -> dict[str, str]:
+        """What tells the panel from others, by heading."""
+        rows: list[Row] = [panel.condition for panel in panels]
+        c = self.condition
+        return {
+            "corpus": f"{c['corpus']} {c['lang_pair']}",
+            "NMT": system_name(c["nmt"], c["model"], rows),
+            "sentences": f"{c['train_sentences']:,}",
+            "k": str(c["k"]),
+            "scenario": c["scenario"].replace("_", " "),
+        }
+
+
+def panels(fragments: Sequence[FidelityFragment]) -> list[Panel]:
+    """Every system and condition of which something is stored; a damaged file is left out."""
+    found: dict[tuple[Any, ...], Panel] = {}
+    nmt: dict[tuple[Any, ...], DecisionScores] = {}
+    for fragment in fragments:
+        if fragment.scores is None:
+            continue
+        row = {**fragment.identity, "model": fragment.model}
+        try:
+            scores = _load(Path(fragment.scores))
+        except StoreError as error:
+            log.warning("left out: %s", error)
+            continue
+        if row["instantiation"] == "nmt":
+            nmt[_system(row)] = scores
+        elif row["instantiation"] in INSTANTIATIONS:
+            condition = {column: row[column] for column in CONDITION}
+            panel = found.setdefault(tuple(condition.values()), Panel(condition))
+            of = panel.scores.setdefault(row["instantiation"], {})
+            of.setdefault(row["explainer"], []).append(scores)
+            panel.made_by[row["explainer"]] = fragment.made_by or {}
+    for panel in found.values():
+        panel.nmt = nmt.get(_system(panel.condition))
+        panel.scores = {i: panel.scores[i] for i in INSTANTIATIONS if i in panel.scores}
+    return [found[key] for key in sorted(found, key=str)]
+
+
+def _system(row: Row) -> tuple[Any, ...]:
+    return tuple(row[c] for c in ("corpus", "lang_pair", "nmt", "model"))
+
+
+def _load(path: Path) -> DecisionScores:
+    if (path.parent / META).exists():
+        Artefact.open(path.parent)  # verifies the file's bytes
+    return DecisionScores.load(path)
+
+
+def told_apart(
+    found: Sequence[Panel], but: Iterable[str] = ()
+) -> tuple[list[str], list[str], list[dict[str, str]]]:
+    """Headings in which panels differ, the phrases of the others, and each panel's texts.
+
+    Args:
+        found: the panels.
+        but: headings that are not told.
+    """
+    texts = [panel.texts(found) for panel in found]
+    forms = {name: form for name, form in FORMS.items() if name not in set(but)}
+    varying, said = common(texts, forms)
+    return varying, said, texts
