@@ -236,8 +236,8 @@ def test_documents_are_translated_in_order_with_their_own_translations(concat, m
         asked.extend(zip(map(tuple, sources), prefixes, strict=True))
         return [[40 + len(ids), EOS] for ids in sources]
 
-    monkeypatch.setattr("xnmt_bench.stages.systems.translate", spy)
-    concat._translate(1)
+    monkeypatch.setattr("xnmt_bench.stages.translations.translate", spy)
+    concat._translate("test", len(concat.split("test")))
     split = concat.split("test")
     prefix_of = dict(asked)
     assert len(asked) == len(split)

@@ -17,6 +17,7 @@ IDENTITY = {
     "explainer": "attention",
     "k": 1,
     "scenario": "teacher_forcing",
+    "learned_from": "teacher_forcing",
     "instantiation": "fn",
     "seed": 1,
     "train_sentences": 100,

@@ -69,7 +69,7 @@ def test_links_are_those_of_the_gold(attention):
     found = links(attention.coreference, "source")
     expected = 0
     for i, spoken in enumerate(attention.spoken["source"]):
-        for distance in range(1, attention.depth(i) + 1):
+        for distance in range(1, attention.depth("test", i) + 1):
             context = attention.spoken["source"][i - distance].mentions
             expected += sum(m.chain == a.chain for m in spoken.mentions for a in context)
     assert len(found["weight"]) == expected > 30
@@ -103,7 +103,7 @@ def test_any_explainers_relevance_is_scored(workplace):
         made = stages(workplace, name)
         found = links(made.coreference, "source")
         assert found["weight"].max() > 0
-        index = next(i for i in range(10) if made.depth(i) == 2)
+        index = next(i for i in range(10) if made.depth("test", i) == 2)
         for side, blocks in weights(made, index).items():
             spoken = made.spoken[side]
             assert len(blocks) == 2
@@ -127,7 +127,9 @@ class OnlyNow(Explainer):
 def test_steps_of_the_context_say_nothing_of_the_current_sentence(workplace):
     made = stages(workplace, "gradient_norm")
     made.__dict__["explainer"] = OnlyNow()
-    index = next(i for i in range(10) if made.depth(i) == 2 and made.spoken["target"][i].words)
+    index = next(
+        i for i in range(10) if made.depth("test", i) == 2 and made.spoken["target"][i].words
+    )
     blocks = weights(made, index)["source"]
     assert len(blocks) == 2
     assert all(block.max() == 0 for block in blocks)

@@ -18,6 +18,7 @@ IDENTITY = (
     "explainer",
     "k",
     "scenario",
+    "learned_from",
     "instantiation",
     "seed",
     "train_sentences",
@@ -34,6 +35,14 @@ COLUMNS = (
     "signature",
 )
 FAMILY = ("fn", "rn", "sa")
+USUAL = "teacher_forcing"  # the scenario that goes without saying
+
+
+def scenario_text(row: Row) -> str:
+    """The scenario of a row's test, and that of the training rules where it is not the usual."""
+    learned = row.get("learned_from") or USUAL
+    text = row["scenario"] + (f", learned from {learned}" if learned != USUAL else "")
+    return text.replace("_", " ")
 
 
 @dataclass(frozen=True)

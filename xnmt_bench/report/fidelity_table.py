@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from xnmt_bench.report.fidelity import COLUMNS, FAMILY
+from xnmt_bench.report.fidelity import COLUMNS, FAMILY, USUAL, scenario_text
 from xnmt_bench.report.summary import (
     GENERATED,
     Cell,
@@ -24,9 +24,18 @@ from xnmt_bench.report.summary import (
 SHOWN = ("base", "fn", "rn", "sa", "comb")
 HEADINGS = {"base": "Base", "fn": "FN", "rn": "RN", "sa": "SA", "comb": "Comb"}
 REFERENCES = ("unigram", "nmt")
-KEY = ("corpus", "lang_pair", "nmt", "model", "train_sentences", "k", "explainer")
+KEY = (
+    *("corpus", "lang_pair", "nmt", "model"),
+    *("scenario", "learned_from", "train_sentences", "k", "explainer"),
+)
 # What distinguishes lines, and how it is said in the title where it does not.
-FORMS = {"corpus": "{}", "NMT": "{}", "sentences": "{} training sentences", "k": "k = {}"}
+FORMS = {
+    "corpus": "{}",
+    "NMT": "{}",
+    "scenario": "",
+    "sentences": "{} training sentences",
+    "k": "k = {}",
+}
 TITLE = "Fidelity: perplexity of proxies"
 NOTE = (
     "PPL of the proxies on held-out decisions, with its 95 % bootstrap interval over sentences; "
@@ -40,7 +49,7 @@ def summarise(rows: Sequence[Row]) -> Summary:
     for row in rows:
         if row["instantiation"] not in (*REFERENCES, "comb_valid"):
             groups.setdefault(tuple(row[c] for c in KEY), []).append(row)
-    keys = sorted(groups, key=lambda key: (*key[:-1], best(groups[key])))
+    keys = sorted(groups, key=lambda key: (*map(str, key[:-3]), *key[-3:-1], best(groups[key])))
     named: set[str] = {row["instantiation"] for row in rows} - {*REFERENCES, "comb_valid"}
     present = [i for i in SHOWN if i in named] + sorted(named - set(SHOWN))
     hits = any(row["hit_at_k"] != "" for row in rows)
@@ -56,13 +65,14 @@ def summarise(rows: Sequence[Row]) -> Summary:
 
 
 def _key_texts(key: tuple[Any, ...], rows: Sequence[Row]) -> dict[str, str]:
-    corpus, pair, nmt, model, size, k, explainer = key
+    row = dict(zip(KEY, key, strict=True))
     return {
-        "corpus": f"{corpus} {pair}",
-        "NMT": system_name(nmt, model, rows),
-        "sentences": f"{size:,}",
-        "k": str(k),
-        "explainer": explainer,
+        "corpus": f"{row['corpus']} {row['lang_pair']}",
+        "NMT": system_name(row["nmt"], row["model"], rows),
+        "scenario": scenario_text(row),
+        "sentences": f"{row['train_sentences']:,}",
+        "k": str(row["k"]),
+        "explainer": row["explainer"],
     }
 
 
@@ -103,6 +113,8 @@ def _notes(rows: Sequence[Row]) -> list[str]:
             system = f"{row['corpus']} {row['lang_pair']} {name}"
             name = row["instantiation"]
             of = f" of {row['train_sentences']:,} sentences" if name == "unigram" else ""
+            if (scenario := scenario_text(row)) != scenario_text({"scenario": USUAL}):
+                of += f" ({scenario})"
             notes.append(f"{system}: PPL {digits(row['ppl'])} for {name}{of}, {said[name]}.")
         if facts := row.get("quality"):
             notes[-1] += f" Its translations: {quality_text(facts)}."

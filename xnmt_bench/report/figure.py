@@ -12,6 +12,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from xnmt_bench.report.fidelity import USUAL, scenario_text
 from xnmt_bench.report.fidelity_table import HEADINGS, REFERENCES, SHOWN, best
 from xnmt_bench.report.summary import GENERATED, Row
 
@@ -23,23 +24,29 @@ MARKERS = {"base": "s", "fn": "^", "rn": "D", "sa": "o"}
 def fidelity_figure(rows: Sequence[Row]) -> Figure:
     """Perplexity of each explainer with its interval, one panel a system and k, log axis."""
     shown = [r for r in rows if r["instantiation"] in COLOURS and r["ppl"] != ""]
-    panels = sorted({(r["corpus"], r["lang_pair"], r["nmt"], r["model"], r["k"]) for r in shown})
+    columns = ("corpus", "lang_pair", "nmt", "model", "scenario", "learned_from", "k")
+    panels = sorted({tuple(r[c] for c in columns) for r in shown})
     figure, axes = plt.subplots(
         len(panels), 1, figsize=(7.5, 1.2 + 2.6 * len(panels)), squeeze=False, sharex=True
     )
     for ax, panel in zip(axes[:, 0], panels, strict=True):
-        columns = ("corpus", "lang_pair", "nmt", "model", "k")
         inside = [r for r in shown if tuple(r[c] for c in columns) == panel]
         references = [
             r
             for r in rows
             if r["instantiation"] in REFERENCES
             and r["ppl"] != ""
-            and tuple(r[c] for c in columns[:4]) == panel[:4]
+            and tuple(r[c] for c in columns[:6]) == panel[:6]
         ]
         _panel(ax, inside, references)
         note = f" ({GENERATED.rstrip('.').lower()})" if panel[0] == "toy" else ""
-        ax.set_title(f"{panel[0]} {panel[1]}, {panel[2]}, k = {panel[4]}{note}", fontsize=10)
+        row = dict(zip(columns, panel, strict=True))
+        where = (
+            ""
+            if scenario_text(row) == scenario_text({"scenario": USUAL})
+            else f", {scenario_text(row)}"
+        )
+        ax.set_title(f"{panel[0]} {panel[1]}, {panel[2]}, k = {row['k']}{where}{note}", fontsize=10)
     axes[-1, 0].set_xlabel("perplexity of the proxy, log scale (further left: more faithful)")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     unique = dict(zip(labels, handles, strict=True))

@@ -10,12 +10,15 @@ from typing import Any
 
 from xnmt_bench.errors import StoreError
 from xnmt_bench.metrics.perplexity import DecisionScores
-from xnmt_bench.report.fidelity import FAMILY, FidelityFragment
+from xnmt_bench.report.fidelity import FAMILY, USUAL, FidelityFragment, scenario_text
 from xnmt_bench.report.summary import Row, common, system_name
 from xnmt_bench.store import META, Artefact
 
 log = logging.getLogger(__name__)
-CONDITION = ("corpus", "lang_pair", "nmt", "model", "scenario", "train_sentences", "k")
+CONDITION = (
+    *("corpus", "lang_pair", "nmt", "model"),
+    *("scenario", "learned_from", "train_sentences", "k"),
+)
 INSTANTIATIONS = ("base", *FAMILY)
 # How a panel's columns are said in a title, where all panels agree.
 FORMS = {
@@ -23,7 +26,7 @@ FORMS = {
     "NMT": "{}",
     "sentences": "{} training sentences",
     "k": "k = {}",
-    "scenario": "{}",
+    "scenario": "",
 }
 
 
@@ -57,7 +60,7 @@ class Panel:
             "NMT": system_name(c["nmt"], c["model"], rows),
             "sentences": f"{c['train_sentences']:,}",
             "k": str(c["k"]),
-            "scenario": c["scenario"].replace("_", " "),
+            "scenario": scenario_text(c),
         }
 
 
@@ -75,15 +78,16 @@ def panels(fragments: Sequence[FidelityFragment]) -> list[Panel]:
             log.warning("left out: %s", error)
             continue
         if row["instantiation"] == "nmt":
-            nmt[_system(row)] = scores
+            nmt[_system(row), row["scenario"]] = scores
         elif row["instantiation"] in INSTANTIATIONS:
-            condition = {column: row[column] for column in CONDITION}
+            condition = {"learned_from": USUAL} | {c: row[c] for c in CONDITION if c in row}
+            condition = {column: condition[column] for column in CONDITION}
             panel = found.setdefault(tuple(condition.values()), Panel(condition))
             of = panel.scores.setdefault(row["instantiation"], {})
             of.setdefault(row["explainer"], []).append(scores)
             panel.made_by[row["explainer"]] = fragment.made_by or {}
     for panel in found.values():
-        panel.nmt = nmt.get(_system(panel.condition))
+        panel.nmt = nmt.get((_system(panel.condition), panel.condition["scenario"]))
         panel.scores = {i: panel.scores[i] for i in INSTANTIATIONS if i in panel.scores}
     return [found[key] for key in sorted(found, key=str)]
 

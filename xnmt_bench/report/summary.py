@@ -74,6 +74,8 @@ def common(
 ) -> tuple[list[str], list[str]]:
     """Splits the columns into those that vary and those whose text stands in the title.
 
+    A column without a form goes without saying where it does not vary.
+
     Args:
         texts: the texts of each line, by heading.
         forms: headings, and how a common text is said in the title, such as `k = {}`.
@@ -82,7 +84,8 @@ def common(
         Headings that vary, and the phrases of the others.
     """
     varying = [name for name in forms if len({t[name] for t in texts}) > 1]
-    said = [forms[n].format(texts[0][n]) for n in forms if texts and n not in varying]
+    told = [n for n, form in forms.items() if texts and form and n not in varying]
+    said = [forms[n].format(texts[0][n]) for n in told]
     return varying, said
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 import torch
 
+from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.parcorfull import carried
 from xnmt_bench.corpora.sentence import Gold, Sentence
 from xnmt_bench.corpora.sentence import Mention as Place
@@ -58,6 +59,10 @@ class ContextWeights(Explained):
         if not any(s.gold and (s.gold.source_mentions or s.gold.target_mentions) for s in found):
             raise NotApplicable(f"corpus {self.corpus.name} has no coreference chains")
         return found
+
+    @cached_property
+    def _own(self) -> EncodedSplit:
+        return self.contexts(EVALUATED, REAL)
 
     @cached_property
     def _matched(self) -> list[dict[int, int]]:
@@ -117,7 +122,7 @@ class ContextWeights(Explained):
     def _self_attention(self) -> Iterator[tuple[int, dict[Side, np.ndarray]]]:
         """Self-attention of the current words over all words of their side."""
         for index in range(len(self.sentences_explained)):
-            batch = Batch.collate([(self.real.source[index], self.real.target[index])])
+            batch = Batch.collate([(self._own.source[index], self._own.target[index])])
             weights = dict(zip(SIDES, self._reduced(batch), strict=True))
             rows = {}
             for side, weights_XX in weights.items():
@@ -160,7 +165,7 @@ class ContextWeights(Explained):
             XnmtError: subwords and blanks do not agree on what a word is.
         """
         place = SIDES.index(side)
-        ids = (self.real.source, self.real.target)[place][index].tolist()
+        ids = (self._own.source, self._own.target)[place][index].tolist()
         words, sizes = segment_words(self.subwords[place], ids)
         spoken = self.spoken[side][index - len(sizes) + 1 : index + 1]
         if sizes != [len(s.words) for s in spoken]:

@@ -64,7 +64,7 @@ class Coreference(ContextWeights):
             scores = {side: CorefScores() for side in SIDES}
             for index in range(len(self.sentences_explained)):
                 for side in sides:
-                    parts = self.spoken[side][index - self.depth(index) : index + 1]
+                    parts = self.spoken[side][index - self.depth(EVALUATED, index) : index + 1]
                     total = max(1, sum(len(part.words) for part in parts))
                     even = [
                         np.full((len(parts[-1].words), len(part.words)), 1 / total)

@@ -15,11 +15,13 @@ import hydra
 from hydra.errors import InstantiationException
 from rich.progress import track
 
+from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.sentence import Gold, Split, lang_pair
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer
-from xnmt_bench.rules.extract import REAL, ExtractionOptions, Scenario, extract
-from xnmt_bench.stages.systems import VERSIONS, Systems, plain
+from xnmt_bench.rules.extract import LABELLING, REAL, ExtractionOptions, Scenario, extract
+from xnmt_bench.stages.systems import VERSIONS, plain
+from xnmt_bench.stages.translations import Translations
 from xnmt_bench.store import Artefact
 
 EVALUATED: Split = "test"
@@ -42,7 +44,7 @@ def code_hash(cls: type) -> str:
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
 
 
-class Explained(Systems):
+class Explained(Translations):
     """A system's decisions, explained by the configured explainer."""
 
     @cached_property
@@ -90,6 +92,10 @@ class Explained(Systems):
         there = len(self.split(name))
         return there if wanted is None else min(wanted, there)
 
+    def contexts(self, name: Split, scenario: Scenario) -> EncodedSplit:
+        """A split with the targets whose prefixes are the contexts of a scenario."""
+        return self.real(name, self._sentences(name)) if scenario == REAL else self.split(name)
+
     def gold(self, name: Split) -> dict[int, Gold]:
         """The annotation of a split's sentences by their numbers; empty where there is none."""
         annotated = enumerate(self.corpus.sentences(name))
@@ -100,7 +106,10 @@ class Explained(Systems):
 
         Raises:
             NotApplicable: the explainer does not cover this model or this corpus.
+            XnmtError: there is no such scenario.
         """
+        if scenario not in LABELLING:
+            raise XnmtError(f"no scenario {scenario!r}; there are {', '.join(LABELLING)}")
         settings = plain(self.config.rules)
         if "train" not in splits:
             settings["train_sentences"] = 0
@@ -120,7 +129,8 @@ class Explained(Systems):
         if scenario == REAL:
             if explainer.needs_gold:
                 raise NotApplicable("the annotation is of the reference, not of the translation")
-            recipe["translation"] = self.translation.id
+            # What else decides the translation is in the recipe already.
+            recipe["translation"] = [VERSIONS["translation"], self.config.nmt.beam]
 
         def work(folder: Path) -> dict[str, Any]:
             for name in splits:
@@ -143,7 +153,7 @@ class Explained(Systems):
             raise NotApplicable(f"the {name} sentences have no gold alignment")
         done = extract(
             self.model,
-            self.real if scenario == REAL else self.split(name),
+            self.contexts(name, scenario),
             count,
             explainer,
             options,

@@ -8,25 +8,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.torch import save_model
+from safetensors.torch import load_model, save_model
 
 from proxies import PROXIES
 from proxies.base import Proxy, Vocabulary
 from proxies.data import append, open_decisions, pack
 from proxies.training import ProxyTraining, TrainingOptions, log_likelihoods
+from xnmt_bench.corpora.sentence import Split
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.fitting import clean, fit
 from xnmt_bench.metrics.base import base_log_likelihoods
 from xnmt_bench.metrics.hit import hit_at_k
 from xnmt_bench.metrics.perplexity import DecisionScores, unigram
-from xnmt_bench.rules.extract import TEACHER_FORCING
+from xnmt_bench.rules.extract import REAL, Scenario
 from xnmt_bench.rules.table import Rules, all_rules, read_rules, shards
 from xnmt_bench.stages.explained import EVALUATED, Explained
 from xnmt_bench.stages.systems import VERSIONS, plain
 from xnmt_bench.store import Artefact
 
-SCENARIO = TEACHER_FORCING
 SCORES = "test.parquet"
+WEIGHTS = "proxy.safetensors"
 
 
 class Fidelity(Explained):
@@ -54,14 +55,34 @@ class Fidelity(Explained):
             )
         return wanted
 
+    @property
+    def scenario(self) -> Scenario:
+        """Where the contexts and the labels of the test come from."""
+        return self.config.scenario  # type: ignore[no-any-return]
+
+    @property
+    def learned_from(self) -> Scenario:
+        """The same for the rules that a proxy learns from."""
+        return self.config.learned_from  # type: ignore[no-any-return]
+
     @cached_property
     def rules(self) -> Artefact:
-        """The rules of the training and the test set; of an annotated test set alone, if need be.
+        """The rules that a proxy learns from, with the test set's in the same scenario.
+
+        Where only the test set is annotated and the explainer needs that, they are of it alone.
 
         Raises:
             NotApplicable: the explainer does not cover this model.
         """
-        return self.explained(SCENARIO, ("train", EVALUATED) if self._teachable else (EVALUATED,))
+        splits: tuple[Split, ...] = ("train", EVALUATED) if self._teachable else (EVALUATED,)
+        return self.explained(self.learned_from, splits)
+
+    @cached_property
+    def judged(self) -> Artefact:
+        """The rules that predictors are tested on."""
+        if self.scenario == self.learned_from:
+            return self.rules
+        return self.explained(self.scenario, (EVALUATED,))
 
     @cached_property
     def _teachable(self) -> bool:
@@ -71,7 +92,7 @@ class Fidelity(Explained):
     @cached_property
     def test_rules(self) -> Rules:
         """The test set's rules at the configured k."""
-        return all_rules(self.rules.path, EVALUATED, self.config.k)
+        return all_rules(self.judged.path, EVALUATED, self.config.k)
 
     def _training_rules(self) -> Iterator[Rules]:
         """The rules of the first `train_sentences` sentences, shard by shard."""
@@ -91,7 +112,7 @@ class Fidelity(Explained):
 
     @cached_property
     def proxy(self) -> Artefact:
-        """The trained proxy, and its log-likelihoods on the test set.
+        """The trained proxy, and its log-likelihoods on the test set in the scenario it learned.
 
         Raises:
             NotApplicable: the explainer says nothing of the training sentences.
@@ -126,15 +147,30 @@ class Fidelity(Explained):
                 self.options,
                 f"{config['name']} on {self.config.explainer.name}, k={self.config.k}",
             )
-            save_model(module.model, str(folder / "proxy.safetensors"))  # type: ignore[arg-type]
-            rules = self.test_rules
-            scores = log_likelihoods(module.model, _decisions(rules))  # type: ignore[arg-type]
-            DecisionScores(rules.sentence_N, rules.step_N, *scores).save(folder / SCORES)
+            save_model(module.model, str(folder / WEIGHTS))  # type: ignore[arg-type]
+            rules = all_rules(self.rules.path, EVALUATED, self.config.k)
+            _test(module.model, rules, folder)  # type: ignore[arg-type]
             (folder / "decisions").unlink()
             clean(folder)
             return {**facts, "train_decisions": len(decisions)}
 
         return self.store.make("proxy", recipe, work)
+
+    @cached_property
+    def tested(self) -> Artefact:
+        """The proxy's log-likelihoods on the test set, also in a scenario it did not learn."""
+        proxy = self.proxy
+        if self.judged.id == self.rules.id:
+            return proxy
+        recipe = {"version": VERSIONS["proxy"], "proxy": proxy.id, "rules": self.judged.id}
+
+        def work(folder: Path) -> None:
+            config = plain(self.config.proxy)
+            model = _build_proxy(config["name"], self._sizes, config["sizes"])
+            load_model(model, proxy.path / WEIGHTS)
+            _test(model, self.test_rules, folder)
+
+        return self.store.make("tested", recipe, work)
 
     def _pack(self, folder: Path, validation_share: float) -> tuple[np.ndarray, int]:
         """The training decisions as a memory map, and where its held-out last part begins."""
@@ -150,12 +186,14 @@ class Fidelity(Explained):
     @cached_property
     def base(self) -> Artefact:
         """Log-likelihoods of the NMT model itself on the rules alone, and hit@k."""
-        recipe = {"version": VERSIONS["base"], "rules": self.rules.id, "k": self.config.k}
+        recipe = {"version": VERSIONS["base"], "rules": self.judged.id, "k": self.config.k}
 
         def work(folder: Path) -> dict[str, Any]:
-            rules, split = self.test_rules, self.split(EVALUATED)
+            rules, split = self.test_rules, self.contexts(EVALUATED, self.scenario)
             scores = base_log_likelihoods(self.model, split, rules)
             DecisionScores(rules.sentence_N, rules.step_N, *scores).save(folder / SCORES)
+            if self.scenario == REAL:  # the gold speaks of the reference's words
+                return {"hit": None}
             sentences = self.corpus.sentences(EVALUATED)
             return {"hit": hit_at_k(sentences, split, *self.subwords, rules)}
 
@@ -169,9 +207,12 @@ class Fidelity(Explained):
             "model": self.model_id,
             "encoded": self.encoded.id,
             "test_sentences": self._sentences(EVALUATED),
+            "scenario": self.scenario,
         }
+        if REAL in (self.scenario, self.learned_from):
+            recipe["beam"] = self.config.nmt.beam
         if kind == "unigram":
-            recipe["train_sentences"] = self._train_sentences
+            recipe |= {"train_sentences": self._train_sentences, "learned_from": self.learned_from}
 
         def work(folder: Path) -> None:
             rules = self.test_rules
@@ -189,7 +230,8 @@ class Fidelity(Explained):
         """What this job is about; its seed is the proxy's too."""
         return super().job() | {
             "k": self.config.k,
-            "scenario": SCENARIO,
+            "scenario": self.scenario,
+            "learned_from": self.learned_from,
             "seed": self.config.seed,
             "train_sentences": self._train_sentences,
         }
@@ -202,6 +244,12 @@ def _build_proxy(name: str, vocabulary: Vocabulary, sizes: dict[str, Any]) -> Pr
         return PROXIES[name](vocabulary, **sizes)
     except (TypeError, ValueError, AssertionError) as error:
         raise XnmtError(f"proxy {name!r}: {error}") from error
+
+
+def _test(proxy: Proxy, rules: Rules, folder: Path) -> None:
+    """Writes a proxy's log-likelihoods on the rules of a test set."""
+    scores = log_likelihoods(proxy, _decisions(rules))
+    DecisionScores(rules.sentence_N, rules.step_N, *scores).save(folder / SCORES)
 
 
 def _decisions(rules: Rules) -> np.ndarray:

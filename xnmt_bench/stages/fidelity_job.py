@@ -54,7 +54,7 @@ def _fragments(stages: Fidelity) -> list[FidelityFragment]:
         fragments.append(_fragment(stages, "base", status="n/a"))
     try:
         shared["valid_loss"] = stages.proxy.facts["valid_loss"]
-        fragments.append(_fragment(stages, name, stages.proxy, **shared))
+        fragments.append(_fragment(stages, name, stages.tested, **shared))
         fragments += [_reference(stages, kind) for kind in ("unigram", "nmt")]
     except NotApplicable as error:
         log.warning("%s on %s: n/a: %s", stages.explainer_name, stages.config.nmt.name, error)

@@ -16,7 +16,8 @@ from xnmt_bench.report.analyses.run import run as run_analyses
 from xnmt_bench.report.summary import quality_text
 from xnmt_bench.report.tracking import Tracker
 from xnmt_bench.stages import alignment_job, coreference_job, fidelity_job
-from xnmt_bench.stages.systems import Systems, plain
+from xnmt_bench.stages.systems import plain
+from xnmt_bench.stages.translations import Translations
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ def train(config: DictConfig) -> None:
     """
     with _start(config, "train") as tracker:
         options = TrainerOptions(**plain(config.trainer), logger=tracker.lightning())
-        systems = Systems(config, options)
+        systems = Translations(config, options)
         what = f"{config.nmt.name} in {systems.nmt_path}"
         log.info("%s: %s", what, quality_text(systems.quality))
         for name in config.get("metric") or ():

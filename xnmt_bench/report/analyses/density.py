@@ -14,7 +14,7 @@ from xnmt_bench.report.panels import Panel, told_apart
 from xnmt_bench.report.summary import Cell, Line, Row, Summary
 from xnmt_bench.rules.table import read_rules, shards
 
-SYSTEM = ("corpus", "lang_pair", "nmt", "model", "scenario")
+SYSTEM = ("corpus", "lang_pair", "nmt", "model", "learned_from")
 BIN_COLUMNS = tuple(f"frequency_bin_{n}" for n in range(1, len(BINS) + 2))
 COLUMNS = (*SYSTEM, "explainer", "rules_id", "rules", "unique", *BIN_COLUMNS)
 NOTE = (
