@@ -9,7 +9,9 @@ from conftest import DATA, ROOT, configure
 from xnmt_bench.corpora.sentence import SPLITS
 from xnmt_bench.explainers.base import Explainer
 from xnmt_bench.explainers.registry import explainers, load_explainer
+from xnmt_bench.report.analyses.run import ANALYSES
 from xnmt_bench.report.tracking import Tracker
+from xnmt_bench.stages.job import METRICS
 from xnmt_bench.stages.systems import Systems, plain
 
 CONF = ROOT / "conf"
@@ -38,6 +40,7 @@ def test_every_group_is_covered_here():
         "explainer",
         "proxy",
         "metric",
+        "analysis",
         "trainer",
         "logger",
         "launcher",
@@ -93,10 +96,23 @@ def test_loggers(name):
     assert isinstance(hydra.utils.instantiate(configure(f"logger={name}").logger), Tracker)
 
 
-@pytest.mark.parametrize("group", ["metric", "trainer", "launcher", "experiment"])
+@pytest.mark.parametrize("group", ["metric", "analysis", "trainer", "launcher", "experiment"])
 def test_the_other_groups_compose(group):
     for name in names(group):
         assert plain(configure(f"{group}={name}"))
+
+
+@pytest.mark.parametrize("name", names("experiment/li2020"))
+def test_the_papers_experiments(name):
+    """Each sweeps only what there is, and asks for analyses that there are."""
+    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+        changes = [f"experiment=li2020/{name}"]
+        config = hydra.compose("config", changes, return_hydra_config=True)
+    for key, values in config.hydra.sweeper.params.items():
+        for value in str(values).split(","):
+            assert plain(configure(f"{key}={value}"))
+    assert set(config.get("analysis") or ()) <= set(ANALYSES)
+    assert set(config.metric) <= set(METRICS)
 
 
 def test_help_loads_nothing_heavy():

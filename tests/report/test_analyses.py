@@ -178,6 +178,40 @@ def test_curves(tmp_path):
     assert {"k figure", "train_sentences figure"} <= set(shown)
 
 
+def test_scenarios_stand_side_by_side(tmp_path):
+    made = fragments(tmp_path)
+    for learned in ("teacher_forcing", "real"):
+        made += [fragment(tmp_path, e, "sa", LOSS[e] * 0.9, scenario="real", learned_from=learned)
+                 for e in LOSS]  # fmt: skip
+    rows, shown = analysed(tmp_path, made, "scenario")
+    markdown = (tmp_path / "results" / "scenario.md").read_text()
+    assert "| real | real, learned from real | teacher forcing |" in markdown
+    sa = [r for r in rows["scenario"] if r["instantiation"] == "sa" and r["explainer"] == "random"]
+    assert len(sa) == 3
+    assert shown["scenario figure"].exists()
+
+
+def test_ranks_that_disagree_are_marked(tmp_path):
+    swapped = fragments(tmp_path)
+    swapped = [f for f in swapped if (f.identity["explainer"], f.identity["instantiation"])
+               not in {("attention", "base"), ("gradient_norm", "base")}]  # fmt: skip
+    swapped.append(fragment(tmp_path, "attention", "base", 2.0))
+    swapped.append(fragment(tmp_path, "gradient_norm", "base", 3.0))
+    rows, _ = analysed(tmp_path, swapped, "ranking")
+    found = {
+        (r["explainer"], r["instantiation"]): (r["rank"], r["agrees"]) for r in rows["ranking"]
+    }
+    assert found == {
+        ("prediction_difference", "base"): ("1", "True"),
+        ("gradient_norm", "base"): ("3", "False"),
+        ("attention", "base"): ("2", "False"),
+        ("prediction_difference", "sa"): ("1", "True"),
+        ("gradient_norm", "sa"): ("2", "True"),
+        ("attention", "sa"): ("3", "True"),
+    }
+    assert "(3)" in (tmp_path / "results" / "ranking.md").read_text()
+
+
 def test_density_counts_each_store_once(tmp_path):
     for n, explainer in enumerate(LOSS):
         rng = np.random.default_rng(n)

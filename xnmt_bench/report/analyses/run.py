@@ -9,10 +9,11 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.report.analyses.curves import by_k, by_train_sentences
+from xnmt_bench.report.analyses.curves import by_k, by_scenario, by_train_sentences
 from xnmt_bench.report.analyses.density import analyse as density
 from xnmt_bench.report.analyses.normalised import analyse as normalised
 from xnmt_bench.report.analyses.rank_stability import analyse as rank_stability
+from xnmt_bench.report.analyses.ranking import analyse as ranking
 from xnmt_bench.report.analyses.result import Result
 from xnmt_bench.report.analyses.significance import analyse as significance
 from xnmt_bench.report.fidelity import FidelityFragment
@@ -25,6 +26,8 @@ ANALYSES: dict[str, Callable[[Sequence[Panel], DictConfig], Result]] = {
     "significance": significance,
     "density": density,
     "normalised": normalised,
+    "ranking": ranking,
+    "scenario": by_scenario,
     "k": by_k,
     "train_sentences": by_train_sentences,
 }
