@@ -1,15 +1,18 @@
 """What is read off the stored log-likelihoods, from fragments to files."""
 
 import csv
+import dataclasses
 import math
 import zlib
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from conftest import configure
 
 from xnmt_bench.metrics.perplexity import DecisionScores
+from xnmt_bench.parquet import write_table
 from xnmt_bench.report.analyses.run import ANALYSES, run
 from xnmt_bench.report.fidelity import FidelityFragment
 from xnmt_bench.report.panels import panels
@@ -189,6 +192,40 @@ def test_scenarios_stand_side_by_side(tmp_path):
     sa = [r for r in rows["scenario"] if r["instantiation"] == "sa" and r["explainer"] == "random"]
     assert len(sa) == 3
     assert shown["scenario figure"].exists()
+
+
+def test_perplexity_by_the_kind_of_decision(tmp_path):
+    made = fragments(tmp_path)
+    n = np.arange(2 * SENTENCES)
+    piece = np.where(n % 2 == 0, "begins a word", "end of sentence").astype(object)
+    table = {"sentence": n // 2, "step": n % 2, "piece": piece,
+             "place": np.where(n % 2 == 0, "first fifth", "last fifth").astype(object),
+             "frequency": np.where(n % 3 == 0, "> 10,000", "0-10").astype(object),
+             "link": np.full(len(n), "", dtype=object)}  # fmt: skip
+    shuffled = np.random.default_rng(0).permutation(len(n))  # another order than the scores'
+    write_table(pa.table({k: v[shuffled] for k, v in table.items()}), tmp_path / "facets.parquet")
+    made[-1] = dataclasses.replace(made[-1], facets=str(tmp_path / "facets.parquet"))
+    rows, shown = analysed(tmp_path, made, "facets")
+    kinds = list(dict.fromkeys((r["facet"], r["category"]) for r in rows["facets"]))
+    assert kinds == [
+        ("place", "first fifth"), ("place", "last fifth"), ("frequency", "0-10"),
+        ("frequency", "> 10,000"), ("piece", "begins a word"), ("piece", "end of sentence"),
+    ]  # fmt: skip
+    [one] = [
+        f
+        for f in made
+        if (f.identity["explainer"], f.identity["instantiation"]) == ("attention", "sa")
+    ]
+    scores = DecisionScores.load(Path(one.scores))
+    for category, mask in (("0-10", n % 3 > 0), ("> 10,000", n % 3 == 0)):
+        [row] = [
+            r for r in rows["facets"] if r["explainer"] == "attention" and r["category"] == category
+        ]
+        assert int(row["decisions"]) == mask.sum()
+        assert float(row["ppl"]) == pytest.approx(np.exp(-scores.log_likelihood_N[mask].mean()))
+        assert float(row["ppl_low"]) < float(row["ppl"]) < float(row["ppl_high"])
+    assert any(r["explainer"] == "NMT itself" for r in rows["facets"])
+    assert shown["facets figure"].exists()
 
 
 def test_ranks_that_disagree_are_marked(tmp_path):

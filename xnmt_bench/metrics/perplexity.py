@@ -60,6 +60,10 @@ class DecisionScores:
         """Exp of the mean negative log-likelihood; lower is better."""
         return float(np.exp(-self.log_likelihood_N.mean()))
 
+    def take(self, chosen_N: np.ndarray) -> DecisionScores:
+        """Some of the decisions, by a mask or by their places."""
+        return DecisionScores(*(values[chosen_N] for values in self.__dict__.values()))
+
     def by_sentence(self) -> tuple[np.ndarray, np.ndarray]:
         """Sum of the log-likelihoods and number of decisions of each sentence, in its order."""
         _, member = np.unique(self.sentence_N, return_inverse=True)

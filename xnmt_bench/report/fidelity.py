@@ -53,11 +53,13 @@ class FidelityFragment(Fragment):
         valid_loss: a proxy's loss on its held-out part.
         hit_at_k: where the corpus knows the deciding words.
         quality: BLEU and more of the NMT system, with their signatures.
+        facets: the Parquet file that says what kind of decision each is.
     """
 
     valid_loss: float | None = None
     hit_at_k: float | None = None
     quality: dict[str, Any] | None = None
+    facets: str | None = None
 
     METRIC: ClassVar[str] = "fidelity"
     NAME: ClassVar[str] = "PPL"

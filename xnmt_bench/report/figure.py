@@ -36,7 +36,8 @@ def fidelity_figure(rows: Sequence[Row]) -> Figure:
             for r in rows
             if r["instantiation"] in REFERENCES
             and r["ppl"] != ""
-            and tuple(r[c] for c in columns[:6]) == panel[:6]
+            and tuple(r[c] for c in columns[:5]) == panel[:5]
+            and r["learned_from"] in ("", panel[5])
         ]
         _panel(ax, inside, references)
         note = f" ({GENERATED.rstrip('.').lower()})" if panel[0] == "toy" else ""

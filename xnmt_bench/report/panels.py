@@ -8,8 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from xnmt_bench.errors import StoreError
+from xnmt_bench.metrics.facets import FACETS
 from xnmt_bench.metrics.perplexity import DecisionScores
+from xnmt_bench.parquet import read_table
 from xnmt_bench.report.fidelity import FAMILY, USUAL, FidelityFragment, scenario_text
 from xnmt_bench.report.summary import Row, common, system_name
 from xnmt_bench.store import META, Artefact
@@ -39,12 +43,14 @@ class Panel:
         scores: instantiation to explainer to the scores of each seed.
         made_by: explainer to the fingerprints of the artefacts behind its scores.
         nmt: the NMT model's scores on its own choices, where they are there.
+        facets: of the decisions, by name, with their sentence and step; where they are there.
     """
 
     condition: dict[str, Any]
     scores: dict[str, dict[str, list[DecisionScores]]] = field(default_factory=dict)
     made_by: dict[str, dict[str, str]] = field(default_factory=dict)
     nmt: DecisionScores | None = None
+    facets: dict[str, np.ndarray] | None = None
 
     def explainers(self, but: Iterable[str] = ()) -> list[str]:
         """Those that have every instantiation there is, in alphabetical order."""
@@ -67,18 +73,19 @@ class Panel:
 def panels(fragments: Sequence[FidelityFragment]) -> list[Panel]:
     """Every system and condition of which something is stored; a damaged file is left out."""
     found: dict[tuple[Any, ...], Panel] = {}
-    nmt: dict[tuple[Any, ...], DecisionScores] = {}
+    nmt: dict[tuple[Any, ...], tuple[DecisionScores, dict[str, np.ndarray] | None]] = {}
     for fragment in fragments:
         if fragment.scores is None:
             continue
         row = {**fragment.identity, "model": fragment.model}
         try:
             scores = _load(Path(fragment.scores))
+            facets = _facets(fragment.facets)
         except StoreError as error:
             log.warning("left out: %s", error)
             continue
         if row["instantiation"] == "nmt":
-            nmt[_system(row), row["scenario"]] = scores
+            nmt[_system(row), row["scenario"]] = (scores, facets)
         elif row["instantiation"] in INSTANTIATIONS:
             condition = {"learned_from": USUAL} | {c: row[c] for c in CONDITION if c in row}
             condition = {column: condition[column] for column in CONDITION}
@@ -87,13 +94,21 @@ def panels(fragments: Sequence[FidelityFragment]) -> list[Panel]:
             of.setdefault(row["explainer"], []).append(scores)
             panel.made_by[row["explainer"]] = fragment.made_by or {}
     for panel in found.values():
-        panel.nmt = nmt.get((_system(panel.condition), panel.condition["scenario"]))
+        key = (_system(panel.condition), panel.condition["scenario"])
+        panel.nmt, panel.facets = nmt.get(key, (None, None))
         panel.scores = {i: panel.scores[i] for i in INSTANTIATIONS if i in panel.scores}
     return [found[key] for key in sorted(found, key=str)]
 
 
 def _system(row: Row) -> tuple[Any, ...]:
     return tuple(row[c] for c in ("corpus", "lang_pair", "nmt", "model"))
+
+
+def _facets(path: str | None) -> dict[str, np.ndarray] | None:
+    if path is None:
+        return None
+    table = read_table(Path(path), ("sentence", "step", *FACETS))
+    return {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
 
 
 def _load(path: Path) -> DecisionScores:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from safetensors.torch import load_model, save_model
 
 from proxies import PROXIES
@@ -18,8 +19,10 @@ from xnmt_bench.corpora.sentence import Split
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.fitting import clean, fit
 from xnmt_bench.metrics.base import base_log_likelihoods
+from xnmt_bench.metrics.facets import facets
 from xnmt_bench.metrics.hit import hit_at_k
 from xnmt_bench.metrics.perplexity import DecisionScores, unigram
+from xnmt_bench.parquet import write_table
 from xnmt_bench.rules.extract import REAL, Scenario
 from xnmt_bench.rules.table import Rules, all_rules, read_rules, shards
 from xnmt_bench.stages.explained import EVALUATED, Explained
@@ -28,6 +31,7 @@ from xnmt_bench.store import Artefact
 
 SCORES = "test.parquet"
 WEIGHTS = "proxy.safetensors"
+FACETS_FILE = "facets.parquet"
 
 
 class Fidelity(Explained):
@@ -199,20 +203,26 @@ class Fidelity(Explained):
 
         return self.store.make("base", recipe, work)
 
-    def reference(self, kind: str) -> Artefact:
-        """Log-likelihoods without any rule: `unigram`, or `nmt`, the model on its own choices."""
+    def _decided(self) -> dict[str, Any]:
+        """What decides the test set's contexts and labels, whatever explains them."""
         recipe = {
-            "version": [VERSIONS["rules"], VERSIONS["reference"]],
-            "kind": kind,
             "model": self.model_id,
             "encoded": self.encoded.id,
             "test_sentences": self._sentences(EVALUATED),
             "scenario": self.scenario,
         }
-        if REAL in (self.scenario, self.learned_from):
-            recipe["beam"] = self.config.nmt.beam
+        return recipe | ({"beam": self.config.nmt.beam} if self.scenario == REAL else {})
+
+    def reference(self, kind: str) -> Artefact:
+        """Log-likelihoods without any rule: `unigram`, or `nmt`, the model on its own choices."""
+        recipe = self._decided() | {
+            "version": [VERSIONS["rules"], VERSIONS["reference"]],
+            "kind": kind,
+        }
         if kind == "unigram":
             recipe |= {"train_sentences": self._train_sentences, "learned_from": self.learned_from}
+            if self.learned_from == REAL:
+                recipe["beam"] = self.config.nmt.beam
 
         def work(folder: Path) -> None:
             rules = self.test_rules
@@ -225,6 +235,25 @@ class Fidelity(Explained):
             DecisionScores(rules.sentence_N, rules.step_N, *scores).save(folder / SCORES)
 
         return self.store.make("reference", recipe, work)
+
+    @cached_property
+    def facets(self) -> Artefact:
+        """What kind of decision each of the test set's is."""
+        recipe = self._decided() | {"version": [VERSIONS["rules"], VERSIONS["facets"]]}
+
+        def work(folder: Path) -> None:
+            rules, gold = self.test_rules, self.gold(EVALUATED) if self.scenario != REAL else None
+            found = facets(
+                rules,
+                self.contexts(EVALUATED, self.scenario),
+                self.subwords[1],
+                self.split("train"),
+                gold,
+            )
+            columns = {"sentence": rules.sentence_N, "step": rules.step_N, **found}
+            write_table(pa.table(columns), folder / FACETS_FILE)
+
+        return self.store.make("facets", recipe, work)
 
     def job(self) -> dict[str, Any]:
         """What this job is about; its seed is the proxy's too."""

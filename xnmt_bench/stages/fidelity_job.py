@@ -15,7 +15,7 @@ from xnmt_bench.report.fidelity import COLUMNS, FidelityFragment, collect
 from xnmt_bench.report.fidelity_table import write_tables
 from xnmt_bench.report.summary import show
 from xnmt_bench.report.tracking import Tracker
-from xnmt_bench.stages.fidelity import SCORES, Fidelity
+from xnmt_bench.stages.fidelity import FACETS_FILE, SCORES, Fidelity
 from xnmt_bench.store import Artefact
 
 log = logging.getLogger(__name__)
@@ -78,16 +78,18 @@ def _fragment(
 def _reference(stages: Fidelity, kind: str) -> FidelityFragment:
     artefact = stages.reference(kind)
     job = stages.job() | {"explainer": "", "k": "", "seed": "", "instantiation": kind}
-    quality = None
+    quality = facets = None
     if kind == "nmt":
-        job["train_sentences"] = ""
+        job["train_sentences"] = job["learned_from"] = ""
         quality = stages.quality
+        facets = str(stages.facets.path / FACETS_FILE)
     return FidelityFragment(
         job,
         stages.model_id,
         scores=str(artefact.path / SCORES),
         made_by={"scores": artefact.id},
         quality=quality,
+        facets=facets,
     )
 
 

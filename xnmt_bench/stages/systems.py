@@ -36,6 +36,7 @@ VERSIONS = {
     "proxy": 1,
     "base": 1,
     "reference": 1,
+    "facets": 1,
     "translation": 3,
     "comet": 1,
     "alignment": 1,

@@ -11,6 +11,7 @@ from omegaconf import DictConfig
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.report.analyses.curves import by_k, by_scenario, by_train_sentences
 from xnmt_bench.report.analyses.density import analyse as density
+from xnmt_bench.report.analyses.facets import analyse as facets
 from xnmt_bench.report.analyses.normalised import analyse as normalised
 from xnmt_bench.report.analyses.rank_stability import analyse as rank_stability
 from xnmt_bench.report.analyses.ranking import analyse as ranking
@@ -26,6 +27,7 @@ ANALYSES: dict[str, Callable[[Sequence[Panel], DictConfig], Result]] = {
     "significance": significance,
     "density": density,
     "normalised": normalised,
+    "facets": facets,
     "ranking": ranking,
     "scenario": by_scenario,
     "k": by_k,

@@ -1,0 +1,71 @@
+"""The kinds of decisions, on the toy corpus."""
+
+import numpy as np
+import pytest
+
+from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.metrics.facets import facets
+
+
+@pytest.fixture(scope="module")
+def found(transformer):
+    gold = transformer.gold("test")
+    return facets(
+        transformer.test_rules,
+        transformer.split("test"),
+        transformer.subwords[1],
+        transformer.split("train"),
+        gold,
+    )
+
+
+def decisions(stages):
+    """Number, step, target ids of each decision."""
+    rules, split = stages.test_rules, stages.split("test")
+    index = {int(n): i for i, n in enumerate(split.number)}
+    for row, (number, step) in enumerate(zip(rules.sentence_N, rules.step_N, strict=True)):
+        yield row, int(number), int(step), split.target[index[int(number)]].tolist()
+
+
+def test_place(transformer, found):
+    for row, _, step, ids in decisions(transformer):
+        names = ["first fifth", "second", "third", "fourth", "last fifth"]
+        assert found["place"][row] == names[int(5 * step / len(ids))]
+
+
+def test_frequency_is_counted_in_the_training_targets(transformer, found):
+    training = transformer.split("train")
+    counts = {}
+    for i in range(len(training)):
+        for token in training.target[i].tolist():
+            counts[token] = counts.get(token, 0) + 1
+    labels = transformer.test_rules.label_N
+    for row in range(len(labels)):
+        low, _, high = found["frequency"][row].strip("> ").replace(",", "").partition("-")
+        assert int(low) <= counts.get(int(labels[row]), 0) <= (int(high) if high else np.inf)
+    assert len(set(found["frequency"])) > 2
+
+
+def test_pieces(transformer, found):
+    labels, target = transformer.test_rules.label_N.tolist(), transformer.subwords[1]
+    for label, piece, name in zip(labels, target.pieces(labels), found["piece"], strict=True):
+        begins = "begins a word" if piece.startswith("▁") else "goes on"
+        assert name == ("end of sentence" if label == EOS else begins)
+    assert len(set(found["piece"])) == 3
+
+
+def test_links_are_those_of_the_steps_word(transformer, found):
+    gold, target = transformer.gold("test"), transformer.subwords[1]
+    for row, number, step, ids in decisions(transformer):
+        word = target.words(ids)[step]
+        linked = {j for _, j in gold[number].sure}
+        expected = "" if word < 0 else "sure" if word in linked else "none"
+        if word in {j for _, j in gold[number].possible} - linked:
+            expected = "possible only"
+        assert found["link"][row] == expected
+
+
+def test_without_gold_there_is_no_link(transformer):
+    split = transformer.split("test")
+    bare = facets(transformer.test_rules, split, transformer.subwords[1], split, None)
+    assert set(bare["link"]) == {""}
