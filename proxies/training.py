@@ -87,3 +87,17 @@ def log_likelihoods(
         scores.append(log_q_BV.gather(-1, label_B[:, None])[:, 0])
         correct.append(log_q_BV.argmax(-1) == label_B)
     return torch.cat(scores).double().numpy(), torch.cat(correct).numpy()
+
+
+@torch.no_grad()
+def log_probabilities(
+    proxy: Proxy, decisions: Decisions, ids_NM: np.ndarray, batch_size: int = 2048
+) -> np.ndarray:
+    """Log Q of M words a decision, (N, M)."""
+    proxy.eval()
+    found, start = [], 0
+    for label_B, words_BK, positions_BK in loader(decisions, batch_size):
+        ids = torch.as_tensor(ids_NM[start : start + len(label_B)].astype(np.int64))
+        found.append(proxy(words_BK, positions_BK).log_softmax(-1).gather(-1, ids))
+        start += len(label_B)
+    return torch.cat(found).double().numpy()

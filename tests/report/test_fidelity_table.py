@@ -5,7 +5,7 @@ import csv
 import pytest
 
 from xnmt_bench.report.fidelity import COLUMNS
-from xnmt_bench.report.fidelity_table import summarise, write_tables
+from xnmt_bench.report.fidelity_table import summarise, summarise_kl, write_tables
 from xnmt_bench.report.summary import to_csv, to_latex, to_markdown, to_text
 
 
@@ -150,3 +150,15 @@ def test_markdown_is_escaped():
     """A bar in a name must not start another cell."""
     lines = to_markdown(summarise([row(explainer="a|b")])).splitlines()
     assert lines[2].replace(r"\|", "").count("|") == lines[0].count("|")
+
+
+def test_kl_divergences_have_a_table_of_their_own(tmp_path):
+    kl = {"kl": 0.5, "kl_low": 0.4, "kl_high": 0.6}
+    assert summarise_kl([row()]) is None
+    write_tables([row() | kl, row(explainer="other")], tmp_path)
+    text = (tmp_path / "kl.md").read_text()
+    assert "0.50 [0.40, 0.60]" in text
+    assert "KL divergence" in text
+    assert "other" not in text
+    write_tables([row()], tmp_path / "without")
+    assert not (tmp_path / "without" / "kl.md").exists()

@@ -10,11 +10,10 @@ from torch import Tensor
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.subwords import SPECIAL
-from xnmt_bench.nmt.base import Batch, NMTModel
+from xnmt_bench.nmt.base import OUTPUT_ROWS, Batch, NMTModel
 from xnmt_bench.rules.table import Rules
 
 
-@torch.no_grad()
 def base_log_likelihoods(
     model: NMTModel, split: EncodedSplit, rules: Rules, positions: int = 8192
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -31,19 +30,48 @@ def base_log_likelihoods(
     Returns:
         Log-likelihoods and whether the label is the model's first choice, shapes (N,).
     """
-    index_N = np.searchsorted(split.number, rules.sentence_N)
     scores, correct = np.empty(len(rules)), np.empty(len(rules), dtype=bool)
-    for rows in _groups(split.source.lengths()[index_N], rules.step_N, positions):
-        group, sentences = rules.take(rows), index_N[rows]
-        longest = int(group.step_N.max()) + 1
-        batch = Batch.collate([(split.source[i], split.target[i][:longest]) for i in sentences]).to(
-            next(model.parameters()).device
-        )
-        states = _masked_states(model, batch, group)
-        labels = torch.as_tensor(group.label_N.astype(np.int64), device=states.device)
+    for rows, states in _states(model, split, rules, positions):
+        labels = torch.as_tensor(rules.label_N[rows].astype(np.int64), device=states.device)
         scores[rows] = model.log_probability(states, labels).double().cpu().numpy()
         correct[rows] = (model.decide(states) == labels).cpu().numpy()
     return scores, correct
+
+
+def base_log_probabilities(
+    model: NMTModel, split: EncodedSplit, rules: Rules, ids_NM: np.ndarray, positions: int = 8192
+) -> np.ndarray:
+    """The same of M words a decision, (N, M).
+
+    Args:
+        model: the NMT model.
+        split: the sentences the rules are of.
+        rules: the decisions.
+        ids_NM: the words.
+        positions: see there.
+    """
+    found = np.empty(ids_NM.shape)
+    for rows, states in _states(model, split, rules, positions):
+        wanted = torch.as_tensor(ids_NM[rows].astype(np.int64), device=states.device)
+        log_p = [
+            model.logits(part).log_softmax(-1).gather(-1, ids)
+            for part, ids in zip(states.split(OUTPUT_ROWS), wanted.split(OUTPUT_ROWS), strict=True)
+        ]
+        found[rows] = torch.cat(log_p).double().cpu().numpy()
+    return found
+
+
+@torch.no_grad()
+def _states(
+    model: NMTModel, split: EncodedSplit, rules: Rules, positions: int
+) -> Iterator[tuple[np.ndarray, Tensor]]:
+    """Decisions that are computed together, and the state of each that saw its rule alone."""
+    index_N = np.searchsorted(split.number, rules.sentence_N)
+    for rows in _groups(split.source.lengths()[index_N], rules.step_N, positions):
+        group, sentences = rules.take(rows), index_N[rows]
+        longest = int(group.step_N.max()) + 1
+        batch = Batch.collate([(split.source[i], split.target[i][:longest]) for i in sentences])
+        yield rows, _masked_states(model, batch.to(next(model.parameters()).device), group)
 
 
 def _groups(lengths: np.ndarray, steps: np.ndarray, positions: int) -> Iterator[np.ndarray]:

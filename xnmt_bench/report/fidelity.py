@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
+from xnmt_bench.metrics.bootstrap import interval
 from xnmt_bench.metrics.perplexity import DecisionScores, perplexity
+from xnmt_bench.parquet import read_table
 from xnmt_bench.report.fragments import Fragment
 from xnmt_bench.report.summary import Row
 
@@ -28,6 +32,9 @@ COLUMNS = (
     "ppl",
     "ppl_low",
     "ppl_high",
+    "kl",
+    "kl_low",
+    "kl_high",
     "agreement",
     "decisions",
     "hit_at_k",
@@ -54,12 +61,14 @@ class FidelityFragment(Fragment):
         hit_at_k: where the corpus knows the deciding words.
         quality: BLEU and more of the NMT system, with their signatures.
         facets: the Parquet file that says what kind of decision each is.
+        kl: the Parquet file of each decision's KL divergence from the NMT model.
     """
 
     valid_loss: float | None = None
     hit_at_k: float | None = None
     quality: dict[str, Any] | None = None
     facets: str | None = None
+    kl: str | None = None
 
     METRIC: ClassVar[str] = "fidelity"
     NAME: ClassVar[str] = "PPL"
@@ -69,7 +78,10 @@ class FidelityFragment(Fragment):
         """Perplexity with its interval, and agreement."""
         decisions = DecisionScores.load(scores)
         score = perplexity(decisions, signature, samples, seed)
-        return {
+        row: Row = {}
+        if self.kl is not None:
+            row = divergence(Path(self.kl), samples, seed)
+        return row | {
             "ppl": score.value,
             "ppl_low": score.low,
             "ppl_high": score.high,
@@ -79,6 +91,16 @@ class FidelityFragment(Fragment):
             "valid_loss": self.valid_loss,
             "quality": self.quality,
         }
+
+
+def divergence(path: Path, samples: int, seed: int) -> Row:
+    """Mean KL divergence in nats, with its interval over sentences."""
+    table = read_table(path, ("sentence", "kl"))
+    kl_N = table["kl"].to_numpy()
+    _, member = np.unique(table["sentence"].to_numpy(), return_inverse=True)
+    sums, counts = np.bincount(member, kl_N), np.bincount(member)
+    low, high = interval(lambda w: (w @ sums) / (w @ counts), len(counts), samples, seed)
+    return {"kl": float(kl_N.mean()), "kl_low": low, "kl_high": high}
 
 
 def collect(results: Path, samples: int, seed: int) -> list[Row]:

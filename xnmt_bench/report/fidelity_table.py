@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -37,6 +38,12 @@ FORMS = {
     "k": "k = {}",
 }
 TITLE = "Fidelity: perplexity of proxies"
+KL_TITLE = "Disagreement: KL divergence of proxies"
+KL_NOTE = (
+    "KL divergence in nats of the proxy's distribution from the NMT model's, over the NMT model's "
+    "top words and the rest as one, with its 95 % bootstrap interval over sentences; lower is more "
+    "faithful. Several seeds: their mean, and the union of their intervals."
+)
 NOTE = (
     "PPL of the proxies on held-out decisions, with its 95 % bootstrap interval over sentences; "
     "lower is more faithful. Several seeds: their mean, and the union of their intervals."
@@ -121,8 +128,27 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     return notes
 
 
+def summarise_kl(rows: Sequence[Row]) -> Summary | None:
+    """The same pivot of KL divergences, where there are any."""
+    measured = [
+        row | {f"ppl{end}": row[f"kl{end}"] for end in ("", "_low", "_high")}
+        for row in rows
+        if row["kl"] != "" and not row["instantiation"].startswith("comb")
+    ]
+    if not measured:
+        return None
+    pivoted = summarise(measured)
+    title = pivoted.title.replace(TITLE, KL_TITLE)
+    return replace(pivoted, title=title, notes=[KL_NOTE])
+
+
 def write_tables(rows: Sequence[Row], results: Path) -> Summary:
-    """Writes `fidelity.csv`, `.txt`, `.md` and `.tex`; gives the summary back."""
+    """Writes `fidelity.csv`, `.txt`, `.md` and `.tex`; gives the summary back.
+
+    Where KL divergences are measured, `kl.*` too.
+    """
     summary = summarise(rows)
     write_summary("fidelity", rows, COLUMNS, summary, results)
+    if kl := summarise_kl(rows):
+        write_summary("kl", rows, COLUMNS, kl, results)
     return summary

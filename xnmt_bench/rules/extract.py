@@ -192,6 +192,39 @@ def _explain(
         yield columns
 
 
+@torch.no_grad()
+def top_words(
+    model: NMTModel, split: EncodedSplit, sentences: int, words: int, batch_tokens: int = 1024
+) -> Columns:
+    """The model's most probable words at each step of a split's first sentences.
+
+    Args:
+        model: the system.
+        split: its sentences.
+        sentences: how many of them, from the first.
+        words: M, how many words a step.
+        batch_tokens: sentences are run together up to this many ids; never changes a result.
+
+    Returns:
+        Columns `sentence`, `step`, `top_ids` (N, M) and `top_scores` (N, M), log-probabilities.
+    """
+    chosen = _Sentences(split, range(sentences), None)
+    by_sentence: dict[int, Columns] = {}
+    for group in buckets(chosen.lengths(), np.arange(sentences), batch_tokens):
+        batch = chosen.batch(group.tolist()).to(next(model.parameters()).device)
+        states = model.states(batch)
+        for b, i in enumerate(group.tolist()):
+            now = batch.current_BT[b].nonzero().flatten()
+            log_p, ids = model.logits(states[b, now]).log_softmax(-1).topk(words)
+            by_sentence[i] = {
+                "sentence": np.full(len(now), split.number[i], dtype=np.int64),
+                "step": now.cpu().numpy().astype(np.int32),
+                "top_ids": ids.cpu().numpy().astype(np.int32),
+                "top_scores": log_p.cpu().numpy().astype(np.float32),
+            }
+    return _stack([by_sentence[i] for i in range(sentences)], keep_relevance=False)
+
+
 def _unseen(side: str, shape: tuple[int, ...]) -> int:
     """How many words the last steps cannot see: of the prefix all but j < t, none of the source."""
     return 0 if side == "source" else shape[0] * (shape[0] + 1) // 2

@@ -14,17 +14,30 @@ from safetensors.torch import load_model, save_model
 from proxies import PROXIES
 from proxies.base import Proxy, Vocabulary
 from proxies.data import append, open_decisions, pack
-from proxies.training import ProxyTraining, TrainingOptions, log_likelihoods
+from proxies.training import (
+    ProxyTraining,
+    TrainingOptions,
+    log_likelihoods,
+    log_probabilities,
+)
 from xnmt_bench.corpora.sentence import Split
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.fitting import clean, fit
-from xnmt_bench.metrics.base import base_log_likelihoods
+from xnmt_bench.metrics.base import base_log_likelihoods, base_log_probabilities
 from xnmt_bench.metrics.facets import facets
 from xnmt_bench.metrics.hit import hit_at_k
+from xnmt_bench.metrics.kl import kl_divergence
 from xnmt_bench.metrics.perplexity import DecisionScores, unigram
 from xnmt_bench.parquet import write_table
-from xnmt_bench.rules.extract import REAL, Scenario
-from xnmt_bench.rules.table import Rules, all_rules, read_rules, shards
+from xnmt_bench.rules.extract import REAL, Scenario, top_words
+from xnmt_bench.rules.table import (
+    Rules,
+    all_rules,
+    read_columns,
+    read_rules,
+    shards,
+    write_shard,
+)
 from xnmt_bench.stages.explained import EVALUATED, Explained
 from xnmt_bench.stages.systems import VERSIONS, plain
 from xnmt_bench.store import Artefact
@@ -32,6 +45,7 @@ from xnmt_bench.store import Artefact
 SCORES = "test.parquet"
 WEIGHTS = "proxy.safetensors"
 FACETS_FILE = "facets.parquet"
+KL_FILE = "kl.parquet"
 
 
 class Fidelity(Explained):
@@ -168,13 +182,16 @@ class Fidelity(Explained):
             return proxy
         recipe = {"version": VERSIONS["proxy"], "proxy": proxy.id, "rules": self.judged.id}
 
-        def work(folder: Path) -> None:
-            config = plain(self.config.proxy)
-            model = _build_proxy(config["name"], self._sizes, config["sizes"])
-            load_model(model, proxy.path / WEIGHTS)
-            _test(model, self.test_rules, folder)
+        return self.store.make(
+            "tested", recipe, lambda folder: _test(self._trained(), self.test_rules, folder)
+        )
 
-        return self.store.make("tested", recipe, work)
+    def _trained(self) -> Proxy:
+        """The trained proxy, open."""
+        config = plain(self.config.proxy)
+        proxy = _build_proxy(config["name"], self._sizes, config["sizes"])
+        load_model(proxy, self.proxy.path / WEIGHTS)
+        return proxy.eval()
 
     def _pack(self, folder: Path, validation_share: float) -> tuple[np.ndarray, int]:
         """The training decisions as a memory map, and where its held-out last part begins."""
@@ -202,6 +219,43 @@ class Fidelity(Explained):
             return {"hit": hit_at_k(sentences, split, *self.subwords, rules)}
 
         return self.store.make("base", recipe, work)
+
+    @cached_property
+    def distribution(self) -> Artefact:
+        """The NMT model's distribution over its top words, at each decision of the test set."""
+        words = self.config.metric.fidelity.kl_words
+        recipe = self._decided() | {"version": VERSIONS["kl"], "words": words}
+
+        def work(folder: Path) -> None:
+            split = self.contexts(EVALUATED, self.scenario)
+            found = top_words(self.model, split, self._sentences(EVALUATED), words)
+            write_shard(found, folder / KL_FILE)
+
+        return self.store.make("distribution", recipe, work)
+
+    def kl(self, instantiation: str) -> Artefact:
+        """KL divergence of the predictors from the NMT model: of `base`, or of the proxy."""
+        base = instantiation == "base"
+        recipe = {
+            "version": VERSIONS["kl"],
+            "distribution": self.distribution.id,
+            "rules": self.judged.id,
+            "k": self.config.k,
+            "proxy": None if base else self.proxy.id,
+        }
+
+        def work(folder: Path) -> None:
+            rules, kept = self.test_rules, read_columns(self.distribution.path / KL_FILE)
+            if base:
+                split = self.contexts(EVALUATED, self.scenario)
+                log_q = base_log_probabilities(self.model, split, rules, kept["top_ids"])
+            else:
+                log_q = log_probabilities(self._trained(), _decisions(rules), kept["top_ids"])
+            kl_N = kl_divergence(kept["top_scores"].astype(np.float64), log_q)
+            columns = {"sentence": rules.sentence_N, "step": rules.step_N, "kl": kl_N}
+            write_table(pa.table(columns), folder / KL_FILE)
+
+        return self.store.make("kl", recipe, work)
 
     def _decided(self) -> dict[str, Any]:
         """What decides the test set's contexts and labels, whatever explains them."""

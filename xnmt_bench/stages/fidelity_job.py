@@ -15,7 +15,7 @@ from xnmt_bench.report.fidelity import COLUMNS, FidelityFragment, collect
 from xnmt_bench.report.fidelity_table import write_tables
 from xnmt_bench.report.summary import show
 from xnmt_bench.report.tracking import Tracker
-from xnmt_bench.stages.fidelity import FACETS_FILE, SCORES, Fidelity
+from xnmt_bench.stages.fidelity import FACETS_FILE, KL_FILE, SCORES, Fidelity
 from xnmt_bench.store import Artefact
 
 log = logging.getLogger(__name__)
@@ -49,17 +49,24 @@ def _fragments(stages: Fidelity) -> list[FidelityFragment]:
     try:
         hit = stages.base.facts["hit"]
         shared = {"hit_at_k": hit["both"] if hit else None}
-        fragments.append(_fragment(stages, "base", stages.base, **shared))
+        fragments.append(_fragment(stages, "base", stages.base, kl=_kl(stages, "base"), **shared))
     except NotApplicable:
         fragments.append(_fragment(stages, "base", status="n/a"))
     try:
         shared["valid_loss"] = stages.proxy.facts["valid_loss"]
-        fragments.append(_fragment(stages, name, stages.tested, **shared))
+        fragments.append(_fragment(stages, name, stages.tested, kl=_kl(stages, name), **shared))
         fragments += [_reference(stages, kind) for kind in ("unigram", "nmt")]
     except NotApplicable as error:
         log.warning("%s on %s: n/a: %s", stages.explainer_name, stages.config.nmt.name, error)
         fragments.append(_fragment(stages, name, status="n/a"))
     return fragments
+
+
+def _kl(stages: Fidelity, instantiation: str) -> str | None:
+    """Where the KL divergences of a predictor are, if they are asked for."""
+    if stages.config.metric.fidelity.kl_words is None:
+        return None
+    return str(stages.kl(instantiation).path / KL_FILE)
 
 
 def _fragment(

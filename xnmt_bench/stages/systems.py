@@ -37,6 +37,7 @@ VERSIONS = {
     "base": 1,
     "reference": 1,
     "facets": 1,
+    "kl": 1,
     "translation": 3,
     "comet": 1,
     "alignment": 1,
