@@ -1,26 +1,111 @@
 """An experiment of the paper's from the command line: one line makes it, one line reports it."""
 
 import csv
+import json
+import shutil
+from pathlib import Path
 
+import numpy as np
+import pytest
 from conftest import SIZES, SMALL, command
+
+from xnmt_bench.rules.table import all_rules
 
 FEW = [*SMALL, *SIZES["transformer"], "corpus.seed=0", "rules.train_sentences=100",
        "rules.test_sentences=40", "proxy.training.max_epochs=1"]  # fmt: skip
+EXPLAINERS = ("gradient_norm", "random")
 
 
-def test_figure_1(transformer, workplace, tmp_path):
+@pytest.fixture(scope="module")
+def results(transformer, workplace, tmp_path_factory):
+    """The results of Figure 1 on a small scale."""
+    folder = tmp_path_factory.mktemp("figure1")
     given = ["experiment=li2020/figure1", *FEW, f"store={workplace}/store",
-             f"results={tmp_path}/results"]  # fmt: skip
-    made = command("train.py", "-m", *given, "explainer=gradient_norm,random", "k=1,2",
-                   f"hydra.sweep.dir={tmp_path}/sweep")  # fmt: skip
+             f"results={folder}/results", "k=1,2"]  # fmt: skip
+    made = command("train.py", "-m", *given, f"explainer={','.join(EXPLAINERS)}",
+                   f"hydra.sweep.dir={folder}/sweep")  # fmt: skip
     assert made.returncode == 0, made.stderr
-    read = command("evaluate.py", *given, f"hydra.run.dir={tmp_path}/run")
+    read = command("evaluate.py", *given[:-1], "k=2", f"hydra.run.dir={folder}/run")
     assert read.returncode == 0, read.stderr
     assert "Perplexity against k" in read.stdout
-    with (tmp_path / "results" / "k.csv").open() as file:
+    return folder / "results"
+
+
+def test_numbers_table_and_figure(results):
+    with (results / "k.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert {(r["explainer"], r["k"], r["instantiation"]) for r in rows} == {
-        (e, k, i) for e in ("gradient_norm", "random") for k in "12" for i in ("base", "sa")
+        (e, k, i) for e in EXPLAINERS for k in "12" for i in ("base", "sa")
     }
     for ending in ("svg", "png", "tex", "md", "txt"):
-        assert (tmp_path / "results" / f"k.{ending}").stat().st_size > 0
+        assert (results / f"k.{ending}").stat().st_size > 0
+
+
+def test_the_page_is_whole_by_itself(results):
+    page = (results / "report.html").read_text(encoding="utf-8")
+    for outside in ("http://", "https://", 'src="/', "<link"):
+        assert outside not in page
+    for text in ("Perplexity against k", "data:image/svg+xml", "explainer:", "fidelity|corpus:toy"):
+        assert text in page
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Debian's Chromium, driven by Selenium."""
+    webdriver = pytest.importorskip("selenium.webdriver")
+    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not (program and driver):
+        pytest.skip("no chromium and chromedriver are installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for argument in ("--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,900"):
+        options.add_argument(argument)
+    service = webdriver.ChromeService(executable_path=driver)
+    opened = webdriver.Chrome(options=options, service=service)
+    yield opened
+    opened.quit()
+
+
+def test_the_page_shows_the_words_of_the_rules_in_the_store(results, workplace, browser):
+    from selenium.webdriver.common.by import By
+
+    def all_of(selector, inside=browser):
+        return inside.find_elements(By.CSS_SELECTOR, selector)
+
+    browser.get((results / "report.html").as_uri())
+    assert len(all_of("section table")) == 2  # fidelity, and perplexity against k
+    fragments = [json.loads(p.read_text()) for p in (results / "fragments/fidelity").glob("*.json")]
+    rules = {
+        f["identity"]["explainer"]: all_rules(
+            workplace / "store" / "rules" / f["made_by"]["rules"], "test", 2
+        )
+        for f in fragments
+        if f["identity"]["k"] == 2
+    }
+    [sample] = {f["sample"] for f in fragments if f["sample"]}
+    sentences = json.loads(Path(sample).read_text(encoding="utf-8"))
+    assert len(sentences) == 40
+    browser.find_element(By.ID, "next").click()
+    browser.find_element(By.ID, "next").click()
+    sentence = sentences[2]
+    chips = len(all_of("button.piece"))
+    assert chips == len(sentence["labels"]) > 3
+    for step in (0, 3, chips - 1):
+        all_of("button.piece")[step].click()
+        for name in EXPLAINERS:
+            of = rules[name]
+            row = np.flatnonzero(of.sentence_N == sentence["number"])[step]
+            [shown] = [
+                r
+                for r in all_of(".explainer")
+                if r.get_attribute("data-explainer").startswith(name)
+            ]
+            for side, ids, positions in (
+                ("source", sentence["source"], of.source_position_NK[row]),
+                ("prefix", sentence["target"], of.prefix_position_NK[row]),
+            ):
+                words = all_of(f".{side} .piece", shown)
+                assert [w.get_attribute("data-piece") for w in words] == ids
+                marked = {n for n, w in enumerate(words) if "picked" in w.get_attribute("class")}
+                assert marked == {int(p) for p in positions if p >= 0}
+    assert not [e for e in browser.get_log("browser") if e["level"] == "SEVERE"]

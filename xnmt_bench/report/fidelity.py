@@ -62,6 +62,7 @@ class FidelityFragment(Fragment):
         quality: BLEU and more of the NMT system, with their signatures.
         facets: the Parquet file that says what kind of decision each is.
         kl: the Parquet file of each decision's KL divergence from the NMT model.
+        sample: the JSON file of some of the sentences in pieces.
     """
 
     valid_loss: float | None = None
@@ -69,6 +70,7 @@ class FidelityFragment(Fragment):
     quality: dict[str, Any] | None = None
     facets: str | None = None
     kl: str | None = None
+    sample: str | None = None
 
     METRIC: ClassVar[str] = "fidelity"
     NAME: ClassVar[str] = "PPL"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -130,3 +130,8 @@ def told_apart(
     forms = {name: form for name, form in FORMS.items() if name not in set(but)}
     varying, said = common(texts, forms)
     return varying, said, texts
+
+
+def named(text: Mapping[str, str], varying: Iterable[str]) -> str:
+    """What tells one panel from the others, such as `transformer, k = 2`."""
+    return ", ".join((FORMS[name] or "{}").format(text[name]) for name in varying)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,8 @@ LEFT = (
     "explainer",
     "than",
     "instantiation",
+    "kind",
+    "category",
     "proxy",
     "alignment",
     "side",
@@ -100,6 +103,21 @@ def quality_text(facts: Mapping[str, Any]) -> str:
     return ", ".join(f"{said} {facts[name]}" for name, said in names.items() if name in facts)
 
 
+@dataclass(frozen=True)
+class Shown:
+    """A table that was shown, and the figure that belongs to it.
+
+    Attributes:
+        name: of its files, such as `fidelity`.
+        summary: the table.
+        figure: the SVG file.
+    """
+
+    name: str
+    summary: Summary
+    figure: Path | None = None
+
+
 def system_name(nmt: str, model: str, rows: Sequence[Row]) -> str:
     """The system's name, with its fingerprint where several share the name."""
     several = len({row["model"] for row in rows if row["nmt"] == nmt}) > 1
@@ -134,6 +152,28 @@ def to_latex(summary: Summary) -> str:
     body = ["\\begin{tabular}{" + columns + "}", "\\toprule", head, "\\midrule", *texts]
     end = ["\\bottomrule", "\\end{tabular}", f"\\caption{{{notes}}}", "\\end{table}", ""]
     return "\n".join(["\\begin{table}", "\\centering", *body, *end])
+
+
+def to_html(summary: Summary) -> str:
+    """The summary as an HTML table, with its title and its notes."""
+    lines = "".join(
+        "<tr>"
+        + "".join(
+            f"<td{_side(h)}>{text}</td>" for h, text in zip(summary.headings, texts, strict=True)
+        )
+        + "</tr>\n"
+        for texts in _marks(summary, html.escape, "<strong>{}</strong>")
+    )
+    head = "".join(f"<th{_side(h)}>{html.escape(h)}</th>" for h in summary.headings)
+    notes = "".join(f"<p>{html.escape(note)}</p>" for note in summary.notes)
+    return (
+        f"<h2>{html.escape(summary.title)}</h2>\n<div class=scroll><table>\n<thead><tr>{head}</tr>"
+        f"</thead>\n<tbody>\n{lines}</tbody></table></div>\n<div class=notes>{notes}</div>"
+    )
+
+
+def _side(heading: str) -> str:
+    return ' class="words"' if heading in LEFT else ""
 
 
 def _escape(text: str) -> str:

@@ -19,7 +19,7 @@ from xnmt_bench.report.agreement import Agreement, agreements
 from xnmt_bench.report.alignment import COLUMNS, AlignmentFragment
 from xnmt_bench.report.alignment_table import write_tables
 from xnmt_bench.report.fidelity import FidelityFragment
-from xnmt_bench.report.summary import show
+from xnmt_bench.report.summary import Shown, show
 from xnmt_bench.report.tracking import Tracker
 from xnmt_bench.stages.alignment import FORWARD, WordAlignment
 from xnmt_bench.store import Artefact
@@ -72,7 +72,7 @@ def _of(artefact: Artefact, job: dict[str, Any], model: str = "") -> Iterator[Al
         )
 
 
-def report(config: DictConfig, tracker: Tracker) -> None:
+def report(config: DictConfig, tracker: Tracker) -> list[Shown]:
     """Collects the rows, or scores one alignment file; prints the table or the line.
 
     Raises:
@@ -82,7 +82,7 @@ def report(config: DictConfig, tracker: Tracker) -> None:
     settings = config.metric.aer
     if settings.gold or settings.hypothesis:
         print(score_files(settings))
-        return
+        return []
     results = Path(config.results)
     samples, seed = settings.bootstrap_samples, settings.bootstrap_seed
     fragments = AlignmentFragment.read(results)
@@ -91,6 +91,7 @@ def report(config: DictConfig, tracker: Tracker) -> None:
     summary = write_tables(rows, _agreements(config, whole), results)
     tracker.table("aer", rows, COLUMNS)
     show(summary)
+    return [Shown("aer", summary)]
 
 
 def _agreements(config: DictConfig, fragments: list[AlignmentFragment]) -> list[Agreement]:

@@ -16,7 +16,7 @@ from xnmt_bench.fitting import TrainerOptions
 from xnmt_bench.report.coref_heatmap import Example, save_heatmaps, save_page
 from xnmt_bench.report.coreference import COLUMNS, SUBSETS, CorefFragment
 from xnmt_bench.report.coreference_table import write_tables
-from xnmt_bench.report.summary import show
+from xnmt_bench.report.summary import Shown, show
 from xnmt_bench.report.tracking import Tracker
 from xnmt_bench.stages.coreference import EXAMPLES, SIDES, Coreference
 from xnmt_bench.store import Artefact
@@ -96,7 +96,7 @@ def _of(stages: Coreference, artefact: Artefact, job: dict[str, str]) -> Iterato
             )
 
 
-def report(config: DictConfig, tracker: Tracker) -> None:
+def report(config: DictConfig, tracker: Tracker) -> list[Shown]:
     """Collects the rows and prints the table.
 
     Raises:
@@ -109,6 +109,7 @@ def report(config: DictConfig, tracker: Tracker) -> None:
     tracker.table("coref_attention", rows, COLUMNS)
     _draw(fragments, results)
     show(summary)
+    return [Shown("coref_attention", summary)]
 
 
 def _draw(fragments: Sequence[CorefFragment], results: Path) -> None:

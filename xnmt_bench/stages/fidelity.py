@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -40,12 +41,13 @@ from xnmt_bench.rules.table import (
 )
 from xnmt_bench.stages.explained import EVALUATED, Explained
 from xnmt_bench.stages.systems import VERSIONS, plain
-from xnmt_bench.store import Artefact
+from xnmt_bench.store import Artefact, write_atomically
 
 SCORES = "test.parquet"
 WEIGHTS = "proxy.safetensors"
 FACETS_FILE = "facets.parquet"
 KL_FILE = "kl.parquet"
+SAMPLE_FILE = "sample.json"
 
 
 class Fidelity(Explained):
@@ -219,6 +221,32 @@ class Fidelity(Explained):
             return {"hit": hit_at_k(sentences, split, *self.subwords, rules)}
 
         return self.store.make("base", recipe, work)
+
+    @cached_property
+    def sample(self) -> Artefact:
+        """The first test sentences in pieces, with the labels, for a page to be browsed."""
+        count = min(self.config.metric.fidelity.browsed, self._sentences(EVALUATED))
+        recipe = self._decided() | {"version": VERSIONS["facets"], "sample": count}
+
+        def work(folder: Path) -> None:
+            rules, split = self.test_rules, self.contexts(EVALUATED, self.scenario)
+            source, target = self.subwords
+            sentences = []
+            for index, number in enumerate(split.number[:count].tolist()):
+                mine = rules.take(rules.sentence_N == number)
+                sentences.append(
+                    {
+                        "number": number,
+                        "source": source.pieces(split.source[index].tolist()),
+                        "target": target.pieces(split.target[index].tolist()),
+                        "steps": mine.step_N.tolist(),
+                        "labels": target.pieces(mine.label_N.tolist()),
+                        "probabilities": mine.probability_N.astype(float).round(4).tolist(),
+                    }
+                )
+            write_atomically(folder / SAMPLE_FILE, json.dumps(sentences, ensure_ascii=False))
+
+        return self.store.make("sample", recipe, work)
 
     @cached_property
     def distribution(self) -> Artefact:

@@ -12,10 +12,10 @@ from omegaconf import DictConfig
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.fitting import TrainerOptions
 from xnmt_bench.report.fidelity import COLUMNS, FidelityFragment, collect
-from xnmt_bench.report.fidelity_table import write_tables
-from xnmt_bench.report.summary import show
+from xnmt_bench.report.fidelity_table import summarise_kl, write_tables
+from xnmt_bench.report.summary import Shown, show
 from xnmt_bench.report.tracking import Tracker
-from xnmt_bench.stages.fidelity import FACETS_FILE, KL_FILE, SCORES, Fidelity
+from xnmt_bench.stages.fidelity import FACETS_FILE, KL_FILE, SAMPLE_FILE, SCORES, Fidelity
 from xnmt_bench.store import Artefact
 
 log = logging.getLogger(__name__)
@@ -85,11 +85,12 @@ def _fragment(
 def _reference(stages: Fidelity, kind: str) -> FidelityFragment:
     artefact = stages.reference(kind)
     job = stages.job() | {"explainer": "", "k": "", "seed": "", "instantiation": kind}
-    quality = facets = None
+    quality = facets = sample = None
     if kind == "nmt":
         job["train_sentences"] = job["learned_from"] = ""
         quality = stages.quality
         facets = str(stages.facets.path / FACETS_FILE)
+        sample = str(stages.sample.path / SAMPLE_FILE)
     return FidelityFragment(
         job,
         stages.model_id,
@@ -97,6 +98,7 @@ def _reference(stages: Fidelity, kind: str) -> FidelityFragment:
         made_by={"scores": artefact.id},
         quality=quality,
         facets=facets,
+        sample=sample,
     )
 
 
@@ -119,7 +121,7 @@ def _show(fragments: Sequence[FidelityFragment], config: DictConfig, tracker: Tr
             )
 
 
-def report(config: DictConfig, tracker: Tracker) -> None:
+def report(config: DictConfig, tracker: Tracker) -> list[Shown]:
     """Collects the rows, writes table and figure, and prints the table.
 
     Raises:
@@ -131,8 +133,11 @@ def report(config: DictConfig, tracker: Tracker) -> None:
     rows = collect(results, settings.bootstrap_samples, settings.bootstrap_seed)
     summary = write_tables(rows, results)
     tracker.table("fidelity", rows, COLUMNS)
+    svg = None
     if any(row["ppl"] != "" for row in rows):
-        _, png = save_figure(fidelity_figure(rows), results / "fidelity")
+        svg, png = save_figure(fidelity_figure(rows), results / "fidelity")
         tracker.figure("fidelity", png)
     show(summary)
     log.info("tables and figure are in %s", results)
+    kl = summarise_kl(rows)
+    return [Shown("fidelity", summary, svg)] + ([Shown("kl", kl)] if kl else [])

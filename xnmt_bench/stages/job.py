@@ -13,6 +13,7 @@ from omegaconf import DictConfig
 
 from xnmt_bench.fitting import TrainerOptions
 from xnmt_bench.report.analyses.run import run as run_analyses
+from xnmt_bench.report.page import write_page
 from xnmt_bench.report.summary import quality_text
 from xnmt_bench.report.tracking import Tracker
 from xnmt_bench.stages import alignment_job, coreference_job, fidelity_job
@@ -63,6 +64,11 @@ def evaluate(config: DictConfig) -> None:
 
             explain(config)
             return
-        for name in config.get("metric") or ():
-            METRICS[name].report(config, tracker)
-        run_analyses(config, tracker)
+        shown = [
+            s for name in config.get("metric") or () for s in METRICS[name].report(config, tracker)
+        ]
+        shown += run_analyses(config, tracker)
+        if shown:
+            log.info(
+                "everything is on one page: %s", write_page(shown, config, Path(config.results))
+            )

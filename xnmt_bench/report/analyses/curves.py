@@ -19,7 +19,7 @@ from xnmt_bench.metrics.perplexity import resampled
 from xnmt_bench.report.analyses.result import Result, style
 from xnmt_bench.report.fidelity import scenario_text
 from xnmt_bench.report.fidelity_table import HEADINGS
-from xnmt_bench.report.panels import CONDITION, Panel, told_apart
+from xnmt_bench.report.panels import CONDITION, Panel, named, told_apart
 from xnmt_bench.report.summary import Cell, Line, Row, Summary, digits
 
 COLUMNS = (*CONDITION, "instantiation", "explainer", "ppl", "ppl_low", "ppl_high")
@@ -90,7 +90,7 @@ def _analyse(axis: Axis, found: Sequence[Panel], settings: DictConfig) -> Result
     lines, titles = [], []
     for key, text in zip(groups, texts, strict=True):
         mine = [r for r in rows if tuple(r[c] for c in others) == key]
-        titles.append(", ".join(text[name] for name in varying))
+        titles.append(named(text, varying))
         for instantiation, name in dict.fromkeys(
             (r["instantiation"], r["explainer"]) for r in mine
         ):

@@ -15,7 +15,7 @@ from xnmt_bench.metrics.facets import FACETS, FIFTHS, LINKS
 from xnmt_bench.metrics.perplexity import DecisionScores, resampled
 from xnmt_bench.report.analyses.result import Result, style
 from xnmt_bench.report.fidelity_table import HEADINGS
-from xnmt_bench.report.panels import CONDITION, Panel, told_apart
+from xnmt_bench.report.panels import CONDITION, Panel, named, told_apart
 from xnmt_bench.report.summary import Cell, Line, Row, Summary, digits
 
 COLUMNS = (
@@ -62,7 +62,7 @@ def analyse(found: Sequence[Panel], settings: DictConfig) -> Result:
     last = ", ".join(dict.fromkeys(HEADINGS[row["instantiation"]] for row in rows))
     title = ", ".join([f"Where fidelity is lost ({last})", *said])
     summary = Summary(title, [*varying, "kind", "category", "decisions", *names], lines, [NOTE])
-    labels = [", ".join(text[name] for name in varying) for text in texts]
+    labels = [named(text, varying) for text in texts]
     return Result(rows, COLUMNS, summary, _figure(usable, labels, rows, names))
 
 

@@ -13,7 +13,7 @@ from xnmt_bench.metrics.normalised import normalised
 from xnmt_bench.metrics.score import signature
 from xnmt_bench.report.analyses.result import Result, style
 from xnmt_bench.report.fidelity_table import HEADINGS
-from xnmt_bench.report.panels import CONDITION, Panel, told_apart
+from xnmt_bench.report.panels import CONDITION, Panel, named, told_apart
 from xnmt_bench.report.summary import Cell, Line, Row, Summary
 
 RANDOM = "random"
@@ -57,7 +57,7 @@ def analyse(found: Sequence[Panel], settings: DictConfig) -> Result:
             lines.append(Line(tuple(panel.condition.values()), head + cells))
     heads = [*varying, "explainer", *(HEADINGS[i] for i in instantiations)]
     summary = Summary(", ".join(["Normalised fidelity", *said]), heads, lines, [NOTE])
-    labels = [", ".join(text[name] for name in varying) for text in texts]
+    labels = [named(text, varying) for text in texts]
     return Result(rows, COLUMNS, summary, _figure(usable, rows, labels))
 
 

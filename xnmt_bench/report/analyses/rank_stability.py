@@ -9,7 +9,7 @@ from omegaconf import DictConfig
 from xnmt_bench.metrics.stability import ordered, rank_stability
 from xnmt_bench.report.analyses.result import Result
 from xnmt_bench.report.fidelity_table import HEADINGS
-from xnmt_bench.report.panels import CONDITION, Panel, told_apart
+from xnmt_bench.report.panels import CONDITION, Panel, named, told_apart
 from xnmt_bench.report.summary import Cell, Line, Row, Summary
 
 COLUMNS = (*CONDITION, "instantiation", "share", "rate", "samples", "order")
@@ -40,7 +40,7 @@ def analyse(found: Sequence[Panel], settings: DictConfig) -> Result:
                     {**panel.condition, "instantiation": instantiation, "share": share,
                      "rate": rate, "samples": settings.samples, "order": order}
                 )  # fmt: skip
-        who = ", ".join(text[name] for name in varying)
+        who = named(text, varying)
         orders = {i: " < ".join(ordered(of)) for i, of in family.items()}
         for order in dict.fromkeys(orders.values()):
             agree = ", ".join(HEADINGS[i] for i, found in orders.items() if found == order)

@@ -10,7 +10,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from xnmt_bench.report.figure import save_figure
-from xnmt_bench.report.summary import Row, Summary, show, write_summary
+from xnmt_bench.report.summary import Row, Shown, Summary, show, write_summary
 from xnmt_bench.report.tracking import Tracker
 
 # Okabe and Ito's palette: told apart also by those who see fewer colours; so are the markers.
@@ -34,14 +34,16 @@ class Result:
     summary: Summary
     figure: Figure | None = None
 
-    def publish(self, name: str, results: Path, tracker: Tracker) -> None:
+    def publish(self, name: str, results: Path, tracker: Tracker) -> Shown:
         """Writes table and figure, and shows the table."""
         write_summary(name, self.rows, self.columns, self.summary, results)
         tracker.table(name, self.rows, self.columns)
+        svg = None
         if self.figure is not None:
-            _, png = save_figure(self.figure, results / name)
+            svg, png = save_figure(self.figure, results / name)
             tracker.figure(name, png)
         show(self.summary)
+        return Shown(name, self.summary, svg)
 
 
 def style(names: Sequence[str], name: str) -> dict[str, Any]:

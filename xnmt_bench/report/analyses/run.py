@@ -19,6 +19,7 @@ from xnmt_bench.report.analyses.result import Result
 from xnmt_bench.report.analyses.significance import analyse as significance
 from xnmt_bench.report.fidelity import FidelityFragment
 from xnmt_bench.report.panels import Panel, panels
+from xnmt_bench.report.summary import Shown
 from xnmt_bench.report.tracking import Tracker
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ ANALYSES: dict[str, Callable[[Sequence[Panel], DictConfig], Result]] = {
 }
 
 
-def run(config: DictConfig, tracker: Tracker) -> None:
+def run(config: DictConfig, tracker: Tracker) -> list[Shown]:
     """Makes and shows every configured analysis.
 
     Raises:
@@ -43,11 +44,15 @@ def run(config: DictConfig, tracker: Tracker) -> None:
     """
     settings = config.get("analysis") or {}
     if not settings:
-        return
+        return []
     results = Path(config.results)
     found = panels(FidelityFragment.read(results))
+    shown = []
     for name in settings:
         try:
-            ANALYSES[name](found, settings[name]).publish(name, results, tracker)
+            result = ANALYSES[name](found, settings[name])
         except NotApplicable as error:
             log.warning("%s: n/a: %s", name, error)
+        else:
+            shown.append(result.publish(name, results, tracker))
+    return shown
