@@ -49,6 +49,27 @@ def test_the_page_is_whole_by_itself(results):
         assert text in page
 
 
+def test_figure_3_lists_words_without_a_gold_link(results, workplace, transformer, tmp_path):
+    results = shutil.copytree(results, tmp_path / "results")  # another report, another page
+    read = command("evaluate.py", "experiment=li2020/figure3", *FEW, f"store={workplace}/store",
+                   f"results={results}", f"hydra.run.dir={tmp_path}/run")  # fmt: skip
+    assert read.returncode == 0, read.stderr
+    with (results / "unaligned.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    split, target = transformer.split("test"), transformer.subwords[1]
+    gold, index_of = transformer.gold("test"), {int(n): i for i, n in enumerate(split.number)}
+    assert len(rows) >= 2 * len(EXPLAINERS)
+    for row in rows:
+        number, step = int(row["sentence"]), int(row["step"])
+        ids = split.target[index_of[number]].tolist()
+        word = target.words(ids)[step]
+        assert word not in {j for _, j in gold[number].possible}
+        assert row["target"] == target.pieces([ids[step]])[0].replace("▁", "")
+    assert {r["explainer"] for r in rows} == set(EXPLAINERS)
+    assert (results / "facets.svg").exists()
+    assert "gold link of the target word" in (results / "facets.md").read_text()
+
+
 @pytest.fixture(scope="module")
 def browser():
     """Debian's Chromium, driven by Selenium."""
@@ -77,7 +98,7 @@ def test_the_page_shows_the_words_of_the_rules_in_the_store(results, workplace, 
     fragments = [json.loads(p.read_text()) for p in (results / "fragments/fidelity").glob("*.json")]
     rules = {
         f["identity"]["explainer"]: all_rules(
-            workplace / "store" / "rules" / f["made_by"]["rules"], "test", 2
+            workplace / "store" / "rules" / f["made_by"]["judged"], "test", 2
         )
         for f in fragments
         if f["identity"]["k"] == 2

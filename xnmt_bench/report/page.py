@@ -83,9 +83,9 @@ def _browsed(fragments: Sequence[FidelityFragment], config: DictConfig) -> list[
     for sample in (f for f in fragments if f.sample is not None):
         sentences = json.loads(Path(str(sample.sample)).read_text(encoding="utf-8"))
         rules = {
-            _name(f): f.made_by["rules"]
+            _name(f): f.made_by["judged"]
             for f in fragments
-            if f.made_by and "rules" in f.made_by and _system(f) == _system(sample)
+            if f.made_by and "judged" in f.made_by and _system(f) == _system(sample)
             and f.identity["k"] == config.k
         }  # fmt: skip
         for name, identifier in sorted(rules.items()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from xnmt_bench.metrics.perplexity import DecisionScores
 from xnmt_bench.parquet import read_table
 from xnmt_bench.report.fidelity import FAMILY, USUAL, FidelityFragment, scenario_text
 from xnmt_bench.report.summary import Row, common, system_name
+from xnmt_bench.rules.table import Rules, all_rules
 from xnmt_bench.store import META, Artefact
 
 log = logging.getLogger(__name__)
@@ -44,6 +46,7 @@ class Panel:
         made_by: explainer to the fingerprints of the artefacts behind its scores.
         nmt: the NMT model's scores on its own choices, where they are there.
         facets: of the decisions, by name, with their sentence and step; where they are there.
+        sample: some of the sentences in pieces, where they are there.
     """
 
     condition: dict[str, Any]
@@ -51,6 +54,12 @@ class Panel:
     made_by: dict[str, dict[str, str]] = field(default_factory=dict)
     nmt: DecisionScores | None = None
     facets: dict[str, np.ndarray] | None = None
+    sample: list[dict[str, Any]] | None = None
+
+    def rules(self, explainer: str, store: Path) -> Rules:
+        """An explainer's rules of the test set, at this panel's k."""
+        folder = store / "rules" / self.made_by[explainer]["judged"]
+        return all_rules(folder, "test", self.condition["k"])
 
     def explainers(self, but: Iterable[str] = ()) -> list[str]:
         """Those that have every instantiation there is, in alphabetical order."""
@@ -73,19 +82,19 @@ class Panel:
 def panels(fragments: Sequence[FidelityFragment]) -> list[Panel]:
     """Every system and condition of which something is stored; a damaged file is left out."""
     found: dict[tuple[Any, ...], Panel] = {}
-    nmt: dict[tuple[Any, ...], tuple[DecisionScores, dict[str, np.ndarray] | None]] = {}
+    nmt: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     for fragment in fragments:
         if fragment.scores is None:
             continue
         row = {**fragment.identity, "model": fragment.model}
         try:
             scores = _load(Path(fragment.scores))
-            facets = _facets(fragment.facets)
+            more = _facets(fragment.facets), _sample(fragment.sample)
         except StoreError as error:
             log.warning("left out: %s", error)
             continue
         if row["instantiation"] == "nmt":
-            nmt[_system(row), row["scenario"]] = (scores, facets)
+            nmt[_system(row), row["scenario"]] = (scores, *more)
         elif row["instantiation"] in INSTANTIATIONS:
             condition = {"learned_from": USUAL} | {c: row[c] for c in CONDITION if c in row}
             condition = {column: condition[column] for column in CONDITION}
@@ -95,7 +104,7 @@ def panels(fragments: Sequence[FidelityFragment]) -> list[Panel]:
             panel.made_by[row["explainer"]] = fragment.made_by or {}
     for panel in found.values():
         key = (_system(panel.condition), panel.condition["scenario"])
-        panel.nmt, panel.facets = nmt.get(key, (None, None))
+        panel.nmt, panel.facets, panel.sample = nmt.get(key, (None, None, None))
         panel.scores = {i: panel.scores[i] for i in INSTANTIATIONS if i in panel.scores}
     return [found[key] for key in sorted(found, key=str)]
 
@@ -109,6 +118,15 @@ def _facets(path: str | None) -> dict[str, np.ndarray] | None:
         return None
     table = read_table(Path(path), ("sentence", "step", *FACETS))
     return {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
+
+
+def _sample(path: str | None) -> list[dict[str, Any]] | None:
+    if path is None:
+        return None
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path}: not a readable sample: {error}") from None
 
 
 def _load(path: Path) -> DecisionScores:

@@ -77,7 +77,7 @@ def _fragment(
         job["seed"] = ""  # nothing in it is drawn
     if artefact is None:
         return FidelityFragment(job, stages.model_id, **more)
-    made_by = {"rules": stages.rules.id, "scores": artefact.id}
+    made_by = {"rules": stages.rules.id, "judged": stages.judged.id, "scores": artefact.id}
     scores = str(artefact.path / SCORES)
     return FidelityFragment(job, stages.model_id, scores=scores, made_by=made_by, **more)
 

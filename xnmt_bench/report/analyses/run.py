@@ -17,6 +17,7 @@ from xnmt_bench.report.analyses.rank_stability import analyse as rank_stability
 from xnmt_bench.report.analyses.ranking import analyse as ranking
 from xnmt_bench.report.analyses.result import Result
 from xnmt_bench.report.analyses.significance import analyse as significance
+from xnmt_bench.report.analyses.unaligned import analyse as unaligned
 from xnmt_bench.report.fidelity import FidelityFragment
 from xnmt_bench.report.panels import Panel, panels
 from xnmt_bench.report.summary import Shown
@@ -29,6 +30,7 @@ ANALYSES: dict[str, Callable[[Sequence[Panel], DictConfig], Result]] = {
     "density": density,
     "normalised": normalised,
     "facets": facets,
+    "unaligned": unaligned,
     "ranking": ranking,
     "scenario": by_scenario,
     "k": by_k,
