@@ -1,11 +1,12 @@
 """Greedy and beam decoding against a plain reference."""
 
 import torch
-from conftest import batch_of
+from conftest import batch_of, double
 
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD
 from xnmt_bench.nmt.base import Batch, Encoding
 from xnmt_bench.nmt.decoding import translate
+from xnmt_bench.nmt.reading import Reader
 
 
 def sources_of(system, count=8):
@@ -61,6 +62,29 @@ def test_a_beam_finds_what_greedy_missed(system):
     assert totals[1] >= totals[0] - 1e-6
 
 
+def test_a_reader_that_keeps_what_it_has_read_gives_the_same_states(system):
+    """Rows that have read unlike numbers of words, chosen anew between, in float64."""
+    model, split = double(system.model), system.split("test")
+    batch = batch_of(split, range(4))
+    encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
+    keeping, anew = model.reader(encoding), Reader(model, encoding)
+    assert type(keeping) is not Reader
+    rng = torch.Generator().manual_seed(0)
+    words = torch.randint(4, 50, (4, 5), generator=rng)
+    words[:, 0] = BOS
+    words[1, 3:] = words[2, 1:] = PAD
+    for rows, further in (
+        (torch.tensor([2, 0, 0, 3, 1]), torch.randint(4, 50, (5, 1), generator=rng)),
+        (torch.tensor([4, 1]), torch.tensor([[7, BOS, 9], [8, PAD, PAD]])),
+        (torch.tensor([0, 1, 1]), torch.randint(4, 50, (3, 1), generator=rng)),
+    ):
+        torch.testing.assert_close(keeping.read(words), anew.read(words), rtol=1e-10, atol=1e-12)
+        for reader in (keeping, anew):
+            reader.select(rows)
+        words = further
+    torch.testing.assert_close(keeping.read(words), anew.read(words), rtol=1e-10, atol=1e-12)
+
+
 class Scripted:
     """A model whose next word depends only on how many there are; after three words it ends.
 
@@ -77,6 +101,9 @@ class Scripted:
 
     def encode(self, source, layout):
         return Encoding(source, layout)
+
+    def reader(self, encoding):
+        return Reader(self, encoding)
 
     def decode(self, encoding, inputs):
         return torch.arange(inputs.shape[1]).expand(len(inputs), -1)[..., None]

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from xnmt_bench.corpora.sentence import Gold
 from xnmt_bench.corpora.subwords import BOS, PAD, SEPARATOR, Subwords
+from xnmt_bench.nmt.reading import Reader
 
 Ids = Sequence[int] | np.ndarray
 # Rows of the output layer that are computed at once: what bounds its memory is this times V.
@@ -205,6 +206,10 @@ class NMTModel(nn.Module, ABC):
     @abstractmethod
     def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
         """The attention weights of the same pass as `decode`."""
+
+    def reader(self, encoding: Encoding) -> Reader:
+        """What a search reads targets with."""
+        return Reader(self, encoding)
 
     def encoder_attention(self, source_BSD: Tensor, layout: Layout) -> Tensor | None:
         """The encoder's self-attention (B, L, H, S, S); None where the model has none."""

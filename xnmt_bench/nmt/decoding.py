@@ -9,6 +9,7 @@ from torch import Tensor
 
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD
 from xnmt_bench.nmt.base import Encoding, Ids, Layout, NMTModel, segments
+from xnmt_bench.nmt.reading import Reader
 
 FORBIDDEN = [PAD, BOS]
 
@@ -61,10 +62,9 @@ def _search(
     output_RT = torch.empty((len(limits), 0), dtype=torch.long, device=device)
     score_R = torch.zeros(len(limits), device=device)
     width = 1  # rows a sentence: one until the first step has spread the beam
-    rows = torch.arange(len(limits), device=device)
+    reader, read_RT = model.reader(encoding), _padded(forced, device)
     while open_sentences:
-        starts = [forced[row] for row in rows.tolist()]
-        log_p = _next(model, encoding.select(rows), starts, output_RT)
+        log_p = _next(model, reader, read_RT)
         total = (score_R[:, None] + log_p).view(len(open_sentences), -1)
         # Twice the beam, so that beam open ones remain when as many end.
         best, flat = total.topk(min(2 * beam, total.shape[1]), dim=1)
@@ -97,22 +97,18 @@ def _search(
         tokens = torch.tensor([token for _, token, _ in keep], device=device)
         output_RT = torch.cat([output_RT[parents], tokens[:, None]], dim=1)
         score_R = torch.tensor([score for _, _, score in keep], device=device)
-        rows = rows[parents]
+        reader.select(parents)
+        read_RT = tokens[:, None]
     return [max(hypotheses)[1] for hypotheses in finished]
 
 
-def _next(
-    model: NMTModel, encoding: Encoding, forced: list[list[int]], output_RT: Tensor
-) -> Tensor:
-    """Log-probabilities (R, V) of each row's next word."""
-    inputs = [
-        torch.cat([output_RT.new_tensor(start), output])
-        for start, output in zip(forced, output_RT, strict=True)
-    ]
-    # Rows differ in what is forced, so each is read where it ends; behind that it is padded.
-    input_RT = torch.nn.utils.rnn.pad_sequence(inputs, batch_first=True, padding_value=PAD)
-    states = model.decode(encoding.decoding(input_RT), model.embed_target(input_RT))
-    last = torch.tensor([len(x) - 1 for x in inputs], device=input_RT.device)
-    logits = model.logits(states[torch.arange(len(inputs), device=input_RT.device), last]).float()
+def _padded(rows: list[list[int]], device: torch.device) -> Tensor:
+    tensors = [torch.tensor(row, device=device) for row in rows]
+    return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=PAD)
+
+
+def _next(model: NMTModel, reader: Reader, read_RT: Tensor) -> Tensor:
+    """Log-probabilities (R, V) of each row's next word, once it has read further ones."""
+    logits = model.logits(reader.read(read_RT)).float()
     logits[:, FORBIDDEN] = -torch.inf
     return logits.log_softmax(-1)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from xnmt_bench.corpora.subwords import PAD, Subwords
 from xnmt_bench.nmt.base import AttentionWeights, Encoding, Layout, NMTModel
+from xnmt_bench.nmt.reading import Reader, last_of
 
 
 class RNNSearch(NMTModel):
@@ -82,19 +83,31 @@ class RNNSearch(NMTModel):
         return AttentionWeights(self._decode(encoding, input_BTD)[1][:, None, None], None)
 
     def _decode(self, encoding: Encoding, input_BTD: Tensor) -> tuple[Tensor, Tensor]:
-        keys, hidden = encoding.extra
+        hidden = encoding.extra[1]
         cell, inputs = torch.zeros_like(hidden), self.dropout(input_BTD)
-        hiddens, contexts, weights = [], [], []
-        for t in range(inputs.shape[1]):
-            weight_BS = self._attend(hidden, keys, encoding.mask_BS)  # alpha(s_{t-1}, h), Eq. 2
-            context = (weight_BS[:, None] @ encoding.states_BSD)[:, 0]
-            hidden, cell = self.cell(torch.cat([inputs[:, t], context], -1), (hidden, cell))
-            hiddens.append(hidden)
-            contexts.append(context)
+        features, weights = [], []
+        for x_BD in inputs.unbind(1):
+            seen, weight_BS, hidden, cell = self.step(encoding, x_BD, hidden, cell)
+            features.append(seen)
             weights.append(weight_BS)
-        features = torch.cat([torch.stack(hiddens, 1), torch.stack(contexts, 1), inputs], -1)
-        states = self.dropout(torch.tanh(self.readout(features)))
-        return states, torch.stack(weights, 1)
+        return self.dropout(self.read_out(torch.stack(features, 1))), torch.stack(weights, 1)
+
+    def step(
+        self, encoding: Encoding, x_BD: Tensor, hidden: Tensor, cell: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """One step: what the read-out sees, attention weights, and the LSTM's two new states."""
+        weight_BS = self._attend(hidden, encoding.extra[0], encoding.mask_BS)  # Eq. 2
+        context = (weight_BS[:, None] @ encoding.states_BSD)[:, 0]
+        hidden, cell = self.cell(torch.cat([x_BD, context], -1), (hidden, cell))
+        return torch.cat([hidden, context, x_BD], -1), weight_BS, hidden, cell
+
+    def read_out(self, features: Tensor) -> Tensor:
+        """The states that `logits` reads, (..., D)."""
+        return torch.tanh(self.readout(features))
+
+    def reader(self, encoding: Encoding) -> Reader:
+        """Keeps the states of the LSTM."""
+        return RecurrentReader(self, encoding)
 
     def _attend(self, query: Tensor, keys_BSA: Tensor, mask_BS: Tensor) -> Tensor:
         energy = self.attention_energy(torch.tanh(self.attention_query(query)[:, None] + keys_BSA))
@@ -103,3 +116,31 @@ class RNNSearch(NMTModel):
     def logits(self, states: Tensor) -> Tensor:
         """Unnormalised log-probabilities (..., V)."""
         return self.output(states)
+
+
+class RecurrentReader(Reader):
+    """Goes on from the LSTM's states."""
+
+    model: RNNSearch
+
+    def __init__(self, model: RNNSearch, encoding: Encoding) -> None:
+        super().__init__(model, encoding)
+        self._hidden = encoding.extra[1]
+        self._cell = torch.zeros_like(self._hidden)
+
+    def read(self, ids_RT: Tensor) -> Tensor:
+        """Reads further inputs of every row, padded with PAD; the state behind the last, (R, D)."""
+        features = []
+        for ids_R in ids_RT.unbind(1):
+            x_RD = self.model.embed_target(ids_R)
+            seen, _, hidden, cell = self.model.step(self.encoding, x_RD, self._hidden, self._cell)
+            word = (ids_R != PAD)[:, None]
+            self._hidden = torch.where(word, hidden, self._hidden)
+            self._cell = torch.where(word, cell, self._cell)
+            features.append(seen)
+        return self.model.read_out(last_of(torch.stack(features, 1), ids_RT != PAD))
+
+    def select(self, rows: Tensor) -> None:
+        """Goes on with some of the rows, in a new order, some perhaps more than once."""
+        super().select(rows)
+        self._hidden, self._cell = self._hidden[rows], self._cell[rows]

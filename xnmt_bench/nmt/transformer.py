@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from xnmt_bench.corpora.subwords import PAD, Subwords
+from xnmt_bench.corpora.subwords import PAD, SEPARATOR, Subwords
 from xnmt_bench.nmt.base import AttentionWeights, Encoding, Layout, NMTModel
+from xnmt_bench.nmt.reading import Reader, last_of
 
 
 def sinusoids(positions: Tensor, dimension: int, like: Tensor) -> Tensor:
@@ -98,6 +101,7 @@ class Layer(nn.Module):
         memory: tuple[Tensor, Tensor] | None = None,
         self_weights: list[Tensor] | None = None,
         cross_weights: list[Tensor] | None = None,
+        grown: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
         """Runs the layer.
 
@@ -107,9 +111,13 @@ class Layer(nn.Module):
             memory: in a decoder, the other side's keys and values, and its mask.
             self_weights: where attention weights are appended, or None.
             cross_weights: the same for attention to the other side.
+            grown: gives, for the keys and values of these states, those of earlier ones too.
         """
         norms, own, cross = iter(self.norms), self.self_attention, self.cross_attention
-        x = self._residual(x, next(norms), lambda h: own(h, own.key_value(h), mask, self_weights))
+        grown = grown or (lambda keys_values: keys_values)
+        x = self._residual(
+            x, next(norms), lambda h: own(h, grown(own.key_value(h)), mask, self_weights)
+        )
         if cross is not None and memory is not None:
             x = self._residual(x, next(norms), lambda h: cross(h, *memory, cross_weights))
         return self._residual(x, next(norms), self.feed_forward)
@@ -182,8 +190,16 @@ class Transformer(NMTModel):
         """Scaled target embeddings (B, T, D)."""
         return self.target_embedding(ids_BT) * self.scale
 
-    def _place(self, x_BTD: Tensor, segment_BT: Tensor) -> Tensor:
-        positions = torch.arange(x_BTD.shape[1], device=x_BTD.device)
+    def place(self, x_BTD: Tensor, segment_BT: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Embeddings with their positions added.
+
+        Args:
+            x_BTD: embeddings.
+            segment_BT: the segment of each, counted from 1.
+            positions: of each, broadcast to (B, T); counted from 0 in each row, if not given.
+        """
+        if positions is None:
+            positions = torch.arange(x_BTD.shape[1], device=x_BTD.device)
         if self.position_shift:
             positions = positions + self.position_shift * (segment_BT - 1).clamp(min=0)
         return self.dropout(x_BTD + sinusoids(positions, x_BTD.shape[2], x_BTD))
@@ -195,7 +211,7 @@ class Transformer(NMTModel):
         return Encoding(states, layout, tuple(layer.memory(states) for layer in self.decoder))  # type: ignore[operator]
 
     def _encode(self, source_BSD: Tensor, layout: Layout, weights: list[Tensor] | None) -> Tensor:
-        x, mask = self._place(source_BSD, layout.source_BS), layout.mask_BS[:, None, None]
+        x, mask = self.place(source_BSD, layout.source_BS), layout.mask_BS[:, None, None]
         for layer in self.encoder:
             x = layer(x, mask, self_weights=weights)
         return self.encoder_norm(x)
@@ -217,12 +233,16 @@ class Transformer(NMTModel):
         prefix: list[Tensor] | None,
         cross: list[Tensor] | None,
     ) -> Tensor:
-        x, steps = self._place(input_BTD, encoding.layout.input_BT), input_BTD.shape[1]
+        x, steps = self.place(input_BTD, encoding.layout.input_BT), input_BTD.shape[1]
         causal = torch.ones(steps, steps, dtype=torch.bool, device=x.device).tril()
         seen = encoding.mask_BS[:, None, None]
         for layer, keys_values in zip(self.decoder, encoding.extra, strict=True):
             x = layer(x, causal, (keys_values, seen), prefix, cross)
         return self.decoder_norm(x)
+
+    def reader(self, encoding: Encoding) -> Reader:
+        """Keeps the keys and values of what it has read."""
+        return CachedReader(self, encoding)
 
     def logits(self, states: Tensor) -> Tensor:
         """Unnormalised log-probabilities (..., V)."""
@@ -234,6 +254,48 @@ class Transformer(NMTModel):
         cross: list[Tensor] = []
         self._decode(encoding, input_BTD, prefix, cross)
         return AttentionWeights(torch.stack(cross, dim=1), torch.stack(prefix, dim=1))
+
+
+class CachedReader(Reader):
+    """Computes each input once, and keeps its keys and values for the inputs behind it."""
+
+    model: Transformer
+
+    def __init__(self, model: Transformer, encoding: Encoding) -> None:
+        super().__init__(model, encoding)
+        rows, device = len(encoding.states_BSD), encoding.states_BSD.device
+        width = 2 * encoding.states_BSD.shape[2]
+        self._keys_values = [encoding.states_BSD.new_zeros(rows, 0, width) for _ in model.decoder]
+        self._seen_RT = torch.zeros(rows, 0, dtype=torch.bool, device=device)
+        self._segment_R = torch.zeros(rows, dtype=torch.long, device=device)
+
+    def read(self, ids_RT: Tensor) -> Tensor:
+        """Reads further inputs of every row, padded with PAD; the state behind the last, (R, D)."""
+        mask_RT, steps = ids_RT != PAD, ids_RT.shape[1]
+        # Rows may have read unlike numbers of inputs, so places in the cache are no positions.
+        positions = self._seen_RT.sum(1, keepdim=True) + (mask_RT.cumsum(1) - 1).clamp(min=0)
+        segment_RT = self._segment_R[:, None] + (ids_RT == SEPARATOR).cumsum(1)
+        x = self.model.place(self.model.embed_target(ids_RT), segment_RT, positions)
+        causal = torch.ones(steps, steps, dtype=torch.bool, device=x.device).tril()
+        earlier = self._seen_RT[:, None].expand(-1, steps, -1)
+        allowed = torch.cat([earlier, causal & mask_RT[:, None]], dim=2)[:, None]
+        seen = self.encoding.mask_BS[:, None, None]
+        for n, layer in enumerate(self.model.decoder):
+            x = layer(x, allowed, (self.encoding.extra[n], seen), grown=partial(self._grown, n))
+        self._seen_RT = torch.cat([self._seen_RT, mask_RT], dim=1)
+        self._segment_R = segment_RT[:, -1]
+        return last_of(self.model.decoder_norm(x), mask_RT)
+
+    def _grown(self, layer: int, keys_values_RTD: Tensor) -> Tensor:
+        grown = torch.cat([self._keys_values[layer], keys_values_RTD], dim=1)
+        self._keys_values[layer] = grown
+        return grown
+
+    def select(self, rows: Tensor) -> None:
+        """Goes on with some of the rows, in a new order, some perhaps more than once."""
+        super().select(rows)
+        self._keys_values = [kept[rows] for kept in self._keys_values]
+        self._seen_RT, self._segment_R = self._seen_RT[rows], self._segment_R[rows]
 
 
 def _embedding(size: int, dimension: int) -> nn.Embedding:
