@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.corpora.subwords import BOS, EOS
 from xnmt_bench.metrics.facets import facets
 
 
@@ -44,6 +44,33 @@ def test_frequency_is_counted_in_the_training_targets(transformer, found):
         low, _, high = found["frequency"][row].strip("> ").replace(",", "").partition("-")
         assert int(low) <= counts.get(int(labels[row]), 0) <= (int(high) if high else np.inf)
     assert len(set(found["frequency"])) > 2
+
+
+def test_words_of_a_context_are_counted_once(tmp_path):
+    """Of a concatenation each sentence stands in the context of the next ones too."""
+    from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
+    from xnmt_bench.rules.table import Rules
+
+    class Vocabulary:
+        def __len__(self):
+            return 12
+
+        def pieces(self, ids):
+            return ["▁x" for _ in ids]
+
+        def words(self, ids):
+            return list(range(len(ids)))
+
+        current_words = words
+
+    rows = [[7, EOS], [7, BOS, 8, EOS], [7, BOS, 8, BOS, *[9] * 11, EOS]]
+    side = EncodedSide.of(rows)
+    split = EncodedSplit(side, side, np.arange(3))
+    n = np.array([2, 2, 2])
+    rules = Rules(n, np.array([4, 5, 15]), np.array([8, 9, EOS]), n, *[n[:, None]] * 4)
+    found = facets(rules, split, Vocabulary(), split, None)
+    assert found["frequency"].tolist() == ["0-10", "11-100", "0-10"]
+    assert found["place"].tolist() == ["first fifth", "first fifth", "last fifth"]
 
 
 def test_pieces(transformer, found):

@@ -42,7 +42,13 @@ def fragments(tmp_path, explainers):
         decisions(quality).save(one)
         counts(right).save(two)
         job = SYSTEM | {"explainer": name, "seed": ""}
-        more = {"k": 1, "scenario": "", "instantiation": "sa", "train_sentences": 100}
+        more = {
+            "k": 1,
+            "scenario": "teacher_forcing",
+            "learned_from": "teacher_forcing",
+            "instantiation": "sa",
+            "train_sentences": 100,
+        }
         fidelity.append(FidelityFragment(job | more, "m0", scores=str(one)))
         judged = {"words": 10, "no_link": 0.1, "no_sure_link": 0.2}
         alignment.append(
@@ -69,6 +75,17 @@ def test_agreement_of_rankings(tmp_path, explainers, tau, same):
     assert [found.places[name].by_ppl for name in "abc"] == [1, 2, 3]
     by_aer = sorted("abc", key=lambda name: -explainers[name][1])
     assert [found.places[name].by_aer for name in by_aer] == [1, 2, 3]
+
+
+def test_other_scenarios_are_not_pooled(tmp_path):
+    explainers = {"a": (1.0, 9), "b": (0.5, 6)}
+    fidelity, alignment = fragments(tmp_path, explainers)
+    [alone] = agreements(fidelity, alignment, k=1, samples=50, seed=0)
+    decisions(-9.0).save(tmp_path / "golden")
+    for one in fidelity[:1]:
+        job = one.identity | {"scenario": "golden"}
+        fidelity.append(FidelityFragment(job, "m0", scores=str(tmp_path / "golden")))
+    assert agreements(fidelity, alignment, k=1, samples=50, seed=0) == [alone]
 
 
 def test_what_only_one_metric_knows_is_left_out(tmp_path):

@@ -88,9 +88,48 @@ def test_panels_hold_each_explainers_seeds(tmp_path):
     [panel] = panels(made)
     assert list(panel.scores) == ["base", "fn", "sa"]
     assert len(panel.scores["sa"]["attention"]) == 2
-    assert panel.explainers(but=["random"]) == sorted(set(LOSS) - {"random"})
+    assert panel.explainers() == sorted(LOSS)
     assert panel.nmt is not None
     assert len(panels(fragments(tmp_path) + fragments(tmp_path, k=2))) == 2
+
+
+def test_results_of_an_older_version_give_way_to_newer_ones(tmp_path):
+    newer = fragments(tmp_path)
+    for one in newer:
+        one.write(tmp_path / "results")
+        older = {k: v for k, v in one.identity.items() if k != "learned_from"}
+        dataclasses.replace(one, identity=older, scores="/gone").write(tmp_path / "results")
+    alone = {k: v for k, v in newer[0].identity.items() if k != "learned_from"} | {"k": 5}
+    dataclasses.replace(newer[0], identity=alone).write(tmp_path / "results")
+    found = FidelityFragment.read(tmp_path / "results")
+    assert len(found) == len(newer) + 1
+    assert {f.scores for f in found} == {f.scores for f in newer}
+    assert {f.identity["learned_from"] for f in found} == {"teacher_forcing", ""}
+
+
+def test_other_decisions_are_left_out_with_a_warning(tmp_path, caplog):
+    made = fragments(tmp_path)
+    scores = DecisionScores.load(Path(made[1].scores))
+    scores.take(np.arange(80)).save(Path(made[1].scores))  # fewer test sentences
+    [panel] = panels(made)
+    assert set(panel.scores["fn"]) == set(LOSS) - {"attention"}
+    assert "other decisions" in caplog.text
+    rows, _ = analysed(tmp_path, made, "rank_stability", "significance", "normalised")
+    assert all(rows.values())
+
+
+def test_sizes_stand_in_their_own_order(tmp_path):
+    made = [f for n in (900, 10000) for f in fragments(tmp_path, train_sentences=n)]
+    assert [p.condition["train_sentences"] for p in panels(made)] == [900, 10000]
+
+
+def test_an_unusual_scenario_is_said(tmp_path):
+    for scenario, said in (("golden", True), ("teacher_forcing", False)):
+        folder = tmp_path / scenario
+        folder.mkdir()
+        analysed(folder, fragments(folder, scenario=scenario), "normalised")
+        title = (folder / "results" / "normalised.md").read_text()
+        assert ("golden" in title) == said
 
 
 def test_a_damaged_file_is_left_out_with_a_warning(tmp_path, caplog):
@@ -130,6 +169,14 @@ def test_significance(tmp_path):
     text = (tmp_path / "results" / "significance.txt").read_text()
     assert "n.s." in text
     assert "one seed" in text.replace("\n", " ")
+
+
+def test_many_pairs_get_enough_samples(tmp_path):
+    """Corrected for 36 pairs, a p-value of 2/1001 could never pass."""
+    made = [fragment(tmp_path, f"e{n}", "sa", 1.0 + n / 2, 0.01) for n in range(9)]
+    rows, _ = analysed(tmp_path, made, "significance")
+    assert len(rows["significance"]) == 36
+    assert {r["verdict"] for r in rows["significance"]} == {"different"}
 
 
 def test_a_difference_smaller_than_the_spread_of_seeds_is_none(tmp_path):
@@ -262,7 +309,11 @@ def test_density_counts_each_store_once(tmp_path):
                     columns[f"{side}_{kind}"] = values
             folder = tmp_path / "store" / "rules" / f"rules_of_{explainer}"
             write_shard(columns, shard_path(folder, "train", shard))
-    rows, _ = analysed(tmp_path, fragments(tmp_path) + fragments(tmp_path, k=2), "density")
+    made = fragments(tmp_path) + fragments(tmp_path, k=2)
+    # Another scenario of the test, with one explainer alone, hides none of the others.
+    made.append(fragment(tmp_path, "attention", "sa", 1.0, scenario="golden"))
+    made.append(fragment(tmp_path, "gold_alignment", "base", 1.0))  # without training rules
+    rows, _ = analysed(tmp_path, made, "density")
     found = {r["explainer"]: r for r in rows["density"]}
     assert len(rows["density"]) == 4
     for n, explainer in enumerate(LOSS):

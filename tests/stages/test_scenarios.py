@@ -106,9 +106,39 @@ def test_gold_annotation_is_not_of_the_systems_translation(transformer, workplac
     assert made.explained(GOLDEN, ("test",)).facts["sentences"] == {"test": 40}
 
 
-def test_no_such_scenario(transformer, workplace):
+def test_an_explainer_that_is_silent_on_the_prefix_has_no_rules_in_any_scenario(workplace):
+    """RNNSearch's attention: alignment takes its source words, fidelity nothing."""
+    more = ["explainer=attention", "learned_from=golden", "scenario=golden"]
+    changes = [*overrides("rnn_search"), f"store={workplace}/store", *FEW, *more]
+    made = Fidelity(configure(*changes, "corpus.seed=0"))
+    with pytest.raises(NotApplicable, match="no relevance of prefix words"):
+        _ = made.rules
+    aligned = made.explained(GOLDEN, ("test",), source_alone=True)
+    rules = all_rules(aligned.path, "test", 1)
+    assert (rules.prefix_NK == -1).all()
+    assert (rules.source_NK >= 0).all()
+
+
+def test_the_models_own_row_on_golden_data_is_not_always_its_first_choice(transformer, workplace):
+    golden, usual = stages(workplace, "scenario=golden"), stages(workplace)
+    for made, all_first in ((golden, False), (usual, True)):
+        scores = DecisionScores.load(made.reference("nmt").path / SCORES)
+        assert scores.correct_N.all() == all_first
+        first = made.test_rules.probability_N[scores.correct_N]
+        np.testing.assert_allclose(
+            np.exp(scores.log_likelihood_N[scores.correct_N]), first, rtol=1e-6
+        )
+
+
+def test_no_such_scenario(transformer, workplace, tmp_path):
     with pytest.raises(XnmtError, match="no scenario 'dreamt'; there are teacher_forcing, real"):
         _ = stages(workplace, "scenario=dreamt").test_rules
+    made = command("train.py", *overrides("transformer"), *FEW, f"store={workplace}/store",
+                   f"results={tmp_path}/results", "learned_from=dreamt",
+                   f"hydra.run.dir={tmp_path}/run")  # fmt: skip
+    assert made.returncode == 1
+    assert "learned_from=dreamt is none of teacher_forcing, real, golden" in made.stderr
+    assert not (tmp_path / "results").exists()
 
 
 def test_from_the_command_line(transformer, workplace, tmp_path):

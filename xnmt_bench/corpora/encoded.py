@@ -64,10 +64,6 @@ class EncodedSide:
         start = self._ends[index - 1] if index else 0
         return np.array(self._ids[start : self._ends[index]])
 
-    def ids(self) -> Ids:
-        """All ids, one sentence after the other."""
-        return self._ids
-
     def lengths(self) -> np.ndarray:
         """Ids of each sentence, EOS included; shape (N,)."""
         return np.diff(self._ends, prepend=0)

@@ -51,7 +51,10 @@ def facets(
         place[start:end] = np.asarray(FIFTHS, dtype=object)[5 * steps // (len(ids) - now)]
         if gold and (own := gold.get(number)) and own.possible:
             link[start:end] = _links(own, target.current_words(ids.tolist())[now:], steps)
-    counts = np.bincount(training.target.ids(), minlength=len(target))
+    counts = np.zeros(len(target), dtype=np.int64)
+    for index in range(len(training)):
+        ids = training.target[index]
+        np.add.at(counts, ids[current_start(ids) :], 1)  # a context's words are their own
     return {
         "place": place,
         "frequency": _frequency_names()[np.searchsorted(FREQUENCIES, counts)][rules.label_N],

@@ -60,6 +60,12 @@ class DecisionScores:
         """Exp of the mean negative log-likelihood; lower is better."""
         return float(np.exp(-self.log_likelihood_N.mean()))
 
+    def same_decisions(self, other: DecisionScores) -> bool:
+        """Whether both are of the same decisions, in the same order."""
+        return np.array_equal(self.sentence_N, other.sentence_N) and np.array_equal(
+            self.step_N, other.step_N
+        )
+
     def take(self, chosen_N: np.ndarray) -> DecisionScores:
         """Some of the decisions, by a mask or by their places."""
         return DecisionScores(*(values[chosen_N] for values in self.__dict__.values()))

@@ -16,7 +16,7 @@ from xnmt_bench.metrics.bootstrap import weights
 from xnmt_bench.metrics.perplexity import DecisionScores, resampled
 from xnmt_bench.metrics.ranking import kendall_tau, ranks
 from xnmt_bench.report.alignment import AlignmentFragment
-from xnmt_bench.report.fidelity import FidelityFragment
+from xnmt_bench.report.fidelity import USUAL, FidelityFragment
 from xnmt_bench.report.fragments import Fragment
 from xnmt_bench.report.summary import digits
 
@@ -87,7 +87,8 @@ def agreements(
     """
     by_ppl: dict[tuple[str, ...], dict[str, list[Fragment]]] = {}
     by_aer: dict[tuple[str, ...], dict[str, list[Fragment]]] = {}
-    wanted = [f for f in fidelity if _is(f, instantiation="sa", k=k)]
+    usual = {"scenario": USUAL, "learned_from": USUAL}
+    wanted = [f for f in fidelity if _is(f, instantiation="sa", k=k, **usual)]
     largest = {
         system: max(f.identity["train_sentences"] for f in wanted if _system(f) == system)
         for system in map(_system, wanted)

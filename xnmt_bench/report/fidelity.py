@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from xnmt_bench.metrics.perplexity import DecisionScores, perplexity
 from xnmt_bench.parquet import read_table
 from xnmt_bench.report.fragments import Fragment
 from xnmt_bench.report.summary import Row
+from xnmt_bench.store import META, Artefact
 
 IDENTITY = (
     "corpus",
@@ -52,6 +53,12 @@ def scenario_text(row: Row) -> str:
     return text.replace("_", " ")
 
 
+def unusual(row: Row) -> str:
+    """The same, empty where it is the usual scenario, which goes without saying."""
+    text = scenario_text(row)
+    return "" if text == scenario_text({"scenario": USUAL}) else text
+
+
 @dataclass(frozen=True)
 class FidelityFragment(Fragment):
     """One perplexity; its scores are log-likelihoods of decisions.
@@ -76,6 +83,20 @@ class FidelityFragment(Fragment):
     NAME: ClassVar[str] = "PPL"
     COLUMNS: ClassVar[tuple[str, ...]] = COLUMNS
 
+    @classmethod
+    def read(cls, results: Path) -> list[Self]:
+        """As every fragment's, those of older versions among them.
+
+        What was written before proxies could learn from another scenario says nothing of it; where
+        the same number was measured again since, the older fragment gives way.
+        """
+        found: dict[tuple[Any, ...], Self] = {}
+        for fragment in sorted(super().read(results), key=lambda f: "learned_from" in f.identity):
+            told = {"learned_from": "" if fragment.identity["instantiation"] == "nmt" else USUAL}
+            whole = replace(fragment, identity=told | fragment.identity)
+            found[(*(whole.identity[c] for c in IDENTITY), whole.model)] = whole
+        return list(found.values())
+
     def numbers(self, scores: Path, signature: str, samples: int, seed: int) -> Row:
         """Perplexity with its interval, and agreement."""
         decisions = DecisionScores.load(scores)
@@ -97,6 +118,8 @@ class FidelityFragment(Fragment):
 
 def divergence(path: Path, samples: int, seed: int) -> Row:
     """Mean KL divergence in nats, with its interval over sentences."""
+    if (path.parent / META).exists():
+        Artefact.open(path.parent)  # verifies the file's bytes
     table = read_table(path, ("sentence", "kl"))
     kl_N = table["kl"].to_numpy()
     _, member = np.unique(table["sentence"].to_numpy(), return_inverse=True)
@@ -142,6 +165,7 @@ def _reading_order(row: Row) -> tuple[Any, ...]:
     instantiations = ("base", *FAMILY, "comb", "comb_valid", "unigram", "nmt")
     name = row["instantiation"]
     place = instantiations.index(name) if name in instantiations else len(instantiations)
-    start = tuple(str(row[c]) for c in ("corpus", "lang_pair", "nmt", "model", "explainer"))
+    columns = ("corpus", "lang_pair", "nmt", "model", "scenario", "learned_from", "explainer")
+    start = tuple(str(row[c]) for c in columns)
     numbers = (row["k"], row["train_sentences"], row["seed"])  # empty where it has no meaning
     return (*start, *(-1 if n == "" else n for n in numbers), place)

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from xnmt_bench.report.fidelity import COLUMNS, FAMILY, USUAL, scenario_text
+from xnmt_bench.report.fidelity import COLUMNS, FAMILY, scenario_text, unusual
 from xnmt_bench.report.summary import (
     GENERATED,
     Cell,
@@ -33,7 +33,7 @@ KEY = (
 FORMS = {
     "corpus": "{}",
     "NMT": "{}",
-    "scenario": "",
+    "scenario": "{}",
     "sentences": "{} training sentences",
     "k": "k = {}",
 }
@@ -62,6 +62,9 @@ def summarise(rows: Sequence[Row]) -> Summary:
     hits = any(row["hit_at_k"] != "" for row in rows)
     texts = {key: _key_texts(key, rows) for key in keys}
     varying, said = common(list(texts.values()), FORMS)
+    if "scenario" in varying:
+        for key, text in texts.items():
+            text["scenario"] = scenario_text(dict(zip(KEY, key, strict=True)))
     lines = []
     for key in keys:
         cells = [Cell(texts[key][name]) for name in (*varying, "explainer")]
@@ -76,7 +79,7 @@ def _key_texts(key: tuple[Any, ...], rows: Sequence[Row]) -> dict[str, str]:
     return {
         "corpus": f"{row['corpus']} {row['lang_pair']}",
         "NMT": system_name(row["nmt"], row["model"], rows),
-        "scenario": scenario_text(row),
+        "scenario": unusual(row),
         "sentences": f"{row['train_sentences']:,}",
         "k": str(row["k"]),
         "explainer": row["explainer"],
@@ -112,7 +115,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
         notes.append(GENERATED)
     said = {
         "unigram": "the labels' own distribution, which no rule can help",
-        "nmt": "the NMT model's own, on its choices",
+        "nmt": "the NMT model's own, with its whole context",
     }
     for row in rows:
         if row["instantiation"] in REFERENCES and row["ppl"] != "":
@@ -120,8 +123,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
             system = f"{row['corpus']} {row['lang_pair']} {name}"
             name = row["instantiation"]
             of = f" of {row['train_sentences']:,} sentences" if name == "unigram" else ""
-            if (scenario := scenario_text(row)) != scenario_text({"scenario": USUAL}):
-                of += f" ({scenario})"
+            of += f" ({scenario})" if (scenario := unusual(row)) else ""
             notes.append(f"{system}: PPL {digits(row['ppl'])} for {name}{of}, {said[name]}.")
         if facts := row.get("quality"):
             notes[-1] += f" Its translations: {quality_text(facts)}."
@@ -139,7 +141,8 @@ def summarise_kl(rows: Sequence[Row]) -> Summary | None:
         return None
     pivoted = summarise(measured)
     title = pivoted.title.replace(TITLE, KL_TITLE)
-    return replace(pivoted, title=title, notes=[KL_NOTE])
+    generated = [GENERATED] * any(row["corpus"] == "toy" for row in measured)
+    return replace(pivoted, title=title, notes=[KL_NOTE, *generated])
 
 
 def write_tables(rows: Sequence[Row], results: Path) -> Summary:

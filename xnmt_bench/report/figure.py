@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -12,7 +13,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from xnmt_bench.report.fidelity import USUAL, scenario_text
+from xnmt_bench.report.fidelity import unusual
 from xnmt_bench.report.fidelity_table import HEADINGS, REFERENCES, SHOWN, best
 from xnmt_bench.report.summary import GENERATED, Row
 
@@ -24,8 +25,10 @@ MARKERS = {"base": "s", "fn": "^", "rn": "D", "sa": "o"}
 def fidelity_figure(rows: Sequence[Row]) -> Figure:
     """Perplexity of each explainer with its interval, one panel a system and k, log axis."""
     shown = [r for r in rows if r["instantiation"] in COLOURS and r["ppl"] != ""]
-    columns = ("corpus", "lang_pair", "nmt", "model", "scenario", "learned_from", "k")
+    columns = ("corpus", "lang_pair", "nmt", "model", "scenario", "learned_from", "k",
+               "train_sentences")  # fmt: skip
     panels = sorted({tuple(r[c] for c in columns) for r in shown})
+    sizes = {r["train_sentences"] for r in shown}
     figure, axes = plt.subplots(
         len(panels), 1, figsize=(7.5, 1.2 + 2.6 * len(panels)), squeeze=False, sharex=True
     )
@@ -38,22 +41,16 @@ def fidelity_figure(rows: Sequence[Row]) -> Figure:
             and r["ppl"] != ""
             and tuple(r[c] for c in columns[:5]) == panel[:5]
             and r["learned_from"] in ("", panel[5])
+            and r["train_sentences"] in ("", panel[7])
         ]
         _panel(ax, inside, references)
         note = f" ({GENERATED.rstrip('.').lower()})" if panel[0] == "toy" else ""
         row = dict(zip(columns, panel, strict=True))
-        where = (
-            ""
-            if scenario_text(row) == scenario_text({"scenario": USUAL})
-            else f", {scenario_text(row)}"
-        )
+        where = f", {scenario}" if (scenario := unusual(row)) else ""
+        where += f", {row['train_sentences']:,} sentences" if len(sizes) > 1 else ""
         ax.set_title(f"{panel[0]} {panel[1]}, {panel[2]}, k = {row['k']}{where}{note}", fontsize=10)
     axes[-1, 0].set_xlabel("perplexity of the proxy, log scale (further left: more faithful)")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    unique = dict(zip(labels, handles, strict=True))
-    figure.legend(
-        unique.values(), unique.keys(), loc="lower center", ncol=len(unique), frameon=False
-    )
+    legend_below(figure, axes[:, 0])
     figure.tight_layout(rect=(0, 0.4 / figure.get_figheight(), 1, 1))
     return figure
 
@@ -91,6 +88,21 @@ def _panel(ax: plt.Axes, rows: Sequence[Row], references: Sequence[Row]) -> None
     ax.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
     ax.set_ylim(-0.6, len(names) - 0.4)
     ax.grid(axis="x", which="both", linewidth=0.3, alpha=0.6)
+
+
+def legend_below(figure: Figure, axes: Iterable[plt.Axes], columns: int | None = None) -> None:
+    """One legend under a figure, of what is drawn in any of its axes."""
+    drawn: dict[str, Any] = {}
+    for ax in axes:
+        handles, labels = ax.get_legend_handles_labels()
+        drawn |= dict(zip(map(str, labels), handles, strict=True))
+    figure.legend(
+        list(drawn.values()),
+        list(drawn),
+        loc="lower center",
+        ncol=columns or len(drawn),
+        frameon=False,
+    )
 
 
 def save_figure(figure: Figure, stem: Path) -> list[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ from omegaconf import DictConfig, OmegaConf
 from xnmt_bench.errors import StoreError
 from xnmt_bench.report.fidelity import FidelityFragment, scenario_text
 from xnmt_bench.report.fragments import FOLDER, Fragment
+from xnmt_bench.report.panels import read_sample
 from xnmt_bench.report.summary import Shown, to_html
 from xnmt_bench.rules.table import all_rules
 from xnmt_bench.store import write_atomically
 
+log = logging.getLogger(__name__)
 PAGE = "report.html"
 
 
@@ -28,7 +31,7 @@ def write_page(shown: Sequence[Shown], config: DictConfig, results: Path) -> Pat
 
     Args:
         shown: tables and figures, in reading order.
-        config: the configuration they were made with.
+        config: the report's own configuration.
         results: the folder of the fragments, where the page goes.
     """
     environment = Environment(loader=PackageLoader("xnmt_bench.report", "."), autoescape=True)
@@ -81,7 +84,13 @@ def _browsed(fragments: Sequence[FidelityFragment], config: DictConfig) -> list[
     """Each system's sample of sentences, with the words that each explainer picked."""
     systems = []
     for sample in (f for f in fragments if f.sample is not None):
-        sentences = json.loads(Path(str(sample.sample)).read_text(encoding="utf-8"))
+        try:
+            sentences = read_sample(sample.sample)
+        except StoreError as error:
+            log.warning("not on the page: %s", error)
+            continue
+        if not sentences:
+            continue
         rules = {
             _name(f): f.made_by["judged"]
             for f in fragments
@@ -91,7 +100,8 @@ def _browsed(fragments: Sequence[FidelityFragment], config: DictConfig) -> list[
         for name, identifier in sorted(rules.items()):
             _pick(sentences, name, Path(config.store) / "rules" / identifier, config.k)
         who = sample.identity
-        title = f"{who['corpus']} {who['lang_pair']}, {who['nmt']}, {scenario_text(who)}"
+        where = f"{who['corpus']} {who['lang_pair']}, {who['nmt']}, {scenario_text(who)}"
+        title = f"{where}, k = {config.k}"
         systems.append({"title": title, "sentences": sentences})
     return systems
 

@@ -15,7 +15,7 @@ from xnmt_bench.errors import StoreError
 from xnmt_bench.metrics.facets import FACETS
 from xnmt_bench.metrics.perplexity import DecisionScores
 from xnmt_bench.parquet import read_table
-from xnmt_bench.report.fidelity import FAMILY, USUAL, FidelityFragment, scenario_text
+from xnmt_bench.report.fidelity import FAMILY, FidelityFragment, scenario_text, unusual
 from xnmt_bench.report.summary import Row, common, system_name
 from xnmt_bench.rules.table import Rules, all_rules
 from xnmt_bench.store import META, Artefact
@@ -32,7 +32,7 @@ FORMS = {
     "NMT": "{}",
     "sentences": "{} training sentences",
     "k": "k = {}",
-    "scenario": "",
+    "scenario": "{}",
 }
 
 
@@ -58,13 +58,13 @@ class Panel:
 
     def rules(self, explainer: str, store: Path) -> Rules:
         """An explainer's rules of the test set, at this panel's k."""
-        folder = store / "rules" / self.made_by[explainer]["judged"]
+        made_by = self.made_by[explainer]  # older results say nothing of the scenario judged
+        folder = store / "rules" / made_by.get("judged", made_by["rules"])
         return all_rules(folder, "test", self.condition["k"])
 
-    def explainers(self, but: Iterable[str] = ()) -> list[str]:
+    def explainers(self) -> list[str]:
         """Those that have every instantiation there is, in alphabetical order."""
-        whole = set.intersection(*(set(found) for found in self.scores.values()))
-        return sorted(whole - set(but))
+        return sorted(set.intersection(*(set(found) for found in self.scores.values())))
 
     def texts(self, panels: Sequence[Panel]) -> dict[str, str]:
         """What tells the panel from others, by heading."""
@@ -75,29 +75,37 @@ class Panel:
             "NMT": system_name(c["nmt"], c["model"], rows),
             "sentences": f"{c['train_sentences']:,}",
             "k": str(c["k"]),
-            "scenario": scenario_text(c),
+            "scenario": unusual(c),
         }
 
 
 def panels(fragments: Sequence[FidelityFragment]) -> list[Panel]:
-    """Every system and condition of which something is stored; a damaged file is left out."""
+    """Every system and condition of which something is stored.
+
+    Left out with a warning: a damaged file, and scores of other decisions than the first ones of
+    the same condition, which nothing can be compared with.
+    """
     found: dict[tuple[Any, ...], Panel] = {}
     nmt: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    decisions: dict[tuple[Any, ...], DecisionScores] = {}
     for fragment in fragments:
         if fragment.scores is None:
             continue
         row = {**fragment.identity, "model": fragment.model}
         try:
             scores = _load(Path(fragment.scores))
-            more = _facets(fragment.facets), _sample(fragment.sample)
+            more = _facets(fragment.facets), read_sample(fragment.sample)
         except StoreError as error:
             log.warning("left out: %s", error)
             continue
         if row["instantiation"] == "nmt":
             nmt[_system(row), row["scenario"]] = (scores, *more)
         elif row["instantiation"] in INSTANTIATIONS:
-            condition = {"learned_from": USUAL} | {c: row[c] for c in CONDITION if c in row}
-            condition = {column: condition[column] for column in CONDITION}
+            condition = {column: row[column] for column in CONDITION}
+            first = decisions.setdefault((_system(row), row["scenario"]), scores)
+            if not scores.same_decisions(first):
+                log.warning("left out: %s: scores of other decisions than others", fragment.scores)
+                continue
             panel = found.setdefault(tuple(condition.values()), Panel(condition))
             of = panel.scores.setdefault(row["instantiation"], {})
             of.setdefault(row["explainer"], []).append(scores)
@@ -105,8 +113,11 @@ def panels(fragments: Sequence[FidelityFragment]) -> list[Panel]:
     for panel in found.values():
         key = (_system(panel.condition), panel.condition["scenario"])
         panel.nmt, panel.facets, panel.sample = nmt.get(key, (None, None, None))
+        if panel.nmt and not panel.nmt.same_decisions(decisions[key]):
+            panel.nmt = panel.facets = panel.sample = None
         panel.scores = {i: panel.scores[i] for i in INSTANTIATIONS if i in panel.scores}
-    return [found[key] for key in sorted(found, key=str)]
+    # Strings and numbers stand in their own order: 900 before 8,000.
+    return [found[key] for key in sorted(found)]
 
 
 def _system(row: Row) -> tuple[Any, ...]:
@@ -116,23 +127,34 @@ def _system(row: Row) -> tuple[Any, ...]:
 def _facets(path: str | None) -> dict[str, np.ndarray] | None:
     if path is None:
         return None
-    table = read_table(Path(path), ("sentence", "step", *FACETS))
+    table = read_table(_verified(Path(path)), ("sentence", "step", *FACETS))
     return {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
 
 
-def _sample(path: str | None) -> list[dict[str, Any]] | None:
+def read_sample(path: str | None) -> list[dict[str, Any]] | None:
+    """Some sentences in pieces.
+
+    Raises:
+        StoreError: they are not readable.
+    """
     if path is None:
         return None
     try:
+        _verified(Path(path))
         return json.loads(Path(path).read_text(encoding="utf-8"))  # type: ignore[no-any-return]
     except (OSError, ValueError) as error:
         raise StoreError(f"{path}: not a readable sample: {error}") from None
 
 
 def _load(path: Path) -> DecisionScores:
+    return DecisionScores.load(_verified(path))
+
+
+def _verified(path: Path) -> Path:
+    """The file, its artefact's bytes verified."""
     if (path.parent / META).exists():
-        Artefact.open(path.parent)  # verifies the file's bytes
-    return DecisionScores.load(path)
+        Artefact.open(path.parent)
+    return path
 
 
 def told_apart(
@@ -147,9 +169,12 @@ def told_apart(
     texts = [panel.texts(found) for panel in found]
     forms = {name: form for name, form in FORMS.items() if name not in set(but)}
     varying, said = common(texts, forms)
+    if "scenario" in varying:
+        for panel, text in zip(found, texts, strict=True):
+            text["scenario"] = scenario_text(panel.condition)
     return varying, said, texts
 
 
 def named(text: Mapping[str, str], varying: Iterable[str]) -> str:
     """What tells one panel from the others, such as `transformer, k = 2`."""
-    return ", ".join((FORMS[name] or "{}").format(text[name]) for name in varying)
+    return ", ".join(FORMS[name].format(text[name]) for name in varying)

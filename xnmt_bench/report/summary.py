@@ -77,7 +77,7 @@ def common(
 ) -> tuple[list[str], list[str]]:
     """Splits the columns into those that vary and those whose text stands in the title.
 
-    A column without a form goes without saying where it does not vary.
+    A text that is empty goes without saying there.
 
     Args:
         texts: the texts of each line, by heading.
@@ -87,7 +87,7 @@ def common(
         Headings that vary, and the phrases of the others.
     """
     varying = [name for name in forms if len({t[name] for t in texts}) > 1]
-    told = [n for n, form in forms.items() if texts and form and n not in varying]
+    told = [n for n in forms if texts and texts[0][n] and n not in varying]
     said = [forms[n].format(texts[0][n]) for n in told]
     return varying, said
 

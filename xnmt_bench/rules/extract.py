@@ -14,7 +14,7 @@ from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.sentence import Gold
 from xnmt_bench.corpora.subwords import SPECIAL, current_start
 from xnmt_bench.errors import NotApplicable, XnmtError
-from xnmt_bench.explainers.base import Explainer, Relevance, decide, reference
+from xnmt_bench.explainers.base import Explainer, decide, reference
 from xnmt_bench.nmt.base import Batch, NMTModel
 from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.rules.table import SIDES, read_columns, shard_path, write_shard
@@ -57,6 +57,7 @@ def extract(
     keep_relevance: bool,
     scenario: Scenario = TEACHER_FORCING,
     gold: Mapping[int, Gold] | None = None,
+    source_alone: bool = False,
 ) -> Iterator[int]:
     """Writes the rules of a split's first sentences, shard by shard.
 
@@ -73,6 +74,7 @@ def extract(
         keep_relevance: keep every word's score beside the rules.
         scenario: where labels come from.
         gold: the annotation of each sentence by its number, for an explainer that asks for it.
+        source_alone: an explainer that says nothing of prefix words will do; none are in its rules.
 
     Yields:
         The number of sentences done so far.
@@ -88,7 +90,9 @@ def extract(
             read_columns(path)  # a shard that was damaged since is an error that names it
         else:
             sentences_of = _Sentences(split, range(start, end), gold)
-            columns = _shard(model, sentences_of, explainer, options, keep_relevance, scenario)
+            columns = _shard(
+                model, sentences_of, explainer, options, keep_relevance, scenario, source_alone
+            )
             write_shard(columns, path)
         yield end
 
@@ -122,6 +126,7 @@ def _shard(
     options: ExtractionOptions,
     keep_relevance: bool,
     scenario: Scenario,
+    source_alone: bool,
 ) -> Columns:
     """All columns of a shard; sentences are grouped by length and put back in order."""
     by_sentence: dict[int, Columns] = {}
@@ -129,7 +134,7 @@ def _shard(
     for group in buckets(sentences.lengths(), np.arange(count), options.batch_tokens):
         chosen = [sentences.members[int(i)] for i in group]
         batch = sentences.batch(chosen).to(next(model.parameters()).device)
-        rows = _explain(model, batch, explainer, options, scenario)
+        rows = _explain(model, batch, explainer, options, scenario, source_alone)
         for i, columns in zip(chosen, rows, strict=True):
             steps = len(columns["label"])
             columns["sentence"] = np.full(steps, sentences.split.number[i], dtype=np.int64)
@@ -155,20 +160,19 @@ def _explain(
     explainer: Explainer,
     options: ExtractionOptions,
     scenario: Scenario,
+    source_alone: bool,
 ) -> Iterator[Columns]:
     """The columns of each sentence of a batch."""
     batch, log_probability_BT = LABELLING[scenario](model, batch)
     relevance = explainer.relevance(model, batch)
-    if relevance.prefix_BTT is None:
-        if scenario != GOLDEN:
-            raise NotApplicable("no relevance of prefix words: the model has no attention there")
-        # Alignment asks for source words alone.
-        relevance = Relevance.of_inputs(
-            batch, relevance.source_BTS, torch.zeros(batch.target_BT.shape).diag_embed()
-        )
-    assert relevance.prefix_BTT is not None
+    silent = relevance.prefix_BTT is None  # of prefix words
+    if silent and not source_alone:
+        raise NotApplicable("no relevance of prefix words: the model has no attention there")
     source_BTS = relevance.source_BTS.detach().cpu().numpy().astype(np.float32)
-    prefix_BTT = relevance.prefix_BTT.detach().cpu().numpy().astype(np.float32)
+    prefix_BTT = np.full((*batch.target_BT.shape, batch.target_BT.shape[1]), np.nan, np.float32)
+    if not silent:
+        assert relevance.prefix_BTT is not None
+        prefix_BTT = relevance.prefix_BTT.detach().cpu().numpy().astype(np.float32)
     assert batch.labels_BT is not None
     labels_BT, source_BS, target_BT = (
         x.cpu().numpy() for x in (batch.labels_BT, batch.source_BS, batch.target_BT)
@@ -188,6 +192,10 @@ def _explain(
         scores = {"source": source_BTS[b, now, :s], "prefix": prefix_BTT[b, now, :t]}
         ids = {"source": source_BS[b, :s], "prefix": target_BT[b, :t]}
         for side in SIDES:
+            if np.isnan(scores[side]).sum() != _unseen(side, scores[side].shape, silent):
+                raise XnmtError(
+                    f"the explainer gave no number to a {side} word that the step can see"
+                )
             columns |= _side(side, scores[side], ids[side], options)
         yield columns
 
@@ -225,16 +233,20 @@ def top_words(
     return _stack([by_sentence[i] for i in range(sentences)], keep_relevance=False)
 
 
-def _unseen(side: str, shape: tuple[int, ...]) -> int:
-    """How many words the last steps cannot see: of the prefix all but j < t, none of the source."""
-    return 0 if side == "source" else shape[0] * (shape[0] + 1) // 2
+def _unseen(side: str, shape: tuple[int, int], silent: bool) -> int:
+    """How many words the last steps cannot see: of the prefix all but j < t, none of the source.
+
+    Of an explainer that is silent on the prefix it is the whole prefix.
+    """
+    rows, columns = shape
+    if side == "source":
+        return 0
+    return rows * columns if silent else rows * (rows + 1) // 2
 
 
 def _side(
     side: str, scores_TX: np.ndarray, ids_X: np.ndarray, options: ExtractionOptions
 ) -> Columns:
-    if np.isnan(scores_TX).sum() != _unseen(side, scores_TX.shape):
-        raise XnmtError(f"the explainer gave no number to a {side} word that the step can see")
     words = np.ones(len(ids_X), dtype=bool) if options.admit_special else ~np.isin(ids_X, SPECIAL)
     allowed = np.broadcast_to(words, scores_TX.shape)
     positions, kept = top_k(scores_TX, allowed, options.largest_k)

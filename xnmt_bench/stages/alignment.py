@@ -67,6 +67,11 @@ class WordAlignment(Explained):
             raise NotApplicable(f"corpus {self.corpus.name} has no gold word alignment")
         return [Alignment(gold[n].sure, gold[n].possible) for n in self._numbers]
 
+    @cached_property
+    def _golden(self) -> Artefact:
+        """Relevance for the reference's words."""
+        return self.explained(GOLDEN, (EVALUATED,), source_alone=True)
+
     def links(self) -> Iterator[Links]:
         """The links of each sentence: the best source word of each target word.
 
@@ -74,8 +79,7 @@ class WordAlignment(Explained):
             XnmtError: subwords and gold do not agree on what a word is.
         """
         split, (source, target) = self.split(EVALUATED), self.subwords
-        explained = self.explained(GOLDEN, (EVALUATED,))
-        for index, found in enumerate(relevance(explained.path, EVALUATED)):
+        for index, found in enumerate(relevance(self._golden.path, EVALUATED)):
             words = (
                 source.current_words(split.source[index].tolist()),
                 # Relevance is kept for the steps of the current sentence.
@@ -100,8 +104,8 @@ class WordAlignment(Explained):
         backward, reference = self.backward, self._reference
         recipe = {
             "version": VERSIONS["alignment"],
-            "rules": self.explained(GOLDEN, (EVALUATED,)).id,
-            "backward": backward and backward.explained(GOLDEN, (EVALUATED,)).id,
+            "rules": self._golden.id,
+            "backward": backward and backward._golden.id,
         }
 
         def work(folder: Path) -> dict[str, Any]:

@@ -101,8 +101,15 @@ class Explained(Translations):
         annotated = enumerate(self.corpus.sentences(name))
         return {n: sentence.gold for n, sentence in annotated if sentence.gold is not None}
 
-    def explained(self, scenario: Scenario, splits: Iterable[Split]) -> Artefact:
+    def explained(
+        self, scenario: Scenario, splits: Iterable[Split], source_alone: bool = False
+    ) -> Artefact:
         """Relevance and rules of some splits.
+
+        Args:
+            scenario: where contexts and labels come from.
+            splits: which.
+            source_alone: an explainer that says nothing of prefix words will do.
 
         Raises:
             NotApplicable: the explainer does not cover this model or this corpus.
@@ -126,6 +133,8 @@ class Explained(Translations):
             "options": settings,
             "scenario": scenario,
         }
+        if source_alone:
+            recipe["source_alone"] = True
         if scenario == REAL:
             if explainer.needs_gold:
                 raise NotApplicable("the annotation is of the reference, not of the translation")
@@ -134,7 +143,7 @@ class Explained(Translations):
 
         def work(folder: Path) -> dict[str, Any]:
             for name in splits:
-                self._extract(name, explainer, options, folder, scenario)
+                self._extract(name, explainer, options, folder, scenario, source_alone)
             return {"sentences": {name: self._sentences(name) for name in splits}}
 
         return self.store.make("rules", recipe, work)
@@ -146,6 +155,7 @@ class Explained(Translations):
         options: ExtractionOptions,
         folder: Path,
         scenario: Scenario,
+        source_alone: bool,
     ) -> None:
         count = self._sentences(name)
         gold: Mapping[int, Gold] | None = self.gold(name) if explainer.needs_gold else None
@@ -162,6 +172,7 @@ class Explained(Translations):
             keep_relevance=name == EVALUATED,
             scenario=scenario,
             gold=gold,
+            source_alone=source_alone,
         )
         label = f"{self.config.explainer.name}, {name}"
         total = -(-count // options.shard_sentences)

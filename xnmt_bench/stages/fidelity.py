@@ -226,7 +226,7 @@ class Fidelity(Explained):
     def sample(self) -> Artefact:
         """The first test sentences in pieces, with the labels, for a page to be browsed."""
         count = min(self.config.metric.fidelity.browsed, self._sentences(EVALUATED))
-        recipe = self._decided() | {"version": VERSIONS["facets"], "sample": count}
+        recipe = self._decided() | {"version": VERSIONS["sample"], "sample": count}
 
         def work(folder: Path) -> None:
             rules, split = self.test_rules, self.contexts(EVALUATED, self.scenario)
@@ -251,7 +251,9 @@ class Fidelity(Explained):
     @cached_property
     def distribution(self) -> Artefact:
         """The NMT model's distribution over its top words, at each decision of the test set."""
-        words = self.config.metric.fidelity.kl_words
+        words, size = self.config.metric.fidelity.kl_words, len(self.subwords[1])
+        if not 1 <= words <= size:
+            raise XnmtError(f"metric.fidelity.kl_words={words} is not within 1 and {size}")
         recipe = self._decided() | {"version": VERSIONS["kl"], "words": words}
 
         def work(folder: Path) -> None:
@@ -288,29 +290,39 @@ class Fidelity(Explained):
     def _decided(self) -> dict[str, Any]:
         """What decides the test set's contexts and labels, whatever explains them."""
         recipe = {
+            "rules": VERSIONS["rules"],
             "model": self.model_id,
             "encoded": self.encoded.id,
             "test_sentences": self._sentences(EVALUATED),
             "scenario": self.scenario,
         }
-        return recipe | ({"beam": self.config.nmt.beam} if self.scenario == REAL else {})
+        return recipe | ({"translation": self._translated} if self.scenario == REAL else {})
+
+    @property
+    def _translated(self) -> list[int]:
+        """What decides a translation beside model and sources."""
+        return [VERSIONS["translation"], self.config.nmt.beam]
 
     def reference(self, kind: str) -> Artefact:
-        """Log-likelihoods without any rule: `unigram`, or `nmt`, the model on its own choices."""
+        """Log-likelihoods without any rule: `unigram`, or `nmt` with its whole context."""
         recipe = self._decided() | {
-            "version": [VERSIONS["rules"], VERSIONS["reference"]],
+            "version": VERSIONS["reference"],
             "kind": kind,
         }
         if kind == "unigram":
             recipe |= {"train_sentences": self._train_sentences, "learned_from": self.learned_from}
             if self.learned_from == REAL:
-                recipe["beam"] = self.config.nmt.beam
+                recipe["learned_translation"] = self._translated
 
         def work(folder: Path) -> None:
             rules = self.test_rules
             if kind == "nmt":
-                log_p = np.log(rules.probability_N.astype(np.float64))
-                scores: tuple[np.ndarray, ...] = (log_p, np.ones(len(rules), dtype=bool))
+                # A label too improbable for single precision is not impossible.
+                p_N = np.maximum(rules.probability_N.astype(np.float64), np.finfo(np.float32).tiny)
+                scores: tuple[np.ndarray, ...] = (
+                    np.log(p_N),
+                    self._first_choices() == rules.label_N,
+                )
             else:
                 labels = np.concatenate([rules.label_N for rules in self._training_rules()])
                 scores = unigram(labels, rules.label_N, len(self.subwords[1]))
@@ -321,7 +333,7 @@ class Fidelity(Explained):
     @cached_property
     def facets(self) -> Artefact:
         """What kind of decision each of the test set's is."""
-        recipe = self._decided() | {"version": [VERSIONS["rules"], VERSIONS["facets"]]}
+        recipe = self._decided() | {"version": VERSIONS["facets"]}
 
         def work(folder: Path) -> None:
             rules, gold = self.test_rules, self.gold(EVALUATED) if self.scenario != REAL else None
@@ -336,6 +348,12 @@ class Fidelity(Explained):
             write_table(pa.table(columns), folder / FACETS_FILE)
 
         return self.store.make("facets", recipe, work)
+
+    def _first_choices(self) -> np.ndarray:
+        """The NMT model's own choice at each decision of the test set; shape (N,)."""
+        split = self.contexts(EVALUATED, self.scenario)
+        found = top_words(self.model, split, self._sentences(EVALUATED), words=1)
+        return np.asarray(found["top_ids"])[:, 0]
 
     def job(self) -> dict[str, Any]:
         """What this job is about; its seed is the proxy's too."""

@@ -15,6 +15,7 @@ from xnmt_bench.report.fidelity import COLUMNS, FidelityFragment, collect
 from xnmt_bench.report.fidelity_table import summarise_kl, write_tables
 from xnmt_bench.report.summary import Shown, show
 from xnmt_bench.report.tracking import Tracker
+from xnmt_bench.rules.extract import LABELLING
 from xnmt_bench.stages.fidelity import FACETS_FILE, KL_FILE, SAMPLE_FILE, SCORES, Fidelity
 from xnmt_bench.store import Artefact
 
@@ -25,10 +26,13 @@ def train(config: DictConfig, options: TrainerOptions, tracker: Tracker) -> None
     """Makes the rules, the proxy and Base of the configured job, and writes its fragments.
 
     Raises:
-        XnmtError: k is larger than what rules are extracted with.
+        XnmtError: k is larger than what rules are extracted with, or there is no such scenario.
     """
     if not 1 <= config.k <= config.rules.largest_k:
         raise XnmtError(f"k={config.k} is not within 1 and {config.rules.largest_k}, the largest k")
+    for name in ("scenario", "learned_from"):
+        if config[name] not in LABELLING:
+            raise XnmtError(f"{name}={config[name]} is none of {', '.join(LABELLING)}")
     stages = Fidelity(config, options)
     try:
         fragments = _fragments(stages)
@@ -78,6 +82,8 @@ def _fragment(
     if artefact is None:
         return FidelityFragment(job, stages.model_id, **more)
     made_by = {"rules": stages.rules.id, "judged": stages.judged.id, "scores": artefact.id}
+    if kl := more.get("kl"):
+        made_by["kl"] = f"{Path(kl).parent.name}@{stages.config.metric.fidelity.kl_words}"
     scores = str(artefact.path / SCORES)
     return FidelityFragment(job, stages.model_id, scores=scores, made_by=made_by, **more)
 

@@ -18,7 +18,7 @@ from xnmt_bench.metrics.comet import comet
 from xnmt_bench.metrics.translation import quality
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.stages.systems import VERSIONS, Systems, plain
-from xnmt_bench.store import Artefact
+from xnmt_bench.store import Artefact, file_hash
 
 TOGETHER = 100  # sentences that are translated at once
 
@@ -88,6 +88,8 @@ class Translations(Systems):
             "translation": self.translation.id,
             "model": settings["model"],
         }
+        if (checkpoint := Path(settings["model"])).is_file():
+            recipe["checkpoint"] = file_hash(checkpoint)
 
         def work(folder: Path) -> dict[str, Any]:
             sources, references = self._raw_test()

@@ -19,6 +19,7 @@ from xnmt_bench.metrics.perplexity import resampled
 from xnmt_bench.report.analyses.result import Result, style
 from xnmt_bench.report.fidelity import scenario_text
 from xnmt_bench.report.fidelity_table import HEADINGS
+from xnmt_bench.report.figure import legend_below
 from xnmt_bench.report.panels import CONDITION, Panel, named, told_apart
 from xnmt_bench.report.summary import Cell, Line, Row, Summary, digits
 
@@ -154,8 +155,7 @@ def _figure(
         ax.set_xlabel(axis.label)
         ax.grid(which="both", linewidth=0.3, alpha=0.6)
     axes[0, 0].set_ylabel("perplexity, log scale")
-    handles, said = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, said, loc="lower center", ncol=min(5, len(names)), frameon=False)
+    legend_below(figure, axes[0], columns=min(5, len(names)))
     figure.tight_layout(rect=(0, 0.09, 1, 1))
     return figure
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from omegaconf import DictConfig
 
+from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.density import BINS, Density, density
 from xnmt_bench.report.analyses.result import Result
 from xnmt_bench.report.panels import Panel, told_apart
@@ -24,34 +25,51 @@ NOTE = (
 
 
 def analyse(found: Sequence[Panel], settings: DictConfig) -> Result:
-    """Counts every explainer's rules, each store once."""
-    rows: list[Row] = []
-    first: dict[tuple[str, ...], Panel] = {}
-    for panel in found:  # k and the number of training sentences are not the rules' own
-        first.setdefault(tuple(panel.condition[c] for c in SYSTEM), panel)
-    for system, panel in first.items():
-        for name in panel.explainers():
-            rules_id = panel.made_by[name]["rules"]
-            counted = _count(Path(settings.store) / "rules" / rules_id)
-            rows.append(
-                {**dict(zip(SYSTEM, system, strict=True)), "explainer": name, "rules_id": rules_id,
-                 "rules": counted.rules, "unique": counted.unique,
-                 **dict(zip(BIN_COLUMNS, counted.bins, strict=True))}
-            )  # fmt: skip
-    rows.sort(key=lambda row: (*(row[c] for c in SYSTEM), row["unique"]))
-    varying, said, texts = told_apart(list(first.values()), but=("sentences", "k"))
-    text_of = dict(zip(first, texts, strict=True))
-    lines = [
-        Line(
-            tuple(row[c] for c in SYSTEM),
-            [Cell(text_of[tuple(row[c] for c in SYSTEM)][name]) for name in varying]
-            + [Cell(row["explainer"]), Cell(f"{row['rules']:,}"), Cell(f"{row['unique']:,}")]
-            + [Cell(f"{row[column]:,}") for column in BIN_COLUMNS],
-        )
-        for row in rows
-    ]
+    """Counts every store of training rules once.
+
+    Raises:
+        NotApplicable: no explainer has any.
+    """
+    store = Path(settings.store) / "rules"
+    # k, the scenario of the test and the proxies' number of sentences are not the rules' own.
+    panel_of = {
+        (*_system(panel), name, made_by["rules"]): panel
+        for panel in found
+        for name, made_by in panel.made_by.items()
+        if "rules" in made_by
+    }
+    learnable = {key: p for key, p in panel_of.items() if (store / key[-1] / "train").is_dir()}
+    if not learnable:
+        raise NotApplicable("no explainer has rules of training sentences")
+    rows = sorted(
+        (_row(key, _count(store / key[-1])) for key in learnable),
+        key=lambda row: (*(row[c] for c in SYSTEM), row["unique"]),
+    )
+    systems = {_system(panel): panel for panel in learnable.values()}
+    varying, said, texts = told_apart(list(systems.values()), but=("sentences", "k", "scenario"))
+    text_of = dict(zip(systems, texts, strict=True))
+    lines = []
+    for row in rows:
+        system = tuple(row[c] for c in SYSTEM)
+        counts = [row["rules"], row["unique"], *(row[column] for column in BIN_COLUMNS)]
+        cells = [*(text_of[system][name] for name in varying), row["explainer"]]
+        lines.append(Line(system, [Cell(c) for c in (*cells, *(f"{n:,}" for n in counts))]))
     heads = [*varying, "explainer", "rules", "unique", *_bins()]
     return Result(rows, COLUMNS, Summary(", ".join(["Rule density", *said]), heads, lines, [NOTE]))
+
+
+def _system(panel: Panel) -> tuple[str, ...]:
+    return tuple(panel.condition[c] for c in SYSTEM)
+
+
+def _row(key: tuple[str, ...], counted: Density) -> Row:
+    columns = (*SYSTEM, "explainer", "rules_id")
+    return {
+        **dict(zip(columns, key, strict=True)),
+        "rules": counted.rules,
+        "unique": counted.unique,
+        **dict(zip(BIN_COLUMNS, counted.bins, strict=True)),
+    }
 
 
 def _bins() -> list[str]:

@@ -15,6 +15,7 @@ from xnmt_bench.metrics.facets import FACETS, FIFTHS, LINKS
 from xnmt_bench.metrics.perplexity import DecisionScores, resampled
 from xnmt_bench.report.analyses.result import Result, style
 from xnmt_bench.report.fidelity_table import HEADINGS
+from xnmt_bench.report.figure import legend_below
 from xnmt_bench.report.panels import CONDITION, Panel, named, told_apart
 from xnmt_bench.report.summary import Cell, Line, Row, Summary, digits
 
@@ -42,7 +43,10 @@ def analyse(found: Sequence[Panel], settings: DictConfig) -> Result:
     Raises:
         NotApplicable: no results say what kinds of decisions they are of.
     """
-    usable = [panel for panel in found if panel.facets is not None and panel.nmt is not None]
+    usable = [
+        panel for panel in found
+        if panel.nmt and panel.facets is not None and len(panel.nmt) == len(panel.facets["step"])
+    ]  # fmt: skip
     if not usable:
         raise NotApplicable("the results say nothing of the kinds of decisions; run train.py again")
     rows = [row for panel in usable for row in _rows(panel, settings)]
@@ -93,8 +97,6 @@ def _aligned(scores: DecisionScores, facets: dict[str, np.ndarray]) -> DecisionS
     """The scores in the order of the facets."""
     order = np.lexsort((scores.step_N, scores.sentence_N))
     wanted = np.lexsort((facets["step"], facets["sentence"]))
-    if len(order) != len(wanted):
-        raise NotApplicable("results of test sets of several sizes lie in one folder")
     place = np.empty_like(order)
     place[wanted] = order
     return scores.take(place)
@@ -148,7 +150,6 @@ def _figure(
         axes[line, 0].set_ylabel(
             f"{label}\nperplexity, log scale" if label else "perplexity, log scale"
         )
-    handles, said = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, said, loc="lower center", ncol=min(6, len(names)), frameon=False)
+    legend_below(figure, axes[:, 0], columns=min(6, len(names)))
     figure.tight_layout(rect=(0, 0.35 / figure.get_figheight(), 1, 1))
     return figure

@@ -13,7 +13,8 @@ from xnmt_bench.metrics.normalised import normalised
 from xnmt_bench.metrics.score import signature
 from xnmt_bench.report.analyses.result import Result, style
 from xnmt_bench.report.fidelity_table import HEADINGS
-from xnmt_bench.report.panels import CONDITION, Panel, named, told_apart
+from xnmt_bench.report.figure import legend_below
+from xnmt_bench.report.panels import CONDITION, INSTANTIATIONS, Panel, named, told_apart
 from xnmt_bench.report.summary import Cell, Line, Row, Summary
 
 RANDOM = "random"
@@ -27,10 +28,10 @@ COLUMNS = (
     "signature",
 )
 NOTE = (
-    "(log PPL of random words - log PPL) / (log PPL of random words - log PPL of the NMT model on "
-    "its own choices): 0 is as good as random words, 1 as good as the whole context, below 0 worse "
-    "than random. With 95 % bootstrap intervals over sentences. Both ends are those of the same "
-    "system and instantiation, so that scores compare across corpora and systems."
+    "(log PPL of random words - log PPL) / (log PPL of random words - log PPL of the NMT model "
+    "with its whole context): 0 is as good as random words, 1 as good as the whole context, below "
+    "0 worse than random. With 95 % bootstrap intervals over sentences. Both ends are those of the "
+    "same system and instantiation, so that scores compare across corpora and systems."
 )
 
 
@@ -95,7 +96,9 @@ def _figure(found: Sequence[Panel], rows: Sequence[Row], labels: Sequence[str]) 
     names = sorted({row["explainer"] for row in rows})
     figure, ax = plt.subplots(figsize=(7.5, 1.6 + 0.5 * len(found)))
     for place, panel in enumerate(found):
-        shown = {**panel.condition, "instantiation": list(panel.scores)[-1]}
+        mine = [row for row in rows if panel.condition.items() <= row.items()]
+        last = max(mine, key=lambda row: INSTANTIATIONS.index(row["instantiation"]), default={})
+        shown = {**panel.condition, "instantiation": last.get("instantiation")}
         for row in rows:
             if any(row[column] != value for column, value in shown.items()):
                 continue
@@ -112,8 +115,6 @@ def _figure(found: Sequence[Panel], rows: Sequence[Row], labels: Sequence[str]) 
     ax.set_yticks(range(len(found)), labels if any(labels) else [""] * len(found))
     ax.set_ylim(len(found) - 0.5, -0.5)
     ax.set_xlabel("normalised fidelity (0: random words, 1: the whole context)")
-    handles, said = ax.get_legend_handles_labels()
-    unique = dict(zip(said, handles, strict=True))
-    figure.legend(unique.values(), unique.keys(), loc="lower center", ncol=4, frameon=False)
+    legend_below(figure, [ax], columns=4)
     figure.tight_layout(rect=(0, 0.35 / figure.get_figheight(), 1, 1))
     return figure

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from omegaconf import DictConfig
 
+from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.stability import ordered, rank_stability
 from xnmt_bench.report.analyses.result import Result
 from xnmt_bench.report.fidelity_table import HEADINGS
@@ -20,7 +21,11 @@ NOTE = (
 
 
 def analyse(found: Sequence[Panel], settings: DictConfig) -> Result:
-    """Draws the samples of every panel that has at least two of the explainers."""
+    """Draws the samples of every panel that has at least two of the explainers.
+
+    Raises:
+        NotApplicable: there is none.
+    """
     rows: list[Row] = []
     lines, notes = [], [NOTE.format(samples=settings.samples)]
     varying, said, texts = told_apart(found)
@@ -45,6 +50,8 @@ def analyse(found: Sequence[Panel], settings: DictConfig) -> Result:
         for order in dict.fromkeys(orders.values()):
             agree = ", ".join(HEADINGS[i] for i, found in orders.items() if found == order)
             notes.append(f"{who + ', ' if who else ''}PPL by {agree}: {order}.")
+    if not rows:
+        raise NotApplicable("no system has results of two of the explainers")
     headings = [*varying, "instantiation", *(f"{100 * share:g} %" for share in settings.shares)]
     title = ", ".join(["Rank stability", *said])
     return Result(rows, COLUMNS, Summary(title, headings, lines, notes))

@@ -49,6 +49,8 @@ def analyse(found: Sequence[Panel], settings: DictConfig) -> Result:
                 rows.append({**panel.condition, "explainer": names[e], "ppl": ppl, "rank": rank,
                              "instantiation": instantiation, "agrees": agrees})  # fmt: skip
             lines.append(Line(tuple(panel.condition.values()), cells))
+    if not rows:
+        raise NotApplicable("no results of any of the explainers")
     heads = [*varying, "explainer"]
     heads += [head for i in wanted for head in (f"{HEADINGS[i]} PPL", "rank")]
     title = ", ".join(["Rankings by " + " and ".join(HEADINGS[i] for i in wanted), *said])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from xnmt_bench.errors import NotApplicable
+from xnmt_bench.errors import NotApplicable, StoreError
 from xnmt_bench.report.analyses.curves import by_k, by_scenario, by_train_sentences
 from xnmt_bench.report.analyses.density import analyse as density
 from xnmt_bench.report.analyses.facets import analyse as facets
@@ -55,6 +55,8 @@ def run(config: DictConfig, tracker: Tracker) -> list[Shown]:
             result = ANALYSES[name](found, settings[name])
         except NotApplicable as error:
             log.warning("%s: n/a: %s", name, error)
+        except StoreError as error:  # one that fails is no reason to lose the others
+            log.error("%s: failed: %s", name, error)
         else:
             shown.append(result.publish(name, results, tracker))
     return shown

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import combinations
 
 from omegaconf import DictConfig
 
+from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.significance import holm, paired, spread
 from xnmt_bench.metrics.stability import ordered
 from xnmt_bench.report.analyses.result import Result
@@ -17,11 +19,11 @@ from xnmt_bench.report.summary import Cell, Line, Row, Summary, digits
 COLUMNS = (
     *CONDITION,
     *("instantiation", "first", "second", "ratio", "ratio_low", "ratio_high"),
-    *("p", "p_corrected", "seeds", "seed_spread", "verdict"),
+    *("p", "p_corrected", "samples", "seeds", "seed_spread", "verdict"),
 )
 NOTE = (
     "Perplexity of the first explainer over that of the second, with its 95 % interval by a paired "
-    "bootstrap over sentences ({samples:,} samples): below 1 the first is more faithful. "
+    "bootstrap over sentences (at least {samples:,} samples): below 1 the first is more faithful. "
     "n.s.: not significant at {level:g}, p-values corrected for the number of pairs (Holm). seeds: "
     "smaller than the spread of the proxies' own seeds, so not called a difference."
 )
@@ -32,8 +34,14 @@ ONE_SEED = (
 
 
 def analyse(found: Sequence[Panel], settings: DictConfig) -> Result:
-    """Compares every two explainers of every panel, within each instantiation."""
+    """Compares every two explainers of every panel, within each instantiation.
+
+    Raises:
+        NotApplicable: there are no two.
+    """
     rows = [row for panel in found for row in _rows(panel, settings)]
+    if not rows:
+        raise NotApplicable("no system has results of two explainers")
     varying, said, texts = told_apart(found)
     lines = []
     for panel, text in zip(found, texts, strict=True):
@@ -61,9 +69,11 @@ def _rows(panel: Panel, settings: DictConfig) -> list[Row]:
     names = panel.explainers()
     last = list(panel.scores.values())[-1]
     pairs = list(combinations(ordered({name: last[name] for name in names}), 2))
+    # The least p-value there can be, corrected for all pairs, has to be able to pass.
+    samples = max(settings.samples, math.ceil(4 * len(pairs) / settings.level))
     rows: list[Row] = []
     for instantiation, of in panel.scores.items():
-        differences = [paired(of[a], of[b], settings.samples, settings.seed) for a, b in pairs]
+        differences = [paired(of[a], of[b], samples, settings.seed) for a, b in pairs]
         corrected = holm([d.p for d in differences])
         for (a, b), d, p in zip(pairs, differences, corrected, strict=True):
             widest = max(spread(of[a]), spread(of[b]))
@@ -72,7 +82,7 @@ def _rows(panel: Panel, settings: DictConfig) -> list[Row]:
             rows.append(
                 {**panel.condition, "instantiation": instantiation, "first": a, "second": b,
                  "ratio": d.ratio, "ratio_low": d.low, "ratio_high": d.high, "p": d.p,
-                 "p_corrected": float(p), "seeds": min(len(of[a]), len(of[b])),
+                 "samples": samples, "p_corrected": float(p), "seeds": min(len(of[a]), len(of[b])),
                  "seed_spread": widest, "verdict": verdict}
             )  # fmt: skip
     return rows
