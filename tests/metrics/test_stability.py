@@ -22,13 +22,13 @@ def family(noise):
     return {
         i: {e: [scores(m, noise, 10 * n + j)] for n, (e, m) in enumerate(
             {"a": -1.0, "b": -1.3, "c": -1.6}.items())}
-        for j, i in enumerate(("base", "fn", "sa"))
+        for j, i in enumerate(("base", "fn", "rn", "sa"))
     }  # fmt: skip
 
 
 def test_far_apart_is_always_and_alike_is_by_chance():
     apart = rank_stability(family(0.001), (0.05, 1.0), 200, seed=0)
-    assert apart == {i: [1.0, 1.0] for i in ("base", "fn", "sa", "comb")}
+    assert apart == {i: [1.0, 1.0] for i in ("base", "fn", "rn", "sa", "comb")}
     one = [scores(-1.0, 1.0, seed) for seed in range(3)]
     alike = rank_stability(
         {"fn": dict(zip("abc", ([s] for s in one), strict=True))}, (0.05, 1.0), 500, 0
@@ -57,7 +57,7 @@ def test_the_same_as_one_sample_after_the_other():
     for rows in (64, 36):
         drawn += list(rng.multinomial(8, np.full(SENTENCES, 1 / SENTENCES), size=rows))
     assert {c.sum() for c in drawn} == {8}
-    for name, family_of in {"base": ["base"], "fn": ["fn"], "comb": ["fn", "sa"]}.items():
+    for name, family_of in {"base": ["base"], "fn": ["fn"], "comb": ["fn", "rn", "sa"]}.items():
         whole = order(family_of, np.ones(SENTENCES))
         rate = np.mean([order(family_of, counts) == whole for counts in drawn])
         assert found[name] == [pytest.approx(rate)]

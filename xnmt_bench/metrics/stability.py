@@ -9,17 +9,18 @@ import numpy as np
 from xnmt_bench.metrics.bootstrap import weights
 from xnmt_bench.metrics.perplexity import DecisionScores, resampled
 
-Family = Mapping[str, Sequence[DecisionScores]]  # explainer to the scores of each seed
+PROXIES = ("fn", "rn", "sa")  # the paper's family
+Scores = Mapping[str, Sequence[DecisionScores]]  # explainer to the scores of each seed
 
 
 def rank_stability(
-    family: Mapping[str, Family], shares: Sequence[float], samples: int, seed: int
+    family: Mapping[str, Scores], shares: Sequence[float], samples: int, seed: int
 ) -> dict[str, list[float]]:
     """The rate at which samples order the explainers as the whole test set does.
 
     Args:
-        family: instantiation to explainer to scores; all of the same sentences. Of several
-            instantiations, `comb` is the least perplexity of the trained ones in each sample.
+        family: instantiation to explainer to scores; all of the same sentences. Where the whole
+            family of proxies is there, `comb` is the least of their perplexities in each sample.
         shares: sample sizes, as shares of the test set's sentences.
         samples: how many samples of each size are drawn, with replacement.
         seed: of the draws.
@@ -34,9 +35,8 @@ def rank_stability(
 
     def perplexities(weights_RN: np.ndarray) -> dict[str, np.ndarray]:
         found = {i: np.stack([ppl(weights_RN) for ppl in row], axis=1) for i, row in of.items()}
-        trained = [ppl_RE for i, ppl_RE in found.items() if i != "base"]
-        if len(trained) > 1:
-            found["comb"] = np.min(trained, axis=0)
+        if set(PROXIES) <= set(found):
+            found["comb"] = np.min([found[name] for name in PROXIES], axis=0)
         return found
 
     whole = {i: _order(ppl_RE) for i, ppl_RE in perplexities(np.ones((1, sentences))).items()}
@@ -52,7 +52,7 @@ def rank_stability(
     return rates
 
 
-def ordered(scores: Family) -> list[str]:
+def ordered(scores: Scores) -> list[str]:
     """The explainers from the least perplexity on the whole test set to the greatest."""
     return sorted(scores, key=lambda name: (np.mean([s.perplexity for s in scores[name]]), name))
 

@@ -5,7 +5,7 @@ AER cannot judge them; fidelity can (Li et al. 2020, section 4.4 and Figure 3).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from xnmt_bench.metrics.facets import LINKS
 from xnmt_bench.report.analyses.result import Result
 from xnmt_bench.report.panels import CONDITION, Panel, named, told_apart
 from xnmt_bench.report.summary import Cell, Line, Row, Summary
+from xnmt_bench.rules.table import Rules
 
 COLUMNS = (
     *CONDITION,
@@ -50,8 +51,9 @@ def analyse(found: Sequence[Panel], settings: DictConfig) -> Result:
     for panel, text in zip(usable, texts, strict=True):
         who = named(text, varying)
         notes.append(f"{who + ': ' if who else ''}{_share(panel)}")
-        for sentence, step in _decisions(panel)[: settings.examples]:
-            mine = _rows(panel, sentence, step, Path(settings.store))
+        rules = {name: panel.rules(name, Path(settings.store)) for name in panel.explainers()}
+        for sentence, step in _decisions(panel)[: settings.examples] if rules else ():
+            mine = _rows(panel, rules, sentence, step)
             rows += mine
             of = {
                 row["explainer"]: f"{row['source_words']} | {row['prefix_words']}" for row in mine
@@ -99,11 +101,12 @@ def _decisions(panel: Panel) -> list[tuple[dict[str, Any], int]]:
     ]
 
 
-def _rows(panel: Panel, sentence: dict[str, Any], step: int, store: Path) -> list[Row]:
+def _rows(
+    panel: Panel, rules_of: Mapping[str, Rules], sentence: dict[str, Any], step: int
+) -> list[Row]:
     place = sentence["steps"].index(step)
     rows = []
-    for name in panel.explainers():
-        rules = panel.rules(name, store)
+    for name, rules in rules_of.items():
         [row] = np.flatnonzero((rules.sentence_N == sentence["number"]) & (rules.step_N == step))
         rows.append(
             {**panel.condition, "sentence": sentence["number"], "step": step,
