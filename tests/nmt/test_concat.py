@@ -124,8 +124,8 @@ def test_shifted_positions_change_later_segments_only(sentence_level):
     assert not torch.allclose(before[:, 3:], after[:, 3:])
     # A shift of a segment is a gap of as many positions.
     gap = model_of(sentence_level)
-    place = gap._place(torch.zeros(1, 14, 32).double(), torch.ones(1, 14))
-    moved = shifted._place(torch.zeros(1, 5, 32).double(), torch.tensor([[1, 1, 2, 2, 2]]))
+    place = gap.place(torch.zeros(1, 14, 32).double(), torch.ones(1, 14))
+    moved = shifted.place(torch.zeros(1, 5, 32).double(), torch.tensor([[1, 1, 2, 2, 2]]))
     torch.testing.assert_close(moved[0], place[0][[0, 1, 11, 12, 13]])
 
 

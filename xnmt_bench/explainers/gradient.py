@@ -70,10 +70,14 @@ class _Gradient(Explainer):
         x_BSD, y_BTD = shared.inputs
         source_BTS = x_BSD.new_zeros(size, steps, x_BSD.shape[1])
         input_BTT = y_BTD.new_zeros(size, steps, steps)
-        # A context's steps are explained by nobody: one backward pass less for each.
-        for step in batch.current_BT.any(0).nonzero().flatten().tolist():
+        # A context's steps are explained by nobody: one backward pass less for each, and 0 where
+        # another sentence of the batch needs the pass, so that no number depends on the batch.
+        current_BT = batch.current_BT
+        for step in current_BT.any(0).nonzero().flatten().tolist():
             x_BSD, y_BTD = method.attribute(shared.inputs, target=step, **self.options)
-            source_BTS[:, step], input_BTT[:, step] = x_BSD.detach().sum(-1), y_BTD.detach().sum(-1)
+            now = current_BT[:, step, None]
+            source_BTS[:, step] = x_BSD.detach().sum(-1) * now
+            input_BTT[:, step] = y_BTD.detach().sum(-1) * now
         return Relevance.of_inputs(batch, source_BTS, input_BTT)
 
 
