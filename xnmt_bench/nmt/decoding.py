@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD
-from xnmt_bench.nmt.base import Encoding, Ids, Layout, NMTModel, segments
-from xnmt_bench.nmt.reading import Reader
+from xnmt_bench.nmt.base import Encoding, Ids, Layout, NMTModel, Reader, segments
 
 FORBIDDEN = [PAD, BOS]
 

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from xnmt_bench.corpora.subwords import PAD, Subwords
-from xnmt_bench.nmt.base import AttentionWeights, Encoding, Layout, NMTModel
-from xnmt_bench.nmt.reading import Reader, last_of
+from xnmt_bench.nmt.base import AttentionWeights, Encoding, Layout, NMTModel, Reader, last_of
 
 
 class RNNSearch(NMTModel):

@@ -11,8 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from xnmt_bench.corpora.subwords import PAD, SEPARATOR, Subwords
-from xnmt_bench.nmt.base import AttentionWeights, Encoding, Layout, NMTModel
-from xnmt_bench.nmt.reading import Reader, last_of
+from xnmt_bench.nmt.base import AttentionWeights, Encoding, Layout, NMTModel, Reader, last_of
 
 
 def sinusoids(positions: Tensor, dimension: int, like: Tensor) -> Tensor:
