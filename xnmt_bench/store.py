@@ -72,6 +72,17 @@ class Artefact:
         return cls(path, meta["recipe"], meta["facts"])
 
 
+def verified(path: Path) -> Path:
+    """A file's own path, once the artefact that it lies in, if any, has been verified.
+
+    Raises:
+        StoreError: a file of the artefact is missing, truncated or altered.
+    """
+    if (path.parent / META).exists():
+        Artefact.open(path.parent)
+    return path
+
+
 def _read_meta(path: Path) -> dict[str, Any]:
     try:
         meta = json.loads((path / META).read_text(encoding="utf-8"))

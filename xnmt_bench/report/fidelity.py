@@ -14,7 +14,7 @@ from xnmt_bench.metrics.perplexity import DecisionScores, perplexity
 from xnmt_bench.parquet import read_table
 from xnmt_bench.report.fragments import Fragment
 from xnmt_bench.report.summary import Row
-from xnmt_bench.store import META, Artefact
+from xnmt_bench.store import verified
 
 IDENTITY = (
     "corpus",
@@ -118,9 +118,7 @@ class FidelityFragment(Fragment):
 
 def divergence(path: Path, samples: int, seed: int) -> Row:
     """Mean KL divergence in nats, with its interval over sentences."""
-    if (path.parent / META).exists():
-        Artefact.open(path.parent)  # verifies the file's bytes
-    table = read_table(path, ("sentence", "kl"))
+    table = read_table(verified(path), ("sentence", "kl"))
     kl_N = table["kl"].to_numpy()
     _, member = np.unique(table["sentence"].to_numpy(), return_inverse=True)
     sums, counts = np.bincount(member, kl_N), np.bincount(member)

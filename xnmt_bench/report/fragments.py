@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 from xnmt_bench.errors import MissingError, StoreError
 from xnmt_bench.metrics.score import signature
 from xnmt_bench.report.summary import Row
-from xnmt_bench.store import META, Artefact, fingerprint, write_atomically
+from xnmt_bench.store import fingerprint, verified, write_atomically
 
 FOLDER = "fragments"
 
@@ -84,9 +84,7 @@ class Fragment(ABC):
         if self.scores is None:
             return row
         try:
-            if (Path(self.scores).parent / META).exists():
-                Artefact.open(Path(self.scores).parent)  # verifies the file's bytes
-            return row | self.numbers(Path(self.scores), row["signature"], samples, seed)
+            return row | self.numbers(verified(Path(self.scores)), row["signature"], samples, seed)
         except StoreError as error:
             return {**row, "status": f"failed: {error}"}
 

@@ -18,7 +18,7 @@ from xnmt_bench.parquet import read_table
 from xnmt_bench.report.fidelity import FAMILY, FidelityFragment, scenario_text, unusual
 from xnmt_bench.report.summary import Row, common, system_name
 from xnmt_bench.rules.table import Rules, all_rules
-from xnmt_bench.store import META, Artefact
+from xnmt_bench.store import verified
 
 log = logging.getLogger(__name__)
 CONDITION = (
@@ -44,7 +44,7 @@ class Panel:
         condition: the columns of CONDITION.
         scores: instantiation to explainer to the scores of each seed.
         made_by: explainer to the fingerprints of the artefacts behind its scores.
-        nmt: the NMT model's scores on its own choices, where they are there.
+        nmt: the NMT model's scores with its whole context, where they are there.
         facets: of the decisions, by name, with their sentence and step; where they are there.
         sample: some of the sentences in pieces, where they are there.
     """
@@ -93,7 +93,7 @@ def panels(fragments: Sequence[FidelityFragment]) -> list[Panel]:
             continue
         row = {**fragment.identity, "model": fragment.model}
         try:
-            scores = _load(Path(fragment.scores))
+            scores = DecisionScores.load(verified(Path(fragment.scores)))
             more = _facets(fragment.facets), read_sample(fragment.sample)
         except StoreError as error:
             log.warning("left out: %s", error)
@@ -127,7 +127,7 @@ def _system(row: Row) -> tuple[Any, ...]:
 def _facets(path: str | None) -> dict[str, np.ndarray] | None:
     if path is None:
         return None
-    table = read_table(_verified(Path(path)), ("sentence", "step", *FACETS))
+    table = read_table(verified(Path(path)), ("sentence", "step", *FACETS))
     return {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
 
 
@@ -140,21 +140,10 @@ def read_sample(path: str | None) -> list[dict[str, Any]] | None:
     if path is None:
         return None
     try:
-        _verified(Path(path))
+        verified(Path(path))
         return json.loads(Path(path).read_text(encoding="utf-8"))  # type: ignore[no-any-return]
     except (OSError, ValueError) as error:
         raise StoreError(f"{path}: not a readable sample: {error}") from None
-
-
-def _load(path: Path) -> DecisionScores:
-    return DecisionScores.load(_verified(path))
-
-
-def _verified(path: Path) -> Path:
-    """The file, its artefact's bytes verified."""
-    if (path.parent / META).exists():
-        Artefact.open(path.parent)
-    return path
 
 
 def told_apart(
