@@ -49,7 +49,7 @@ def fragment(folder, explainer, instantiation, loss, noise=0.1, **more):
     path = folder / ("_".join(map(str, identity.values())) + ".parquet")
     n = np.arange(2 * SENTENCES)
     DecisionScores(n // 2, n % 2, log_p, n < 3).save(path)
-    made_by = {"rules": f"rules_of_{explainer}"}
+    made_by = {"rules": f"rules_of_{explainer}", "scores": path.stem}
     return FidelityFragment(identity, "m0", scores=str(path), made_by=made_by)
 
 
@@ -81,6 +81,27 @@ def test_every_analysis_has_a_configuration():
     from conftest import ROOT
 
     assert {p.stem for p in (ROOT / "conf" / "analysis").glob("*.yaml")} == set(ANALYSES)
+
+
+def test_every_number_is_signed_with_what_it_was_made_from(tmp_path):
+    made = fragments(tmp_path)
+    [first] = analysed(tmp_path, made, "significance")[0].values()
+    assert len({row["signature"] for row in first}) == len(first)
+    start, _, rest = first[0]["signature"].partition("|corpus:toy|")
+    assert start == "SIGNIFICANCE"
+    assert "|model:m0|" in rest
+    assert "|samples:1000|seed:0|level:0.05|scores:" in rest
+    other = dataclasses.replace(made[0], made_by={"scores": "of another proxy"})
+    [again] = analysed(tmp_path, [other, *made[1:]], "significance")[0].values()
+    assert not {row["signature"] for row in again} & {row["signature"] for row in first}
+
+
+def test_generated_data_is_called_so(tmp_path):
+    for corpus, said in (("toy", True), ("multi30k", False)):
+        folder = tmp_path / corpus
+        folder.mkdir()
+        analysed(folder, fragments(folder, corpus=corpus), "ranking")
+        assert ("generated data" in (folder / "results" / "ranking.md").read_text()) == said
 
 
 def test_panels_hold_each_explainers_seeds(tmp_path):

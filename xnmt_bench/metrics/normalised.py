@@ -8,17 +8,15 @@ import numpy as np
 
 from xnmt_bench.metrics.bootstrap import interval
 from xnmt_bench.metrics.perplexity import DecisionScores, resampled
-from xnmt_bench.metrics.score import Score
 
 
 def normalised(
     scores: Sequence[DecisionScores],
     random: Sequence[DecisionScores],
     nmt: DecisionScores,
-    signature: str,
     samples: int,
     seed: int,
-) -> Score:
+) -> tuple[float, float, float]:
     """How far a perplexity stands between that of random words (0) and of the NMT model (1).
 
     It is linear in log perplexity: (log PPL_random - log PPL) / (log PPL_random - log PPL_nmt).
@@ -27,9 +25,11 @@ def normalised(
         scores: an explainer's, of each seed.
         random: those of the same proxy on random words, of each seed.
         nmt: the NMT model's, on its own choices with the whole context.
-        signature: of the number.
         samples: bootstrap samples over sentences, the same for all three.
         seed: of the draws.
+
+    Returns:
+        The score, and the ends of its 95 % bootstrap interval.
     """
     of = resampled(scores), resampled(random), resampled([nmt])
 
@@ -39,4 +39,4 @@ def normalised(
 
     sentences = len(np.unique(nmt.sentence_N))
     low, high = interval(score, sentences, samples, seed)
-    return Score(float(score(np.ones((1, sentences)))[0]), low, high, signature)
+    return float(score(np.ones((1, sentences)))[0]), low, high

@@ -107,17 +107,18 @@ class WandbTracker(Tracker):
         return WandbLogger(experiment=self._run)
 
     def table(self, name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-        """Logs a table; cells are text, since a column may hold `n/a` beside numbers."""
+        """Logs a table; numbers stay numbers, and what has no number is empty."""
         import wandb
 
-        data = [[str(row[column]) for column in columns] for row in rows]
-        self._run.log({name: wandb.Table(columns=list(columns), data=data)})
+        data = [[None if row[c] == "" else row[c] for c in columns] for row in rows]
+        table = wandb.Table(columns=list(columns), data=data, allow_mixed_types=True)
+        self._run.log({f"tables/{name}": table})
 
     def figure(self, name: str, path: Path) -> None:
         """Logs a figure."""
         import wandb
 
-        self._run.log({name: wandb.Image(str(path))})
+        self._run.log({f"figures/{name}": wandb.Image(str(path))})
 
     def close(self, failed: bool) -> None:
         """Closes the run, also that of a failed job."""

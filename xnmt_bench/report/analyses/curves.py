@@ -23,7 +23,8 @@ from xnmt_bench.report.figure import legend_below
 from xnmt_bench.report.panels import CONDITION, Panel, named, told_apart
 from xnmt_bench.report.summary import Cell, Line, Row, Summary, digits
 
-COLUMNS = (*CONDITION, "instantiation", "explainer", "ppl", "ppl_low", "ppl_high")
+IDENTITY = (*CONDITION, "instantiation", "explainer")
+MEASURED = ("ppl", "ppl_low", "ppl_high")
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def _analyse(axis: Axis, found: Sequence[Panel], settings: DictConfig) -> Result
     heads = [*varying, "explainer", "proxy", *(axis.form.format(value) for value in values)]
     title = ", ".join([TITLE.format(axis.label), *said])
     figure = _figure(axis, list(groups.values()), titles, rows)
-    return Result(rows, COLUMNS, Summary(title, heads, lines, [NOTE]), figure)
+    return Result(rows, IDENTITY, MEASURED, Summary(title, heads, lines, [NOTE]), figure)
 
 
 by_k = partial(_analyse, K)

@@ -17,7 +17,7 @@ from xnmt_bench.rules.table import read_rules, shards
 
 SYSTEM = ("corpus", "lang_pair", "nmt", "model", "learned_from")
 BIN_COLUMNS = tuple(f"frequency_bin_{n}" for n in range(1, len(BINS) + 2))
-COLUMNS = (*SYSTEM, "explainer", "rules_id", "rules", "unique", *BIN_COLUMNS)
+IDENTITY, MEASURED = (*SYSTEM, "explainer", "rules_id"), ("rules", "unique", *BIN_COLUMNS)
 NOTE = (
     "Unique rules of the training set at k = 1 (source word, prefix word and label), and how many "
     "of them come how often. Fewer unique rules: denser patterns."
@@ -55,7 +55,9 @@ def analyse(found: Sequence[Panel], settings: DictConfig) -> Result:
         cells = [*(text_of[system][name] for name in varying), row["explainer"]]
         lines.append(Line(system, [Cell(c) for c in (*cells, *(f"{n:,}" for n in counts))]))
     heads = [*varying, "explainer", "rules", "unique", *_bins()]
-    return Result(rows, COLUMNS, Summary(", ".join(["Rule density", *said]), heads, lines, [NOTE]))
+    return Result(
+        rows, IDENTITY, MEASURED, Summary(", ".join(["Rule density", *said]), heads, lines, [NOTE])
+    )
 
 
 def _system(panel: Panel) -> tuple[str, ...]:
@@ -63,9 +65,8 @@ def _system(panel: Panel) -> tuple[str, ...]:
 
 
 def _row(key: tuple[str, ...], counted: Density) -> Row:
-    columns = (*SYSTEM, "explainer", "rules_id")
     return {
-        **dict(zip(columns, key, strict=True)),
+        **dict(zip(IDENTITY, key, strict=True)),
         "rules": counted.rules,
         "unique": counted.unique,
         **dict(zip(BIN_COLUMNS, counted.bins, strict=True)),

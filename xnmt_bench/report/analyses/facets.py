@@ -19,11 +19,8 @@ from xnmt_bench.report.figure import legend_below
 from xnmt_bench.report.panels import CONDITION, Panel, named, told_apart
 from xnmt_bench.report.summary import Cell, Line, Row, Summary, digits
 
-COLUMNS = (
-    *CONDITION,
-    *("instantiation", "facet", "category", "decisions", "explainer"),
-    *("ppl", "ppl_low", "ppl_high"),
-)
+IDENTITY = (*CONDITION, "instantiation", "facet", "category", "explainer")
+MEASURED = ("decisions", "ppl", "ppl_low", "ppl_high")
 TITLES = {
     "place": "place in the sentence",
     "frequency": "label's frequency in the training targets",
@@ -67,7 +64,7 @@ def analyse(found: Sequence[Panel], settings: DictConfig) -> Result:
     title = ", ".join([f"Where fidelity is lost ({last})", *said])
     summary = Summary(title, [*varying, "kind", "category", "decisions", *names], lines, [NOTE])
     labels = [named(text, varying) for text in texts]
-    return Result(rows, COLUMNS, summary, _figure(usable, labels, rows, names))
+    return Result(rows, IDENTITY, MEASURED, summary, _figure(usable, labels, rows, names))
 
 
 def _rows(panel: Panel, settings: DictConfig) -> list[Row]:

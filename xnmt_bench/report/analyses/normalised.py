@@ -10,7 +10,6 @@ from omegaconf import DictConfig
 
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.normalised import normalised
-from xnmt_bench.metrics.score import signature
 from xnmt_bench.report.analyses.result import Result, style
 from xnmt_bench.report.fidelity_table import HEADINGS
 from xnmt_bench.report.figure import legend_below
@@ -18,15 +17,8 @@ from xnmt_bench.report.panels import CONDITION, INSTANTIATIONS, Panel, named, to
 from xnmt_bench.report.summary import Cell, Line, Row, Summary
 
 RANDOM = "random"
-COLUMNS = (
-    *CONDITION,
-    "explainer",
-    "instantiation",
-    "score",
-    "score_low",
-    "score_high",
-    "signature",
-)
+IDENTITY = (*CONDITION, "explainer", "instantiation")
+MEASURED = ("score", "score_low", "score_high")
 NOTE = (
     "(log PPL of random words - log PPL) / (log PPL of random words - log PPL of the NMT model "
     "with its whole context): 0 is as good as random words, 1 as good as the whole context, below "
@@ -59,7 +51,7 @@ def analyse(found: Sequence[Panel], settings: DictConfig) -> Result:
     heads = [*varying, "explainer", *(HEADINGS[i] for i in instantiations)]
     summary = Summary(", ".join(["Normalised fidelity", *said]), heads, lines, [NOTE])
     labels = [named(text, varying) for text in texts]
-    return Result(rows, COLUMNS, summary, _figure(usable, rows, labels))
+    return Result(rows, IDENTITY, MEASURED, summary, _figure(usable, rows, labels))
 
 
 def _rows(panel: Panel, settings: DictConfig) -> list[Row]:
@@ -69,14 +61,12 @@ def _rows(panel: Panel, settings: DictConfig) -> list[Row]:
         if RANDOM not in of:
             continue
         for name in of.keys() - {RANDOM}:
-            who = {**panel.condition, "explainer": name, "instantiation": instantiation}
-            line = signature("NORMALISED", **who, bootstrap=f"{settings.samples}@{settings.seed}")
-            score = normalised(
-                of[name], of[RANDOM], panel.nmt, line, settings.samples, settings.seed
+            score, low, high = normalised(
+                of[name], of[RANDOM], panel.nmt, settings.samples, settings.seed
             )
             rows.append(
-                {**who, "score": score.value, "score_low": score.low, "score_high": score.high,
-                 "signature": line}
+                {**panel.condition, "explainer": name, "instantiation": instantiation,
+                 "score": score, "score_low": low, "score_high": high}
             )  # fmt: skip
     best: dict[str, float] = {}
     for row in rows:

@@ -13,7 +13,7 @@ from xnmt_bench.report.fidelity_table import HEADINGS
 from xnmt_bench.report.panels import CONDITION, Panel, named, told_apart
 from xnmt_bench.report.summary import Cell, Line, Row, Summary
 
-COLUMNS = (*CONDITION, "instantiation", "share", "rate", "samples", "order")
+IDENTITY, MEASURED = (*CONDITION, "instantiation", "share"), ("rate", "order")
 NOTE = (
     "Rate at which {samples:,} samples of test sentences, drawn with replacement, order the "
     "explainers as the whole test set does; the share says how many sentences a sample has."
@@ -43,7 +43,7 @@ def analyse(found: Sequence[Panel], settings: DictConfig) -> Result:
             for share, rate in zip(settings.shares, found_rates, strict=True):
                 rows.append(
                     {**panel.condition, "instantiation": instantiation, "share": share,
-                     "rate": rate, "samples": settings.samples, "order": order}
+                     "rate": rate, "order": order}
                 )  # fmt: skip
         who = named(text, varying)
         orders = {i: " < ".join(ordered(of)) for i, of in family.items()}
@@ -54,4 +54,4 @@ def analyse(found: Sequence[Panel], settings: DictConfig) -> Result:
         raise NotApplicable("no system has results of two of the explainers")
     headings = [*varying, "instantiation", *(f"{100 * share:g} %" for share in settings.shares)]
     title = ", ".join(["Rank stability", *said])
-    return Result(rows, COLUMNS, Summary(title, headings, lines, notes))
+    return Result(rows, IDENTITY, MEASURED, Summary(title, headings, lines, notes))

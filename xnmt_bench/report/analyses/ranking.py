@@ -14,7 +14,8 @@ from xnmt_bench.report.fidelity_table import HEADINGS
 from xnmt_bench.report.panels import CONDITION, Panel, told_apart
 from xnmt_bench.report.summary import Cell, Line, Row, Summary, digits
 
-COLUMNS = (*CONDITION, "explainer", "instantiation", "ppl", "rank", "agrees")
+IDENTITY = (*CONDITION, "explainer", "instantiation")
+MEASURED = ("ppl", "rank", "agrees")
 NOTE = (
     "PPL of each explainer and its rank, 1 the most faithful. Ranks in brackets are not those of "
     "the last column, whose predictor was trained on rules and so has no mismatch to suffer from."
@@ -54,4 +55,4 @@ def analyse(found: Sequence[Panel], settings: DictConfig) -> Result:
     heads = [*varying, "explainer"]
     heads += [head for i in wanted for head in (f"{HEADINGS[i]} PPL", "rank")]
     title = ", ".join(["Rankings by " + " and ".join(HEADINGS[i] for i in wanted), *said])
-    return Result(rows, COLUMNS, Summary(title, heads, lines, [NOTE]))
+    return Result(rows, IDENTITY, MEASURED, Summary(title, heads, lines, [NOTE]))

@@ -22,6 +22,7 @@ from xnmt_bench.report.fidelity import FidelityFragment
 from xnmt_bench.report.panels import Panel, panels
 from xnmt_bench.report.summary import Shown
 from xnmt_bench.report.tracking import Tracker
+from xnmt_bench.store import fingerprint
 
 log = logging.getLogger(__name__)
 ANALYSES: dict[str, Callable[[Sequence[Panel], DictConfig], Result]] = {
@@ -48,9 +49,13 @@ def run(config: DictConfig, tracker: Tracker) -> list[Shown]:
     if not settings:
         return []
     results = Path(config.results)
-    found = panels(FidelityFragment.read(results))
+    fragments = FidelityFragment.read(results)
+    found = panels(fragments)
+    scores = sorted(f.made_by["scores"] for f in fragments if f.made_by)
     shown = []
     for name in settings:
+        options = {k: v for k, v in settings[name].items() if k != "store"}
+        made_from = {**options, "scores": fingerprint({"scores": scores})}
         try:
             result = ANALYSES[name](found, settings[name])
         except NotApplicable as error:
@@ -58,5 +63,5 @@ def run(config: DictConfig, tracker: Tracker) -> list[Shown]:
         except StoreError as error:  # one that fails is no reason to lose the others
             log.error("%s: failed: %s", name, error)
         else:
-            shown.append(result.publish(name, results, tracker))
+            shown.append(result.publish(name, made_from, results, tracker))
     return shown

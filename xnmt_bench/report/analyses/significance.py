@@ -16,10 +16,10 @@ from xnmt_bench.report.fidelity_table import HEADINGS
 from xnmt_bench.report.panels import CONDITION, Panel, told_apart
 from xnmt_bench.report.summary import Cell, Line, Row, Summary, digits
 
-COLUMNS = (
-    *CONDITION,
-    *("instantiation", "first", "second", "ratio", "ratio_low", "ratio_high"),
-    *("p", "p_corrected", "samples", "seeds", "seed_spread", "verdict"),
+IDENTITY = (*CONDITION, "instantiation", "first", "second")
+MEASURED = (
+    *("ratio", "ratio_low", "ratio_high", "p", "p_corrected"),
+    *("samples", "seeds", "seed_spread", "verdict"),
 )
 NOTE = (
     "Perplexity of the first explainer over that of the second, with its 95 % interval by a paired "
@@ -57,7 +57,7 @@ def analyse(found: Sequence[Panel], settings: DictConfig) -> Result:
     if any(row["seeds"] == 1 and row["instantiation"] != "base" for row in rows):
         notes.append(ONE_SEED)
     title = ", ".join(["Significance of differences in perplexity", *said])
-    return Result(rows, COLUMNS, Summary(title, heads, lines, notes))
+    return Result(rows, IDENTITY, MEASURED, Summary(title, heads, lines, notes))
 
 
 def _instantiations(found: Sequence[Panel]) -> list[str]:

@@ -19,16 +19,8 @@ from xnmt_bench.report.panels import CONDITION, Panel, named, told_apart
 from xnmt_bench.report.summary import Cell, Line, Row, Summary
 from xnmt_bench.rules.table import Rules
 
-COLUMNS = (
-    *CONDITION,
-    "sentence",
-    "step",
-    "target",
-    "label",
-    "explainer",
-    "source_words",
-    "prefix_words",
-)
+IDENTITY = (*CONDITION, "sentence", "step", "explainer")
+MEASURED = ("target", "label", "source_words", "prefix_words")
 NOTE = (
     "Decisions on target words without any gold link, from the first sentences of the test set; of "
     "each explainer the most relevant source word and, behind the bar, word of the prefix."
@@ -68,7 +60,7 @@ def analyse(found: Sequence[Panel], settings: DictConfig) -> Result:
             lines.append(Line(tuple(panel.condition.values()), [Cell(c) for c in cells]))
     title = ", ".join(["Words that AER cannot judge", *said])
     headings = [*varying, "sentence", "target", "label", *names]
-    return Result(rows, COLUMNS, Summary(title, headings, lines, notes))
+    return Result(rows, IDENTITY, MEASURED, Summary(title, headings, lines, notes))
 
 
 def _none(facets: dict[str, np.ndarray]) -> np.ndarray:
