@@ -27,7 +27,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from xnmt_bench.corpora.subwords import EOS, Subwords, train_subwords
+from xnmt_bench.corpora.subwords import EOS, SentencePiece, train_subwords
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.explainers.registry import load_explainer
@@ -127,7 +127,9 @@ def build(arguments: argparse.Namespace, pairs: list[tuple[str, str]]) -> NMTMod
     for place, side in enumerate(("source", "target")):
         train_subwords((p[place] for p in pairs), folder / side, "bpe", arguments.vocabulary)
     torch.manual_seed(0)
-    model = build_model(arguments.nmt, {}, Subwords(folder / "source"), Subwords(folder / "target"))
+    model = build_model(
+        arguments.nmt, {}, SentencePiece(folder / "source"), SentencePiece(folder / "target")
+    )
     return model.eval().requires_grad_(False)
 
 

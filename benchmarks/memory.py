@@ -19,12 +19,12 @@ SCRIPT = """
 import resource, sys
 from pathlib import Path
 from xnmt_bench.corpora.encoded import EncodedSplit, encode
-from xnmt_bench.corpora.subwords import Subwords
+from xnmt_bench.corpora.subwords import SentencePiece
 from xnmt_bench.corpora.tsv import TsvCorpus
 from xnmt_bench.nmt.batching import PairBatches
 folder = Path(sys.argv[1])
 corpus = TsvCorpus(sys.argv[2], ["en", "de"], "en", "de", ["valid"], ["test"])
-sides = Subwords(folder / "source.model"), Subwords(folder / "target.model")
+sides = SentencePiece(folder / "source.model"), SentencePiece(folder / "target.model")
 encode(corpus, *sides, 100, folder)
 batches = sum(1 for _ in PairBatches(EncodedSplit.open(folder, "train"), 4096, 0))
 print(batches, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

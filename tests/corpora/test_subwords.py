@@ -3,7 +3,7 @@
 import pytest
 import sentencepiece as spm
 
-from xnmt_bench.corpora.subwords import BOS, EOS, PAD, UNK, Subwords, train_subwords
+from xnmt_bench.corpora.subwords import BOS, EOS, PAD, UNK, SentencePiece, train_subwords
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.errors import DataError
 
@@ -15,7 +15,7 @@ TEXTS = [s.target for s in ToyCorpus(train=1500).sentences("train")]
 def trained(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("subwords") / "target.model"
     train_subwords(iter(TEXTS), path, request.param, SIZE)
-    return request.param, Subwords(path)
+    return request.param, SentencePiece(path)
 
 
 def test_texts_come_back(trained):
@@ -69,12 +69,12 @@ def test_a_file_that_is_no_model(tmp_path, content):
     path = tmp_path / "text.model"
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"text\.model"):
-        Subwords(path)
+        SentencePiece(path)
 
 
 def test_a_missing_model(tmp_path):
     with pytest.raises(DataError, match=r"gone\.model: no such"):
-        Subwords(tmp_path / "gone.model")
+        SentencePiece(tmp_path / "gone.model")
 
 
 def test_a_model_with_other_special_ids(tmp_path):
@@ -86,4 +86,4 @@ def test_a_model_with_other_special_ids(tmp_path):
         minloglevel=2,
     )
     with pytest.raises(DataError, match=r"other\.model.*\(-1, 0, 1, 2\)"):
-        Subwords(tmp_path / "other.model")
+        SentencePiece(tmp_path / "other.model")

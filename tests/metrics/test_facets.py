@@ -58,6 +58,9 @@ def test_words_of_a_context_are_counted_once(tmp_path):
         def pieces(self, ids):
             return ["▁x" for _ in ids]
 
+        def begin_words(self, before, ids):
+            return [True for _ in ids]
+
         def words(self, ids):
             return list(range(len(ids)))
 

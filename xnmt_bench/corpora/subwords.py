@@ -1,8 +1,9 @@
-"""SentencePiece subwords, one model a side."""
+"""Subwords: text to ids and back. The project's own are SentencePiece's, one model a side."""
 
 from __future__ import annotations
 
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 import sentencepiece as spm
 
 from xnmt_bench.errors import DataError, XnmtError
+from xnmt_bench.store import file_hash
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 SPECIAL = (PAD, BOS, EOS)  # never words of a rule
@@ -17,8 +19,58 @@ SEPARATOR = BOS  # stands between the sentences of a concatenation; no sentence 
 WORD_START = "▁"
 
 
-class Subwords:
-    """A SentencePiece model: text to ids and back, and which word each piece belongs to."""
+class Subwords(ABC):
+    """Text to ids and back, and which word each piece belongs to.
+
+    Ids 0 to 3 are PAD, UNK, BOS and EOS, whatever numbers a model of somebody else's has for them.
+    """
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Changes whenever a text may have other ids."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many ids there are."""
+
+    @abstractmethod
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, without BOS and EOS."""
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids; special ones are left out."""
+
+    @abstractmethod
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """The ids as they are written in the model."""
+
+    def begin_words(self, before: Sequence[int], ids: Sequence[int]) -> list[bool]:
+        """Whether each id begins a word where the id of the same place in `before` precedes it."""
+        return [piece.startswith(WORD_START) for piece in self.pieces(ids)]
+
+    def words(self, ids: Sequence[int]) -> list[int]:
+        """For each id the 0-based number of the word it is a piece of; -1 for special ids."""
+        words, current = [], -1
+        begin = self.begin_words([BOS, *ids[:-1]], ids)
+        for i, begins in zip(ids, begin, strict=True):
+            if i in SPECIAL:
+                words.append(-1)
+                continue
+            # The very first piece starts a word even where the model glued `▁` to nothing.
+            current += begins or current < 0
+            words.append(current)
+        return words
+
+    def current_words(self, ids: Sequence[int]) -> list[int]:
+        """The same for a concatenation, counted in its current sentence; -1 in its context."""
+        start = current_start(ids)
+        return [-1] * start + self.words(ids[start:])
+
+
+class SentencePiece(Subwords):
+    """A SentencePiece model whose special ids are ours; `▁` starts a word."""
 
     def __init__(self, path: Path | str) -> None:
         """Loads a model file.
@@ -46,6 +98,11 @@ class Subwords:
                 f"pad, unk, bos, eos are {ids}; train it with {(PAD, UNK, BOS, EOS)}",
             )
 
+    @property
+    def fingerprint(self) -> str:
+        """The hash of the model file."""
+        return file_hash(self.path)
+
     def __len__(self) -> int:
         return self._model.get_piece_size()
 
@@ -58,25 +115,8 @@ class Subwords:
         return self._model.decode([int(i) for i in ids if i not in SPECIAL])
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """The ids as they are written in the model: `▁` starts a word."""
+        """The ids as they are written in the model."""
         return [self._model.id_to_piece(int(i)) for i in ids]
-
-    def words(self, ids: Sequence[int]) -> list[int]:
-        """For each id the 0-based number of the word it is a piece of; -1 for special ids."""
-        words, current = [], -1
-        for i, piece in zip(ids, self.pieces(ids), strict=True):
-            if i in SPECIAL:
-                words.append(-1)
-                continue
-            # The very first piece starts a word even where the model glued `▁` to nothing.
-            current += piece.startswith(WORD_START) or current < 0
-            words.append(current)
-        return words
-
-    def current_words(self, ids: Sequence[int]) -> list[int]:
-        """The same for a concatenation, counted in its current sentence; -1 in its context."""
-        start = current_start(ids)
-        return [-1] * start + self.words(ids[start:])
 
 
 def current_start(ids: Sequence[int] | np.ndarray) -> int:

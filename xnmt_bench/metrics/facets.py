@@ -9,7 +9,7 @@ import numpy as np
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.sentence import Gold
-from xnmt_bench.corpora.subwords import EOS, WORD_START, Subwords, current_start
+from xnmt_bench.corpora.subwords import BOS, EOS, Subwords, current_start
 from xnmt_bench.rules.table import Rules
 
 FIFTHS = ("first fifth", "second", "third", "fourth", "last fifth")
@@ -41,13 +41,15 @@ def facets(
         `link`: whether the step's target word has a gold link; empty where there is no gold.
     """
     starts = np.flatnonzero(np.diff(rules.sentence_N, prepend=-1)).tolist()
-    place = np.empty(len(rules), dtype=object)
+    place, piece = np.empty(len(rules), dtype=object), np.empty(len(rules), dtype=object)
     link = np.full(len(rules), "", dtype=object)
     for start, end in pairwise([*starts, len(rules)]):
         number = int(rules.sentence_N[start])
         ids = split.target[int(np.searchsorted(split.number, number))]
         now = current_start(ids)
         steps = rules.step_N[start:end] - now
+        before = [BOS if s == 0 else int(ids[now + s - 1]) for s in steps]
+        piece[start:end] = _pieces(target, before, rules.label_N[start:end].tolist())
         place[start:end] = np.asarray(FIFTHS, dtype=object)[5 * steps // (len(ids) - now)]
         if gold and (own := gold.get(number)) and own.possible:
             link[start:end] = _links(own, target.current_words(ids.tolist())[now:], steps)
@@ -58,7 +60,7 @@ def facets(
     return {
         "place": place,
         "frequency": _frequency_names()[np.searchsorted(FREQUENCIES, counts)][rules.label_N],
-        "piece": _pieces(target)[rules.label_N],
+        "piece": piece,
         "link": link,
     }
 
@@ -79,9 +81,11 @@ def _frequency_names() -> np.ndarray:
     return np.asarray([*names, f"> {FREQUENCIES[-1]:,}"], dtype=object)
 
 
-def _pieces(target: Subwords) -> np.ndarray:
-    """For each id of a vocabulary what piece of a word it is."""
-    pieces = target.pieces(range(len(target)))
-    names = ["begins a word" if p.startswith(WORD_START) else "goes on" for p in pieces]
-    names[EOS] = "end of sentence"
-    return np.asarray(names, dtype=object)
+def _pieces(target: Subwords, before: list[int], labels: list[int]) -> list[str]:
+    """What piece of a word each label is, behind the id that its step has before it."""
+    names = ("goes on", "begins a word")
+    begin = target.begin_words(before, labels)
+    return [
+        "end of sentence" if label == EOS else names[begins]
+        for label, begins in zip(labels, begin, strict=True)
+    ]

@@ -159,7 +159,10 @@ class Encoding:
 
 @dataclass(frozen=True)
 class AttentionWeights:
-    """Attention under teacher forcing; every row sums to 1.
+    """Attention under teacher forcing.
+
+    Every row sums to 1, less what goes to ids that are the model's own and no part of a sentence,
+    such as the language codes that some models read around it.
 
     Attributes:
         cross_BLHTS: decoder over source ids.
@@ -172,10 +175,19 @@ class AttentionWeights:
 
 
 class NMTModel(nn.Module, ABC):
-    """A translation model as explainers see it. A back-end is a subclass and nothing else."""
+    """A translation model as explainers see it. A back-end is a subclass and nothing else.
+
+    Attributes:
+        source_subwords: the source vocabulary.
+        target_subwords: the target vocabulary.
+        fingerprint: of everything that decides its numbers; set by whoever opens the model.
+        reads_separators: whether it was trained on concatenations with SEPARATOR between them.
+    """
 
     source_subwords: Subwords
     target_subwords: Subwords
+    fingerprint: str
+    reads_separators: bool = True
 
     @abstractmethod
     def embed_source(self, ids_BS: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_model as load_weights
 from safetensors.torch import save_model as save_weights
 
-from xnmt_bench.corpora.subwords import Subwords
+from xnmt_bench.corpora.subwords import SentencePiece, Subwords
 from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.rnn_search import RNNSearch
@@ -41,7 +41,8 @@ def build_model(
 def save_model(model: NMTModel, architecture: str, sizes: dict[str, Any], folder: Path) -> None:
     """Writes weights, sizes and both vocabularies into a folder."""
     for side in SIDES:
-        shutil.copyfile(getattr(model, f"{side}_subwords").path, folder / f"{side}.model")
+        subwords: SentencePiece = getattr(model, f"{side}_subwords")
+        shutil.copyfile(subwords.path, folder / f"{side}.model")
     vocabularies = {side: file_hash(folder / f"{side}.model") for side in SIDES}
     description = {"architecture": architecture, "sizes": sizes, "vocabularies": vocabularies}
     write_atomically(folder / "model.json", json.dumps(description, indent=1))
@@ -69,7 +70,7 @@ def load_model(path: str | Path) -> NMTModel:
             raise StoreError(
                 f"{folder / f'{side}.model'}: this vocabulary does not belong to the model"
             )
-    source, target = (Subwords(folder / f"{side}.model") for side in SIDES)
+    source, target = (SentencePiece(folder / f"{side}.model") for side in SIDES)
     model = build_model(description["architecture"], description["sizes"], source, target)
     try:
         load_weights(model, str(folder / "model.safetensors"))
@@ -77,7 +78,20 @@ def load_model(path: str | Path) -> NMTModel:
         raise StoreError(
             f"{folder / 'model.safetensors'}: not this model's weights: {error}"
         ) from None
+    model.fingerprint = weights_id(folder)
     return model.eval().requires_grad_(False)
+
+
+def weights_id(folder: Path) -> str:
+    """The fingerprint of a trained system's weights.
+
+    Raises:
+        StoreError: no system is there.
+    """
+    path = folder / "model.safetensors"
+    if not path.exists():
+        raise StoreError(f"{folder}: no NMT model is here")
+    return file_hash(path)[:16]
 
 
 def start_from(model: NMTModel, path: str | Path) -> None:

@@ -14,7 +14,6 @@ from xnmt_bench.explainers.base import Explanation
 from xnmt_bench.explainers.registry import explainers, load_explainer
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.decoding import translate
-from xnmt_bench.nmt.loading import load_model
 from xnmt_bench.report.heatmap import save_heatmap, terminal_heatmap
 from xnmt_bench.stages.systems import Systems
 from xnmt_bench.store import Artefact, Store
@@ -51,8 +50,6 @@ def _model(config: DictConfig) -> NMTModel:
     Raises:
         XnmtError: there is none, since `evaluate.py` never trains.
     """
-    if config.nmt.path:
-        return load_model(config.nmt.path)
     try:
         return Systems(config, may_make=False).model
     except MissingError:

@@ -12,18 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+from hydra.errors import InstantiationException
 from omegaconf import DictConfig, OmegaConf
 
 from xnmt_bench.corpora.encoded import Context, EncodedSplit, encode
 from xnmt_bench.corpora.reversed import ReversedCorpus
 from xnmt_bench.corpora.sentence import SPLITS, Corpus, Split
-from xnmt_bench.corpora.subwords import Subwords, train_subwords
-from xnmt_bench.errors import StoreError, XnmtError
+from xnmt_bench.corpora.subwords import SentencePiece, Subwords, train_subwords
+from xnmt_bench.errors import XnmtError
 from xnmt_bench.fitting import TrainerOptions, clean, fit
 from xnmt_bench.nmt.base import NMTModel
-from xnmt_bench.nmt.loading import build_model, load_model, save_model, start_from
+from xnmt_bench.nmt.loading import build_model, save_model, start_from, weights_id
 from xnmt_bench.nmt.training import NMTTraining, TrainingOptions
-from xnmt_bench.store import Artefact, Store, file_hash
+from xnmt_bench.store import Artefact, Store
 
 log = logging.getLogger(__name__)
 
@@ -76,16 +77,18 @@ class Systems:
     @cached_property
     def subwords(self) -> tuple[Subwords, Subwords]:
         """Both vocabularies: the given system's, given files, or trained on the training split."""
-        if given := self.config.nmt.path or self.config.nmt.initial:
-            folder = Path(given)
-            return Subwords(folder / "source.model"), Subwords(folder / "target.model")
+        if self.config.nmt.path:
+            return self.model.source_subwords, self.model.target_subwords
+        if self.config.nmt.initial:
+            folder = Path(self.config.nmt.initial)
+            return SentencePiece(folder / "source.model"), SentencePiece(folder / "target.model")
         wanted = self.config.corpus.subwords
         return self._vocabulary("source", wanted), self._vocabulary("target", wanted)
 
     def _vocabulary(self, side: str, wanted: DictConfig) -> Subwords:
         given = wanted[f"{side}_model"]
         if given:
-            return Subwords(given)
+            return SentencePiece(given)
         size, kind = wanted[f"{side}_size"], wanted.type
         recipe = {
             "version": VERSIONS["subwords"],
@@ -99,7 +102,7 @@ class Systems:
             texts = (getattr(sentence, side) for sentence in self.corpus.sentences("train"))
             train_subwords(texts, folder / "subwords.model", kind, size)
 
-        return Subwords(self.store.make("subwords", recipe, work).path / "subwords.model")
+        return SentencePiece(self.store.make("subwords", recipe, work).path / "subwords.model")
 
     @cached_property
     def encoded(self) -> Artefact:
@@ -112,7 +115,7 @@ class Systems:
         recipe = {
             "version": VERSIONS["encoded"],
             "corpus": self.corpus.recipe(),
-            "subwords": [file_hash(source.path), file_hash(target.path)],
+            "subwords": [source.fingerprint, target.fingerprint],
             "max_length": max_length,
         }
         if context.sentences:
@@ -155,7 +158,7 @@ class Systems:
             "precision": self.options.precision,
         }
         if config["initial"]:
-            recipe["initial"] = _weights_id(Path(config["initial"]))
+            recipe["initial"] = weights_id(Path(config["initial"]))
         return recipe
 
     @cached_property
@@ -190,17 +193,28 @@ class Systems:
 
     @cached_property
     def model(self) -> NMTModel:
-        """The trained system, open."""
-        return load_model(self.nmt_path)
+        """The trained system, open.
 
-    @cached_property
+        Raises:
+            XnmtError: it cannot be opened, or it reads no concatenation as this project writes it.
+        """
+        reader = plain(self.config.nmt.reader)
+        for side in ("source_language", "target_language"):
+            if side in reader and reader[side] is None:
+                reader[side] = getattr(self.corpus, side)
+        try:
+            model: NMTModel = hydra.utils.instantiate(reader, str(self.nmt_path))
+        except InstantiationException as error:
+            if isinstance(error.__cause__, XnmtError):
+                raise error.__cause__ from None
+            if isinstance(error.__cause__, ImportError):
+                raise XnmtError(f"{error.__cause__}: install xnmt_bench[huggingface]") from None
+            raise XnmtError(f"nmt {self.config.nmt.name!r}: {error.__cause__ or error}") from error
+        if self.config.nmt.context.sentences and not model.reads_separators:
+            raise XnmtError(f"{self.config.nmt.name} knows no separator, so it reads no context")
+        return model
+
+    @property
     def model_id(self) -> str:
-        """The fingerprint of the system's weights."""
-        return _weights_id(self.nmt_path)
-
-
-def _weights_id(folder: Path) -> str:
-    path = folder / "model.safetensors"
-    if not path.exists():
-        raise StoreError(f"{folder}: no NMT model is here")
-    return file_hash(path)[:16]
+        """The fingerprint of the system under explanation."""
+        return self.model.fingerprint

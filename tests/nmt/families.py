@@ -1,0 +1,188 @@
+"""Small models of each Hugging Face family, built on the spot as `save_pretrained` leaves them.
+
+    python tests/nmt/families.py marian DIR
+
+writes one that has learnt some of the toy corpus.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from itertools import chain
+from pathlib import Path
+
+import sentencepiece as spm
+import torch
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    M2M100Config,
+    M2M100ForConditionalGeneration,
+    MarianConfig,
+    MarianMTModel,
+    MBartConfig,
+    MBartForConditionalGeneration,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+# What `nmt=<family>` is told beside the path, for a model that translates English to German.
+READER = {
+    "marian": {},
+    "m2m100": {"source_language": "en", "target_language": "de"},
+    "nllb": {"source_language": "eng_Latn", "target_language": "deu_Latn"},
+    "mbart": {"source_language": "en", "target_language": "de"},
+    "t5": {"prefix": "translate: "},
+}
+
+
+def build(
+    family: str,
+    folder: Path,
+    texts: tuple[list[str], list[str]],
+    width: int = 32,
+    wild: bool = True,
+) -> None:
+    """Writes an untrained model, and its tokenizer trained on both sides' texts.
+
+    Args:
+        family: which.
+        folder: where the files go.
+        texts: of the source and of the target.
+        width: of embeddings and states.
+        wild: great random weights, since with the initial ones little depends on the input.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(0)
+    tokenizer = {"marian": _marian, "m2m100": _m2m100, "t5": _t5}.get(family, _fairseq_like)(
+        family, folder, texts
+    )
+    tokenizer.save_pretrained(folder)
+    model = _model(family, tokenizer, width)
+    if wild:
+        with torch.no_grad():
+            for name, weight in model.named_parameters():
+                if weight.dim() > 1 and "embed_positions" not in name:
+                    weight.normal_(std=0.5 if "shared" in name or "embed" in name else 0.15)
+        if family == "marian":
+            model.final_logits_bias.normal_(std=0.1)
+    model.save_pretrained(folder)
+
+
+def _model(family: str, tokenizer, width: int):
+    size = len(tokenizer)
+    if family == "t5":
+        return T5ForConditionalGeneration(T5Config(
+            vocab_size=size, d_model=width, d_kv=width // 4, d_ff=2 * width, num_layers=2,
+            num_heads=4, dropout_rate=0.0, decoder_start_token_id=0,
+        ))  # fmt: skip
+    sizes = {
+        "d_model": width, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+        "decoder_attention_heads": 4, "encoder_ffn_dim": 2 * width, "decoder_ffn_dim": 2 * width,
+        "max_position_embeddings": 128, "dropout": 0.0, "scale_embedding": True,
+    }  # fmt: skip
+    if family == "marian":
+        pad = tokenizer.pad_token_id
+        return MarianMTModel(MarianConfig(
+            vocab_size=size, pad_token_id=pad, eos_token_id=0, decoder_start_token_id=pad, **sizes
+        ))  # fmt: skip
+    if family == "mbart":
+        return MBartForConditionalGeneration(MBartConfig(vocab_size=size, **sizes))
+    size += 108 * (family == "m2m100")  # its languages come behind its pieces
+    return M2M100ForConditionalGeneration(
+        M2M100Config(vocab_size=size, decoder_start_token_id=2, **sizes)
+    )
+
+
+def teach(folder: Path, pairs: list[tuple[str, str]], steps: int, prefix: str = "") -> None:
+    """Trains a model in its folder on sentence pairs, as its own labels and loss have it."""
+    torch.manual_seed(0)
+    rng = random.Random(0)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32).train()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=2e-3)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 2e-3, steps)
+    for _ in range(steps):
+        sources, targets = zip(*rng.sample(pairs, 32), strict=True)
+        batch = tokenizer([prefix + source for source in sources], text_target=list(targets),
+                          padding=True, return_tensors="pt")  # fmt: skip
+        batch["labels"][batch["labels"] == tokenizer.pad_token_id] = -100
+        optimiser.zero_grad()
+        model(**batch).loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        schedule.step()
+    model.save_pretrained(folder)
+
+
+def _train(folder: Path, name: str, texts: list[str], size: int, **special: int) -> Path:
+    spm.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts), model_prefix=str(folder / "trained"), vocab_size=size,
+        hard_vocab_limit=False, character_coverage=1.0, minloglevel=2, num_threads=1, **special,
+    )  # fmt: skip
+    (folder / "trained.vocab").unlink()
+    return (folder / "trained.model").rename(folder / name)
+
+
+def _pieces(path: Path) -> list[str]:
+    model = spm.SentencePieceProcessor(model_file=str(path))
+    return [model.id_to_piece(i) for i in range(model.get_piece_size())]
+
+
+def _open(folder: Path, tokenizer_class: str, **more):
+    described = {"tokenizer_class": tokenizer_class, **more}
+    (folder / "tokenizer_config.json").write_text(json.dumps(described))
+    return AutoTokenizer.from_pretrained(folder)
+
+
+def _marian(family, folder, texts):
+    sides = [_train(folder, f"{side}.spm", text, 300)
+             for side, text in zip(("source", "target"), texts, strict=True)]  # fmt: skip
+    pieces = [p for side in sides for p in _pieces(side) if not p.startswith("<")]
+    vocabulary = ["</s>", "<unk>", *dict.fromkeys(pieces), "<pad>"]
+    (folder / "vocab.json").write_text(json.dumps({p: n for n, p in enumerate(vocabulary)}))
+    (folder / "config.json").write_text(json.dumps({"model_type": "marian"}))
+    return _open(folder, "MarianTokenizer", source_lang="en", target_lang="de")
+
+
+def _m2m100(family, folder, texts):
+    path = _train(folder, "sentencepiece.bpe.model", [*chain(*texts)], 400)
+    vocabulary = ["<s>", "<pad>", "</s>", "<unk>", *_pieces(path)[3:]]
+    (folder / "vocab.json").write_text(json.dumps({p: n for n, p in enumerate(vocabulary)}))
+    (folder / "config.json").write_text(json.dumps({"model_type": "m2m_100"}))
+    return _open(folder, "M2M100Tokenizer", src_lang="en", tgt_lang="de")
+
+
+def _t5(family, folder, texts):
+    texts = [*chain(*texts), "translate:"]
+    _train(folder, "spiece.model", texts, 400, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    (folder / "config.json").write_text(json.dumps({"model_type": "t5"}))
+    return _open(folder, "T5Tokenizer", extra_ids=0, eos_token="</s>", pad_token="<pad>",
+                 unk_token="<unk>")  # fmt: skip
+
+
+def _fairseq_like(family, folder, texts):
+    """NLLB and mBART."""
+    kind = {"model_type": "bpe"} if family == "nllb" else {}
+    _train(folder, "sentencepiece.bpe.model", [*chain(*texts)], 400, **kind)
+    model_type = {"nllb": "m2m_100", "mbart": "mbart"}[family]
+    (folder / "config.json").write_text(json.dumps({"model_type": model_type}))
+    codes = {"nllb": ["eng_Latn", "deu_Latn"], "mbart": ["en_XX", "de_DE"]}[family]
+    languages = {"src_lang": codes[0], "tgt_lang": codes[1], "additional_special_tokens": codes}
+    return _open(folder, {"nllb": "NllbTokenizer", "mbart": "MBartTokenizer"}[family], **languages)
+
+
+def main(family: str, folder: str, steps: str = "1500") -> None:
+    """Builds a model and teaches it the toy corpus."""
+    from xnmt_bench.corpora.toy import ToyCorpus
+
+    pairs = [(s.source, s.target) for s in ToyCorpus().sentences("train")]
+    texts = ([source for source, _ in pairs], [target for _, target in pairs])
+    build(family, Path(folder), texts, width=128, wild=False)
+    teach(Path(folder), pairs, int(steps), READER[family].get("prefix", ""))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

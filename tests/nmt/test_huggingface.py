@@ -1,0 +1,348 @@
+"""Hugging Face models under explanation: the three laws for each family, and more."""
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import command, configure, double
+from families import READER, build, teach
+from safetensors.torch import load_file, save_file
+from test_laws import assert_untouched, same, state_of
+
+from xnmt_bench.corpora.subwords import BOS, EOS, PAD, UNK
+from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.explainers.base import decide
+from xnmt_bench.explainers.registry import load_explainer
+from xnmt_bench.nmt import huggingface
+from xnmt_bench.nmt.base import Batch, Reader
+from xnmt_bench.nmt.decoding import translate
+from xnmt_bench.nmt.huggingface import open_huggingface
+
+EXPLAINERS = ("attention", "gradient_norm", "weighted_gradient", "prediction_difference")
+
+
+@pytest.fixture(scope="session")
+def texts():
+    pairs = [(s.source, s.target) for s in ToyCorpus(train=2000).sentences("train")]
+    return [source for source, _ in pairs], [target for _, target in pairs]
+
+
+@pytest.fixture(scope="session", params=sorted(READER))
+def family(request, tmp_path_factory, texts):
+    """A family's name and the folder of a small model of it."""
+    folder = tmp_path_factory.mktemp(request.param)
+    build(request.param, folder, texts)
+    return request.param, folder
+
+
+@pytest.fixture(scope="session")
+def model(family):
+    name, folder = family
+    return open_huggingface(str(folder), name, **READER[name])
+
+
+@pytest.fixture(scope="session")
+def pairs(model, texts):
+    """Some sentences of unlike lengths."""
+    ids = [([*model.source_subwords.encode(x), EOS], [*model.target_subwords.encode(y), EOS])
+           for x, y in list(zip(*texts, strict=True))[:60]]  # fmt: skip
+    return sorted(ids, key=lambda pair: len(pair[1]))[::10]
+
+
+def theirs(model, pairs, **options):
+    """The output of the model's own path from ids, for the padded batch."""
+    pad = model.model.config.pad_token_id
+    sources = [[*model.before_source, *model.source_ids[x], *model.after_source] for x, _ in pairs]
+    inputs = [[*model.before_target, *model.target_ids[y[:-1]]] for _, y in pairs]
+    padded = [
+        torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True,
+                                        padding_value=pad)
+        for rows in (sources, inputs)
+    ]  # fmt: skip
+    mask = torch.zeros_like(padded[0])
+    for row, ids in enumerate(sources):
+        mask[row, : len(ids)] = 1
+    return model.model(
+        input_ids=padded[0], attention_mask=mask, decoder_input_ids=padded[1], **options
+    )
+
+
+def test_ids_and_embeddings_are_one_function(model, pairs):
+    """Law 1, against the path from ids that translates."""
+    batch = Batch.collate(pairs)
+    frame = len(model.before_target) - 1
+    expected = theirs(model, pairs).logits[:, frame:]
+    ours = model(batch)
+    ids = model.target_subwords.ids
+    predictable = [i for i in range(len(ids)) if i not in ids.unpredictable]
+    for row, (_, y) in enumerate(pairs):
+        wanted = expected[row, : len(y)][:, ids.theirs(predictable)]
+        got = ours[row, : len(y)][:, predictable]
+        assert (wanted - got).abs().max() < 1e-5 * wanted.abs().max()
+    assert (ours[..., ids.unpredictable] == -math.inf).all()
+    # All probability is somewhere: no id of theirs is left out.
+    assert len(predictable) == expected.shape[-1]
+
+
+@pytest.mark.parametrize("name", EXPLAINERS)
+def test_a_sentence_does_not_depend_on_its_batch(model, pairs, name):
+    """Law 2."""
+    explainer = load_explainer(name)
+    if name == "weighted_gradient":  # a signed sum is rounded as its parts are, which are greater
+        model = double(model)
+    scale = 1.0 if name == "prediction_difference" else None
+    together, _ = decide(model, Batch.collate(pairs))
+    whole = explainer.relevance(model, together)
+    for row, pair in enumerate(pairs):
+        alone, _ = decide(model, Batch.collate([pair]))
+        relevance = explainer.relevance(model, alone)
+        s, t = len(pair[0]), len(pair[1])
+        assert torch.equal(together.labels_BT[row, :t], alone.labels_BT[0])
+        same(whole.source_BTS[row, :t, :s], relevance.source_BTS[0], scale)
+        same(whole.prefix_BTT[row, :t, :t], relevance.prefix_BTT[0], scale)
+        assert relevance.source_BTS.abs().max() > 0
+
+
+@pytest.mark.parametrize("name", EXPLAINERS)
+def test_a_model_leaves_an_explainer_as_it_entered(model, pairs, name):
+    """Law 3."""
+    before = state_of(model)
+    batch, _ = decide(model, Batch.collate(pairs[:2]))
+    load_explainer(name).relevance(model, batch)
+    assert_untouched(before, model)
+
+
+def test_attention_is_the_models_own(model, pairs):
+    batch = Batch.collate(pairs)
+    encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
+    weights = model.attention(encoding, model.embed_target(batch.input_BT))
+    found = theirs(model, pairs, output_attentions=True)
+    before, frame = len(model.before_source), len(model.before_target) - 1
+    for row, (x, y) in enumerate(pairs):
+        cross = torch.stack(found.cross_attentions)[:, row, :, frame : frame + len(y)]
+        expected = cross[..., before : before + len(x)]
+        got = weights.cross_BLHTS[row, :, :, : len(y)]
+        torch.testing.assert_close(got[..., : len(x)], expected, rtol=1e-4, atol=1e-5)
+        assert (got[..., len(x) :] == 0).all()
+        own = torch.stack(found.decoder_attentions)[:, row, :, frame : frame + len(y)]
+        torch.testing.assert_close(
+            weights.prefix_BLHTT[row, :, :, : len(y), : len(y)],
+            own[..., frame : frame + len(y)], rtol=1e-4, atol=1e-5,
+        )  # fmt: skip
+
+
+def test_the_search_is_the_models_own(family, model, texts):
+    """Greedy decoding as `generate` does it, languages and forced first ids included."""
+    name, _ = family
+    sentences = texts[0][:6]
+    tokenizer = model.source_subwords._tokenizer
+    prefix = READER[name].get("prefix", "")
+    ours = translate(
+        model, [[*model.source_subwords.encode(text), EOS] for text in sentences], beam=1
+    )
+    for text, found in zip(sentences, ours, strict=True):
+        forced = {"decoder_start_token_id": int(model.before_target[0])}
+        if len(model.before_target) > 1:
+            forced["forced_bos_token_id"] = int(model.before_target[1])
+        generated = model.model.generate(
+            **tokenizer(prefix + text, return_tensors="pt"), num_beams=1, do_sample=False,
+            forced_eos_token_id=None, max_new_tokens=len(found) + len(model.before_target) - 1,
+            # What is never a word of a translation here, which a random model might choose.
+            bad_words_ids=[[model.model.config.pad_token_id], [int(model.before_target[-1])]],
+            **forced,
+        )[0].tolist()  # fmt: skip
+        frame = len(model.before_target)
+        assert generated[frame:] == model.target_subwords.ids.theirs(found)
+
+
+def test_the_cached_reader_reads_as_the_plain_one(model, pairs):
+    batch = Batch.collate([(x, pairs[0][1]) for x, _ in pairs])
+    encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
+    plain, cached = Reader(model, encoding), model.reader(encoding)
+    for step in range(3):
+        ids = batch.input_BT[:, step : step + 1]
+        torch.testing.assert_close(cached.read(ids), plain.read(ids), rtol=1e-3, atol=1e-4)
+    rows = torch.tensor([2, 2, 0])
+    for reader in (plain, cached):
+        reader.select(rows)
+    ids = torch.tensor([[7], [8], [9]])
+    torch.testing.assert_close(cached.read(ids), plain.read(ids), rtol=1e-3, atol=1e-4)
+
+
+def test_text_comes_back(model, texts):
+    for side, sentences in zip((model.source_subwords, model.target_subwords), texts, strict=True):
+        for text in sentences[:20]:
+            ids = side.encode(text)
+            assert not {PAD, BOS, EOS} & set(ids)
+            assert max(side.words(ids)) == len(text.split()) - 1
+    assert (
+        model.target_subwords.decode([*model.target_subwords.encode(texts[1][0]), EOS])
+        == (texts[1][0])
+    )
+    assert UNK in model.source_subwords.encode("漢")
+    assert EOS not in model.source_subwords.encode("an </s> in the text")
+
+
+def test_the_fingerprint_knows_weights_and_languages(family, model, tmp_path):
+    name, folder = family
+    shutil.copytree(folder, tmp_path / "copy")
+    again = open_huggingface(str(tmp_path / "copy"), name, **READER[name])
+    assert again.fingerprint == model.fingerprint
+    assert again.source_subwords.fingerprint == model.source_subwords.fingerprint
+    if name == "m2m100":
+        other = open_huggingface(str(folder), name, source_language="fr", target_language="de")
+        assert other.fingerprint != model.fingerprint
+    inner = again.model
+    next(iter(inner.parameters())).data.add_(0.01)
+    inner.save_pretrained(tmp_path / "copy")
+    changed = open_huggingface(str(tmp_path / "copy"), name, **READER[name])
+    assert changed.fingerprint != model.fingerprint
+
+
+@pytest.fixture(scope="session")
+def marian(tmp_path_factory, texts):
+    folder = tmp_path_factory.mktemp("marian_alone")
+    build("marian", folder, texts)
+    return folder
+
+
+def test_marians_decoder_scales_embeddings_that_were_scaled(marian, texts):
+    """The trap: fed as the encoder is, the decoder is another function; ours is the same one."""
+    model = open_huggingface(str(marian), "marian")
+    pairs = [(model.source_subwords.encode(texts[0][0]), model.target_subwords.encode(texts[1][0]))]
+    batch = Batch.collate(pairs)
+    source, inputs = model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)
+    naive = model.model(inputs_embeds=source, decoder_inputs_embeds=inputs).logits
+    by_ids = theirs(model, pairs).logits
+    assert (naive - by_ids).abs().max() > 2
+    ours = model._their_logits(model.decode(model.encode(source, batch.layout), inputs))
+    assert (ours - by_ids).abs().max() < 1e-5 * by_ids.abs().max()
+
+
+def test_a_model_of_two_functions_is_refused(marian, monkeypatch):
+    monkeypatch.setattr(huggingface, "_scale", lambda stack: 1.0)
+    with pytest.raises(XnmtError, match="not the same function"):
+        open_huggingface(str(marian), "marian")
+
+
+def test_what_cannot_be_opened_is_said(marian, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(XnmtError, match="of type marian, not of t5"):
+        open_huggingface(str(marian), "t5", prefix="x")
+    with pytest.raises(XnmtError, match=r"nmt.path=nobody/nothing"):
+        open_huggingface("nobody/nothing", "marian")
+    with pytest.raises(XnmtError, match="not a model of marian"):
+        open_huggingface(str(tmp_path), "marian")
+    shutil.copytree(marian, tmp_path / "broken")
+    weights = tmp_path / "broken" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:2000])
+    with pytest.raises(XnmtError, match="broken"):
+        open_huggingface(str(tmp_path / "broken"), "marian")
+
+
+def test_weights_that_are_missing_are_no_random_ones(marian, tmp_path):
+    shutil.copytree(marian, tmp_path / "part")
+    weights = load_file(tmp_path / "part" / "model.safetensors")
+    del weights["model.decoder.layers.0.fc1.weight"]
+    save_file(weights, tmp_path / "part" / "model.safetensors", {"format": "pt"})
+    with pytest.raises(XnmtError, match=r"lack model.decoder.layers.0.fc1.weight"):
+        open_huggingface(str(tmp_path / "part"), "marian")
+
+
+def test_a_pickle_is_not_executed(marian, tmp_path):
+    """Older models have their weights as a pickle, which may hold tensors and nothing else."""
+    shutil.copytree(marian, tmp_path / "pickled")
+    weights = load_file(tmp_path / "pickled" / "model.safetensors")
+    (tmp_path / "pickled" / "model.safetensors").unlink()
+    path = tmp_path / "pickled" / "pytorch_model.bin"
+    torch.save(weights, path)
+    assert open_huggingface(str(tmp_path / "pickled"), "marian")
+    torch.save({**weights, "hostile": Hostile(tmp_path / "ran")}, path)
+    with pytest.raises(XnmtError, match="pickled"):
+        open_huggingface(str(tmp_path / "pickled"), "marian")
+    assert not (tmp_path / "ran").exists()
+
+
+class Hostile:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def test_a_language_that_the_model_does_not_know(tmp_path, texts):
+    build("mbart", tmp_path, texts)
+    with pytest.raises(XnmtError, match=r"give nmt.reader.source_language"):
+        open_huggingface(str(tmp_path), "mbart", target_language="de")
+    with pytest.raises(XnmtError, match=r"nmt.reader.target_language=xx is no language"):
+        open_huggingface(str(tmp_path), "mbart", "en", "xx")
+
+
+def test_the_whole_pipeline_on_a_trained_marian(tmp_path):
+    """What a user does: a model of theirs, a corpus, two commands, a table."""
+    pairs = [(s.source, s.target) for s in ToyCorpus().sentences("train")]
+    build("marian", tmp_path / "mine", tuple(map(list, zip(*pairs, strict=True))), 64, wild=False)
+    teach(tmp_path / "mine", pairs, steps=500)
+    shared = ["nmt=marian", f"nmt.path={tmp_path}/mine", f"store={tmp_path}/store", "threads=1",
+              f"results={tmp_path}/results"]  # fmt: skip
+    trained = command(
+        "train.py", "-m", *shared, "explainer=prediction_difference,attention,random",
+        "rules.train_sentences=1200", "rules.test_sentences=150", "proxy.training.max_epochs=8",
+        "trainer.progress_bar=false", cwd=tmp_path,
+    )  # fmt: skip
+    assert trained.returncode == 0, trained.stderr
+    shown = command("evaluate.py", *shared, cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    lines = (tmp_path / "results" / "fidelity.csv").read_text().splitlines()
+    columns = lines[0].split(",")
+    rows = [dict(zip(columns, line.split(","), strict=False)) for line in lines[1:]]
+    sa = {r["explainer"]: float(r["ppl"]) for r in rows if r["instantiation"] == "sa"}
+    assert sa["prediction_difference"] < sa["attention"] < sa["random"]
+    hit = {r["explainer"]: float(r["hit_at_k"]) for r in rows if r["instantiation"] == "sa"}
+    assert hit["prediction_difference"] > 2 * hit["random"]
+    one = command("evaluate.py", *shared, "explain=the dog sleeps .", cwd=tmp_path)
+    assert one.returncode == 0, one.stderr
+    assert "prediction difference" in one.stdout
+
+
+def test_a_model_without_separators_reads_no_context(marian, tmp_path):
+    from xnmt_bench.stages.systems import Systems
+
+    changes = ["nmt=marian", f"nmt.path={marian}", f"store={tmp_path}", "nmt.context.sentences=2"]
+    with pytest.raises(XnmtError, match="knows no separator"):
+        Systems(configure(*changes)).model  # noqa: B018
+
+
+def test_the_corpus_tells_the_languages(tmp_path, texts):
+    """Also when it is reversed."""
+    from xnmt_bench.stages.systems import Systems
+
+    build("mbart", tmp_path / "mine", texts)
+    described = json.loads((tmp_path / "mine" / "tokenizer_config.json").read_text())
+    assert described["src_lang"] == "en_XX"
+    changes = ["nmt=mbart", f"nmt.path={tmp_path}/mine", f"store={tmp_path}", "corpus.train=50"]
+    codes = []
+    for turned in ("false", "true"):
+        model = Systems(configure(*changes, f"corpus.reversed={turned}")).model
+        tokenizer = model.source_subwords._tokenizer
+        codes.append([tokenizer.convert_ids_to_tokens(int(model.after_source[0])),
+                      tokenizer.convert_ids_to_tokens(int(model.before_target[0]))])  # fmt: skip
+    languages = (ToyCorpus().source_language, ToyCorpus().target_language)
+    first = [next(c for c in codes[0] + codes[1] if c.startswith(f"{x}_")) for x in languages]
+    assert codes == [first, first[::-1]]
+
+
+def test_rules_positions_are_of_the_sentence(model, pairs):
+    """Relevance is over the sentence's own ids; the frame has no column."""
+    batch, _ = decide(model, Batch.collate(pairs))
+    relevance = load_explainer("prediction_difference").relevance(model, batch)
+    assert relevance.source_BTS.shape == (*batch.target_BT.shape, batch.source_BS.shape[1])
+    assert np.isfinite(relevance.source_BTS[0, 0, : len(pairs[0][0])]).all()

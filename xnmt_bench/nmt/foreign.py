@@ -1,0 +1,72 @@
+"""Models of other toolkits: their ids in this project's numbers.
+
+Everywhere else ids 0 to 3 are PAD, UNK, BOS and EOS. A toolkit has numbers of its own, and its
+decoder starts with what it likes: Marian's with padding, fairseq's with EOS, M2M100's with a language
+code. Here they are renumbered once, so that nothing else has to ask whose model it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SPECIAL, UNK
+from xnmt_bench.store import file_hash
+
+
+class Renumbering:
+    """Which of a toolkit's ids each of ours is.
+
+    Args:
+        size: how many ids the toolkit's vocabulary has.
+        pad: its id of padding.
+        unk: of unknown words.
+        start: of the last decoder input before the first target word; plays BOS.
+        eos: of the end of a sentence.
+
+    Attributes:
+        theirs_V: the toolkit's id of each of ours.
+        unpredictable: BOS where its id is another special one's too; what the model predicts there
+            is the other.
+    """
+
+    def __init__(self, size: int, pad: int, unk: int, start: int, eos: int) -> None:
+        special = {PAD: pad, UNK: unk, BOS: start, EOS: eos}
+        used = set(special.values())
+        rest = [i for i in range(size) if i not in used]
+        self.theirs_V = torch.tensor([special[i] for i in sorted(special)] + rest)
+        self.unpredictable = [BOS] if start in (pad, unk, eos) else []
+        self._ours = {theirs: ours for ours, theirs in enumerate(self.theirs_V.tolist())}
+        for ours in (BOS, PAD, UNK, EOS):  # BOS gives way
+            self._ours[special[ours]] = ours
+
+    def __len__(self) -> int:
+        return len(self.theirs_V)
+
+    def ours(self, theirs: Iterable[int]) -> list[int]:
+        """Our ids of a text's; what is special in the toolkit is unknown in a text."""
+        found = (self._ours[i] for i in theirs)
+        return [UNK if i in SPECIAL else i for i in found]
+
+    def theirs(self, ours: Iterable[int]) -> list[int]:
+        """The toolkit's ids of ours."""
+        return [int(self.theirs_V[int(i)]) for i in ours]
+
+    def logits(self, theirs: Tensor) -> Tensor:
+        """Logits (..., V) in our order; what the model cannot predict is impossible."""
+        ours = theirs.index_select(-1, self.theirs_V.to(theirs.device))
+        ours[..., self.unpredictable] = -torch.inf
+        return ours
+
+
+def fingerprint(files: Sequence[Path], options: Any) -> str:
+    """16 hexadecimal digits that change with any file or option of a model."""
+    hashes = {path.name: file_hash(path) for path in files}
+    text = json.dumps([hashes, options], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

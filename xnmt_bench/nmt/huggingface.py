@@ -1,0 +1,274 @@
+"""Translation models of Hugging Face `transformers` under explanation.
+
+Explained is the function that translates: embeddings enter where the ids' embeddings do, scaled as
+they are there, and language codes and task prefixes stand around the sentence as constants.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+import transformers
+from huggingface_hub import snapshot_download
+from safetensors import SafetensorError
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel
+from transformers.cache_utils import DynamicCache, EncoderDecoderCache
+
+from xnmt_bench.corpora.subwords import PAD
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.nmt.base import AttentionWeights, Batch, Encoding, Layout, NMTModel, Reader
+from xnmt_bench.nmt.foreign import Renumbering, fingerprint
+from xnmt_bench.nmt.huggingface_text import Frame, HubSubwords, find_frame, set_languages
+
+# `model_type` of each family's config.json; NLLB is an M2M100 with another tokenizer.
+FAMILIES = {
+    "marian": "marian",
+    "m2m100": "m2m_100",
+    "nllb": "m2m_100",
+    "mbart": "mbart",
+    "t5": "t5",
+}
+WANTED = ("*.json", "*.safetensors", "*.bin", "*.model", "*.spm", "*.txt")
+TOLERANCE = 1e-4  # of the greatest logit, between a model's two paths
+
+
+def open_huggingface(
+    path: str,
+    family: str,
+    source_language: str | None = None,
+    target_language: str | None = None,
+    prefix: str | None = None,
+) -> HuggingFaceModel:
+    """Opens a model of the hub, or of a folder that `save_pretrained` wrote.
+
+    Args:
+        path: the folder, or the model's name on the hub.
+        family: one of FAMILIES.
+        source_language: the model's own code, where it reads many languages.
+        target_language: the same of the target.
+        prefix: a task prefix that is put before every source, such as T5's.
+
+    Raises:
+        XnmtError: nothing is there, it is of another family, or its two paths from ids and from
+            embeddings are not the same function.
+    """
+    transformers.utils.logging.disable_progress_bar()
+    folder = _folder(path)
+    try:
+        config = AutoConfig.from_pretrained(folder)
+        if config.model_type != FAMILIES[family]:
+            raise XnmtError(f"{path}: a model of type {config.model_type}, not of {family}")
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        # Fused kernels give no attention weights.
+        model, report = AutoModelForSeq2SeqLM.from_pretrained(
+            folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
+        )
+    except (OSError, ValueError, RuntimeError, SafetensorError, UnpicklingError) as error:
+        raise XnmtError(f"{path}: not a model of {family}: {error}") from None
+    # What is missing would be left at random, and explained as if it had been learnt.
+    if wrong := sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}):
+        raise XnmtError(
+            f"{path}: the weights lack {', '.join(wrong[:5])}, or have it in other sizes"
+        )
+    set_languages(tokenizer, source_language, target_language)
+    frame = find_frame(tokenizer, config, prefix)
+    files = sorted(f for pattern in WANTED for f in folder.glob(pattern))
+    weights = [f for f in files if f.suffix in (".safetensors", ".bin")]
+    texts = fingerprint([f for f in files if f not in weights], frame.__dict__)
+    sizes = len(model.get_encoder().get_input_embeddings().weight), model.lm_head.out_features
+    special = (tokenizer.pad_token_id, tokenizer.unk_token_id)
+    # Of a source nothing is ever BOS.
+    starts = (tokenizer.pad_token_id, frame.before_target[-1])
+    source, target = (
+        HubSubwords(
+            tokenizer, side == 1, Renumbering(sizes[side], *special, starts[side],
+                                              tokenizer.eos_token_id), texts
+        )
+        for side in (0, 1)
+    )  # fmt: skip
+    opened = HuggingFaceModel(model, source, target, frame)
+    opened.fingerprint = fingerprint(weights, texts)
+    opened.eval().requires_grad_(False)
+    opened.verify()
+    return opened
+
+
+def _folder(path: str) -> Path:
+    if Path(path).is_dir():
+        return Path(path)
+    try:
+        return Path(snapshot_download(path, allow_patterns=list(WANTED)))
+    except Exception as error:  # whatever the hub's client raises, the user asked for this path
+        raise XnmtError(f"nmt.path={path}: no such folder, nor on the hub: {error}") from None
+
+
+class HuggingFaceModel(NMTModel):
+    """An encoder-decoder of `transformers` behind this project's interface.
+
+    Args:
+        model: the loaded model, with eager attention.
+        source_subwords: the source side of its tokenizer.
+        target_subwords: the target side.
+        frame: the ids around every sentence.
+    """
+
+    reads_separators = False
+    source_subwords: HubSubwords
+    target_subwords: HubSubwords
+    before_source: Tensor
+    after_source: Tensor
+    before_target: Tensor
+    source_ids: Tensor
+    target_ids: Tensor
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        source_subwords: HubSubwords,
+        target_subwords: HubSubwords,
+        frame: Frame,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.source_subwords, self.target_subwords = source_subwords, target_subwords
+        for name, ids in (*frame.__dict__.items(), ("source_ids", source_subwords.ids.theirs_V),
+                          ("target_ids", target_subwords.ids.theirs_V)):  # fmt: skip
+            self.register_buffer(name, torch.as_tensor(ids, dtype=torch.long), persistent=False)
+
+    def embed_source(self, ids_BS: Tensor) -> Tensor:
+        """Source embeddings (B, S, D), scaled as the encoder's first layer reads them."""
+        return self._embed(self.model.get_encoder(), self.source_ids[ids_BS])
+
+    def embed_target(self, ids_BT: Tensor) -> Tensor:
+        """Embeddings of decoder inputs (B, T, D), scaled likewise."""
+        return self._embed(self.model.get_decoder(), self.target_ids[ids_BT])
+
+    @staticmethod
+    def _embed(stack: nn.Module, theirs: Tensor) -> Tensor:
+        return stack.get_input_embeddings()(theirs) * _scale(stack)  # type: ignore[operator]
+
+    def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
+        """Encodes source embeddings in their frame; `extra` holds the mask of the whole."""
+        rows, encoder = len(source_BSD), self.model.get_encoder()
+        before = self._embed(encoder, self.before_source).expand(rows, -1, -1)
+        after = self._embed(encoder, self.after_source).expand(rows, -1, -1)
+        length_B = before.shape[1] + layout.mask_BS.sum(1)
+        framed = torch.cat([before, source_BSD, torch.zeros_like(after)], dim=1)
+        if after.shape[1]:  # right behind each row's EOS, and before its padding
+            places = length_B[:, None] + torch.arange(after.shape[1], device=length_B.device)
+            framed = framed.scatter(1, places[..., None].expand_as(after), after)
+        mask = torch.arange(framed.shape[1], device=length_B.device) < (
+            length_B[:, None] + after.shape[1]
+        )
+        states = encoder(inputs_embeds=framed, attention_mask=mask.long()).last_hidden_state
+        return Encoding(states, layout, (mask,))
+
+    def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
+        """Decodes a teacher-forced prefix: states (B, T, D)."""
+        return self._decode(encoding, input_BTD).last_hidden_state[:, len(self.before_target) - 1 :]
+
+    def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
+        """Cross-attention and decoder self-attention, less what goes to the frame."""
+        found = self._decode(encoding, input_BTD, output_attentions=True)
+        framed, before = len(self.before_target) - 1, len(self.before_source)
+        words = slice(before, before + encoding.mask_BS.shape[1])
+        cross = torch.stack(found.cross_attentions, dim=1)[..., framed:, words]
+        prefix = torch.stack(found.attentions, dim=1)[..., framed:, framed:]
+        return AttentionWeights(cross * encoding.mask_BS[:, None, None, None], prefix)
+
+    def _decode(
+        self, encoding: Encoding, input_BTD: Tensor, framed: bool = True, **options: Any
+    ) -> Any:
+        """Runs the decoder on the frame and the inputs, or on inputs that go on from kept ones."""
+        decoder = self.model.get_decoder()
+        if framed:
+            before = self._embed(decoder, self.before_target[:-1])
+            input_BTD = torch.cat([before.expand(len(input_BTD), -1, -1), input_BTD], dim=1)
+        return decoder(
+            # Marian's decoder scales embeddings that have been scaled for it.
+            inputs_embeds=input_BTD / _scale(decoder),
+            encoder_hidden_states=encoding.states_BSD,
+            encoder_attention_mask=encoding.extra[0].long(),
+            **{"use_cache": False, **options},
+        )
+
+    def reader(self, encoding: Encoding) -> Reader:
+        """Keeps the keys and values of what it has read."""
+        return CachedReader(self, encoding)
+
+    def logits(self, states: Tensor) -> Tensor:
+        """Unnormalised log-probabilities (..., V)."""
+        return self.target_subwords.ids.logits(self._their_logits(states))
+
+    def _their_logits(self, states: Tensor) -> Tensor:
+        config = self.model.config
+        # T5 scales where input and output embeddings are one; newer versions say so by itself.
+        if config.model_type == "t5" and getattr(
+            config, "scale_decoder_outputs", config.tie_word_embeddings
+        ):
+            states = states * config.d_model**-0.5
+        found = self.model.lm_head(states)
+        bias = getattr(self.model, "final_logits_bias", None)
+        return found if bias is None else found + bias[0]
+
+    @torch.no_grad()
+    def verify(self) -> None:
+        """Compares a few ids' logits with those of the model's own path from ids.
+
+        Raises:
+            XnmtError: they differ, so explained would be another function than what translates.
+        """
+        sides = (self.source_subwords, self.target_subwords)
+        whole = [list(range(4, len(side), max(1, len(side) // 6)))[:6] for side in sides]
+        pairs = [(whole[0], whole[1]), (whole[0][:3], whole[1][:4])]  # one of them padded
+        device = self.before_target.device
+        ours = self._their_logits(self.states(Batch.collate(pairs).to(device)))
+        for row, (source, target) in zip(ours, pairs, strict=True):
+            ids_S = [self.before_source, self.source_ids[source], self.after_source]
+            ids_T = [self.before_target, self.target_ids[target[:-1]]]
+            found = self.model(
+                input_ids=torch.cat(ids_S)[None], decoder_input_ids=torch.cat(ids_T)[None]
+            )
+            theirs = found.logits[0, len(self.before_target) - 1 :]
+            if (row[: len(target)] - theirs).abs().max() > TOLERANCE * theirs.abs().max():
+                raise XnmtError(
+                    f"{type(self.model).__name__}: from ids and from their embeddings this model "
+                    "is not the same function, so its explanations would be of another"
+                )
+
+
+def _scale(stack: nn.Module) -> float:
+    """What an encoder or a decoder multiplies embeddings by, where its embedding does not."""
+    return float(getattr(stack, "embed_scale", 1.0))
+
+
+class CachedReader(Reader):
+    """Computes each input once. Rows read equal numbers of inputs: these models have no context."""
+
+    model: HuggingFaceModel
+
+    def __init__(self, model: HuggingFaceModel, encoding: Encoding) -> None:
+        super().__init__(model, encoding)
+        self._kept, self._begun = EncoderDecoderCache(DynamicCache(), DynamicCache()), False
+
+    def read(self, ids_RT: Tensor) -> Tensor:
+        """Reads further inputs of every row; the state behind the last, (R, D)."""
+        assert (ids_RT != PAD).all()
+        found = self.model._decode(
+            self.encoding,
+            self.model.embed_target(ids_RT),
+            framed=not self._begun,
+            past_key_values=self._kept,
+            use_cache=True,
+        )
+        self._begun = True
+        return found.last_hidden_state[:, -1]  # type: ignore[no-any-return]
+
+    def select(self, rows: Tensor) -> None:
+        """Goes on with some of the rows, in a new order, some perhaps more than once."""
+        super().select(rows)
+        self._kept.reorder_cache(rows)  # type: ignore[arg-type]
