@@ -8,7 +8,7 @@ ONE_THREAD := OMP_NUM_THREADS=1
 DEMO := experiment=demo launcher=joblib proxy=fn,rn,sa nmt=transformer_128,rnn_search_128
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow lint bench clean
+.PHONY: help install demo test test-slow lint bench fairseq clean
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -49,6 +49,18 @@ lint: install ## ruff and mypy
 bench: install ## speed and memory, side by side in one run
 	$(BIN)/python benchmarks/extraction.py
 	$(BIN)/python benchmarks/memory.py
+
+# fairseq needs the core's torch when it is built, and an environment apart: it fills Hydra's store.
+$(VENV)-fairseq/.installed: pyproject.toml
+	test -d $(VENV)-fairseq || $(PYTHON) -m venv $(VENV)-fairseq
+	$(VENV)-fairseq/bin/pip install --quiet 'torch>=2.6,<2.14' setuptools wheel cython numpy
+	$(VENV)-fairseq/bin/pip install --quiet -e .
+	$(VENV)-fairseq/bin/pip install --quiet --no-build-isolation -e '.[fairseq]'
+	touch $@
+
+fairseq: install $(VENV)-fairseq/.installed ## train systems with fairseq and compare the reader
+	$(ONE_THREAD) $(VENV)-fairseq/bin/python tests/fixtures/fairseq/make.py
+	$(ONE_THREAD) $(BIN)/python -m pytest tests/nmt/test_fairseq.py
 
 clean: ## remove stored results and figures
 	rm -rf outputs results

@@ -56,14 +56,14 @@ def test_corpora(name):
         assert all(next(corpus.sentences(s), None) for s in SPLITS)
 
 
-FOREIGN = ("huggingface", "marian", "m2m100", "nllb", "mbart", "t5")
+FOREIGN = ("fairseq", "huggingface", "marian", "m2m100", "nllb", "mbart", "t5")
 
 
 @pytest.mark.parametrize("name", FOREIGN)
 def test_systems_of_others_name_what_opens_them(name):
     config = configure(f"nmt={name}", "nmt.path=somewhere").nmt
     assert callable(hydra.utils.get_method(config.reader._target_))
-    assert name == "huggingface" or config.reader.family == config.name == name
+    assert name in ("huggingface", "fairseq") or config.reader.family == config.name == name
 
 
 @pytest.mark.parametrize("name", sorted({*names("nmt")} - {*FOREIGN}))

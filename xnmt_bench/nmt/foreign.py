@@ -1,8 +1,8 @@
 """Models of other toolkits: their ids in this project's numbers.
 
 Everywhere else ids 0 to 3 are PAD, UNK, BOS and EOS. A toolkit has numbers of its own, and its
-decoder starts with what it likes: Marian's with padding, fairseq's with EOS, M2M100's with a language
-code. Here they are renumbered once, so that nothing else has to ask whose model it is.
+decoder starts with what it likes: Marian's with padding, fairseq's with EOS, M2M100's with a
+language code. Here they are renumbered once, so that nothing else has to ask whose model it is.
 """
 
 from __future__ import annotations

@@ -189,13 +189,20 @@ class Transformer(NMTModel):
         """Scaled target embeddings (B, T, D)."""
         return self.target_embedding(ids_BT) * self.scale
 
-    def place(self, x_BTD: Tensor, segment_BT: Tensor, positions: Tensor | None = None) -> Tensor:
+    def place(
+        self,
+        x_BTD: Tensor,
+        segment_BT: Tensor,
+        positions: Tensor | None = None,
+        target: bool = False,
+    ) -> Tensor:
         """Embeddings with their positions added.
 
         Args:
             x_BTD: embeddings.
             segment_BT: the segment of each, counted from 1.
             positions: of each, broadcast to (B, T); counted from 0 in each row, if not given.
+            target: whether they are decoder inputs; here both sides are placed alike.
         """
         if positions is None:
             positions = torch.arange(x_BTD.shape[1], device=x_BTD.device)
@@ -232,7 +239,7 @@ class Transformer(NMTModel):
         prefix: list[Tensor] | None,
         cross: list[Tensor] | None,
     ) -> Tensor:
-        x, steps = self.place(input_BTD, encoding.layout.input_BT), input_BTD.shape[1]
+        x, steps = self.place(input_BTD, encoding.layout.input_BT, target=True), input_BTD.shape[1]
         causal = torch.ones(steps, steps, dtype=torch.bool, device=x.device).tril()
         seen = encoding.mask_BS[:, None, None]
         for layer, keys_values in zip(self.decoder, encoding.extra, strict=True):
@@ -274,7 +281,7 @@ class CachedReader(Reader):
         # Rows may have read unlike numbers of inputs, so places in the cache are no positions.
         positions = self._seen_RT.sum(1, keepdim=True) + (mask_RT.cumsum(1) - 1).clamp(min=0)
         segment_RT = self._segment_R[:, None] + (ids_RT == SEPARATOR).cumsum(1)
-        x = self.model.place(self.model.embed_target(ids_RT), segment_RT, positions)
+        x = self.model.place(self.model.embed_target(ids_RT), segment_RT, positions, target=True)
         causal = torch.ones(steps, steps, dtype=torch.bool, device=x.device).tril()
         earlier = self._seen_RT[:, None].expand(-1, steps, -1)
         allowed = torch.cat([earlier, causal & mask_RT[:, None]], dim=2)[:, None]

@@ -1,0 +1,317 @@
+"""fairseq's systems, read without fairseq, against what fairseq itself computed of them.
+
+The fixtures were trained and recorded by `make fairseq`.
+"""
+
+import argparse
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import ROOT, command, double
+from safetensors.torch import load_file
+from test_laws import assert_untouched, same, state_of
+
+from xnmt_bench.corpora.subwords import BOS, EOS, PAD, UNK
+from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.errors import DataError, XnmtError
+from xnmt_bench.explainers.base import decide
+from xnmt_bench.explainers.gradient import SharedPass
+from xnmt_bench.explainers.registry import load_explainer
+from xnmt_bench.nmt.base import Batch, Reader
+from xnmt_bench.nmt.decoding import translate
+from xnmt_bench.nmt.fairseq.opening import open_fairseq
+from xnmt_bench.nmt.fairseq.subwords import THEIR_PAD
+
+FIXTURES = ROOT / "tests" / "fixtures" / "fairseq"
+SYSTEMS = sorted(
+    path.name for path in FIXTURES.iterdir() if (path / "outputs.safetensors").exists()
+)
+LANGUAGES = {"source_language": "en", "target_language": "de"}
+CLOSE = 1e-5  # of the largest value
+
+
+def opened(name, **more):
+    folder = FIXTURES / name
+    codes = next(str(folder / c) for c in ("codes", "sentencepiece.model")
+                  if (folder / c).exists())  # fmt: skip
+    options = {"source_codes": codes, "target_codes": codes, **LANGUAGES} | more
+    return open_fairseq(str(folder / "checkpoint_best.pt"), **options)
+
+
+@pytest.fixture(scope="module", params=SYSTEMS)
+def name(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def model(name):
+    return opened(name)
+
+
+@pytest.fixture(scope="module")
+def recorded(name):
+    return load_file(FIXTURES / name / "outputs.safetensors")
+
+
+@pytest.fixture(scope="module")
+def batch(model, recorded):
+    """The recorded batch in our numbers; fairseq pads sources on the left."""
+    pairs = []
+    for source, target in zip(recorded["source"], recorded["target"], strict=True):
+        sides = ((model.source_subwords, source), (model.target_subwords, target))
+        pairs.append([[ids.ids._ours[i] for i in row[row != THEIR_PAD].tolist()]
+                      for ids, row in sides])  # fmt: skip
+    return Batch.collate(pairs)
+
+
+def places(name, source):
+    """Where fairseq has the words of a source, padded on the left; its LSTMs turn that first."""
+    words = source != THEIR_PAD
+    return words.flip(0) if name.startswith("lstm") else words
+
+
+def close(ours, theirs):
+    assert ours.shape == theirs.shape
+    assert theirs.abs().max() > 0
+    assert (ours - theirs).abs().max() <= CLOSE * theirs.abs().max()
+
+
+def test_there_are_both_families():
+    assert {"transformer", "transformer_pre_norm", "lstm", "lstm_shared"} == set(SYSTEMS)
+
+
+def test_logits_are_fairseqs(model, batch, recorded):
+    ids = model.target_subwords.ids
+    predictable = [i for i in range(len(ids)) if i not in ids.unpredictable]
+    theirs = recorded["logits"][..., ids.theirs(predictable)]
+    mask = batch.target_mask_BT
+    close(model(batch)[..., predictable][mask], theirs[mask])
+    assert len(predictable) == recorded["logits"].shape[-1]
+
+
+def test_attention_is_fairseqs(name, model, batch, recorded):
+    encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
+    weights = model.attention(encoding, model.embed_target(batch.input_BT))
+    ours = weights.cross_BLHTS[:, -1].mean(1)  # it records the last layer's mean over heads
+    for row, source in enumerate(recorded["source"]):
+        words = places(name, source)
+        steps = batch.target_mask_BT[row]
+        close(ours[row][steps][:, : words.sum()], recorded["attention"][row][steps][:, words])
+
+
+def test_gradients_are_fairseqs(name, model, batch, recorded):
+    """Of the sum of every step's first choice; theirs enters before the scaling of embeddings."""
+    labelled, _ = decide(model, batch)
+    shared = SharedPass(model, labelled)
+    parts = [
+        shared.gradient(None, (*shared.inputs,), step) for step in range(batch.target_BT.shape[1])
+    ]
+    mask = batch.target_mask_BT
+    for row in range(len(mask)):
+        length = int(mask[row].sum())
+        scale = getattr(model, "scale", 1.0)
+        source, inputs = (
+            scale * torch.stack([p[side][row] for p in parts[:length]]).sum(0) for side in (0, 1)
+        )
+        words = places(name, recorded["source"][row])
+        for ours, theirs in (
+            (source[: words.sum()], recorded["source_gradient"][row][words]),
+            (inputs[:length], recorded["input_gradient"][row][:length]),
+        ):
+            largest = recorded["source_gradient"].abs().max()
+            assert (ours - theirs).abs().max() <= CLOSE * largest
+
+
+@pytest.mark.parametrize(
+    "explainer", ["gradient_norm", "weighted_gradient", "prediction_difference"]
+)
+def test_a_sentence_does_not_depend_on_its_batch(model, batch, explainer):
+    phi, exact = load_explainer(explainer), double(model)
+    together, _ = decide(exact, batch)
+    whole = phi.relevance(exact, together)
+    for row in range(len(batch.target_BT)):
+        s, t = int(batch.source_mask_BS[row].sum()), int(batch.target_mask_BT[row].sum())
+        one = Batch(batch.source_BS[row : row + 1, :s], batch.target_BT[row : row + 1, :t])
+        alone = phi.relevance(exact, decide(exact, one)[0])
+        same(whole.source_BTS[row, :t, :s], alone.source_BTS[0], 1.0)
+        same(whole.prefix_BTT[row, :t, :t], alone.prefix_BTT[0], 1.0)
+
+
+@pytest.mark.parametrize("explainer", ["attention", "gradient_norm", "prediction_difference"])
+def test_a_model_leaves_an_explainer_as_it_entered(model, batch, explainer):
+    before = state_of(model)
+    load_explainer(explainer).relevance(model, decide(model, batch)[0])
+    assert_untouched(before, model)
+
+
+def test_the_reader_reads_as_the_plain_one(model, batch):
+    encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
+    plain, own = Reader(model, encoding), model.reader(encoding)
+    rows = torch.tensor([2, 2, 0])
+    for ids in batch.input_BT[:, :3].split(1, dim=1):
+        torch.testing.assert_close(own.read(ids), plain.read(ids), rtol=1e-4, atol=1e-5)
+    for reader in (plain, own):
+        reader.select(rows)
+    ids = torch.tensor([[7], [8], [9]])
+    torch.testing.assert_close(own.read(ids), plain.read(ids), rtol=1e-4, atol=1e-5)
+
+
+def test_text_comes_back(model):
+    for sentence in list(ToyCorpus(test=30).sentences("test")):
+        for side, text in ((model.source_subwords, sentence.source),
+                           (model.target_subwords, sentence.target)):  # fmt: skip
+            ids = side.encode(text)
+            assert not {PAD, BOS, EOS} & set(ids)
+            if UNK not in ids:
+                assert side.decode([*ids, EOS]) == text
+            assert side.words([*ids, EOS])[-2:] == [len(text.split()) - 1, -1]
+    assert translate(model, [[*model.source_subwords.encode("the dog sleeps ."), EOS]], beam=2)
+
+
+def test_the_test_set_was_binarised_from_the_same_text(model, recorded):
+    """The codes and dictionaries give the ids that fairseq-preprocess wrote."""
+    sentences = list(ToyCorpus(train=3000, valid=60, test=60).sentences("test"))
+    for number, source in zip(recorded["number"].tolist(), recorded["source"], strict=True):
+        ids = model.source_subwords.encode(sentences[number].source)
+        assert model.source_subwords.ids.theirs([*ids, EOS]) == source[source != THEIR_PAD].tolist()
+
+
+def test_a_hostile_checkpoint_is_refused(tmp_path):
+    copy = shutil.copytree(FIXTURES / "transformer", tmp_path / "copy")
+    path = copy / "checkpoint_best.pt"
+    with torch.serialization.safe_globals([argparse.Namespace]):
+        state = torch.load(path, weights_only=True)
+    torch.save({**state, "extra_state": Hostile(tmp_path / "ran")}, path)
+    with pytest.raises(XnmtError, match=r"checkpoint_best.pt: refused: .*GLOBAL"):
+        open_fairseq(str(path), **LANGUAGES)
+    assert not (tmp_path / "ran").exists()
+
+
+class Hostile:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def changed(tmp_path, **options):
+    """A copy of a checkpoint with other options."""
+    copy = shutil.copytree(FIXTURES / "transformer", tmp_path / "copy")
+    path = copy / "checkpoint_best.pt"
+    with torch.serialization.safe_globals([argparse.Namespace]):
+        state = torch.load(path, weights_only=True)
+    vars(state["cfg"]["model"]).update(options)
+    return path, state
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("adaptive_input", True),
+        ("activation_fn", "linear"),
+        ("decoder_output_dim", 16),
+        ("arch", "fconv"),
+        ("cross_self_attention", True),
+    ],
+)
+def test_what_is_not_supported_is_named(tmp_path, option, value):
+    path, state = changed(tmp_path, **{option: value})
+    torch.save(state, path)
+    with pytest.raises(XnmtError, match=rf"{option}={value}.* (is|are) not supported"):
+        open_fairseq(str(path), **LANGUAGES)
+
+
+def test_weights_that_nobody_reads_are_named(tmp_path):
+    path, state = changed(tmp_path)
+    state["model"]["decoder.layers.0.c_attn"] = torch.zeros(4)
+    torch.save(state, path)
+    with pytest.raises(XnmtError, match=r"not supported: its weights decoder.layers.0.c_attn"):
+        open_fairseq(str(path), **LANGUAGES)
+    del state["model"]["decoder.layers.0.c_attn"], state["model"]["decoder.layers.0.fc1.bias"]
+    torch.save(state, path)
+    with pytest.raises(XnmtError, match=r"lack decoder.layers.0.fc1.bias"):
+        open_fairseq(str(path), **LANGUAGES)
+
+
+def test_older_checkpoints_say_the_same_otherwise(tmp_path):
+    """Before 0.10 options stood in `args`; before 2019 attention had one matrix, norms numbers."""
+    path, state = changed(tmp_path)
+    state["args"] = state.pop("cfg")["model"]
+    state["args"].source_lang, state["args"].target_lang = "en", "de"
+    weights = state["model"]
+    for stem in {k.rpartition(".q_proj")[0] for k in weights if ".q_proj" in k}:
+        for kind in ("weight", "bias"):
+            three = [weights.pop(f"{stem}.{x}_proj.{kind}") for x in "qkv"]
+            weights[f"{stem}.in_proj_{kind}"] = torch.cat(three)
+    for side, names in (("encoder", ("self_attn", "final")),
+                        ("decoder", ("self_attn", "encoder_attn", "final"))):  # fmt: skip
+        for layer in range(2):
+            for n, norm in enumerate(names):
+                for kind in ("weight", "bias"):
+                    stem = f"{side}.layers.{layer}"
+                    weights[f"{stem}.layer_norms.{n}.{kind}"] = weights.pop(
+                        f"{stem}.{norm}_layer_norm.{kind}"
+                    )
+    torch.save(state, path)
+    old, new = open_fairseq(str(path), **LANGUAGES), opened("transformer")
+    batch = Batch.collate([([7, 8, EOS], [9, 10, 11, EOS])])
+    assert torch.equal(old(batch), new(batch))
+    assert old.fingerprint != new.fingerprint
+
+
+def test_dictionaries_and_codes_are_checked(tmp_path):
+    copy = shutil.copytree(FIXTURES / "transformer", tmp_path / "copy")
+    path, dictionary = str(copy / "checkpoint_best.pt"), copy / "dict.en.txt"
+    whole = dictionary.read_text()
+    dictionary.write_text(whole + "more 1\n")
+    with pytest.raises(XnmtError, match=r"embeddings in encoder.embed_tokens.weight, but"):
+        open_fairseq(path, **LANGUAGES)
+    dictionary.write_text(whole.replace("\n", "\nbroken\n", 1))
+    with pytest.raises(DataError, match=r"dict.en.txt:2: not a word and its count"):
+        open_fairseq(path, **LANGUAGES)
+    dictionary.write_text(whole)
+    with pytest.raises(DataError, match="gone: no such BPE codes"):
+        open_fairseq(path, **LANGUAGES, source_codes="gone")
+    dictionary.unlink()
+    with pytest.raises(DataError, match="no such fairseq dictionary"):
+        open_fairseq(path, **LANGUAGES)
+    with pytest.raises(XnmtError, match="no such fairseq checkpoint"):
+        open_fairseq(str(tmp_path / "gone.pt"))
+    (copy / "checkpoint_best.pt").write_bytes(b"nothing of the kind")
+    with pytest.raises(XnmtError, match=r"checkpoint_best.pt: "):
+        open_fairseq(path, **LANGUAGES)
+
+
+def test_an_lstm_has_no_prefix_attention():
+    model = opened("lstm")
+    batch, _ = decide(model, Batch.collate([([7, 8, EOS], [9, 10, 11, EOS])]))
+    assert load_explainer("attention").relevance(model, batch).prefix_BTT is None
+
+
+@pytest.mark.parametrize("name", ["transformer", "lstm"])
+def test_the_whole_pipeline(name, tmp_path):
+    """A system of fairseq's and its binarised test set as they lie; training text beside them."""
+    shared = ["nmt=fairseq", f"nmt.path={FIXTURES}/{name}/checkpoint_best.pt",
+              f"nmt.reader.source_codes={FIXTURES}/{name}/codes",
+              f"nmt.reader.target_codes={FIXTURES}/{name}/codes",
+              f"store={tmp_path}/store", "threads=1", f"results={tmp_path}/results"]  # fmt: skip
+    trained = command(
+        "train.py", "-m", *shared, "explainer=prediction_difference,random",
+        "rules.train_sentences=300", "rules.test_sentences=60", "proxy.training.max_epochs=4",
+        "trainer.progress_bar=false", cwd=tmp_path,
+    )  # fmt: skip
+    assert trained.returncode == 0, trained.stderr
+    shown = command("evaluate.py", *shared, cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    lines = (tmp_path / "results" / "fidelity.csv").read_text().splitlines()
+    columns = lines[0].split(",")
+    rows = [dict(zip(columns, line.split(","), strict=False)) for line in lines[1:]]
+    ppl = {(r["explainer"], r["instantiation"]): float(r["ppl"]) for r in rows}
+    assert ppl["prediction_difference", "base"] < ppl["random", "base"]
+    assert np.isfinite(list(ppl.values())).all()

@@ -1,0 +1,1 @@
+"""fairseq's systems, read without fairseq."""

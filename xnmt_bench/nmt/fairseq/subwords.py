@@ -1,0 +1,123 @@
+"""fairseq dictionaries, and the subwords that their words are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import sentencepiece as spm
+from subword_nmt.apply_bpe import BPE
+
+from xnmt_bench.corpora.subwords import SPECIAL, WORD_START, Subwords
+from xnmt_bench.errors import DataError
+from xnmt_bench.nmt.foreign import Renumbering, fingerprint
+
+# fairseq's own numbers, before those of the dictionary's lines.
+THEIR_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
+THEIR_BOS, THEIR_PAD, THEIR_EOS, THEIR_UNK = range(4)
+GOES_ON = "@@"  # ends a piece that another one follows in its word
+
+
+def read_dictionary(path: Path) -> list[str]:
+    """The words of a `dict.*.txt` in the order of their numbers.
+
+    Raises:
+        DataError: no such file, or a line that is not a word and its count.
+    """
+    if not path.is_file():
+        raise DataError(path, None, "no such fairseq dictionary")
+    numbers = {word: n for n, word in enumerate(THEIR_SPECIAL)}
+    words = list(THEIR_SPECIAL)
+    for line, text in enumerate(path.read_text(encoding="utf-8").split("\n")[:-1], 1):
+        text, overwrite = text.rstrip(), text.rstrip().endswith(" #fairseq:overwrite")
+        word, _, count = text.removesuffix(" #fairseq:overwrite").rpartition(" ")
+        if not count.isdecimal():
+            raise DataError(path, line, f"not a word and its count: {text!r}")
+        if word in numbers and not overwrite:
+            raise DataError(path, line, f"{word!r} stands here a second time")
+        numbers[word] = len(words)
+        words.append(word)
+    return words
+
+
+def open_codes(path: str | None) -> Callable[[str], list[str]]:
+    """What makes subwords of a text.
+
+    Args:
+        path: a SentencePiece model (`.model`), or codes of subword-nmt; None for text that consists
+            of subwords already.
+
+    Raises:
+        DataError: no such file, or it is neither.
+    """
+    if path is None:
+        return str.split
+    file = Path(path)
+    if not file.is_file():
+        raise DataError(file, None, "no such BPE codes or SentencePiece model")
+    if file.suffix == ".model":
+        try:
+            model = spm.SentencePieceProcessor(model_file=path)
+        except RuntimeError as error:
+            raise DataError(file, None, f"not a SentencePiece model: {error}") from None
+        return lambda text: model.encode(text, out_type=str)  # type: ignore[no-any-return]
+    with file.open(encoding="utf-8") as lines:
+        bpe = BPE(lines)
+    return lambda text: bpe.process_line(text).split()
+
+
+class DictionarySubwords(Subwords):
+    """A fairseq dictionary over BPE pieces (`to@@ day`), SentencePiece pieces or whole words.
+
+    Which of the three it is shows in the dictionary itself.
+
+    Args:
+        dictionary: the path of `dict.<language>.txt`.
+        codes: see `open_codes`.
+    """
+
+    def __init__(self, dictionary: Path, codes: str | None) -> None:
+        self._words = read_dictionary(dictionary)
+        # Later lines win, as in fairseq.
+        self._number = {word: n for n, word in enumerate(self._words)}
+        self._segment = open_codes(codes)
+        self._fingerprint = fingerprint([dictionary, *([Path(codes)] if codes else [])], None)
+        self.ids = Renumbering(len(self._words), THEIR_PAD, THEIR_UNK, THEIR_EOS, THEIR_EOS)
+        self._bpe = any(word.endswith(GOES_ON) for word in self._words)
+        self._sentencepiece = any(word.startswith(WORD_START) for word in self._words)
+
+    @property
+    def fingerprint(self) -> str:
+        """That of dictionary and codes."""
+        return self._fingerprint
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text; subwords that the dictionary does not hold are unknown."""
+        return self.ids.ours(self._number.get(word, THEIR_UNK) for word in self._segment(text))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids; special ones are left out."""
+        return join(self.pieces(i for i in ids if i not in SPECIAL))
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """The words of the dictionary."""
+        return [self._words[i] for i in self.ids.theirs(ids)]
+
+    def begin_words(self, before: Sequence[int], ids: Sequence[int]) -> list[bool]:
+        """Whether each id begins a word, which of a BPE piece only the piece before it tells."""
+        if self._bpe:
+            return [not piece.endswith(GOES_ON) for piece in self.pieces(before)]
+        if self._sentencepiece:
+            return super().begin_words(before, ids)
+        return [True] * len(ids)
+
+
+def join(pieces: Iterable[str]) -> str:
+    """The text of pieces, of either kind."""
+    text = " ".join(pieces)
+    if WORD_START in text:
+        return text.replace(" ", "").replace(WORD_START, " ").strip()
+    return f"{text} ".replace(f"{GOES_ON} ", "").strip()
