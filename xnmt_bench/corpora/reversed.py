@@ -21,6 +21,7 @@ class ReversedCorpus:
         self.target_language = corpus.source_language
         self._corpus = corpus
         self.tokenizer = getattr(corpus, "tokenizer", None)
+        self.join = getattr(corpus, "join", None)
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Streams the pairs of a split, in the corpus's own order."""

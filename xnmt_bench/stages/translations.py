@@ -110,6 +110,8 @@ class Translations(Systems):
 
     def _raw(self, texts: list[str], language: str) -> list[str]:
         """Texts as they were before tokenisation: scores of tokens compare with nothing."""
+        if whole := getattr(self.corpus, "join", None):
+            texts = [whole(text) for text in texts]
         if not getattr(self.corpus, "tokenizer", None):
             return texts
         join = detokenizer(language)

@@ -8,36 +8,17 @@ from pathlib import Path
 import sentencepiece as spm
 from subword_nmt.apply_bpe import BPE
 
+from xnmt_bench.corpora.fairseq import (
+    GOES_ON,
+    THEIR_EOS,
+    THEIR_PAD,
+    THEIR_UNK,
+    join,
+    read_dictionary,
+)
 from xnmt_bench.corpora.subwords import SPECIAL, WORD_START, Subwords
 from xnmt_bench.errors import DataError
 from xnmt_bench.nmt.foreign import Renumbering, fingerprint
-
-# fairseq's own numbers, before those of the dictionary's lines.
-THEIR_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
-THEIR_BOS, THEIR_PAD, THEIR_EOS, THEIR_UNK = range(4)
-GOES_ON = "@@"  # ends a piece that another one follows in its word
-
-
-def read_dictionary(path: Path) -> list[str]:
-    """The words of a `dict.*.txt` in the order of their numbers.
-
-    Raises:
-        DataError: no such file, or a line that is not a word and its count.
-    """
-    if not path.is_file():
-        raise DataError(path, None, "no such fairseq dictionary")
-    numbers = {word: n for n, word in enumerate(THEIR_SPECIAL)}
-    words = list(THEIR_SPECIAL)
-    for line, text in enumerate(path.read_text(encoding="utf-8").split("\n")[:-1], 1):
-        text, overwrite = text.rstrip(), text.rstrip().endswith(" #fairseq:overwrite")
-        word, _, count = text.removesuffix(" #fairseq:overwrite").rpartition(" ")
-        if not count.isdecimal():
-            raise DataError(path, line, f"not a word and its count: {text!r}")
-        if word in numbers and not overwrite:
-            raise DataError(path, line, f"{word!r} stands here a second time")
-        numbers[word] = len(words)
-        words.append(word)
-    return words
 
 
 def open_codes(path: str | None) -> Callable[[str], list[str]]:
@@ -113,11 +94,3 @@ class DictionarySubwords(Subwords):
         if self._sentencepiece:
             return super().begin_words(before, ids)
         return [True] * len(ids)
-
-
-def join(pieces: Iterable[str]) -> str:
-    """The text of pieces, of either kind."""
-    text = " ".join(pieces)
-    if WORD_START in text:
-        return text.replace(" ", "").replace(WORD_START, " ").strip()
-    return f"{text} ".replace(f"{GOES_ON} ", "").strip()

@@ -12,10 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from xnmt_bench.corpora.fairseq import THEIR_PAD
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.fairseq.checkpoint import Options, Weights
-from xnmt_bench.nmt.fairseq.subwords import THEIR_PAD, DictionarySubwords
+from xnmt_bench.nmt.fairseq.subwords import DictionarySubwords
 from xnmt_bench.nmt.transformer import Layer, MultiHeadAttention, Transformer
 
 ACTIVATIONS: dict[str, Any] = {
