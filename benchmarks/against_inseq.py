@@ -4,8 +4,9 @@
 
 Both explain the probability of every word of given targets, source and prefix. The model is an
 M2M100, whose embeddings inseq scales once. Those of `--family marian` enter inseq's decoder scaled
-twice, so that it explains another function, and the scores differ. inseq occludes a word by the embedding of the unknown word, which is zero in this
-model, so that its occlusion is this project's prediction difference, without the sign.
+twice, so that it explains another function, and the scores differ. inseq occludes a word by the
+embedding of the unknown word, which is zero in this model, so that its occlusion is this project's
+prediction difference, without the sign.
 """
 
 from __future__ import annotations
