@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib
 
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
 from xnmt_bench.report.fidelity import unusual
 from xnmt_bench.report.fidelity_table import HEADINGS, REFERENCES, SHOWN, best
@@ -51,7 +53,6 @@ def fidelity_figure(rows: Sequence[Row]) -> Figure:
         ax.set_title(f"{panel[0]} {panel[1]}, {panel[2]}, k = {row['k']}{where}{note}", fontsize=10)
     axes[-1, 0].set_xlabel("perplexity of the proxy, log scale (further left: more faithful)")
     legend_below(figure, axes[:, 0])
-    figure.tight_layout(rect=(0, 0.4 / figure.get_figheight(), 1, 1))
     return figure
 
 
@@ -83,26 +84,34 @@ def _panel(ax: plt.Axes, rows: Sequence[Row], references: Sequence[Row]) -> None
         kind = row["instantiation"]
         style, label = styles[kind], words[kind]
         ax.axvline(row["ppl"], color="black", linewidth=0.9, linestyle=style, label=label)
-    ax.set_xscale("log")
-    ax.xaxis.set_major_formatter("{x:g}")
+    log_scale(ax, "x")
     ax.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
     ax.set_ylim(-0.6, len(names) - 0.4)
     ax.grid(axis="x", which="both", linewidth=0.3, alpha=0.6)
 
 
-def legend_below(figure: Figure, axes: Iterable[plt.Axes], columns: int | None = None) -> None:
-    """One legend under a figure, of what is drawn in any of its axes."""
+def legend_below(figure: Figure, axes: Iterable[plt.Axes]) -> None:
+    """Lays a figure out over one legend of what is drawn in any of its axes, in lines that fit."""
     drawn: dict[str, Any] = {}
     for ax in axes:
         handles, labels = ax.get_legend_handles_labels()
         drawn |= dict(zip(map(str, labels), handles, strict=True))
+    entry = 0.45 + 0.075 * max(map(len, drawn), default=0)  # inches
+    columns = max(1, min(len(drawn), int(figure.get_figwidth() / entry)))
     figure.legend(
-        list(drawn.values()),
-        list(drawn),
-        loc="lower center",
-        ncol=columns or len(drawn),
-        frameon=False,
+        list(drawn.values()), list(drawn), loc="lower center", ncol=columns, frameon=False
     )
+    rows = -(-len(drawn) // columns)
+    figure.tight_layout(rect=(0, (0.15 + 0.22 * rows) / figure.get_figheight(), 1, 1))
+
+
+def log_scale(ax: plt.Axes, which: Literal["x", "y"]) -> None:
+    """Perplexities on a logarithmic axis with enough numbers to read values from."""
+    ax.set(**{f"{which}scale": "log"})
+    axis: Axis = getattr(ax, f"{which}axis")
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter("{x:,g}")
+    axis.set_minor_locator(NullLocator())
 
 
 def save_figure(figure: Figure, stem: Path) -> list[Path]:

@@ -11,6 +11,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 from omegaconf import DictConfig
 
 from xnmt_bench.errors import NotApplicable
@@ -19,7 +20,7 @@ from xnmt_bench.metrics.perplexity import resampled
 from xnmt_bench.report.analyses.result import Result, style
 from xnmt_bench.report.fidelity import scenario_text
 from xnmt_bench.report.fidelity_table import HEADINGS
-from xnmt_bench.report.figure import legend_below
+from xnmt_bench.report.figure import legend_below, log_scale
 from xnmt_bench.report.panels import CONDITION, Panel, named, told_apart
 from xnmt_bench.report.summary import Cell, Line, Row, Summary, digits
 
@@ -38,6 +39,7 @@ class Axis:
         form: how a value is said in a table's heading.
         sweep: what a user has to sweep.
         value: of a panel's condition.
+        log: whether the figure's axis is logarithmic.
     """
 
     columns: tuple[str, ...]
@@ -46,6 +48,7 @@ class Axis:
     form: str
     sweep: str
     value: Callable[[dict[str, Any]], Any]
+    log: bool = False
 
 
 K = Axis(("k",), "k", "k, words a side in a rule", "k = {}", "k=1,2,3,4,5", itemgetter("k"))
@@ -56,6 +59,7 @@ TRAIN_SENTENCES = Axis(
     "{:,} sentences",
     "train_sentences=500,1000,2000",
     itemgetter("train_sentences"),
+    log=True,
 )
 SCENARIO = Axis(
     ("scenario", "learned_from"),
@@ -150,14 +154,12 @@ def _figure(
             _line(ax, axis, values, [row for row in mine if row["explainer"] == name],
                   label=name.replace("_", " "), **style(names, name))  # fmt: skip
         ax.set_title(f"{title} ({HEADINGS[shown]})" if title else HEADINGS[shown], fontsize=10)
-        ax.set_yscale("log")
-        ax.yaxis.set_major_formatter("{x:g}")
-        _ticks(ax, values)
+        log_scale(ax, "y")
+        _ticks(ax, axis, values)
         ax.set_xlabel(axis.label)
         ax.grid(which="both", linewidth=0.3, alpha=0.6)
     axes[0, 0].set_ylabel("perplexity, log scale")
-    legend_below(figure, axes[0], columns=min(5, len(names)))
-    figure.tight_layout(rect=(0, 0.09, 1, 1))
+    legend_below(figure, axes[0])
     return figure
 
 
@@ -177,13 +179,13 @@ def _line(
                     linewidth=1.2, linestyle="none" if named else "-", **drawn)  # fmt: skip
 
 
-def _ticks(ax: plt.Axes, values: Sequence[Any]) -> None:
+def _ticks(ax: plt.Axes, axis: Axis, values: Sequence[Any]) -> None:
     if isinstance(values[0], str):
         names = [value.replace(", ", ",\n") for value in values]
         ax.set_xticks(range(len(values)), names)
         ax.set_xlim(-0.5, len(values) - 0.5)
         return
-    if values[-1] > 20 * values[0]:
+    if axis.log:
         ax.set_xscale("log")
+        ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xticks(values, [f"{value:,}" for value in values])
-    ax.minorticks_off()

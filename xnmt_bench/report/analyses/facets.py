@@ -140,13 +140,12 @@ def _figure(
             ax.set_xticks(range(len(categories)), categories, rotation=35, ha="right", fontsize=8)
             ax.margins(x=0.15)
             ax.set_yscale("log")
-            ax.yaxis.set_major_formatter("{x:g}")
+            ax.yaxis.set_major_formatter("{x:,g}")
             ax.grid(axis="y", which="both", linewidth=0.3, alpha=0.6)
             if line == 0:
                 ax.set_title(TITLES[facet], fontsize=9)
         axes[line, 0].set_ylabel(
             f"{label}\nperplexity, log scale" if label else "perplexity, log scale"
         )
-    legend_below(figure, axes[:, 0], columns=min(6, len(names)))
-    figure.tight_layout(rect=(0, 0.35 / figure.get_figheight(), 1, 1))
+    legend_below(figure, axes[:, 0])
     return figure

@@ -105,6 +105,5 @@ def _figure(found: Sequence[Panel], rows: Sequence[Row], labels: Sequence[str]) 
     ax.set_yticks(range(len(found)), labels if any(labels) else [""] * len(found))
     ax.set_ylim(len(found) - 0.5, -0.5)
     ax.set_xlabel("normalised fidelity (0: random words, 1: the whole context)")
-    legend_below(figure, [ax], columns=4)
-    figure.tight_layout(rect=(0, 0.35 / figure.get_figheight(), 1, 1))
+    legend_below(figure, [ax])
     return figure

@@ -16,6 +16,7 @@ from xnmt_bench.report.tracking import Tracker
 
 # Okabe and Ito's palette: told apart also by those who see fewer colours; so are the markers.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+USUAL = ("attention", "prediction_difference", "gradient_norm", "weighted_gradient", "random")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
@@ -67,6 +68,6 @@ class Result:
 
 
 def style(names: Sequence[str], name: str) -> dict[str, Any]:
-    """Colour and marker of one of several explainers."""
-    place = list(names).index(name)
+    """Colour and marker of one of several explainers; the usual ones look the same everywhere."""
+    place = [*USUAL, *sorted(set(names) - {*USUAL})].index(name)
     return {"color": PALETTE[place % len(PALETTE)], "marker": MARKERS[place % len(MARKERS)]}
