@@ -1,6 +1,7 @@
-"""Sentences on the command line."""
+"""What is typed on the command line."""
 
 import pytest
+from conftest import command
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from xnmt_bench.cli import quoted
@@ -34,3 +35,14 @@ def test_a_sentence_arrives_as_it_was_typed(name, sentence):
 )
 def test_everything_else_stays(argument):
     assert quoted(argument) == argument
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [(["nmt=marian"], "nmt.path"), (["corpus=text", "corpus.root=x"], "corpus.source_language")],
+)
+def test_a_value_that_has_to_be_given_is_named(changes, key, tmp_path):
+    done = command("train.py", *changes, cwd=tmp_path)
+    assert done.returncode == 1
+    assert f"error: {key} has no value yet; give {key}=..." in done.stderr
+    assert "Traceback" not in done.stderr

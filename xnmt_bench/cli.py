@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from omegaconf.errors import MissingMandatoryValue
+
 from xnmt_bench.errors import XnmtError
 
 SENTENCES = ("explain", "explain_target")
@@ -17,6 +19,8 @@ def guarded(command: Callable[..., None], *arguments: Any) -> None:
         command(*arguments)
     except XnmtError as error:
         sys.exit(f"error: {error}")
+    except MissingMandatoryValue as error:
+        sys.exit(f"error: {error.full_key} has no value yet; give {error.full_key}=...")
 
 
 def quoted(argument: str) -> str:
