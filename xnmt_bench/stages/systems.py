@@ -50,9 +50,16 @@ VERSIONS = {
 CORPUS_EXTRAS = ("subwords", "max_length", "reversed", "data")
 
 
-def plain(config: Any) -> Any:
-    """A configuration node as plain Python values."""
-    return OmegaConf.to_container(config, resolve=True) if OmegaConf.is_config(config) else config
+def plain(config: Any, complete: bool = False) -> Any:
+    """A configuration node as plain Python values.
+
+    Args:
+        config: the node; anything else is given back.
+        complete: raise omegaconf's MissingMandatoryValue where a value is yet to be given.
+    """
+    if not OmegaConf.is_config(config):
+        return config
+    return OmegaConf.to_container(config, resolve=True, throw_on_missing=complete)
 
 
 class Systems:
@@ -68,7 +75,7 @@ class Systems:
     @cached_property
     def corpus(self) -> Corpus:
         """The corpus, streaming."""
-        description = plain(self.config.corpus)
+        description = plain(self.config.corpus, complete=True)
         corpus: Corpus = hydra.utils.instantiate(
             {key: value for key, value in description.items() if key not in CORPUS_EXTRAS}
         )
@@ -198,7 +205,7 @@ class Systems:
         Raises:
             XnmtError: it cannot be opened, or it reads no concatenation as this project writes it.
         """
-        reader = plain(self.config.nmt.reader)
+        reader = plain(self.config.nmt.reader, complete=True)
         for side in ("source_language", "target_language"):
             if side in reader and reader[side] is None:
                 reader[side] = getattr(self.corpus, side)
