@@ -278,6 +278,13 @@ class Hostile:
         return Path.touch, (self.path,)
 
 
+def test_a_t5_is_told_its_task(tmp_path, texts):
+    build("t5", tmp_path, texts)
+    with pytest.raises(XnmtError, match=r"give nmt.reader.prefix"):
+        open_huggingface(str(tmp_path), "t5")
+    assert len(open_huggingface(str(tmp_path), "t5", prefix="").before_source) == 0
+
+
 def test_a_language_that_the_model_does_not_know(tmp_path, texts):
     build("mbart", tmp_path, texts)
     with pytest.raises(XnmtError, match=r"give nmt.reader.source_language"):

@@ -50,12 +50,17 @@ def open_huggingface(
         family: one of FAMILIES.
         source_language: the model's own code, where it reads many languages.
         target_language: the same of the target.
-        prefix: a task prefix that is put before every source, such as T5's.
+        prefix: a task prefix that is put before every source; T5 needs one, or an empty one.
 
     Raises:
         XnmtError: nothing is there, it is of another family, or its two paths from ids and from
             embeddings are not the same function.
     """
+    if family == "t5" and prefix is None:
+        raise XnmtError(
+            "T5 is told its task: give nmt.reader.prefix, such as "
+            '"translate English to German: ", or an empty one'
+        )
     transformers.utils.logging.disable_progress_bar()
     folder = _folder(path)
     try:
