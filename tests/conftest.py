@@ -122,3 +122,13 @@ def double(model: NMTModel) -> NMTModel:
     import copy
 
     return copy.deepcopy(model).double().eval().requires_grad_(False)
+
+
+class Hostile:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)

@@ -5,12 +5,11 @@ The fixtures were trained and recorded by `make fairseq`.
 
 import argparse
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT, command, double
+from conftest import ROOT, Hostile, command, double
 from safetensors.torch import load_file
 from test_laws import assert_untouched, same, state_of
 
@@ -188,16 +187,6 @@ def test_a_hostile_checkpoint_is_refused(tmp_path):
     with pytest.raises(XnmtError, match=r"checkpoint_best.pt: refused: .*GLOBAL"):
         open_fairseq(str(path), **LANGUAGES)
     assert not (tmp_path / "ran").exists()
-
-
-class Hostile:
-    """Writes a file when it is unpickled."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return Path.touch, (self.path,)
 
 
 def changed(tmp_path, **options):

@@ -3,12 +3,11 @@
 import json
 import math
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from conftest import command, configure, double
+from conftest import Hostile, command, configure, double
 from families import READER, build, teach
 from safetensors.torch import load_file, save_file
 from test_laws import assert_untouched, same, state_of
@@ -266,16 +265,6 @@ def test_a_pickle_is_not_executed(marian, tmp_path):
     with pytest.raises(XnmtError, match="pickled"):
         open_huggingface(str(tmp_path / "pickled"), "marian")
     assert not (tmp_path / "ran").exists()
-
-
-class Hostile:
-    """Writes a file when it is unpickled."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return Path.touch, (self.path,)
 
 
 def test_a_t5_is_told_its_task(tmp_path, texts):
