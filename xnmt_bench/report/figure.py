@@ -24,6 +24,12 @@ COLOURS = {"base": "#999999", "fn": "#E69F00", "rn": "#56B4E9", "sa": "#0072B2"}
 MARKERS = {"base": "s", "fn": "^", "rn": "D", "sa": "o"}
 
 
+def proxy_style(instantiation: str) -> dict[str, Any]:
+    """Colour and marker of an instantiation; black for what is made of several."""
+    colour, marker = COLOURS.get(instantiation, "#000000"), MARKERS.get(instantiation, "x")
+    return {"color": colour, "marker": marker}
+
+
 def fidelity_figure(rows: Sequence[Row]) -> Figure:
     """Perplexity of each explainer with its interval, one panel a system and k, log axis."""
     shown = [r for r in rows if r["instantiation"] in COLOURS and r["ppl"] != ""]

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import matplotlib.pyplot as plt
+import numpy as np
 import pyarrow.parquet as pq
+from matplotlib.figure import Figure
 from omegaconf import DictConfig
 
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.density import BINS, Density, density
 from xnmt_bench.report.analyses.result import Result
-from xnmt_bench.report.panels import Panel, told_apart
+from xnmt_bench.report.figure import legend_below
+from xnmt_bench.report.panels import Panel, named, told_apart
 from xnmt_bench.report.summary import Cell, Line, Row, Summary
 from xnmt_bench.rules.table import read_rules, shards
 
 SYSTEM = ("corpus", "lang_pair", "nmt", "model", "learned_from")
 BIN_COLUMNS = tuple(f"frequency_bin_{n}" for n in range(1, len(BINS) + 2))
 IDENTITY, MEASURED = (*SYSTEM, "explainer", "rules_id"), ("rules", "unique", *BIN_COLUMNS)
+# Of one hue, from rare to frequent: told apart by lightness alone.
+SHADES = ("#c6dbef", "#9ecae1", "#6baed6", "#2171b5", "#08306b")
 NOTE = (
     "Unique rules of the training set at k = 1 (source word, prefix word and label), and how many "
     "of them come how often. Fewer unique rules: denser patterns."
@@ -55,9 +61,31 @@ def analyse(found: Sequence[Panel], settings: DictConfig) -> Result:
         cells = [*(text_of[system][name] for name in varying), row["explainer"]]
         lines.append(Line(system, [Cell(c) for c in (*cells, *(f"{n:,}" for n in counts))]))
     heads = [*varying, "explainer", "rules", "unique", *_bins()]
-    return Result(
-        rows, IDENTITY, MEASURED, Summary(", ".join(["Rule density", *said]), heads, lines, [NOTE])
-    )
+    summary = Summary(", ".join(["Rule density", *said]), heads, lines, [NOTE])
+    titles = {system: named(text, varying) for system, text in text_of.items()}
+    return Result(rows, IDENTITY, MEASURED, summary, _figure(rows, titles))
+
+
+def _figure(rows: Sequence[Row], titles: Mapping[tuple[str, ...], str]) -> Figure:
+    """Unique rules by how often they come, one bar an explainer, one panel a system."""
+    systems = list(dict.fromkeys(tuple(row[c] for c in SYSTEM) for row in rows))
+    figure, axes = plt.subplots(len(systems), 1, squeeze=False, sharex=True,
+                                figsize=(7.5, 1.2 + 1.9 * len(systems)))  # fmt: skip
+    for ax, system in zip(axes[:, 0], systems, strict=True):
+        mine = [row for row in rows if tuple(row[c] for c in SYSTEM) == system]
+        names = [row["explainer"].replace("_", " ") for row in mine]
+        left = np.zeros(len(mine))
+        for column, name, shade in zip(BIN_COLUMNS, _bins(), SHADES, strict=True):
+            counts = np.array([row[column] for row in mine])
+            ax.barh(names, counts, left=left, color=shade, label=name, height=0.7)
+            left += counts
+        ax.invert_yaxis()  # the densest above
+        ax.set_title(titles[system], fontsize=10)
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+        ax.grid(axis="x", linewidth=0.3, alpha=0.6)
+    axes[-1, 0].set_xlabel("unique rules, by how often they come (fewer: denser)")
+    legend_below(figure, axes[:, 0])
+    return figure
 
 
 def _system(panel: Panel) -> tuple[str, ...]:

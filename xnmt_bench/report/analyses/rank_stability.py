@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator, PercentFormatter
 from omegaconf import DictConfig
 
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.stability import ordered, rank_stability
 from xnmt_bench.report.analyses.result import Result
 from xnmt_bench.report.fidelity_table import HEADINGS
+from xnmt_bench.report.figure import legend_below, proxy_style
 from xnmt_bench.report.panels import CONDITION, Panel, named, told_apart
 from xnmt_bench.report.summary import Cell, Line, Row, Summary
 
@@ -54,4 +58,34 @@ def analyse(found: Sequence[Panel], settings: DictConfig) -> Result:
         raise NotApplicable("no system has results of two of the explainers")
     headings = [*varying, "instantiation", *(f"{100 * share:g} %" for share in settings.shares)]
     title = ", ".join(["Rank stability", *said])
-    return Result(rows, IDENTITY, MEASURED, Summary(title, headings, lines, notes))
+    summary = Summary(title, headings, lines, notes)
+    systems = [(panel.condition, named(text, varying))
+               for panel, text in zip(found, texts, strict=True)]  # fmt: skip
+    return Result(rows, IDENTITY, MEASURED, summary, _figure(systems, rows))
+
+
+def _figure(systems: Sequence[tuple[Row, str]], rows: Sequence[Row]) -> Figure:
+    """The rate against the share of the test set, one panel a system."""
+    shown = [(c, title) for c, title in systems if any(c.items() <= row.items() for row in rows)]
+    figure, axes = plt.subplots(1, len(shown), figsize=(1 + 3.4 * len(shown), 3.4),
+                                squeeze=False, sharey=True)  # fmt: skip
+    shares = sorted({row["share"] for row in rows})
+    for ax, (condition, title) in zip(axes[0], shown, strict=True):
+        for instantiation in dict.fromkeys(row["instantiation"] for row in rows):
+            points = [(row["share"], row["rate"]) for row in rows
+                      if condition.items() <= row.items()
+                      and row["instantiation"] == instantiation]  # fmt: skip
+            if points:
+                x, y = zip(*sorted(points), strict=True)
+                ax.plot(x, y, label=HEADINGS[instantiation], linewidth=1.2, markersize=5,
+                        **proxy_style(instantiation))  # fmt: skip
+        ax.set_xscale("log")
+        ax.xaxis.set_minor_locator(NullLocator())
+        ax.set_xticks(shares, [f"{share:.0%}" for share in shares])
+        ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        ax.set_xlabel("sample, share of the test sentences")
+        ax.set_title(title, fontsize=10)
+        ax.grid(linewidth=0.3, alpha=0.6)
+    axes[0, 0].set_ylabel("samples that rank as the whole set")
+    legend_below(figure, axes[0])
+    return figure
