@@ -41,21 +41,18 @@ def test_the_sentences_are_those_that_were_binarised(name):
 
 
 def test_the_older_format_says_the_same(copy):
-    """`--dataset-impl cached`, as fairseq wrote it for years."""
+    """`--dataset-impl cached`, as fairseq wrote it for years: 32 bits, and ids from 1."""
     expected = list(corpus(copy).sentences("test"))
     for language in ("en", "de"):
-        stem = copy / f"test.en-de.{language}"
-        raw = stem.with_name(stem.name + ".idx").read_bytes()
-        code, count = struct.unpack_from("<BQ", raw, 17)
-        sizes = np.frombuffer(raw, "<i4", count, 26).astype("<i8")
+        index, data = (copy / f"test.en-de.{language}.{ending}" for ending in ("idx", "bin"))
+        code, count = struct.unpack_from("<BQ", index.read_bytes(), 17)
+        sizes = np.frombuffer(index.read_bytes(), "<i4", count, 26).astype("<i8")
+        ids = np.fromfile(data, TYPES[code]).astype("<i4")
+        (ids + 1).tofile(data)
         ends = np.concatenate([[0], sizes.cumsum()]).astype("<i8")
-        head = b"TNTIDX\0\0" + struct.pack(
-            "<5Q", 1, code, np.dtype(TYPES[code]).itemsize, count, count
-        )
-        index = (
-            head + np.arange(count + 1, dtype="<i8").tobytes() + ends.tobytes() + sizes.tobytes()
-        )
-        stem.with_name(stem.name + ".idx").write_bytes(index)
+        head = b"TNTIDX\0\0" + struct.pack("<5Q", 1, 4, 4, count, count)
+        dimensions = np.arange(count + 1, dtype="<i8")
+        index.write_bytes(head + dimensions.tobytes() + ends.tobytes() + sizes.tobytes())
     assert list(corpus(copy).sentences("test")) == expected
 
 
@@ -107,6 +104,8 @@ def test_dictionaries(tmp_path):
     path = tmp_path / "dict.en.txt"
     path.write_text("a 3\nb 1\na 2 #fairseq:overwrite\n")
     assert read_dictionary(path)[4:] == ["a", "b", "a"]
+    path.write_text("the 3\n\ufeffthe 1\n")
+    assert read_dictionary(path)[4:] == ["the", "\ufeffthe"]
     path.write_text("a 3\na 1\n")
     with pytest.raises(DataError, match=r"dict.en.txt:2: 'a' stands here a second time"):
         read_dictionary(path)

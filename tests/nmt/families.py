@@ -85,9 +85,11 @@ def _model(family: str, tokenizer, width: int):
     }  # fmt: skip
     if family == "marian":
         pad = tokenizer.pad_token_id
-        return MarianMTModel(MarianConfig(
+        model = MarianMTModel(MarianConfig(
             vocab_size=size, pad_token_id=pad, eos_token_id=0, decoder_start_token_id=pad, **sizes
         ))  # fmt: skip
+        model.generation_config.bad_words_ids = [[pad]]  # as those of the hub have it
+        return model
     if family == "mbart":
         return MBartForConditionalGeneration(MBartConfig(vocab_size=size, **sizes))
     size += 108 * (family == "m2m100")  # its languages come behind its pieces

@@ -90,6 +90,8 @@ class Scripted:
     Before that its best word is 4 (0.5), and the end comes second (0.3).
     """
 
+    longest_target = None
+
     def embed_source(self, ids):
         return ids[..., None].float()
 

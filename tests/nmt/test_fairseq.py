@@ -207,6 +207,8 @@ def changed(tmp_path, **options):
         ("decoder_output_dim", 16),
         ("arch", "fconv"),
         ("cross_self_attention", True),
+        ("decoder_langtok", True),
+        ("task", "translation_multi_simple_epoch"),
     ],
 )
 def test_what_is_not_supported_is_named(tmp_path, option, value):
@@ -214,6 +216,21 @@ def test_what_is_not_supported_is_named(tmp_path, option, value):
     torch.save(state, path)
     with pytest.raises(XnmtError, match=rf"{option}={value}.* (is|are) not supported"):
         open_fairseq(str(path), **LANGUAGES)
+
+
+def test_languages_that_are_not_the_checkpoints(tmp_path):
+    path, state = changed(tmp_path, source_lang="en", target_lang="de")
+    torch.save(state, path)
+    assert open_fairseq(str(path))
+    with pytest.raises(XnmtError, match="source language is en, not de"):
+        open_fairseq(str(path), source_language="de", target_language="en")
+
+
+def test_a_translation_is_no_longer_than_its_positions(tmp_path):
+    model = opened("transformer_pre_norm")
+    assert model.longest_target == 100
+    source = [*model.source_subwords.encode("the dog sleeps . " * 12)[:60], EOS]
+    assert len(translate(model, [source])[0]) <= 100
 
 
 def test_weights_that_nobody_reads_are_named(tmp_path):
@@ -267,6 +284,9 @@ def test_dictionaries_and_codes_are_checked(tmp_path):
     dictionary.write_text(whole)
     with pytest.raises(DataError, match="gone: no such BPE codes"):
         open_fairseq(path, **LANGUAGES, source_codes="gone")
+    (copy / "fast").write_text("t h 100\nth e 90\n")
+    with pytest.raises(DataError, match="fast: not BPE codes of subword-nmt"):
+        open_fairseq(path, **LANGUAGES, source_codes=str(copy / "fast"))
     dictionary.unlink()
     with pytest.raises(DataError, match=r"dict.en.txt: no such file"):
         open_fairseq(path, **LANGUAGES)

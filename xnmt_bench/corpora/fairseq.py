@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
@@ -35,6 +36,8 @@ def read_dictionary(path: Path) -> list[str]:
     words, known = list(THEIR_SPECIAL), set(THEIR_SPECIAL)
     for number, raw in enumerate(lines(path), 1):
         text = decode_line(raw, path, number).rstrip()
+        if raw.startswith(codecs.BOM_UTF8):  # which is part of a word here
+            text = "\ufeff" + text
         word, _, count = text.removesuffix(OVERWRITES).rpartition(" ")
         if not count.isdecimal():
             raise DataError(path, number, f"not a word and its count: {text!r}")
@@ -143,16 +146,19 @@ def _rows(stem: Path) -> Iterator[np.ndarray]:
     for path in (index, data):
         if not path.is_file():
             raise DataError(path, None, "no such file")
-    dtype, starts, ends = _index(index)
+    dtype, starts, ends, first = _index(index)
     ids = np.memmap(data, dtype, "r") if data.stat().st_size else np.zeros(0, dtype)
     if len(ends) and int(ends.max()) > len(ids):
         raise DataError(data, None, "truncated: its index knows of more words")
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        yield np.asarray(ids[start:end])
+        yield np.asarray(ids[start:end]).astype(np.int64) - first
 
 
-def _index(path: Path) -> tuple[np.dtype, np.ndarray, np.ndarray]:
-    """The type of the ids, and where each sentence begins and ends among them."""
+def _index(path: Path) -> tuple[np.dtype, np.ndarray, np.ndarray, int]:
+    """The type of the ids, each sentence's begin and end among them, and what they count from.
+
+    The older format counts from 1, as Lua did.
+    """
     raw = path.read_bytes()
     try:
         if raw.startswith(MMAP):
@@ -160,11 +166,11 @@ def _index(path: Path) -> tuple[np.dtype, np.ndarray, np.ndarray]:
             dtype, place = np.dtype(TYPES[code]), len(MMAP) + 17
             sizes = np.frombuffer(raw, "<i4", count, place).astype(np.int64)
             starts = np.frombuffer(raw, "<i8", count, place + 4 * count) // dtype.itemsize
-            return dtype, starts, starts + sizes
+            return dtype, starts, starts + sizes, 0
         if raw.startswith(INDEXED):
             code, _, count, _ = struct.unpack_from("<4Q", raw, len(INDEXED) + 8)
             offsets = np.frombuffer(raw, "<i8", count + 1, len(INDEXED) + 40 + 8 * (count + 1))
-            return np.dtype(TYPES[code]), offsets[:-1], offsets[1:]
+            return np.dtype(TYPES[code]), offsets[:-1], offsets[1:], 1
     except (struct.error, ValueError, KeyError) as error:
         raise DataError(path, None, f"truncated or damaged index: {error}") from None
     raise DataError(path, None, "not an index that fairseq-preprocess writes")

@@ -181,12 +181,14 @@ class NMTModel(nn.Module, ABC):
         source_subwords: the source vocabulary.
         target_subwords: the target vocabulary.
         fingerprint: of everything that decides its numbers; set by whoever opens the model.
+        longest_target: how many target ids it can read; None for any number.
         reads_separators: whether it was trained on concatenations with SEPARATOR between them.
     """
 
     source_subwords: Subwords
     target_subwords: Subwords
     fingerprint: str
+    longest_target: int | None = None
     reads_separators: bool = True
 
     @abstractmethod

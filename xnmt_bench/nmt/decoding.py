@@ -33,7 +33,7 @@ def translate(
 
     Returns:
         The best target ids of each sentence, closed by EOS unless the length limit cut them:
-        twice the source and 10 more.
+        twice the source and 10 more, or what the model can read.
     """
     source_BS = torch.nn.utils.rnn.pad_sequence(
         [torch.as_tensor(x, dtype=torch.long) for x in sources], batch_first=True, padding_value=PAD
@@ -43,6 +43,8 @@ def translate(
     layout = Layout(segments(source_BS), segments(source_BS.new_full((len(sources), 1), BOS)))
     encoding = model.encode(model.embed_source(source_BS), layout)
     limits = (2 * layout.mask_BS.sum(1) + 10).tolist()
+    if model.longest_target is not None:
+        limits = [min(limit, model.longest_target) for limit in limits]
     return _search(model, encoding, forced, limits, beam, length_penalty)
 
 

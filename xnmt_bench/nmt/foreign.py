@@ -29,14 +29,17 @@ class Renumbering:
         unk: of unknown words.
         start: of the last decoder input before the first target word; plays BOS.
         eos: of the end of a sentence.
+        never: of what the model's own search never writes.
 
     Attributes:
         theirs_V: the toolkit's id of each of ours.
-        unpredictable: BOS where its id is another special one's too; what the model predicts there
-            is the other.
+        unpredictable: what the model never writes, and BOS where its id is another special one's
+            too; what the model predicts there is the other.
     """
 
-    def __init__(self, size: int, pad: int, unk: int, start: int, eos: int) -> None:
+    def __init__(
+        self, size: int, pad: int, unk: int, start: int, eos: int, never: Sequence[int] = ()
+    ) -> None:
         special = {PAD: pad, UNK: unk, BOS: start, EOS: eos}
         used = set(special.values())
         rest = [i for i in range(size) if i not in used]
@@ -45,6 +48,7 @@ class Renumbering:
         self._ours = {theirs: ours for ours, theirs in enumerate(self.theirs_V.tolist())}
         for ours in (BOS, PAD, UNK, EOS):  # BOS gives way
             self._ours[special[ours]] = ours
+        self.unpredictable += [self._ours[i] for i in never]
 
     def __len__(self) -> int:
         return len(self.theirs_V)

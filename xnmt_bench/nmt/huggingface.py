@@ -33,6 +33,7 @@ FAMILIES = {
     "t5": "t5",
 }
 WANTED = ("*.json", "*.safetensors", "*.bin", "*.model", "*.spm", "*.txt")
+MAJOR = transformers.__version__.partition(".")[0]  # tokenizers are not the same in all
 TOLERANCE = 1e-4  # of the greatest logit, between a model's two paths
 
 
@@ -56,6 +57,8 @@ def open_huggingface(
         XnmtError: nothing is there, it is of another family, or its two paths from ids and from
             embeddings are not the same function.
     """
+    if family not in FAMILIES:
+        raise XnmtError(f"no family {family!r}; there are {', '.join(FAMILIES)}")
     if family == "t5" and prefix is None:
         raise XnmtError(
             "T5 is told its task: give nmt.reader.prefix, such as "
@@ -64,13 +67,18 @@ def open_huggingface(
     transformers.utils.logging.disable_progress_bar()
     folder = _folder(path)
     try:
-        config = AutoConfig.from_pretrained(folder)
+        ours_alone = {"trust_remote_code": False}  # no code of the model's own, nor a question
+        config = AutoConfig.from_pretrained(folder, **ours_alone)
         if config.model_type != FAMILIES[family]:
             raise XnmtError(f"{path}: a model of type {config.model_type}, not of {family}")
-        tokenizer = AutoTokenizer.from_pretrained(folder)
+        tokenizer = AutoTokenizer.from_pretrained(folder, **ours_alone)
         # Fused kernels give no attention weights.
         model, report = AutoModelForSeq2SeqLM.from_pretrained(
-            folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
+            folder,
+            dtype=torch.float32,
+            attn_implementation="eager",
+            output_loading_info=True,
+            **ours_alone,
         )
     except (OSError, ValueError, RuntimeError, SafetensorError, UnpicklingError) as error:
         raise XnmtError(f"{path}: not a model of {family}: {error}") from None
@@ -79,22 +87,23 @@ def open_huggingface(
         raise XnmtError(
             f"{path}: the weights lack {', '.join(wrong[:5])}, or have it in other sizes"
         )
+    if getattr(tokenizer, "separate_vocabs", False):
+        raise XnmtError(f"{path}: separate vocabularies of source and target are not supported")
     set_languages(tokenizer, source_language, target_language)
     frame = find_frame(tokenizer, config, prefix)
     files = sorted(f for pattern in WANTED for f in folder.glob(pattern))
     weights = [f for f in files if f.suffix in (".safetensors", ".bin")]
-    texts = fingerprint([f for f in files if f not in weights], frame.__dict__)
-    sizes = len(model.get_encoder().get_input_embeddings().weight), model.lm_head.out_features
-    special = (tokenizer.pad_token_id, tokenizer.unk_token_id)
-    # Of a source nothing is ever BOS.
-    starts = (tokenizer.pad_token_id, frame.before_target[-1])
-    source, target = (
-        HubSubwords(
-            tokenizer, side == 1, Renumbering(sizes[side], *special, starts[side],
-                                              tokenizer.eos_token_id), texts
-        )
-        for side in (0, 1)
-    )  # fmt: skip
+    texts = fingerprint([f for f in files if f not in weights], [frame.__dict__, MAJOR])
+    pad, unk, eos = tokenizer.pad_token_id, tokenizer.unk_token_id, tokenizer.eos_token_id
+    words = len(model.get_encoder().get_input_embeddings().weight)
+    source_ids = Renumbering(words, pad, unk, pad, eos)  # of a source nothing is ever BOS
+    # What the model's own search never writes, such as Marian's padding, has no probability.
+    never = [ids[0] for ids in model.generation_config.bad_words_ids or () if len(ids) == 1]
+    target_ids = Renumbering(
+        model.lm_head.out_features, pad, unk, frame.before_target[-1], eos, never
+    )
+    source = HubSubwords(tokenizer, False, source_ids, texts)
+    target = HubSubwords(tokenizer, True, target_ids, texts)
     opened = HuggingFaceModel(model, source, target, frame)
     opened.fingerprint = fingerprint(weights, texts)
     opened.eval().requires_grad_(False)
@@ -139,6 +148,7 @@ class HuggingFaceModel(NMTModel):
     ) -> None:
         super().__init__()
         self.model = model
+        self.longest_target = getattr(model.config, "max_position_embeddings", None)
         self.source_subwords, self.target_subwords = source_subwords, target_subwords
         for name, ids in (*frame.__dict__.items(), ("source_ids", source_subwords.ids.theirs_V),
                           ("target_ids", target_subwords.ids.theirs_V)):  # fmt: skip
@@ -239,7 +249,8 @@ class HuggingFaceModel(NMTModel):
                 input_ids=torch.cat(ids_S)[None], decoder_input_ids=torch.cat(ids_T)[None]
             )
             theirs = found.logits[0, len(self.before_target) - 1 :]
-            if (row[: len(target)] - theirs).abs().max() > TOLERANCE * theirs.abs().max():
+            # Not a number is not close either.
+            if not (row[: len(target)] - theirs).abs().max() <= TOLERANCE * theirs.abs().max():
                 raise XnmtError(
                     f"{type(self.model).__name__}: from ids and from their embeddings this model "
                     "is not the same function, so its explanations would be of another"

@@ -106,11 +106,14 @@ def find_frame(
         raise XnmtError(f"{type(tokenizer).__name__} does not close a sentence with EOS")
     if prefix:
         before = before + bare(tokenizer, "text", prefix)
-    if len(target_after) > 1:  # mBART: the language code behind the target turns to the front
+    if config.model_type == "mbart" and len(target_after) > 1:
+        # The language code behind the target turns to the front, and nothing stands before it.
         return Frame(before, after[1:], target_after[1:])
     if config.decoder_start_token_id is None:
         raise XnmtError("config.json: no decoder_start_token_id")
-    return Frame(before, after[1:], [config.decoder_start_token_id, *target_before])
+    return Frame(
+        before, after[1:], [config.decoder_start_token_id, *target_before, *target_after[1:]]
+    )
 
 
 def _around(tokenizer: PreTrainedTokenizerBase, key: str) -> tuple[list[int], list[int]]:

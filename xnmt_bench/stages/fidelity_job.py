@@ -37,7 +37,7 @@ def train(config: DictConfig, options: TrainerOptions, tracker: Tracker) -> None
     try:
         fragments = _fragments(stages)
     except Exception as error:
-        if "model_id" in stages.__dict__:  # the NMT system is there, so the row has a place
+        if "model" in stages.__dict__:  # the NMT system is there, so the row has a place
             status = f"failed: {type(error).__name__}: {error}"
             _fragment(stages, stages.proxy_name, status=status).write(Path(config.results))
         raise

@@ -112,6 +112,11 @@ class Weights:
             raise XnmtError(f"{self._path}: the weights lack {name}")
         return self._left.pop(name)
 
+    def peek(self, name: str) -> Tensor:
+        """The same, to be taken again."""
+        tensor = self._left[name] = self.take(name)
+        return tensor
+
     def close(self) -> None:
         """Says what nobody has taken, since a model without it would be another.
 

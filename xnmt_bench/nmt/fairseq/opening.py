@@ -43,9 +43,9 @@ def open_fairseq(
     options, tensors = read_checkpoint(file)
     weights = Weights(file, tensors)
     folder = Path(data) if data else file.parent
-    languages = (
-        options.get("source_lang", source_language),
-        options.get("target_lang", target_language),
+    languages = tuple(
+        _language(options, side, given)
+        for side, given in (("source", source_language), ("target", target_language))
     )
     source, target = (
         DictionarySubwords(folder / f"dict.{language}.txt", codes)
@@ -65,12 +65,33 @@ def _family(options: Options) -> type[Model]:
     Raises:
         XnmtError: it is neither a transformer nor an LSTM.
     """
+    # Language tokens would have to stand around a sentence, which nobody would put there.
+    options.refuse(encoder_langtok=None, decoder_langtok=False, simul_type=None)
+    if "multi" in str(options.get("task")):
+        raise XnmtError(f"{options.path}: task={options.get('task')} is not supported")
     arch = str(options["arch"])
     if arch.startswith("transformer") and "lm" not in arch.split("_"):
         return FairseqTransformer
     if arch.startswith("lstm") and "lm" not in arch.split("_"):
         return FairseqLSTM
     raise XnmtError(f"{options.path}: arch={arch} is not supported; transformer and lstm are")
+
+
+def _language(options: Options, side: str, given: str | None) -> str:
+    """The ending of a dictionary's name.
+
+    Raises:
+        XnmtError: nobody says it, or corpus and checkpoint say otherwise.
+    """
+    trained = options.get(f"{side}_lang", given)
+    if trained is None:
+        raise XnmtError(f"{options.path} does not say: give nmt.reader.{side}_language")
+    if given not in (None, trained):
+        raise XnmtError(
+            f"{options.path}: its {side} language is {trained}, not {given}; if they are one, give "
+            f"nmt.reader.{side}_language={trained}"
+        )
+    return str(trained)
 
 
 def _fits(file: Path, name: str, tensors: dict[str, Tensor], subwords: DictionarySubwords) -> None:

@@ -42,8 +42,14 @@ def open_codes(path: str | None) -> Callable[[str], list[str]]:
         except RuntimeError as error:
             raise DataError(file, None, f"not a SentencePiece model: {error}") from None
         return lambda text: model.encode(text, out_type=str)  # type: ignore[no-any-return]
-    with file.open(encoding="utf-8") as lines:
-        bpe = BPE(lines)
+    try:
+        with file.open(encoding="utf-8") as lines:
+            bpe = BPE(lines)
+    except (
+        SystemExit,
+        ValueError,
+    ) as error:  # subword-nmt leaves the program at a line it knows not
+        raise DataError(file, None, f"not BPE codes of subword-nmt: {error}") from None
     return lambda text: bpe.process_line(text).split()
 
 
@@ -64,8 +70,10 @@ class DictionarySubwords(Subwords):
         self._segment = open_codes(codes)
         self._fingerprint = fingerprint([dictionary, *([Path(codes)] if codes else [])], None)
         self.ids = Renumbering(len(self._words), THEIR_PAD, THEIR_UNK, THEIR_EOS, THEIR_EOS)
-        self._bpe = any(word.endswith(GOES_ON) for word in self._words)
-        self._sentencepiece = any(word.startswith(WORD_START) for word in self._words)
+        # A stray piece may look like one of the other kind.
+        bpe = sum(word.endswith(GOES_ON) for word in self._words)
+        sentencepiece = sum(word.startswith(WORD_START) for word in self._words)
+        self._bpe, self._sentencepiece = bpe > sentencepiece, 0 < sentencepiece >= bpe
 
     @property
     def fingerprint(self) -> str:

@@ -67,6 +67,8 @@ class FairseqTransformer(Transformer):
         dimension = self.source_embedding.embedding_dim
         self.scale = 1.0 if options.get("no_scale_embedding") else math.sqrt(dimension)
         self.positions, self.embedding_norms = nn.ModuleDict(), nn.ModuleDict()
+        if options.get("decoder_learned_pos"):
+            self.longest_target = len(weights.peek("decoder.embed_positions.weight")) - FIRST
         for side in sides:
             self._read_embedding_extras(side, options, weights, dimension)
         self.encoder = _layers("encoder", options, weights, dimension)
