@@ -33,7 +33,7 @@ def train(config: DictConfig, options: TrainerOptions, tracker: Tracker) -> None
     try:
         fragments = list(_fragments(stages))
     except Exception as error:
-        if "model_id" in stages.__dict__:
+        if "model" in stages.__dict__:
             status = f"failed: {type(error).__name__}: {error}"
             job = stages.job() | {"alignment": FORWARD}
             AlignmentFragment(job, stages.model_id, status=status).write(results)

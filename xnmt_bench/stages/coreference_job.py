@@ -32,7 +32,7 @@ def train(config: DictConfig, options: TrainerOptions, tracker: Tracker) -> None
     try:
         fragments = list(_fragments(stages))
     except Exception as error:
-        if "model_id" in stages.__dict__:
+        if "model" in stages.__dict__:
             status = f"failed: {type(error).__name__}: {error}"
             for fragment in _without_numbers(stages, status):
                 fragment.write(results)
