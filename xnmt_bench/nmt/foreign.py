@@ -7,8 +7,6 @@ language code. Here they are renumbered once, so that nothing else has to ask wh
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ import torch
 from torch import Tensor
 
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SPECIAL, UNK
-from xnmt_bench.store import file_hash
+from xnmt_bench.store import file_hash, fingerprint
 
 
 class Renumbering:
@@ -69,8 +67,6 @@ class Renumbering:
         return ours
 
 
-def fingerprint(files: Sequence[Path], options: Any) -> str:
-    """16 hexadecimal digits that change with any file or option of a model."""
-    hashes = {path.name: file_hash(path) for path in files}
-    text = json.dumps([hashes, options], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def made_from(files: Sequence[Path], options: Any) -> str:
+    """A fingerprint that changes with any file or option of a model."""
+    return fingerprint({"files": {f.name: file_hash(f) for f in files}, "options": options})

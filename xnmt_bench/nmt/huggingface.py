@@ -21,7 +21,7 @@ from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from xnmt_bench.corpora.subwords import PAD
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import AttentionWeights, Batch, Encoding, Layout, NMTModel, Reader
-from xnmt_bench.nmt.foreign import Renumbering, fingerprint
+from xnmt_bench.nmt.foreign import Renumbering, made_from
 from xnmt_bench.nmt.huggingface_text import Frame, HubSubwords, find_frame, set_languages
 
 # `model_type` of each family's config.json; NLLB is an M2M100 with another tokenizer.
@@ -93,7 +93,7 @@ def open_huggingface(
     frame = find_frame(tokenizer, config, prefix)
     files = sorted(f for pattern in WANTED for f in folder.glob(pattern))
     weights = [f for f in files if f.suffix in (".safetensors", ".bin")]
-    texts = fingerprint([f for f in files if f not in weights], [frame.__dict__, MAJOR])
+    texts = made_from([f for f in files if f not in weights], [frame.__dict__, MAJOR])
     pad, unk, eos = tokenizer.pad_token_id, tokenizer.unk_token_id, tokenizer.eos_token_id
     words = len(model.get_encoder().get_input_embeddings().weight)
     source_ids = Renumbering(words, pad, unk, pad, eos)  # of a source nothing is ever BOS
@@ -105,7 +105,7 @@ def open_huggingface(
     source = HubSubwords(tokenizer, False, source_ids, texts)
     target = HubSubwords(tokenizer, True, target_ids, texts)
     opened = HuggingFaceModel(model, source, target, frame)
-    opened.fingerprint = fingerprint(weights, texts)
+    opened.fingerprint = made_from(weights, texts)
     opened.eval().requires_grad_(False)
     opened.verify()
     return opened

@@ -11,7 +11,7 @@ from xnmt_bench.nmt.fairseq.checkpoint import Options, Weights, read_checkpoint
 from xnmt_bench.nmt.fairseq.lstm import FairseqLSTM
 from xnmt_bench.nmt.fairseq.subwords import DictionarySubwords
 from xnmt_bench.nmt.fairseq.transformer import FairseqTransformer
-from xnmt_bench.nmt.foreign import fingerprint
+from xnmt_bench.nmt.foreign import made_from
 
 Model = FairseqTransformer | FairseqLSTM
 
@@ -55,7 +55,7 @@ def open_fairseq(
         _fits(file, f"{side}.embed_tokens.weight", tensors, subwords)
     model = _family(options)(source, target, options, weights)
     weights.close()
-    model.fingerprint = fingerprint([file], [source.fingerprint, target.fingerprint])
+    model.fingerprint = made_from([file], [source.fingerprint, target.fingerprint])
     return model.eval().requires_grad_(False)
 
 

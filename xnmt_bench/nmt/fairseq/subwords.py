@@ -18,7 +18,7 @@ from xnmt_bench.corpora.fairseq import (
 )
 from xnmt_bench.corpora.subwords import SPECIAL, WORD_START, Subwords
 from xnmt_bench.errors import DataError
-from xnmt_bench.nmt.foreign import Renumbering, fingerprint
+from xnmt_bench.nmt.foreign import Renumbering, made_from
 
 
 def open_codes(path: str | None) -> Callable[[str], list[str]]:
@@ -68,7 +68,7 @@ class DictionarySubwords(Subwords):
         # Later lines win, as in fairseq.
         self._number = {word: n for n, word in enumerate(self._words)}
         self._segment = open_codes(codes)
-        self._fingerprint = fingerprint([dictionary, *([Path(codes)] if codes else [])], None)
+        self._fingerprint = made_from([dictionary, *([Path(codes)] if codes else [])], None)
         self.ids = Renumbering(len(self._words), THEIR_PAD, THEIR_UNK, THEIR_EOS, THEIR_EOS)
         # A stray piece may look like one of the other kind.
         bpe = sum(word.endswith(GOES_ON) for word in self._words)
