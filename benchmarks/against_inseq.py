@@ -25,11 +25,11 @@ from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "nmt"))
 from families import READER, build, teach
+from xnmt_bench.explainers.registry import load_explainer
 
 from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.explainers.base import reference
-from xnmt_bench.explainers.registry import load_explainer
 from xnmt_bench.nmt.base import Batch
 from xnmt_bench.nmt.huggingface import open_huggingface
 

@@ -18,7 +18,7 @@ DecisionBatch = tuple[Tensor, Tensor, Tensor]
 
 
 @dataclass(frozen=True)
-class TrainingOptions:
+class ProxyTrainingOptions:
     """What decides a proxy's weights beside the rules.
 
     Attributes:
@@ -40,7 +40,7 @@ class ProxyTraining(SeededModule):
     """Minimises -log Q(label given rule)."""
 
     def __init__(
-        self, proxy: Proxy, train: Decisions, valid: Decisions, options: TrainingOptions
+        self, proxy: Proxy, train: Decisions, valid: Decisions, options: ProxyTrainingOptions
     ) -> None:
         super().__init__()
         self.model = proxy

@@ -88,28 +88,24 @@ def workplace(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session", params=SYSTEMS)
 def system(request, workplace):
-    """Each NMT system, trained on the toy corpus; the store's lock lets one worker train it."""
-    from xnmt_bench.stages.fidelity import Fidelity
-
-    torch.set_num_threads(1)
-    stages = Fidelity(
-        configure(*overrides(request.param), f"store={workplace}/store", "corpus.seed=0")
-    )
-    stages.nmt  # noqa: B018
-    return stages
+    """A job on each NMT system, trained on the toy corpus; the store's lock lets one worker train."""
+    return trained(request.param, workplace)
 
 
 @pytest.fixture(scope="session")
 def transformer(workplace):
-    """The Transformer alone, where the other system would show nothing more."""
-    from xnmt_bench.stages.fidelity import Fidelity
+    """The Transformer's alone, where the other system would show nothing more."""
+    return trained("transformer", workplace)
+
+
+def trained(name: str, workplace: Path):
+    """A job whose system is there."""
+    from xnmt_bench.pipeline.job import Job
 
     torch.set_num_threads(1)
-    stages = Fidelity(
-        configure(*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0")
-    )
-    stages.nmt  # noqa: B018
-    return stages
+    job = Job(configure(*overrides(name), f"store={workplace}/store", "corpus.seed=0"))
+    _ = job.system.trained
+    return job
 
 
 def batch_of(split: EncodedSplit, indices) -> Batch:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from xnmt_bench.explainers.registry import load_explainer
     from xnmt_bench.nmt.loading import load_model
+    from xnmt_bench.registry import load_explainer
 
 __all__ = ["load_explainer", "load_model"]
 
@@ -23,7 +23,7 @@ def __getattr__(name: str) -> Any:
 
         return load_model
     if name == "load_explainer":
-        from xnmt_bench.explainers.registry import load_explainer
+        from xnmt_bench.registry import load_explainer
 
         return load_explainer
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

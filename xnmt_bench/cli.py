@@ -1,16 +1,27 @@
-"""What both commands share: errors in one line, and sentences as anyone would type them."""
+"""What both commands share: plug-ins as choices, slips named, errors in one line."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from omegaconf.errors import MissingMandatoryValue
 
 from xnmt_bench.errors import XnmtError
+from xnmt_bench.registry import entries, load, options, unknown
 
 SENTENCES = ("explain", "explain_target")
+OURS = ("xnmt_bench.", "proxies.")
+# Hydra's group of each kind; arguments of its classes that are no options.
+GROUPS = {
+    "explainers": ("explainer", ()),
+    "metrics": ("metric", ()),
+    "analyses": ("analysis", ()),
+    "proxies": ("proxy", ("vocabulary",)),
+    "architectures": ("nmt", ("source_subwords", "target_subwords")),
+}
 
 
 def guarded(command: Callable[..., None], *arguments: Any) -> None:
@@ -21,6 +32,89 @@ def guarded(command: Callable[..., None], *arguments: Any) -> None:
         sys.exit(f"error: {error}")
     except MissingMandatoryValue as error:
         sys.exit(f"error: {error.full_key} has no value yet; give {error.full_key}=...")
+
+
+def prepare(arguments: Sequence[str], conf: Path) -> None:
+    """Makes plug-ins known to Hydra, and ends with status 2 where a choice does not exist.
+
+    Args:
+        arguments: of the command line.
+        conf: the folder of the configuration.
+    """
+    try:
+        _register_plugins(arguments)
+        problems = _unknown_choices(arguments, conf)
+    except XnmtError as error:
+        problems = [str(error)]
+    if problems:
+        print(*(f"error: {problem}" for problem in problems), sep="\n", file=sys.stderr)
+        sys.exit(2)
+
+
+def _register_plugins(arguments: Sequence[str]) -> None:
+    """Makes every plug-in a choice of its group.
+
+    One that is named on the command line is imported, so that its signature is its configuration;
+    the others are not, and can still be chosen by a configuration file.
+    """
+    from hydra.core.config_store import ConfigStore
+
+    for kind, (group, no_options) in GROUPS.items():
+        for name, point in entries(kind).items():
+            if point.value.startswith(OURS):
+                continue
+            named = any(name in argument for argument in arguments)
+            given = options(load(kind, name), no_options) if named else {}
+            target = {"_target_": point.value.replace(":", ".")}
+            package = None
+            if kind == "explainers":
+                node: dict[str, Any] = {"name": name, "phi": target | given}
+            elif kind == "proxies":
+                node = {"defaults": ["_training", "_self_"], "name": name, "sizes": given}
+            elif kind == "architectures":
+                node = {"defaults": ["_native", "_self_"], "name": name, "architecture": name,
+                        "sizes": given}  # fmt: skip
+            else:
+                node, package = target | given, f"{group}.{name}"
+            ConfigStore.instance().store(group=group, name=name, node=node, package=package)
+
+
+def _unknown_choices(arguments: Sequence[str], conf: Path) -> list[str]:
+    """A message for each choice of a group that does not exist, with what may have been meant."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    groups = {folder.name for folder in conf.iterdir() if folder.is_dir()}
+    problems = []
+    for argument in arguments:
+        if argument.startswith("-") or argument.partition("=")[0].lstrip("+") not in groups:
+            continue
+        try:
+            [override] = OverridesParser.create().parse_overrides([argument])
+            value = override.value()
+        except (HydraException, ValueError):
+            continue  # Hydra says it better
+        group = override.key_or_group
+        if override.is_sweep_override():
+            value = list(override.sweep_iterator())
+        known = _choices(group, conf)
+        wanted = [v for x in (value if isinstance(value, list) else [value])
+                  for v in (x if isinstance(x, list) else [str(x).strip("'\"")])]  # fmt: skip
+        for choice in dict.fromkeys(str(choice) for choice in wanted):
+            for part in choice.strip("[]").split(","):
+                if part.strip() not in known | {"", "null", "None"}:
+                    problems.append(unknown(group, part.strip(), known))
+    return problems
+
+
+def _choices(group: str, conf: Path) -> set[str]:
+    """What a group offers: files, and what plug-ins bring."""
+    folder = conf / group
+    files = {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.yaml")}
+    kinds = [kind for kind, (name, _) in GROUPS.items() if name == group]
+    plugins = {name for kind in kinds for name, point in entries(kind).items()
+               if not point.value.startswith(OURS)}  # fmt: skip
+    return {name for name in files if not name.startswith("_")} | plugins
 
 
 def quoted(argument: str) -> str:

@@ -48,28 +48,49 @@ def write_atomically(path: Path, text: str) -> None:
 
 @dataclass(frozen=True)
 class Artefact:
-    """One finished result on disk."""
+    """One finished result on disk.
+
+    Attributes:
+        path: its folder.
+        recipe: everything that decided it.
+        facts: what is worth keeping (counts, scores) and decided nothing.
+        files: the SHA-256 of each of its files, by name.
+    """
 
     path: Path
     recipe: dict[str, Any]
     facts: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
 
     @property
-    def id(self) -> str:
-        """The fingerprint, which is also the folder's name."""
+    def fingerprint(self) -> str:
+        """Of the recipe; also the folder's name."""
         return self.path.name
 
     @classmethod
     def open(cls, path: Path) -> Artefact:
-        """Opens an artefact and verifies its files.
+        """Opens an artefact and verifies its files, once a process unless they were touched since.
 
         Raises:
             StoreError: no artefact is there, or a file is missing, truncated or altered.
         """
         meta = _read_meta(path)
-        for name, digest in meta["files"].items():
-            _verify(path / name, digest)
-        return cls(path, meta["recipe"], meta["facts"])
+        artefact = cls(path, meta["recipe"], meta["facts"], meta["files"])
+        state = artefact._state()
+        # Hashing the same weights for each of fifty rows helps nobody.
+        if _verified.get(path.resolve()) != state:
+            for name, digest in meta["files"].items():
+                _verify(path / name, digest)
+            _verified[path.resolve()] = state
+        return artefact
+
+    def _state(self) -> tuple[tuple[str, int, int], ...]:
+        """What changes whenever somebody writes to a file: digest, size and time."""
+        stats = ((d, self.path / n) for n, d in self.files.items() if (self.path / n).exists())
+        return tuple((d, p.stat().st_size, p.stat().st_mtime_ns) for d, p in stats)
+
+
+_verified: dict[Path, tuple[tuple[str, int, int], ...]] = {}
 
 
 def verified(path: Path) -> Path:
@@ -78,8 +99,10 @@ def verified(path: Path) -> Path:
     Raises:
         StoreError: a file of the artefact is missing, truncated or altered.
     """
-    if (path.parent / META).exists():
-        Artefact.open(path.parent)
+    for folder in (path.parent, path.parent.parent):
+        if (folder / META).exists():
+            Artefact.open(folder)
+            break
     return path
 
 
@@ -130,65 +153,57 @@ class Store:
 
     def __init__(self, root: Path | str, may_make: bool = True) -> None:
         self.root, self.may_make = Path(root), may_make
-        self._opened: dict[Path, Artefact] = {}
-
-    def find(self, stage: str, recipe: Mapping[str, Any]) -> Artefact | None:
-        """The finished artefact of a recipe, or None."""
-        path = self.root / stage / fingerprint(recipe)
-        return self._open(path) if path.exists() else None
 
     def all(self, stage: str) -> list[Artefact]:
         """Every finished artefact of a stage, in the order of their names."""
         folders = sorted(meta.parent for meta in (self.root / stage).glob(f"*/{META}"))
-        return [self._open(folder) for folder in folders if folder.suffix != PARTIAL]
+        return [Artefact.open(folder) for folder in folders if folder.suffix != PARTIAL]
 
     def make(
         self,
         stage: str,
-        recipe: Mapping[str, Any],
         work: Callable[[Path], dict[str, Any] | None],
+        *,
+        version: int,
+        **made_from: Any,
     ) -> Artefact:
         """Opens the artefact of a recipe, making it first if nobody has.
 
         Args:
             stage: the kind of artefact: `nmt`, `rules`, `proxy`...
-            recipe: everything that decides the result, as plain JSON values.
             work: fills the folder it is given; what a killed run left there is still in it. It
                 returns facts worth keeping (counts, scores) that did not decide the result.
+            version: of the code of `work`. Raise it when that code gives another result from the
+                same recipe; whatever is made from this artefact follows by itself.
+            made_from: everything else that decides the result: plain values, and things with a
+                `fingerprint` (artefacts, models, subwords), so that recipes chain.
         """
+        made_from["version"] = version
+        recipe = json.loads(json.dumps(made_from, default=lambda thing: thing.fingerprint))
         path = self.root / stage / fingerprint(recipe)
         if not self.may_make and not path.exists():
             raise MissingError(f"{path}: no finished artefact is here; run train.py first")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(path):
-            if not path.exists():
-                self._make(path, dict(recipe), work)
-        return self._open(path)
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with _locked(path):
+                if not path.exists():  # another job may have made it while this one waited
+                    _make(path, recipe, work)
+        return Artefact.open(path)
 
-    def _make(
-        self,
-        path: Path,
-        recipe: dict[str, Any],
-        work: Callable[[Path], dict[str, Any] | None],
-    ) -> None:
-        partial = path.with_suffix(PARTIAL)
-        log.info(
-            "%s %s %s", "resuming" if partial.exists() else "making", path.parent.name, path.name
-        )
-        partial.mkdir(exist_ok=True)
-        facts = work(partial) or {}
-        files = {
-            file.relative_to(partial).as_posix(): file_hash(file)
-            for file in sorted(partial.rglob("*"))
-            if file.is_file() and file.name != META
-        }
-        meta: dict[str, Any] = {"recipe": recipe, "facts": facts, "files": files}
-        meta["digest"] = fingerprint(meta)
-        write_atomically(partial / META, json.dumps(meta, indent=1, ensure_ascii=False))
-        partial.rename(path)
 
-    def _open(self, path: Path) -> Artefact:
-        # Verified once a process: hashing the same weights for each of fifty rows helps nobody.
-        if path not in self._opened:
-            self._opened[path] = Artefact.open(path)
-        return self._opened[path]
+def _make(
+    path: Path, recipe: dict[str, Any], work: Callable[[Path], dict[str, Any] | None]
+) -> None:
+    partial = path.with_suffix(PARTIAL)
+    log.info("%s %s %s", "resuming" if partial.exists() else "making", path.parent.name, path.name)
+    partial.mkdir(exist_ok=True)
+    facts = work(partial) or {}
+    files = {
+        file.relative_to(partial).as_posix(): file_hash(file)
+        for file in sorted(partial.rglob("*"))
+        if file.is_file() and file.name != META
+    }
+    meta: dict[str, Any] = {"recipe": recipe, "facts": facts, "files": files}
+    meta["digest"] = fingerprint(meta)
+    write_atomically(partial / META, json.dumps(meta, indent=1, ensure_ascii=False))
+    partial.rename(path)

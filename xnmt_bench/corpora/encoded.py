@@ -110,8 +110,9 @@ def encode(
     max_length: int,
     folder: Path,
     context: Context = Context(),
+    splits: Sequence[Split] = SPLITS,
 ) -> dict[str, dict[str, int]]:
-    """Encodes every split into a folder, in one pass and in the memory of one sentence.
+    """Encodes splits into a folder, in one pass and in the memory of one sentence.
 
     Args:
         corpus: where the pairs come from.
@@ -120,6 +121,7 @@ def encode(
         max_length: pairs with more subwords than this on either side are left out.
         folder: where the files go.
         context: previous sentences, separated by SEPARATOR, that are put before each sentence.
+        splits: which.
 
     Returns:
         For each split how many pairs were `kept` and how many were `too_long`.
@@ -128,7 +130,7 @@ def encode(
         split: _encode_split(
             corpus.sentences(split), source, target, max_length, folder / split, context
         )
-        for split in SPLITS
+        for split in splits
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from xnmt_bench.corpora.sentence import Sentence, Split
+from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
 from xnmt_bench.corpora.subwords import WORD_START
 from xnmt_bench.corpora.text import decode_line, lines
 from xnmt_bench.errors import DataError
@@ -56,7 +56,7 @@ def join(pieces: Iterable[str]) -> str:
     return f"{text} ".replace(f"{GOES_ON} ", "").strip()
 
 
-class FairseqBinCorpus:
+class FairseqBinCorpus(Corpus):
     """A folder that fairseq-preprocess wrote. Sentences are the subwords it was given.
 
     Args:
@@ -83,8 +83,7 @@ class FairseqBinCorpus:
         self.source_language, self.target_language = source_language, target_language
         self._root, self._splits = Path(root), dict(splits)
 
-    @staticmethod
-    def join(text: str) -> str:
+    def raw(self, text: str, language: str) -> str:
         """A sentence's words, put together from their subwords."""
         return join(text.split())
 
@@ -121,7 +120,7 @@ class FairseqBinCorpus:
             if not path.is_file():
                 raise DataError(path, None, "no such file")
         pair = [self.source_language, self.target_language]
-        return {"corpus": self.name, "pair": pair, "files": [file_hash(path) for path in paths]}
+        return {"kind": "fairseq", "pair": pair, "files": [file_hash(path) for path in paths]}
 
 
 def _file(stem: Path, ending: str) -> Path:

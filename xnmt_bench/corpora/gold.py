@@ -12,7 +12,7 @@ from xnmt_bench.corpora.text import decode_line, lines
 from xnmt_bench.errors import DataError
 from xnmt_bench.store import file_hash
 
-SEPARATOR = " ||| "  # of a file that holds both sides
+BETWEEN_SIDES = " ||| "  # of a file that holds both
 
 
 def read_pairs(paths: Sequence[Path]) -> list[tuple[str, str]]:
@@ -39,13 +39,13 @@ def read_pairs(paths: Sequence[Path]) -> list[tuple[str, str]]:
 
 
 def _pair(line: bytes, path: Path, number: int) -> tuple[str, str]:
-    source, separator, target = decode_line(line, path, number).partition(SEPARATOR)
+    source, separator, target = decode_line(line, path, number).partition(BETWEEN_SIDES)
     if not separator or not source.strip() or not target.strip():
         raise DataError(path, number, "not a line such as `source words ||| target words`")
     return source.strip(), target.strip()
 
 
-class GoldCorpus:
+class GoldCorpus(Corpus):
     """Trains and validates on another corpus, tests on gold-aligned pairs.
 
     The gold counts words between blanks, so the other corpus should be tokenised alike.
@@ -77,7 +77,6 @@ class GoldCorpus:
         self.source_language = training.source_language
         self.target_language = training.target_language
         self._training = training
-        self.tokenizer = getattr(training, "tokenizer", None)
         self._text = [Path(path) for path in text]
         self._links = AlignmentFile(Path(links), base, reverse, form=form)  # type: ignore[arg-type]
 
@@ -95,9 +94,13 @@ class GoldCorpus:
     def recipe(self) -> dict[str, Any]:
         """The training corpus's recipe, the bytes of the gold and how it is read."""
         return {
-            "corpus": self.name,
+            "kind": "gold",
             "training": self._training.recipe(),
             "text": [file_hash(path) for path in self._text],
             "links": file_hash(self._links.path),
             "read": [self._links.base, self._links.form, self._links.reverse],
         }
+
+    def raw(self, text: str, language: str) -> str:
+        """As the training corpus has it, which is tokenised alike."""
+        return self._training.raw(text, language)

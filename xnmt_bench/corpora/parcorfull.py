@@ -16,6 +16,8 @@ from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.store import file_hash
 
 log = logging.getLogger(__name__)
+# Sentences, tokens, mentions and chains as Dinarelli et al. (2024) counted them.
+TABLE_1 = {"en": (2280, 42798, 4206, 425), "de": (2280, 40261, 3377, 306)}
 HEADLINE = ("DiscoMT", "news")  # the parts that are 1:1 by sentence; others stand in the name
 
 
@@ -48,7 +50,7 @@ class Statistics:
     matched: int = 0
 
 
-class ParCorFull:
+class ParCorFull(Corpus):
     """Trains and validates on another corpus, tests on ParCorFull's documents.
 
     The corpus's own tokens are joined to raw text, which is tokenised again as the training data
@@ -78,7 +80,7 @@ class ParCorFull:
         name: str = "parcorfull",
     ) -> None:
         self.name = name if set(parts) == set(HEADLINE) else f"{name}/{'+'.join(parts)}"
-        self.tokenizer = tokenizer
+        self._tokenizer = tokenizer
         self.source_language = training.source_language
         self.target_language = training.target_language
         self._training, self._root, self._parts = training, Path(root), list(parts)
@@ -111,6 +113,22 @@ class ParCorFull:
         for language, counts in found.items():
             counts.chains = len(chains[language])
         return found
+
+    def raw(self, text: str, language: str) -> str:
+        """As the training corpus has it, or without this corpus's own tokenisation."""
+        raw = self._training.raw(text, language)
+        return self._detokenize[language](text.split()) if self._tokenizer and raw == text else raw
+
+    def counts(self) -> Iterator[str]:
+        """Counts of each side, beside those of Dinarelli et al. (2024), Table 1."""
+        for language, own in self.statistics.items():
+            paper = ", ".join(map(str, TABLE_1.get(language, ("not there",))))
+            matched = 100 * own.matched / max(1, own.mention_tokens)
+            yield (
+                f"{language}: {own.sentences} sentences, {own.tokens} tokens, {own.mentions} "
+                f"mentions, {own.chains} chains (Table 1 of the paper: {paper}); {matched:.1f} % "
+                "of the mentions' tokens are unchanged in the tokenised raw text"
+            )
 
     @property
     def _languages(self) -> tuple[str, str]:
@@ -151,7 +169,7 @@ class ParCorFull:
 
     @cached_property
     def _tokenize(self) -> dict[str, Any]:
-        return {language: tokenizer(self.tokenizer, language) for language in self._languages}
+        return {language: tokenizer(self._tokenizer, language) for language in self._languages}
 
     def _carried(self, side: Side, language: str, document: str) -> tuple[str, tuple[Mention, ...]]:
         """The text as the system reads it, and the mentions on its words."""
@@ -166,10 +184,10 @@ class ParCorFull:
         if not files:
             raise DataError(self._root, None, f"no XML files of {', '.join(self._parts)} are here")
         return {
-            "corpus": self.name,
+            "kind": "parcorfull",
             "training": self._training.recipe(),
             "files": {str(p.relative_to(self._root)): file_hash(p) for p in files},
-            "tokenizer": self.tokenizer,
+            "tokenizer": self._tokenizer,
             "needed": self._needed,
         }
 

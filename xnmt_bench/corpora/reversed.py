@@ -8,7 +8,7 @@ from typing import Any
 from xnmt_bench.corpora.sentence import Corpus, Gold, Links, Sentence, Split
 
 
-class ReversedCorpus:
+class ReversedCorpus(Corpus):
     """A corpus with its sides exchanged.
 
     Links and mentions change sides too; deciding words are left out, since what decides a word of
@@ -20,8 +20,7 @@ class ReversedCorpus:
         self.source_language = corpus.target_language
         self.target_language = corpus.source_language
         self._corpus = corpus
-        self.tokenizer = getattr(corpus, "tokenizer", None)
-        self.join = getattr(corpus, "join", None)
+        self.generated = corpus.generated
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Streams the pairs of a split, in the corpus's own order."""
@@ -32,6 +31,14 @@ class ReversedCorpus:
     def recipe(self) -> dict[str, Any]:
         """The corpus's own recipe, marked."""
         return {"reversed": self._corpus.recipe()}
+
+    def raw(self, text: str, language: str) -> str:
+        """As the corpus has it."""
+        return self._corpus.raw(text, language)
+
+    def counts(self) -> Iterator[str]:
+        """The corpus's own."""
+        return self._corpus.counts()
 
 
 def _exchanged(gold: Gold) -> Gold:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 Split = Literal["train", "valid", "test"]
+SIDES = ("source", "target")
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 Links = frozenset[tuple[int, int]]
 
@@ -58,20 +60,41 @@ class Sentence:
     gold: Gold | None = None
 
 
-class Corpus(Protocol):
-    """What every corpus answers. Sentences stream: none is kept."""
+class Corpus(ABC):
+    """What every corpus answers. Sentences stream: none is kept.
+
+    Attributes:
+        name: the corpus's name in results; it decides nothing.
+        source_language: what is translated from.
+        target_language: what is translated to.
+        generated: nobody said these sentences.
+    """
 
     name: str
     source_language: str
     target_language: str
+    generated: bool = False
 
+    @abstractmethod
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """The pairs of a split, in an order that never changes."""
-        ...
 
+    @abstractmethod
     def recipe(self) -> dict[str, Any]:
         """Everything that decides the sentences, as plain JSON values."""
-        ...
+
+    def raw(self, text: str, language: str) -> str:
+        """A text as it was before it was cut into words, since scores of tokens compare with none.
+
+        Args:
+            text: words between blanks, as `sentences` yields them.
+            language: one of the corpus's two.
+        """
+        return text
+
+    def counts(self) -> Iterator[str]:
+        """Counts worth a line each, beside published ones where there are any."""
+        return iter(())
 
 
 def lang_pair(corpus: Corpus) -> str:

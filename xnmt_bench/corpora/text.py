@@ -9,7 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any
 
-from xnmt_bench.corpora.sentence import Sentence, Split
+from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
 from xnmt_bench.errors import DataError
 from xnmt_bench.store import file_hash
 
@@ -61,7 +61,7 @@ def _side(line: bytes, path: Path, number: int) -> str:
     return text
 
 
-class TextCorpus:
+class TextCorpus(Corpus):
     """Line-aligned text: `<root>/<file>.<language>` for each side of each split.
 
     Args:
@@ -120,7 +120,7 @@ class TextCorpus:
             for split in self._splits
         }
         return {
-            "corpus": self.name,
+            "kind": "text",
             "pair": [self.source_language, self.target_language],
             "files": files,
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from xnmt_bench.errors import XnmtError
 
@@ -27,6 +28,7 @@ def tokenizer(name: str | None, language: str) -> Callable[[str], str]:
     return lambda text: moses.tokenize(text, return_str=True, escape=False)
 
 
+@cache
 def detokenizer(language: str) -> Callable[[Sequence[str]], str]:
     """A function that joins tokens to raw text, by Moses' rules for a language.
 

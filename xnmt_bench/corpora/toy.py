@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from xnmt_bench.corpora.sentence import Sentence, Split
+from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
 from xnmt_bench.corpora.toy_grammar import Clause, NounPhrase, Phrase, gold, word
 from xnmt_bench.corpora.toy_lexicon import Dice, Lexicon, Name, Noun, Verb, lexicon
 
 VERSION = 1  # raise it when the same seed gives other sentences
 
 
-class ToyCorpus:
+class ToyCorpus(Corpus):
     """Generated English and German-like documents.
 
     Args:
@@ -30,6 +30,7 @@ class ToyCorpus:
         name: the corpus's name in results.
     """
 
+    generated = True
     source_language = "en"
     target_language = "de"
 
@@ -57,7 +58,7 @@ class ToyCorpus:
 
     def recipe(self) -> dict[str, Any]:
         """The seed, the sizes and the version of the generator."""
-        return {"corpus": self.name, "seed": self._seed, "version": VERSION, **self._sizes}
+        return {"kind": "toy", "seed": self._seed, "version": VERSION, **self._sizes}
 
 
 class Document:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from xnmt_bench.corpora.sentence import Sentence, Split
+from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
 from xnmt_bench.corpora.text import decode_line, lines, open_binary
+from xnmt_bench.corpora.tokens import detokenizer
 from xnmt_bench.corpora.tokens import tokenizer as words_of
 from xnmt_bench.errors import DataError
 from xnmt_bench.store import file_hash
@@ -15,7 +16,7 @@ from xnmt_bench.store import file_hash
 NO_DOCUMENT = "-"
 
 
-class TsvCorpus:
+class TsvCorpus(Corpus):
     """Documents in tab-separated lines: corpus, document, segment, then one field a language.
 
     A document called `-` stands for none: each of its lines is a document of its own.
@@ -55,7 +56,7 @@ class TsvCorpus:
         self._portions = {"valid": frozenset(valid), "test": frozenset(test)}
         if train is not None:
             self._portions["train"] = frozenset(train)
-        self.tokenizer = tokenizer
+        self._tokenizer = tokenizer
 
     def _split_of(self, portion: str) -> str | None:
         for split, names in self._portions.items():
@@ -71,8 +72,8 @@ class TsvCorpus:
                 raise DataError(where, None, f"no column {language!r} among {self._columns}")
         source = 3 + self._columns.index(self.source_language)
         target = 3 + self._columns.index(self.target_language)
-        source_words = words_of(self.tokenizer, self.source_language)
-        target_words = words_of(self.tokenizer, self.target_language)
+        source_words = words_of(self._tokenizer, self.source_language)
+        target_words = words_of(self._tokenizer, self.target_language)
         for path in self._paths:
             for number, line in enumerate(lines(path), start=1):
                 fields = self._fields(line, path, number)
@@ -103,10 +104,14 @@ class TsvCorpus:
         for path in self._paths:
             open_binary(path).close()
         return {
-            "corpus": self.name,
+            "kind": "tsv",
             "pair": [self.source_language, self.target_language],
             "files": [file_hash(path) for path in self._paths],
             "columns": self._columns,
             "portions": {split: sorted(names) for split, names in self._portions.items()},
-            "tokenizer": self.tokenizer,
+            "tokenizer": self._tokenizer,
         }
+
+    def raw(self, text: str, language: str) -> str:
+        """Without the blanks that the tokeniser put between words."""
+        return detokenizer(language)(text.split()) if self._tokenizer else text

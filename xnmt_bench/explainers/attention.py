@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
+from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import Explainer, Relevance
 from xnmt_bench.nmt.base import Batch, NMTModel
 
@@ -24,6 +26,8 @@ class Attention(Explainer):
         layer: which layer, counted from 0, negative from the end; None for the mean of all.
         heads: how heads are reduced: `mean` or `max`.
     """
+
+    tells_own_side: ClassVar[bool] = True
 
     def __init__(self, layer: int | None = -1, heads: Reduction = "mean") -> None:
         self.layer, self.heads = layer, heads
@@ -44,3 +48,20 @@ class Attention(Explainer):
         """Layers and heads made one, as configured: (B, T, X)."""
         layer = weights_BLHTX.mean(1) if self.layer is None else weights_BLHTX[:, self.layer]
         return layer.mean(1) if self.heads == "mean" else layer.amax(1)
+
+    @torch.no_grad()
+    def own_side(self, model: NMTModel, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Self-attention of encoder and decoder, reduced as configured.
+
+        Raises:
+            NotApplicable: the model has none on one of its sides.
+        """
+        source_BSD = model.embed_source(batch.source_BS)
+        encoder = model.encoder_attention(source_BSD, batch.layout)
+        # A target word attends when it has been read, so EOS is appended for the last one.
+        longer = Batch(batch.source_BS, torch.nn.functional.pad(batch.target_BT, (0, 1), value=EOS))
+        encoding = model.encode(source_BSD, longer.layout)
+        decoder = model.attention(encoding, model.embed_target(longer.input_BT)).prefix_BLHTT
+        if encoder is None or decoder is None:
+            raise NotApplicable("the model has no self-attention")
+        return self.reduce(encoder)[0], self.reduce(decoder)[0, 1:, 1:]

@@ -75,9 +75,11 @@ class Explainer(ABC):
 
     Attributes:
         needs_gold: it reads `batch.gold`, so it speaks only of corpora that are annotated.
+        tells_own_side: it has `own_side`; of any other explainer relevance has to stand for that.
     """
 
     needs_gold: ClassVar[bool] = False
+    tells_own_side: ClassVar[bool] = False
 
     @abstractmethod
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
@@ -88,6 +90,21 @@ class Explainer(ABC):
             batch: B sentences with `labels_BT`, the label each step is explained for. Of a
                 concatenation only the steps of the current sentence are read (`current_BT`).
         """
+
+    def own_side(self, model: NMTModel, batch: Batch) -> tuple[Tensor, Tensor]:
+        """How much each word looks at the words of its own side; see `tells_own_side`.
+
+        Args:
+            model: the model under explanation.
+            batch: one sentence.
+
+        Returns:
+            Weights (S, S) over source ids and (T, T) over target ids.
+
+        Raises:
+            NotApplicable: not of this model.
+        """
+        raise NotImplementedError
 
     def __call__(self, model: NMTModel, pairs: Iterable[tuple[str, str]]) -> list[Explanation]:
         """Explains raw sentence pairs: the model's own choice at each step of the given target.

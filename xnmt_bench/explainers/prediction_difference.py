@@ -14,7 +14,8 @@ from captum.attr import FeatureAblation
 from torch import Tensor
 
 from xnmt_bench.explainers.base import Explainer, Relevance, require_labels
-from xnmt_bench.nmt.base import Batch, Encoding, NMTModel
+from xnmt_bench.nmt.base import Batch, NMTModel
+from xnmt_bench.nmt.switched import SwitchedOff
 
 
 class PredictionDifference(Explainer):
@@ -60,38 +61,31 @@ class Ablation:
 
     def __init__(self, model: NMTModel, batch: Batch) -> None:
         self._model, self._labels_BT = model, require_labels(batch)
-        self._steps_BT, self._layout = batch.target_mask_BT, batch.layout
-        self._source_BSD = model.embed_source(batch.source_BS)
-        self._input_BTD = model.embed_target(batch.input_BT)
-        self._encoding = model.encode(self._source_BSD, self._layout)
-        states_BTD = model.decode(self._encoding, self._input_BTD)
-        self._whole_BT = model.log_probability(states_BTD, self._labels_BT).exp()
+        self._steps_BT, self._switched = batch.target_mask_BT, SwitchedOff(model, batch)
+        whole_BTD = self._switched.states()
+        self._whole_BT = model.log_probability(whole_BTD, self._labels_BT).exp()
 
     def without_source(self, keep_RS: Tensor) -> Tensor:
         """Encodes anew without the words switched off; every step may change."""
         times = len(keep_RS) // len(self._labels_BT)
         changed_RT = self._steps_BT.repeat(times, 1) & (keep_RS == 0).any(1, keepdim=True)
-        if not changed_RT.any():
-            return self._whole_BT.repeat(times, 1)
-        ablated = self._source_BSD.repeat(times, 1, 1) * keep_RS[..., None]
-        encoding = self._model.encode(ablated, self._layout.tile(times))
-        return self._decode(encoding, self._input_BTD.repeat(times, 1, 1), changed_RT)
+        return self._probability(keep_RS, None, changed_RT)
 
     def without_prefix(self, keep_RX: Tensor) -> Tensor:
         """Shares the encoding; only the steps after a word that is switched off may change."""
         times = len(keep_RX) // len(self._labels_BT)
         keep_RT = torch.cat([torch.ones_like(keep_RX[:, :1]), keep_RX], dim=1)
         changed_RT = self._steps_BT.repeat(times, 1) & (keep_RT.cumprod(1) == 0)
-        if not changed_RT.any():
-            return self._whole_BT.repeat(times, 1)
-        ablated = self._input_BTD.repeat(times, 1, 1) * keep_RT[..., None]
-        return self._decode(self._encoding.tile(times), ablated, changed_RT)
+        return self._probability(None, keep_RT, changed_RT)
 
-    def _decode(self, encoding: Encoding, input_RTD: Tensor, changed_RT: Tensor) -> Tensor:
+    def _probability(
+        self, keep_source_RS: Tensor | None, keep_input_RT: Tensor | None, changed_RT: Tensor
+    ) -> Tensor:
         """Asks the output layer, the dearest part, only where the answer may have changed."""
-        states = self._model.decode(encoding, input_RTD)[changed_RT]
         times = len(changed_RT) // len(self._labels_BT)
-        labels = self._labels_BT.repeat(times, 1)[changed_RT]
         probability_RT = self._whole_BT.repeat(times, 1)
-        probability_RT[changed_RT] = self._model.log_probability(states, labels).exp()
+        if changed_RT.any():
+            states = self._switched.states(keep_source_RS, keep_input_RT)[changed_RT]
+            labels = self._labels_BT.repeat(times, 1)[changed_RT]
+            probability_RT[changed_RT] = self._model.log_probability(states, labels).exp()
         return probability_RT

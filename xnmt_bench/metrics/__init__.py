@@ -1,1 +1,1 @@
-"""One file for each metric; each score carries its signature."""
+"""What can be measured of a system and of its explanations: a file or a folder a metric."""

@@ -1,48 +1,143 @@
-"""Bootstrap over sentences: every interval of this project is drawn here."""
+"""Bootstrap over units: every interval and every comparison of this project is drawn here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-BLOCK = 64  # samples drawn at once: bounds memory to BLOCK rows of sentences
+from xnmt_bench.errors import StoreError
+from xnmt_bench.metrics.measurement import FAILED, Measurement, Scored
+from xnmt_bench.metrics.metric import Metric
+from xnmt_bench.metrics.units import Units, common
+
+BLOCK = 64  # samples drawn at once: bounds memory to BLOCK rows of units
+
+
+@dataclass(frozen=True)
+class Draws:
+    """How a bootstrap draws.
+
+    Attributes:
+        samples: how many samples.
+        seed: of the draws.
+    """
+
+    samples: int
+    seed: int
 
 
 def weights(
-    sentences: int, samples: int, seed: int, drawn: int | None = None
+    units: int, samples: int, seed: int, drawn: int | None = None, stream: int = 0
 ) -> Iterator[np.ndarray]:
-    """How often each sentence is drawn in each sample, with replacement.
+    """How often each unit is drawn in each sample, with replacement.
 
-    The same numbers give the same draws, so two metrics of the same sentences are resampled alike.
+    The same numbers give the same draws, so two metrics of the same units are resampled alike.
 
     Args:
-        sentences: N.
+        units: U.
         samples: bootstrap samples.
         seed: of the draws.
-        drawn: sentences drawn for each sample; N, if not given.
+        drawn: units drawn for each sample; U, if not given.
+        stream: another one gives independent draws.
 
     Yields:
-        Blocks (R, N) of counts, `samples` rows in all.
+        Blocks (R, U) of counts, `samples` rows in all.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed if stream == 0 else [seed, stream])
     for start in range(0, samples, BLOCK):
         rows = min(BLOCK, samples - start)
-        size = sentences if drawn is None else drawn
-        yield rng.multinomial(size, np.full(sentences, 1 / sentences), size=rows)
+        size = units if drawn is None else drawn
+        yield rng.multinomial(size, np.full(units, 1 / units), size=rows)
 
 
-def interval(
-    statistic: Callable[[np.ndarray], np.ndarray], sentences: int, samples: int, seed: int
-) -> tuple[float, float]:
-    """The 95 % percentile interval of a statistic.
+def resample(
+    metric: Metric, units: Units, draws: Draws, drawn: int | None = None, stream: int = 0
+) -> dict[str, np.ndarray]:
+    """Each result on the whole test set, then on each sample: (1 + samples,) by column."""
+    blocks = [np.ones((1, len(units)))]
+    if len(units):
+        blocks += weights(len(units), draws.samples, draws.seed, drawn, stream)
+    parts = [metric.score(units, block) for block in blocks]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def interval(samples_R: np.ndarray) -> tuple[float, float]:
+    """The 95 % percentile interval of samples; those without a number are left out."""
+    if np.isnan(samples_R).all():
+        return float("nan"), float("nan")
+    low, high = np.nanpercentile(samples_R, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def score(metric: Metric, measurement: Measurement, draws: Draws) -> Scored:
+    """The numbers of a row, with their intervals; damaged units make it a failed one."""
+    signed = measurement.signature(metric.name, bootstrap=f"{draws.samples}@{draws.seed}")
+    if not measurement.ok:
+        return Scored(measurement, {}, signed)
+    try:
+        units = measurement.units()
+    except StoreError as error:
+        return Scored(replace(measurement, status=f"{FAILED}: {error}"), {}, signed)
+    resampled = resample(metric, units, draws)
+    values: dict[str, float] = {"units": len(units)}
+    for column in metric.columns:
+        if column.name not in resampled:
+            continue
+        values[column.name] = float(resampled[column.name][0])
+        if column.interval:
+            low, high = interval(resampled[column.name][1:])
+            values |= {f"{column.name}_low": low, f"{column.name}_high": high}
+    # A small sample may hold nothing to measure; how many did is said beside the interval.
+    values["empty_draws"] = int(np.isnan(resampled[metric.headline.name][1:]).sum())
+    return Scored(measurement, values, signed)
+
+
+class Together:
+    """Several things that are resampled alike, as far as they share units.
 
     Args:
-        statistic: from weights (R, N) to its value for each sample, (R,).
-        sentences: N.
-        samples: bootstrap samples.
-        seed: of the draws.
+        metrics: the metric of each.
+        rows: of each, the measurements of its seeds; their values are averaged.
+        draws: how often and from which seed.
+
+    Attributes:
+        paired: whether all share units, so that each draw is the same for all of them.
     """
-    values = np.concatenate([statistic(w) for w in weights(sentences, samples, seed)])
-    low, high = np.nanpercentile(values, [2.5, 97.5])
-    return float(low), float(high)
+
+    def __init__(
+        self, metrics: Sequence[Metric], rows: Sequence[Sequence[Measurement]], draws: Draws
+    ) -> None:
+        loaded = [[m.units() for m in seeds] for seeds in rows]
+        self._draws, self._metrics = draws, metrics
+        self._units: list[list[Units]] = [[] for _ in rows]
+        self._streams = [0] * len(rows)
+        test_sets = dict.fromkeys(u.test_set for seeds in loaded for u in seeds)
+        stream = 0
+        for test_set in test_sets:
+            members = [n for n, seeds in enumerate(loaded) if seeds[0].test_set == test_set]
+            numbers = common([u for n in members for u in loaded[n]])
+            for n in members:
+                self._streams[n] = stream
+                if numbers is None:  # things that share no unit have draws of their own
+                    self._units[n], stream = loaded[n], stream + 1
+                else:
+                    self._units[n] = [u.take(numbers) for u in loaded[n]]
+            stream += 1
+        self.paired = len(set(self._streams)) == 1 and numbers is not None
+
+    def values(self, column: str | None = None, share: float = 1.0) -> np.ndarray:
+        """Of each thing the value on the whole test set, then on each sample: (things, 1 + R).
+
+        Args:
+            column: the result; each metric's own headline, if not given.
+            share: size of a sample, of the units.
+        """
+        rows = []
+        for metric, seeds, stream in zip(self._metrics, self._units, self._streams, strict=True):
+            name = column or metric.headline.name
+            drawn = max(1, round(share * len(seeds[0])))
+            parts = [resample(metric, u, self._draws, drawn, stream)[name] for u in seeds]
+            rows.append(np.mean(parts, axis=0))
+        return np.stack(rows)

@@ -11,15 +11,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_model as load_weights
 from safetensors.torch import save_model as save_weights
 
+from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.subwords import SentencePiece, Subwords
 from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.nmt.base import NMTModel
-from xnmt_bench.nmt.rnn_search import RNNSearch
-from xnmt_bench.nmt.transformer import Transformer
+from xnmt_bench.registry import create
 from xnmt_bench.store import META, Artefact, file_hash, write_atomically
-
-ARCHITECTURES: dict[str, type[NMTModel]] = {"transformer": Transformer, "rnn_search": RNNSearch}
-SIDES = ("source", "target")
 
 
 def build_model(
@@ -30,12 +27,8 @@ def build_model(
     Raises:
         XnmtError: an unknown architecture, or a size it does not have.
     """
-    if architecture not in ARCHITECTURES:
-        raise XnmtError(f"no NMT architecture {architecture!r}; there are {sorted(ARCHITECTURES)}")
-    try:
-        return ARCHITECTURES[architecture](source, target, **sizes)
-    except TypeError as error:
-        raise XnmtError(f"{architecture}: {error}") from None
+    model: NMTModel = create("architectures", architecture, source, target, **sizes)
+    return model
 
 
 def save_model(model: NMTModel, architecture: str, sizes: dict[str, Any], folder: Path) -> None:

@@ -17,7 +17,7 @@ from xnmt_bench.nmt.batching import loader
 
 
 @dataclass(frozen=True)
-class TrainingOptions:
+class NMTTrainingOptions:
     """What decides the weights beside the data.
 
     Attributes:
@@ -44,7 +44,7 @@ class NMTTraining(SeededModule):
     """Maximum-likelihood training under teacher forcing."""
 
     def __init__(
-        self, model: NMTModel, train: EncodedSplit, valid: EncodedSplit, options: TrainingOptions
+        self, model: NMTModel, train: EncodedSplit, valid: EncodedSplit, options: NMTTrainingOptions
     ) -> None:
         super().__init__()
         self.model = model

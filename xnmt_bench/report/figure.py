@@ -15,82 +15,82 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
-from xnmt_bench.report.fidelity import unusual
-from xnmt_bench.report.fidelity_table import HEADINGS, REFERENCES, SHOWN, best
-from xnmt_bench.report.summary import GENERATED, Row
+from xnmt_bench.metrics.metric import Metric
+from xnmt_bench.report.panels import Panel, told_apart
 
-# Okabe and Ito's palette, told apart also by those who see fewer colours; so are the markers.
-COLOURS = {"base": "#999999", "fn": "#E69F00", "rn": "#56B4E9", "sa": "#0072B2"}
-MARKERS = {"base": "s", "fn": "^", "rn": "D", "sa": "o"}
-
-
-def proxy_style(instantiation: str) -> dict[str, Any]:
-    """Colour and marker of an instantiation; black for what is made of several."""
-    colour, marker = COLOURS.get(instantiation, "#000000"), MARKERS.get(instantiation, "x")
-    return {"color": colour, "marker": marker}
+# Okabe and Ito's palette: told apart also by those who see fewer colours; so are the markers.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+SHAPES = ("o", "s", "^", "D", "v", "P", "X", "*")
+LINES = (":", "--", "-.")
 
 
-def fidelity_figure(rows: Sequence[Row]) -> Figure:
-    """Perplexity of each explainer with its interval, one panel a system and k, log axis."""
-    shown = [r for r in rows if r["instantiation"] in COLOURS and r["ppl"] != ""]
-    columns = ("corpus", "lang_pair", "nmt", "model", "scenario", "learned_from", "k",
-               "train_sentences")  # fmt: skip
-    panels = sorted({tuple(r[c] for c in columns) for r in shown})
-    sizes = {r["train_sentences"] for r in shown}
-    figure, axes = plt.subplots(
-        len(panels), 1, figsize=(7.5, 1.2 + 2.6 * len(panels)), squeeze=False, sharex=True
+def style(names: Sequence[str], name: str) -> dict[str, Any]:
+    """Colour and marker of one of several things."""
+    place = sorted(names).index(name)
+    return {"color": PALETTE[place % len(PALETTE)], "marker": SHAPES[place % len(SHAPES)]}
+
+
+def interval_figure(metric: Metric, found: Sequence[Panel]) -> Figure | None:
+    """The headline of everything compared with its interval, one axes a panel.
+
+    None where nothing has a number.
+    """
+    shown = [p for p in found if any(p.measured(pivot) for pivot in p.rows)]
+    if not shown:
+        return None
+    told, column = told_apart(shown), metric.headline
+    pivots = sorted(
+        {pivot for panel in shown for pivot in panel.rows if panel.measured(pivot)},
+        key=metric.pivot_order,
     )
-    for ax, panel in zip(axes[:, 0], panels, strict=True):
-        inside = [r for r in shown if tuple(r[c] for c in columns) == panel]
-        references = [
-            r
-            for r in rows
-            if r["instantiation"] in REFERENCES
-            and r["ppl"] != ""
-            and tuple(r[c] for c in columns[:5]) == panel[:5]
-            and r["learned_from"] in ("", panel[5])
-            and r["train_sentences"] in ("", panel[7])
-        ]
-        _panel(ax, inside, references)
-        note = f" ({GENERATED.rstrip('.').lower()})" if panel[0] == "toy" else ""
-        row = dict(zip(columns, panel, strict=True))
-        where = f", {scenario}" if (scenario := unusual(row)) else ""
-        where += f", {row['train_sentences']:,} sentences" if len(sizes) > 1 else ""
-        ax.set_title(f"{panel[0]} {panel[1]}, {panel[2]}, k = {row['k']}{where}{note}", fontsize=10)
-    axes[-1, 0].set_xlabel("perplexity of the proxy, log scale (further left: more faithful)")
-    legend_below(figure, axes[:, 0])
+    heights = [0.7 + 0.45 * len(panel.names) for panel in shown]
+    figure, axes = plt.subplots(
+        len(shown), 1, figsize=(7.5, 1.4 + sum(heights)), squeeze=False, sharex=True,
+        height_ratios=heights,
+    )  # fmt: skip
+    for ax, panel, phrase in zip(axes[:, 0], shown, told.phrases, strict=True):
+        _draw(ax, panel, pivots)
+        ax.set_title(", ".join([*([phrase] if phrase else []), *told.common]), fontsize=10)
+    which = {"lower": " (further left: better)", "higher": " (further right: better)"}
+    scale = ", log scale" if column.log else ""
+    axes[-1, 0].set_xlabel(f"{column.heading}{scale}{which.get(column.better or '', '')}")
+    if len(pivots) > 1 or any(panel.references for panel in shown):
+        legend_below(figure, axes[:, 0])
+    else:
+        figure.tight_layout()
     return figure
 
 
-def _panel(ax: plt.Axes, rows: Sequence[Row], references: Sequence[Row]) -> None:
-    groups = {r["explainer"]: [q for q in rows if q["explainer"] == r["explainer"]] for r in rows}
-    names = sorted(groups, key=lambda name: best(groups[name]), reverse=True)
-    kinds = [i for i in SHOWN if i in COLOURS]
-    for row in rows:
-        kind = row["instantiation"]
-        y = names.index(row["explainer"]) + 0.18 * (1.5 - kinds.index(kind))
-        # A skewed bootstrap may leave the number itself a hair outside its interval.
-        error = [
-            [max(0.0, row["ppl"] - row["ppl_low"])],
-            [max(0.0, row["ppl_high"] - row["ppl"])],
-        ]
-        ax.errorbar(
-            row["ppl"],
-            y,
-            xerr=error,
-            fmt=MARKERS[kind],
-            color=COLOURS[kind],
-            capsize=2,
-            markersize=5,
-            label=HEADINGS[kind],
-        )
-    styles = {"unigram": ":", "nmt": "--"}
-    words = {"unigram": "unigram", "nmt": "NMT itself"}
-    for row in references:
-        kind = row["instantiation"]
-        style, label = styles[kind], words[kind]
-        ax.axvline(row["ppl"], color="black", linewidth=0.9, linestyle=style, label=label)
-    log_scale(ax, "x")
+def _draw(ax: plt.Axes, panel: Panel, pivots: Sequence[str]) -> None:
+    column = panel.metric.headline
+    by_pivot = {pivot: panel.measured(pivot) for pivot in pivots}
+    having = {name for measured in by_pivot.values() for name in measured}
+    values = {
+        name: [v for p in pivots if (v := panel.value(p, name)) is not None] for name in having
+    }
+    worst_first = column.better == "lower"
+    names = sorted(having, key=lambda n: min(values[n]), reverse=worst_first)
+    for number, pivot in enumerate(pivots):
+        offset = 0.18 * ((len(pivots) - 1) / 2 - number)
+        look = style(pivots, pivot)
+        for name in by_pivot[pivot]:
+            for one in panel.of(pivot, name):
+                if column.name not in one.values or one.derived:
+                    continue
+                value = one.values[column.name]
+                error = None
+                if column.interval:
+                    # A skewed bootstrap may leave the number a hair outside its interval.
+                    low, high = (one.values[f"{column.name}_{end}"] for end in ("low", "high"))
+                    error = [[max(0.0, value - low)], [max(0.0, high - value)]]
+                ax.errorbar(value, names.index(name) + offset, xerr=error, capsize=2, markersize=5,
+                            linestyle="none", label=panel.heading(pivot), **look)  # fmt: skip
+    for number, (kind, reference) in enumerate(sorted(panel.references.items(), reverse=True)):
+        if column.name in reference.values:
+            ax.axvline(reference.values[column.name], color="black", linewidth=0.9,
+                       linestyle=LINES[number % len(LINES)], label=kind)  # fmt: skip
+    if column.log:
+        log_scale(ax, "x")
     ax.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
     ax.set_ylim(-0.6, len(names) - 0.4)
     ax.grid(axis="x", which="both", linewidth=0.3, alpha=0.6)
@@ -112,7 +112,7 @@ def legend_below(figure: Figure, axes: Iterable[plt.Axes]) -> None:
 
 
 def log_scale(ax: plt.Axes, which: Literal["x", "y"]) -> None:
-    """Perplexities on a logarithmic axis with enough numbers to read values from."""
+    """A logarithmic axis with enough numbers to read values from."""
     ax.set(**{f"{which}scale": "log"})
     axis: Axis = getattr(ax, f"{which}axis")
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))

@@ -1,169 +1,222 @@
-"""Stored log-likelihoods by system, condition, instantiation and explainer, for the analyses."""
+"""Rows that are compared with each other, and how groups of them are told apart."""
 
 from __future__ import annotations
 
-import json
-import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from statistics import mean
 from typing import Any
 
-import numpy as np
-
-from xnmt_bench.errors import StoreError
-from xnmt_bench.metrics.facets import FACETS
-from xnmt_bench.metrics.perplexity import DecisionScores
-from xnmt_bench.parquet import read_table
-from xnmt_bench.report.fidelity import FAMILY, FidelityFragment, scenario_text, unusual
-from xnmt_bench.report.summary import Row, common, system_name
-from xnmt_bench.rules.table import Rules, all_rules
-from xnmt_bench.store import verified
-
-log = logging.getLogger(__name__)
-CONDITION = (
-    *("corpus", "lang_pair", "nmt", "model"),
-    *("scenario", "learned_from", "train_sentences", "k"),
-)
-INSTANTIATIONS = ("base", *FAMILY)
-# How a panel's columns are said in a title, where all panels agree.
-FORMS = {
-    "corpus": "{}",
-    "NMT": "{}",
-    "sentences": "{} training sentences",
-    "k": "k = {}",
-    "scenario": "{}",
-}
+from xnmt_bench.metrics.measurement import Measurement, Scored
+from xnmt_bench.metrics.metric import Column, Metric
 
 
 @dataclass
 class Panel:
-    """One system's explainers under one condition, which are compared with each other.
+    """What is compared under one condition: explainers on one system, or systems on one test set.
 
     Attributes:
-        condition: the columns of CONDITION.
-        scores: instantiation to explainer to the scores of each seed.
-        made_by: explainer to the fingerprints of the artefacts behind its scores.
-        nmt: the NMT model's scores with its whole context, where they are there.
-        facets: of the decisions, by name, with their sentence and step; where they are there.
-        sample: some of the sentences in pieces, where they are there.
+        metric: of the numbers.
+        condition: the columns that all its rows share.
+        rows: by value of the pivot (empty where the metric has none) and by name of what is
+            compared, a row for each seed.
+        references: rows that stand beside them unranked, by value of the pivot.
     """
 
+    metric: Metric
     condition: dict[str, Any]
-    scores: dict[str, dict[str, list[DecisionScores]]] = field(default_factory=dict)
-    made_by: dict[str, dict[str, str]] = field(default_factory=dict)
-    nmt: DecisionScores | None = None
-    facets: dict[str, np.ndarray] | None = None
-    sample: list[dict[str, Any]] | None = None
+    rows: dict[str, dict[str, list[Scored]]] = field(default_factory=dict)
+    references: dict[str, Scored] = field(default_factory=dict)
 
-    def rules(self, explainer: str, store: Path) -> Rules:
-        """An explainer's rules of the test set, at this panel's k."""
-        made_by = self.made_by[explainer]  # older results say nothing of the scenario judged
-        folder = store / "rules" / made_by.get("judged", made_by["rules"])
-        return all_rules(folder, "test", self.condition["k"])
+    @property
+    def names(self) -> list[str]:
+        """What is compared, in alphabetical order."""
+        return sorted({name for by_name in self.rows.values() for name in by_name})
 
-    def explainers(self) -> list[str]:
-        """Those that have every instantiation there is, in alphabetical order."""
-        return sorted(set.intersection(*(set(found) for found in self.scores.values())))
+    def value(self, pivot: str, name: str, column: Column | None = None) -> float | None:
+        """The mean of the seeds that have a number; None where none has."""
+        wanted = (column or self.metric.headline).name
+        values = [s.values[wanted] for s in self.of(pivot, name) if _number(s, wanted)]
+        return mean(values) if values else None
 
-    def texts(self, panels: Sequence[Panel]) -> dict[str, str]:
-        """What tells the panel from others, by heading."""
-        rows: list[Row] = [panel.condition for panel in panels]
-        c = self.condition
-        return {
-            "corpus": f"{c['corpus']} {c['lang_pair']}",
-            "NMT": system_name(c["nmt"], c["model"], rows),
-            "sentences": f"{c['train_sentences']:,}",
-            "k": str(c["k"]),
-            "scenario": unusual(c),
+    def of(self, pivot: str, name: str) -> list[Scored]:
+        """Every seed's row."""
+        return self.rows.get(pivot, {}).get(name, [])
+
+    def measured(self, pivot: str, derived: bool = False) -> dict[str, list[Measurement]]:
+        """What can be resampled: the measurements of each name's seeds, by name.
+
+        Args:
+            pivot: which.
+            derived: rows made of others count too.
+        """
+        headline = self.metric.headline.name
+        found = {
+            name: [s.measurement for s in rows if _number(s, headline) and s.derived <= derived]
+            for name, rows in sorted(self.rows.get(pivot, {}).items())
         }
+        return {name: rows for name, rows in found.items() if rows}
+
+    def measurements(self) -> Iterator[tuple[str, Measurement]]:
+        """Every row under the name of what is compared."""
+        for by_name in self.rows.values():
+            for name, rows in by_name.items():
+                yield from ((name, s.measurement) for s in rows)
+
+    def ranked(self, pivot: str) -> list[str]:
+        """The names that have a number, from the best to the worst."""
+        column = self.metric.headline
+        values = {name: self.value(pivot, name) for name in self.names}
+        ranks = {
+            n: column.rank(v) if column.better else v for n, v in values.items() if v is not None
+        }
+        return sorted(ranks, key=lambda name: (ranks[name] or 0.0, name))
+
+    def heading(self, pivot: str) -> str:
+        """The heading of a value of the pivot; the result's own where there is no pivot."""
+        return self.metric.heading(pivot) if pivot else self.metric.headline.heading
 
 
-def panels(fragments: Sequence[FidelityFragment]) -> list[Panel]:
-    """Every system and condition of which something is stored.
+def _number(scored: Scored, column: str) -> bool:
+    value = scored.values.get(column)
+    return value is not None and value == value
 
-    Left out with a warning: a damaged file, and scores of other decisions than the first ones of
-    the same condition, which nothing can be compared with.
-    """
-    found: dict[tuple[Any, ...], Panel] = {}
-    nmt: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-    decisions: dict[tuple[Any, ...], DecisionScores] = {}
-    for fragment in fragments:
-        if fragment.scores is None:
+
+def condition_columns(metric: Metric) -> list[str]:
+    """The columns in which panels of a metric differ."""
+    inside = {metric.compared, metric.pivot, "seed"}
+    if metric.compared == "nmt":
+        inside.add("model")
+    columns = ["corpus", "lang_pair", "nmt", "model", *(key.name for key in metric.keys)]
+    return [column for column in columns if column not in inside]
+
+
+def panels(metric: Metric, scored: Sequence[Scored]) -> list[Panel]:
+    """Groups rows by condition, sorted by it; a stored row of any type can be sorted."""
+    columns = condition_columns(metric)
+    by_condition: dict[tuple[Any, ...], Panel] = {}
+    references = [s for s in scored if metric.reference(s.row) is not None]
+    for one in scored:
+        if metric.reference(one.row) is not None:
             continue
-        row = {**fragment.identity, "model": fragment.model}
-        try:
-            scores = DecisionScores.load(verified(Path(fragment.scores)))
-            more = _facets(fragment.facets), read_sample(fragment.sample)
-        except StoreError as error:
-            log.warning("left out: %s", error)
-            continue
-        if row["instantiation"] == "nmt":
-            nmt[_system(row), row["scenario"]] = (scores, *more)
-        elif row["instantiation"] in INSTANTIATIONS:
-            condition = {column: row[column] for column in CONDITION}
-            first = decisions.setdefault((_system(row), row["scenario"]), scores)
-            if not scores.same_decisions(first):
-                log.warning("left out: %s: scores of other decisions than others", fragment.scores)
-                continue
-            panel = found.setdefault(tuple(condition.values()), Panel(condition))
-            of = panel.scores.setdefault(row["instantiation"], {})
-            of.setdefault(row["explainer"], []).append(scores)
-            panel.made_by[row["explainer"]] = fragment.made_by or {}
-    for panel in found.values():
-        key = (_system(panel.condition), panel.condition["scenario"])
-        panel.nmt, panel.facets, panel.sample = nmt.get(key, (None, None, None))
-        if panel.nmt and not panel.nmt.same_decisions(decisions[key]):
-            panel.nmt = panel.facets = panel.sample = None
-        panel.scores = {i: panel.scores[i] for i in INSTANTIATIONS if i in panel.scores}
-    # Strings and numbers stand in their own order: 900 before 8,000.
-    return [found[key] for key in sorted(found)]
+        condition = {column: one.row[column] for column in columns}
+        key = tuple(condition.values())
+        panel = by_condition.setdefault(key, Panel(metric, condition))
+        pivot = one.row[metric.pivot] if metric.pivot else ""
+        name = compared_name(metric, one, scored)
+        panel.rows.setdefault(pivot, {}).setdefault(name, []).append(one)
+    found = sorted(by_condition.values(), key=lambda p: [sortable(v) for v in p.condition.values()])
+    for panel in found:
+        panel.rows = {p: panel.rows[p] for p in sorted(panel.rows, key=metric.pivot_order)}
+        for reference in references:
+            # A reference that knows nothing of a column stands beside every value of it.
+            told = {c: reference.row[c] for c in columns if reference.row[c] != ""}
+            if told.items() <= panel.condition.items() and metric.pivot:
+                panel.references[reference.row[metric.pivot]] = reference
+    return found
 
 
-def _system(row: Row) -> tuple[Any, ...]:
-    return tuple(row[c] for c in ("corpus", "lang_pair", "nmt", "model"))
+def sortable(value: Any) -> tuple[bool, Any]:
+    """Numbers in their order, then everything else by its text."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return (not number, value if number else str(value))
 
 
-def _facets(path: str | None) -> dict[str, np.ndarray] | None:
-    if path is None:
-        return None
-    table = read_table(verified(Path(path)), ("sentence", "step", *FACETS))
-    return {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
+def compared_name(metric: Metric, one: Scored, scored: Sequence[Scored]) -> str:
+    """What is compared: an explainer's name, or a system's."""
+    if metric.compared == "nmt":
+        return system_name(one.row, scored)
+    return str(one.row[metric.compared])
 
 
-def read_sample(path: str | None) -> list[dict[str, Any]] | None:
-    """Some sentences in pieces.
+def system_name(row: Mapping[str, Any], scored: Iterable[Scored]) -> str:
+    """The system's name, with its fingerprint where several share the name."""
+    models = {s.measurement.model for s in scored if s.measurement.identity["nmt"] == row["nmt"]}
+    return f"{row['nmt']} {row['model'][:6]}" if len(models) > 1 else str(row["nmt"])
 
-    Raises:
-        StoreError: they are not readable.
+
+@dataclass(frozen=True)
+class Told:
+    """How panels are told apart.
+
+    Attributes:
+        varying: headings of the columns in which they differ.
+        common: what all share, as phrases for a title.
+        texts: of each panel, by heading.
+        phrases: of each panel, what tells it from the others, in words.
     """
-    if path is None:
-        return None
-    try:
-        verified(Path(path))
-        return json.loads(Path(path).read_text(encoding="utf-8"))  # type: ignore[no-any-return]
-    except (OSError, ValueError) as error:
-        raise StoreError(f"{path}: not a readable sample: {error}") from None
+
+    varying: list[str]
+    common: list[str]
+    texts: list[dict[str, str]]
+    phrases: list[str]
+
+    def title(self, start: str) -> str:
+        """A title that ends with what all panels share."""
+        return ", ".join([start, *self.common])
 
 
-def told_apart(
-    found: Sequence[Panel], but: Iterable[str] = ()
-) -> tuple[list[str], list[str], list[dict[str, str]]]:
-    """Headings in which panels differ, the phrases of the others, and each panel's texts.
+def told_apart(found: Sequence[Panel], but: Iterable[str] = ()) -> Told:
+    """Splits what is to say of panels into what they share and what tells them apart.
 
     Args:
-        found: the panels.
-        but: headings that are not told.
+        found: the panels, of one metric.
+        but: columns that are not told.
     """
-    texts = [panel.texts(found) for panel in found]
-    forms = {name: form for name, form in FORMS.items() if name not in set(but)}
-    varying, said = common(texts, forms)
-    if "scenario" in varying:
-        for panel, text in zip(found, texts, strict=True):
-            text["scenario"] = scenario_text(panel.condition)
-    return varying, said, texts
+    every = [
+        s for p in found for by_name in p.rows.values() for rows in by_name.values() for s in rows
+    ]
+    left_out = set(but)
+    phrase_of: dict[str, str] = {"corpus": "{}", "NMT": "{}"}
+    usual_of: dict[str, str] = {}
+    texts: list[dict[str, str]] = []
+    for panel in found:
+        c, text = panel.condition, {}
+        if "corpus" not in left_out:
+            text["corpus"] = f"{c['corpus']} {c['lang_pair']}".strip()
+        if "nmt" in c and "nmt" not in left_out:
+            text["NMT"] = system_name(c, every)
+        for key in panel.metric.keys:
+            if key.name in c and key.name not in left_out:
+                text[key.heading] = key.text(c[key.name])
+                phrase_of[key.heading] = key.phrase
+                usual_of[key.heading] = key.text(key.usual)
+        texts.append(text)
+    headings = list(texts[0]) if texts else []
+    varying = [h for h in headings if len({text[h] for text in texts}) > 1]
+
+    def phrases(text: Mapping[str, str], wanted: Iterable[str]) -> list[str]:
+        said = [h for h in wanted if text[h] not in ("", usual_of.get(h))]
+        return [phrase_of[h].format(text[h]) for h in said]
+
+    shared = phrases(texts[0], [h for h in headings if h not in varying]) if texts else []
+    return Told(varying, shared, texts, [", ".join(phrases(text, varying)) for text in texts])
 
 
-def named(text: Mapping[str, str], varying: Iterable[str]) -> str:
-    """What tells one panel from the others, such as `transformer, k = 2`."""
-    return ", ".join(FORMS[name].format(text[name]) for name in varying)
+def generated_notes(scored: Iterable[Scored]) -> list[str]:
+    """Says which corpora nobody spoke or wrote."""
+    names = {
+        s.measurement.identity["corpus"] for s in scored if s.measurement.facts.get("generated")
+    }
+    return [f"The {name} corpus is generated data." for name in sorted(names)]
+
+
+def seeds_cell(
+    column: Column, rows: Sequence[Scored], emphasise: bool = True
+) -> tuple[str, float | None]:
+    """The mean over seeds with the union of their intervals, and its rank.
+
+    Where some seeds have no number, it says how many have.
+    """
+    numbers = [s for s in rows if _number(s, column.name)]
+    if not numbers:
+        return (rows[0].measurement.status.split(":")[0] if rows else ""), None
+    value = mean(s.values[column.name] for s in numbers)
+    low = high = None
+    if column.interval:
+        low = min(s.values[f"{column.name}_low"] for s in numbers)
+        high = max(s.values[f"{column.name}_high"] for s in numbers)
+    text = column.cell(value, low, high)
+    if len(numbers) < len(rows):
+        text += f" ({len(numbers)} of {len(rows)} seeds)"
+    return text, column.rank(value) if emphasise else None

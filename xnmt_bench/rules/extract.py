@@ -17,7 +17,7 @@ from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer, decide, reference
 from xnmt_bench.nmt.base import Batch, NMTModel
 from xnmt_bench.nmt.batching import buckets
-from xnmt_bench.rules.table import SIDES, read_columns, shard_path, write_shard
+from xnmt_bench.rules.table import RULE_SIDES, read_columns, shard_path, write_shard
 from xnmt_bench.rules.topk import ids_at, top_k
 
 Columns = dict[str, np.ndarray | list[np.ndarray]]
@@ -191,7 +191,7 @@ def _explain(
         }
         scores = {"source": source_BTS[b, now, :s], "prefix": prefix_BTT[b, now, :t]}
         ids = {"source": source_BS[b, :s], "prefix": target_BT[b, :t]}
-        for side in SIDES:
+        for side in RULE_SIDES:
             if np.isnan(scores[side]).sum() != _unseen(side, scores[side].shape, silent):
                 raise XnmtError(
                     f"the explainer gave no number to a {side} word that the step can see"

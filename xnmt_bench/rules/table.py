@@ -19,7 +19,7 @@ import pyarrow as pa
 from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.parquet import read_table, write_table
 
-SIDES = ("source", "prefix")
+RULE_SIDES = ("source", "prefix")
 TOP_K = ("_ids", "_positions", "_scores")  # endings of the columns that are lists of fixed size
 
 
@@ -172,6 +172,6 @@ def relevance(folder: Path, split: str) -> Iterator[SentenceRelevance]:
         for start, end in pairwise([*starts, len(numbers)]):
             source, prefix = (
                 np.stack(list(columns[f"{side}_relevance"][start:end])).astype(np.float64)
-                for side in SIDES
+                for side in RULE_SIDES
             )
             yield SentenceRelevance(int(numbers[start]), int(steps[start]), source, prefix)

@@ -1,0 +1,1 @@
+"""What else can be read off stored measurements, of any metric: one file an analysis."""

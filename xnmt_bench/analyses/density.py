@@ -1,0 +1,111 @@
+"""How often do the rules of an explainer come back? (Li et al. 2020, Table 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pyarrow.parquet as pq
+from matplotlib.figure import Figure
+
+from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.metrics.metric import Row
+from xnmt_bench.report.figure import legend_below
+from xnmt_bench.report.panels import Panel, told_apart
+from xnmt_bench.report.summary import Cell, Line, Summary
+from xnmt_bench.rules.density import BINS, density
+from xnmt_bench.rules.table import read_rules, shards
+
+SYSTEM = ("corpus", "lang_pair", "nmt", "model", "learned_from")
+BIN_COLUMNS = tuple(f"frequency_bin_{n}" for n in range(1, len(BINS) + 2))
+# Of one hue, from rare to frequent: told apart by lightness alone.
+SHADES = ("#c6dbef", "#9ecae1", "#6baed6", "#2171b5", "#08306b")
+NOTE = (
+    "Unique rules of the training set at k = 1 (source word, prefix word and label), and how many "
+    "of them come how often. Fewer unique rules: denser patterns."
+)
+
+
+class Density(Analysis):
+    """Counts unique rules in every store of training rules, once each."""
+
+    name = "density"
+
+    def analyse(self, panels: Sequence[Panel]) -> Result:
+        """One line an explainer; the densest first."""
+        # k, the scenario of the test and the proxies' number of sentences are not the rules' own.
+        stores: dict[tuple[str, ...], Panel] = {}
+        for panel in panels:
+            for name, m in panel.measurements():
+                if folder := m.files.get("training_rules"):
+                    stores.setdefault((*_system(panel), name, folder), panel)
+        if not stores:
+            raise NotApplicable("no explainer has rules of training sentences")
+        rows = sorted(map(_row, stores), key=lambda r: (*(r[c] for c in SYSTEM), r["unique"]))
+        systems = {_system(panel): panel for panel in stores.values()}
+        told = told_apart(list(systems.values()), but=("k", "scenario", "train_sentences"))
+        text_of = dict(zip(systems, told.texts, strict=True))
+        lines = []
+        for row in rows:
+            system = tuple(row[c] for c in SYSTEM)
+            counts = [row["rules"], row["unique"], *(row[column] for column in BIN_COLUMNS)]
+            head = [*(text_of[system][heading] for heading in told.varying), row["explainer"]]
+            lines.append(Line(system, [Cell(c) for c in (*head, *(f"{n:,}" for n in counts))]))
+        heads = [*told.varying, "explainer", "rules", "unique", *_bins()]
+        title = told.title("Rule density")
+        summary = Summary(title, heads, lines, [NOTE], len(told.varying) + 1)
+        figure = _figure(rows, dict(zip(systems, told.phrases, strict=True)))
+        measured = ("rules", "unique", *BIN_COLUMNS)
+        return Result(rows, (*SYSTEM, "explainer", "rules_id"), measured, summary, figure)
+
+
+def _system(panel: Panel) -> tuple[str, ...]:
+    return tuple(panel.condition[c] for c in SYSTEM)
+
+
+def _row(key: tuple[str, ...]) -> Row:
+    *who, folder = key
+    paths = shards(Path(folder), "train")
+    total = sum(pq.read_metadata(path).num_rows for path in paths)
+    counted = density((read_rules(path, 1) for path in paths), total)
+    return {
+        **dict(zip((*SYSTEM, "explainer"), who, strict=True)),
+        "rules_id": Path(folder).name,
+        "rules": counted.rules,
+        "unique": counted.unique,
+        **dict(zip(BIN_COLUMNS, counted.bins, strict=True)),
+    }
+
+
+def _bins() -> list[str]:
+    """The bins' headings, such as `2-10`."""
+    edges = [0, *BINS]
+    names = [
+        str(high) if high - low == 1 else f"{low + 1}-{high}"
+        for low, high in zip(edges, BINS, strict=False)
+    ]
+    return [*names, f"> {BINS[-1]}"]
+
+
+def _figure(rows: Sequence[Row], titles: dict[tuple[str, ...], str]) -> Figure:
+    """Unique rules by how often they come, one bar an explainer, one axes a system."""
+    figure, axes = plt.subplots(len(titles), 1, squeeze=False, sharex=True,
+                                figsize=(7.5, 1.2 + 1.9 * len(titles)))  # fmt: skip
+    for ax, (system, title) in zip(axes[:, 0], titles.items(), strict=True):
+        own = [row for row in rows if tuple(row[c] for c in SYSTEM) == system]
+        names = [row["explainer"].replace("_", " ") for row in own]
+        left = np.zeros(len(own))
+        for column, name, shade in zip(BIN_COLUMNS, _bins(), SHADES, strict=True):
+            counts = np.array([row[column] for row in own])
+            ax.barh(names, counts, left=left, color=shade, label=name, height=0.7)
+            left += counts
+        ax.invert_yaxis()  # the densest above
+        ax.set_title(title, fontsize=10)
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+        ax.grid(axis="x", linewidth=0.3, alpha=0.6)
+    axes[-1, 0].set_xlabel("unique rules, by how often they come (fewer: denser)")
+    legend_below(figure, axes[:, 0])
+    return figure

@@ -1,0 +1,138 @@
+"""Does a smaller test set rank as the whole one does? (Li et al. 2020, Table 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator, PercentFormatter
+
+from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.metrics.bootstrap import Draws, Together
+from xnmt_bench.metrics.measurement import Measurement
+from xnmt_bench.metrics.metric import Metric, Row
+from xnmt_bench.report.figure import legend_below, style
+from xnmt_bench.report.panels import Panel, told_apart
+from xnmt_bench.report.summary import Cell, Line, Summary
+
+NOTE = (
+    "Rate at which {samples:,} samples of the test set's units, drawn with replacement, order the "
+    "{things} as the whole test set does; the share says how many units a sample has."
+)
+
+
+def stability(
+    metric: Metric, rows: Mapping[str, Sequence[Measurement]], share: float, draws: Draws
+) -> float:
+    """The rate at which samples order things as the whole test set does.
+
+    Args:
+        metric: the metric.
+        rows: the measurements of each thing's seeds, whose values are averaged.
+        share: of a sample, of the test set's units.
+        draws: how many samples and from which seed.
+    """
+    values = Together([metric] * len(rows), list(rows.values()), draws).values(share=share)
+    if metric.headline.better == "higher":
+        values = -values
+    order = np.argsort(values, axis=0, kind="stable")
+    return float((order[:, 1:] == order[:, :1]).all(0).mean())
+
+
+class RankStability(Analysis):
+    """How often samples rank as the whole test set, by size of the sample.
+
+    Args:
+        explainers: which explainers are ranked; None for all. Systems are always all ranked.
+        shares: sizes of samples, as shares of the test set.
+        samples: how many samples of each size.
+        seed: of the draws.
+    """
+
+    name = "rank_stability"
+
+    def __init__(
+        self,
+        explainers: Sequence[str] | None = None,
+        shares: Sequence[float] = (0.01, 0.05, 0.2, 0.5, 1.0),
+        samples: int = 1000,
+        seed: int = 0,
+    ) -> None:
+        self.explainers, self.shares, self.draws = explainers, shares, Draws(samples, seed)
+
+    def analyse(self, panels: Sequence[Panel]) -> Result:
+        """One line a panel and value of the pivot, one column a share."""
+        metric, told = panels[0].metric, told_apart(panels)
+        rows: list[Row] = []
+        lines, orders = [], []
+        for panel, text, phrase in zip(panels, told.texts, told.phrases, strict=True):
+            by_order: dict[str, list[str]] = {}
+            for pivot, measured in self._measured(panel).items():
+                rates = [stability(metric, measured, s, self.draws) for s in self.shares]
+                order = " < ".join(name for name in panel.ranked(pivot) if name in measured)
+                by_order.setdefault(order, []).append(panel.heading(pivot))
+                head = [*(text[heading] for heading in told.varying), panel.heading(pivot)]
+                cells = [*head, *(f"{100 * rate:.1f} %" for rate in rates)]
+                lines.append(Line(tuple(panel.condition.values()), [Cell(c) for c in cells]))
+                for share, rate in zip(self.shares, rates, strict=True):
+                    rows.append(
+                        {**panel.condition, "result": pivot, "share": share, "rate": rate,
+                         "order": order}
+                    )  # fmt: skip
+            for order, headings in by_order.items():
+                start = f"{phrase}, by" if phrase else "By"
+                orders.append(f"{start} {', '.join(headings)}, best first: {order}.")
+        if not rows:
+            raise NotApplicable("there are no two to rank")
+        things = "systems" if metric.compared == "nmt" else f"{metric.compared}s"
+        notes = [NOTE.format(samples=self.draws.samples, things=things), *orders]
+        headings = [*told.varying, "result", *(f"{100 * share:g} %" for share in self.shares)]
+        summary = Summary(
+            told.title("Rank stability"), headings, lines, notes, words=len(told.varying) + 1
+        )
+        identity = (*panels[0].condition, "result", "share")
+        figure = self._figure(panels, told.phrases, rows)
+        return Result(rows, identity, ("rate", "order"), summary, figure)
+
+    def _measured(self, panel: Panel) -> dict[str, dict[str, list[Measurement]]]:
+        """By value of the pivot, what is ranked: whatever is measured for all of its values."""
+        by_pivot = {pivot: panel.measured(pivot, derived=True) for pivot in panel.rows
+                    if pivot not in panel.metric.csv_only}  # fmt: skip
+        by_pivot = {pivot: found for pivot, found in by_pivot.items() if found}
+        names = set.intersection(*(set(f) for f in by_pivot.values())) if by_pivot else set()
+        if self.explainers is not None and panel.metric.compared == "explainer":
+            names &= set(self.explainers)
+        if len(names) < 2:
+            return {}
+        return {pivot: {n: f[n] for n in sorted(names)} for pivot, f in by_pivot.items()}
+
+    def _figure(
+        self, panels: Sequence[Panel], titles: Sequence[str], rows: Sequence[Row]
+    ) -> Figure:
+        """The rate against the share of the test set, one axes a panel."""
+        shown = [(panel, title) for panel, title in zip(panels, titles, strict=True)
+                 if any(panel.condition.items() <= row.items() for row in rows)]  # fmt: skip
+        figure, axes = plt.subplots(1, len(shown), figsize=(1 + 3.4 * len(shown), 3.4),
+                                    squeeze=False, sharey=True)  # fmt: skip
+        pivots = list(dict.fromkeys(row["result"] for row in rows))
+        for ax, (panel, title) in zip(axes[0], shown, strict=True):
+            own = [row for row in rows if panel.condition.items() <= row.items()]
+            for pivot in pivots:
+                points = [(r["share"], r["rate"]) for r in own if r["result"] == pivot]
+                if points:
+                    x, y = zip(*sorted(points), strict=True)
+                    ax.plot(x, y, label=panel.heading(pivot), linewidth=1.2, markersize=5,
+                            **style(pivots, pivot))  # fmt: skip
+            ax.set_xscale("log")
+            ax.xaxis.set_minor_locator(NullLocator())
+            ax.set_xticks(self.shares, [f"{share:.0%}" for share in self.shares])
+            ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+            ax.set_xlabel("sample, share of the test set")
+            ax.set_title(title, fontsize=10)
+            ax.grid(linewidth=0.3, alpha=0.6)
+        axes[0, 0].set_ylabel("samples that rank as the whole set")
+        legend_below(figure, axes[0])
+        return figure

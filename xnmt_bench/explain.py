@@ -1,0 +1,60 @@
+"""One sentence under every explainer: `evaluate.py explain="..."`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from omegaconf import DictConfig
+from rich.console import Console
+
+from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.errors import MissingError, XnmtError
+from xnmt_bench.explainers.base import Explanation
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.decoding import translate
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.registry import entries, load_explainer
+from xnmt_bench.report.heatmap import save_heatmap, terminal_heatmap
+
+
+def explain(config: DictConfig) -> None:
+    """Shows what each explainer says of a sentence, in the terminal and as a file."""
+    model = _model(config)
+    target = config.explain_target or _translation(model, config.explain, config.nmt.beam)
+    console = Console()
+    console.print(f"source: {config.explain}\ntarget: {target}\n", markup=False, highlight=False)
+    explanations: dict[str, Explanation] = {}
+    for name in entries("explainers"):
+        explainer = load_explainer(name)
+        if not explainer.needs_gold:
+            [explanations[name]] = explainer(model, [(config.explain, target)])
+            console.print(terminal_heatmap(name, explanations[name]), "")
+    for path in save_heatmap(explanations, Path(config.results) / "explanation"):
+        console.print(f"written: {path}")
+
+
+def _translation(model: NMTModel, source: str, beam: int) -> str:
+    [ids] = translate(model, [[*model.source_subwords.encode(source), EOS]], beam)
+    return model.target_subwords.decode(ids)
+
+
+def _model(config: DictConfig) -> NMTModel:
+    """The system at `nmt.path`, or the one in the store that was trained as configured.
+
+    Raises:
+        XnmtError: there is none, since `evaluate.py` never trains.
+    """
+    job = Job(config, may_make=False)
+    try:
+        return job.system.model
+    except MissingError:
+        trained = [
+            f"{made.path} ({made.facts['name']}, {made.facts['train_sentences']} pairs)"
+            for made in job.store.all("nmt")
+        ]
+        hint = (
+            "name one with nmt.path=...: " + "; ".join(trained)
+            if trained
+            else ("run train.py first")
+        )
+        raise XnmtError(f"no trained system fits this configuration; {hint}") from None

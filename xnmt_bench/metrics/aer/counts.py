@@ -1,0 +1,72 @@
+"""Counts of links, all that alignment error rate needs (Och and Ney 2003; Li et al. 2020, 4.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from xnmt_bench.corpora.alignment import Alignment
+from xnmt_bench.corpora.sentence import Links
+from xnmt_bench.metrics.metric import ratio
+from xnmt_bench.metrics.units import Units
+
+
+def count_links(
+    test_set: str,
+    numbers: Sequence[int],
+    hypotheses: Sequence[Links],
+    gold: Sequence[Alignment],
+    target_lengths: Sequence[int] | None = None,
+) -> Units:
+    """Compares hypotheses with their gold; a unit is a sentence pair.
+
+    Args:
+        test_set: what `numbers` count in.
+        numbers: of each pair.
+        hypotheses: links of each.
+        gold: of each.
+        target_lengths: target words of each, where they are known.
+
+    Returns:
+        `links` |A|, `sure` |S|, `sure_links` |A and S|, `possible_links` |A and P|; and, where
+        lengths are known, `target_words`, those with `no_link` in the gold and with `no_sure_link`.
+    """
+    rows = [
+        (len(a), len(g.sure), len(a & g.sure), len(a & g.possible))
+        for a, g in zip(hypotheses, gold, strict=True)
+    ]
+    names = ("links", "sure", "sure_links", "possible_links")
+    columns = dict(zip(names, np.asarray(rows, dtype=np.int64).reshape(-1, 4).T, strict=True))
+    if target_lengths is not None:
+        words = np.asarray(target_lengths)
+        linked = np.array([len({j for _, j in g.possible}) for g in gold])
+        surely = np.array([len({j for _, j in g.sure}) for g in gold])
+        columns |= {
+            "target_words": words,
+            "no_link": words - linked,
+            "no_sure_link": words - surely,
+        }
+    columns = {name: np.ascontiguousarray(column) for name, column in columns.items()}
+    return Units(test_set, np.asarray(numbers, dtype=np.int64), columns)
+
+
+def alignment_scores(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """AER = 1 - (|A and S| + |A and P|) / (|A| + |S|), precision, recall, and unaligned shares."""
+    total_R = sums_R["links"] + sums_R["sure"]
+    results = {
+        "aer": ratio(total_R - sums_R["sure_links"] - sums_R["possible_links"], total_R),
+        "precision": ratio(sums_R["possible_links"], sums_R["links"]),
+        "recall": ratio(sums_R["sure_links"], sums_R["sure"]),
+        "links": sums_R["links"],
+    }
+    if "target_words" in sums_R:
+        results["no_link"] = ratio(sums_R["no_link"], sums_R["target_words"])
+        results["no_sure_link"] = ratio(sums_R["no_sure_link"], sums_R["target_words"])
+    return results
+
+
+def line(results: Mapping[str, float]) -> str:
+    """The field's own line: AER (precision/recall/links)."""
+    aer, precision, recall = (100 * results[name] for name in ("aer", "precision", "recall"))
+    return f"AER {aer:.1f}% ({precision:.1f}%/{recall:.1f}%/{results['links']:.0f})"

@@ -1,0 +1,180 @@
+"""Alignment error rate as a metric: of explainers, of baselines, of any tool's alignment file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from xnmt_bench.corpora.alignment import AlignmentFile
+from xnmt_bench.corpora.gold import read_pairs
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.metrics.aer.alignments import BOTH, FORWARD, Alignments
+from xnmt_bench.metrics.aer.counts import alignment_scores, count_links, line
+from xnmt_bench.metrics.aer.symmetrise import METHODS
+from xnmt_bench.metrics.measurement import Evidence, Planned, Scored
+from xnmt_bench.metrics.metric import Column, Key, SumMetric, count, hundredths, percent
+from xnmt_bench.metrics.units import Units
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.registry import unknown
+from xnmt_bench.store import file_hash
+
+
+class AER(SumMetric):
+    """Alignment error rate of each target word's best source word (Li et al. 2020, section 4.4).
+
+    A unit is a sentence pair; its sums are counts of links.
+
+    Args:
+        reverse: a trained system of the other direction; adds it and its symmetrisations.
+        gold: an alignment file, to score `hypothesis` with no model.
+        hypothesis: an alignment file of any tool.
+        backward: the hypothesis of the other direction, target words first, to be symmetrised with.
+        symmetrisation: how.
+        gold_base: what the gold's words are counted from.
+        gold_form: `pharaoh` (i-j sure, ipj possible) or `naacl` (a link a line).
+        gold_reverse: target words stand first.
+        gold_all_sure: take possible links for sure ones.
+        gold_ignore_possible: leave possible links out.
+        hypothesis_base: what the hypothesis's words are counted from.
+        hypothesis_form: as the gold's.
+        hypothesis_reverse: as the gold's.
+        text: two files or one of both sides, to catch links beyond their sentence.
+    """
+
+    name = "aer"
+    title = "Alignment error rate"
+    note = (
+        "AER against the gold alignment in %, with its 95 % bootstrap interval over sentence "
+        "pairs; lower is closer to human annotators, which says nothing of the model."
+    )
+    keys = (
+        Key("alignment", "alignment", "{} links"),
+        Key("explainer", "explainer"),
+        Key("seed", "seed"),
+    )
+    columns = (
+        Column("aer", "AER %", hundredths, "lower", interval=True),
+        Column("precision", "precision", percent),
+        Column("recall", "recall", percent),
+        Column("links", "links", count),
+        Column("no_link", "no gold link", percent, shown=False),
+        Column("no_sure_link", "no sure link", percent, shown=False),
+    )
+
+    def __init__(
+        self,
+        reverse: str | None = None,
+        gold: str | None = None,
+        hypothesis: str | None = None,
+        backward: str | None = None,
+        symmetrisation: str = "grow-diagonal-final",
+        gold_base: int = 0,
+        gold_form: str = "pharaoh",
+        gold_reverse: bool = False,
+        gold_all_sure: bool = False,
+        gold_ignore_possible: bool = False,
+        hypothesis_base: int = 0,
+        hypothesis_form: str = "pharaoh",
+        hypothesis_reverse: bool = False,
+        text: Sequence[str] | None = None,
+    ) -> None:
+        if bool(gold) != bool(hypothesis):
+            raise XnmtError("metric.aer.gold and metric.aer.hypothesis go together")
+        if symmetrisation not in METHODS:
+            what = unknown("symmetrisation", symmetrisation, METHODS)
+            raise XnmtError(f"metric.aer.symmetrisation: {what}")
+        self.reverse, self.gold, self.hypothesis, self.backward = (
+            reverse, gold, hypothesis, backward,
+        )  # fmt: skip
+        self.symmetrisation, self.text = symmetrisation, text
+        self._read_gold = {
+            "base": gold_base,
+            "reverse": gold_reverse,
+            "all_sure": gold_all_sure,
+            "ignore_possible": gold_ignore_possible,
+            "form": gold_form,
+        }
+        self._read_hypothesis = {"base": hypothesis_base, "form": hypothesis_form}
+        self._hypothesis_reverse = hypothesis_reverse
+
+    def measured_from_files(self, job: Job) -> bool:
+        """Two alignment files need no model either."""
+        return bool(self.gold) or job.door("relevance") is not None
+
+    def measure(self, job: Job) -> Iterator[Planned]:
+        """The explainer's alignments and those that need no model; or a file's alone."""
+        if self.gold and self.hypothesis:
+            method = self.symmetrisation if self.backward else FORWARD
+            names = {"corpus": Path(self.gold).name, "explainer": Path(self.hypothesis).name}
+            blank = dict.fromkeys(self.identity, "")
+            yield Planned(blank | names | {"alignment": method}, "", self._of_files)
+            return
+        alignments = Alignments(job, self.reverse)
+
+        def of(name: str, method: str) -> Evidence:
+            made = getattr(alignments, name)
+            made_by = {"alignment": made.fingerprint}
+            return Evidence(Units.load(made.path / f"{method}.parquet"), made_by)
+
+        for method in BOTH if self.reverse else BOTH[:1]:
+            make = partial(of, "explained", method)
+            yield self.plan(job, make, explained=True, alignment=method)
+        baselines = {"diagonal": BOTH[:1]} | ({"eflomal": BOTH} if find_spec("eflomal") else {})
+        for name, methods in baselines.items():
+            for method in methods:
+                make = partial(of, name, method)
+                row = {"nmt": "", "explainer": name, "alignment": method, "seed": ""}
+                # No system has a part in it.
+                yield replace(self.plan(job, make, **row), model="")  # type: ignore[arg-type]
+
+    def _of_files(self) -> Evidence:
+        """Counts of an alignment file of any tool against a gold file.
+
+        Raises:
+            DataError: a malformed file, with file and line.
+        """
+        lengths = None
+        if self.text:
+            pairs = read_pairs([Path(path) for path in self.text])
+            lengths = [(len(x.split()), len(y.split())) for x, y in pairs]
+        gold_path, path = Path(str(self.gold)), Path(str(self.hypothesis))
+        gold = AlignmentFile(gold_path, **self._read_gold).read(lengths)  # type: ignore[arg-type]
+
+        def read(file: Path, reverse: bool) -> list[frozenset[tuple[int, int]]]:
+            links = AlignmentFile(file, reverse=reverse, **self._read_hypothesis)  # type: ignore[arg-type]
+            return [pair.possible for pair in links.read(lengths, len(gold))]
+
+        links, made_by = read(path, self._hypothesis_reverse), {"hypothesis": file_hash(path)[:16]}
+        if self.backward:
+            method = METHODS[self.symmetrisation]
+            backward = read(Path(self.backward), True)
+            links = [method(f, b) for f, b in zip(links, backward, strict=True)]
+            made_by["backward"] = file_hash(Path(self.backward))[:16]
+        digest = file_hash(gold_path)[:16]
+        targets = [target for _, target in lengths] if lengths else None
+        units = count_links(f"{gold_path.name} {digest}", range(len(gold)), links, gold, targets)
+        return Evidence(units, {"gold": digest} | made_by)
+
+    def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """See `counts.alignment_scores`."""
+        return alignment_scores(sums_R)
+
+    def notes(self, scored: Sequence[Scored]) -> list[str]:
+        """What AER cannot judge, and a file's result in the field's own form."""
+        unjudged, lines = set(), []
+        for row in (one.row for one in scored if one.measurement.ok):
+            if not row["nmt"] and not row["lang_pair"]:
+                lines.append(f"{row['explainer']}: {line(row)}")
+            if "no_link" in row:
+                where = f"{row['corpus']} {row['lang_pair']}".strip()
+                unjudged.add(
+                    f"{where}: {percent(row['no_link'])} of the target words have no gold link "
+                    f"and {percent(row['no_sure_link'])} no sure one; AER cannot judge them, "
+                    "fidelity can."
+                )
+        return [*sorted(unjudged), *lines]

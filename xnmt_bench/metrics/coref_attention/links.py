@@ -1,0 +1,235 @@
+"""Attention over coreference links (Dinarelli et al. 2024, section 3.3).
+
+Shapes: I words of the current sentence, N words of one context sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from xnmt_bench.metrics.metric import ratio
+from xnmt_bench.metrics.units import Units
+
+ROUNDING = 1e-5  # relative: uniform weights that were rounded are still uniform
+
+
+def significant(weights_IN: np.ndarray, whole_matrix: bool = False) -> np.ndarray:
+    """Weights worth looking at, scaled so that the greatest is 1.
+
+    First, raw weights at or below 1/N, what a uniform distribution over the context sentence would
+    give, are dropped. Then what is left is divided by the greatest weight.
+
+    Args:
+        weights_IN: raw weights of the current sentence's words over one context sentence.
+        whole_matrix: divide by the greatest weight of the matrix, not of each current word.
+    """
+    if not weights_IN.size:
+        return weights_IN
+    kept = np.where(weights_IN > (1 + ROUNDING) / weights_IN.shape[1], weights_IN, 0.0)
+    greatest = kept.max() if whole_matrix else kept.max(axis=1, keepdims=True)
+    return np.divide(kept, greatest, out=np.zeros_like(kept), where=greatest > 0)
+
+
+@dataclass(frozen=True)
+class Link:
+    """A mention of the current sentence and one of its chain in a context sentence.
+
+    Attributes:
+        sentence: number of the current sentence.
+        distance: how many sentences back the antecedent stands, from 1.
+        weight: the greatest significant weight over the link's words; 0 where there is none.
+        naive: mention and antecedent are the same words, or only words they share are attended to.
+        needed: annotators said so; where they said nothing, the current sentence itself holds no
+            antecedent of the mention.
+        hard: some content word of the mention is none of its antecedent's.
+    """
+
+    sentence: int
+    distance: int
+    weight: float
+    naive: bool
+    needed: bool
+    hard: bool
+
+
+@dataclass(frozen=True)
+class PlacedMention:
+    """A mention with its words, in the system's tokenisation.
+
+    Attributes:
+        chain: the chain's name.
+        words: its words' places.
+        texts: its words.
+        needed: whether its context is needed, where annotators said so.
+    """
+
+    chain: str
+    words: tuple[int, ...]
+    texts: tuple[str, ...]
+    needed: bool | None = None
+
+
+@dataclass
+class CorefScores:
+    """Everything that the table of one explainer and side is computed from.
+
+    Attributes:
+        links: every coreference link.
+        mentions: by sentence and mention, whether any context sentence holds an antecedent, whether
+            it looks anywhere in the context, and whether at an antecedent.
+        attended: for each current word with a significant weight and each context sentence, the
+            sentence's number and how many content and function words it attends to there.
+    """
+
+    links: list[Link] = field(default_factory=list)
+    mentions: dict[tuple[int, PlacedMention], np.ndarray] = field(default_factory=dict)
+    attended: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def add(
+        self,
+        sentence: int,
+        distance: int,
+        weights_IN: np.ndarray,
+        current: Sequence[PlacedMention],
+        context: Sequence[PlacedMention],
+        context_words: Sequence[str],
+        function_words: frozenset[str],
+        links: Iterable[tuple[PlacedMention, PlacedMention]] | None = None,
+    ) -> None:
+        """Scores the links between a sentence and one of its context sentences.
+
+        Args:
+            sentence: number of the current sentence.
+            distance: of the context sentence, from 1.
+            weights_IN: significant weights, from `significant`.
+            current: mentions of the current sentence.
+            context: mentions of the context sentence.
+            context_words: its N words.
+            function_words: lower-cased words that do not make a mention hard.
+            links: the pairs to score; every pair of one chain, if not given.
+        """
+        pairs = [(m, a) for m in current for a in context if m.chain == a.chain]
+        for mention, antecedent in pairs if links is None else links:
+            block = weights_IN[np.ix_(mention.words, antecedent.words)]
+            self.links.append(
+                Link(
+                    sentence,
+                    distance,
+                    float(block.max()),  # one weight for a link of many words: the greatest
+                    _naive(block, mention, antecedent),
+                    _needed(mention, current),
+                    _hard(mention, antecedent, function_words),
+                )
+            )
+        for mention in current:
+            attended_N = weights_IN[list(mention.words)].max(axis=0, initial=0.0) > 0
+            right = [n for m, a in pairs if m == mention for n in a.words]
+            here = np.array([bool(right), attended_N.any(), attended_N[right].any()])
+            seen = self.mentions.setdefault((sentence, mention), np.zeros(3, dtype=bool))
+            seen |= here
+        function_N = np.array([_is_function(w, function_words) for w in context_words], dtype=bool)
+        for attended_N in weights_IN > 0:
+            if attended_N.any():
+                function = int((attended_N & function_N).sum())
+                self.attended.append((sentence, int(attended_N.sum()) - function, function))
+
+    def units(self, test_set: str, numbers: Sequence[int], subset: str) -> Units:
+        """Sums by sentence over the links of a subset.
+
+        Precision and dispersion are no properties of a link, so they are there for all links alone.
+
+        Args:
+            test_set: what `numbers` count in.
+            numbers: of every sentence that was explained; the links' `sentence` are places in it.
+            subset: which links count, a name in SUBSETS.
+        """
+        chosen = [link for link in self.links if SUBSETS[subset](link)]
+        columns = {name: np.zeros(len(numbers)) for name in LINK_SUMS}
+        for link in chosen:
+            values = (1, link.weight >= 1 - ROUNDING, link.weight > 0, link.weight, link.naive)
+            for name, value in zip(LINK_SUMS, values, strict=True):
+                columns[name][link.sentence] += value
+        if subset == "all":
+            columns |= {name: np.zeros(len(numbers)) for name in SENTENCE_SUMS}
+            for (sentence, _), (antecedent, anywhere, right) in self.mentions.items():
+                columns["looking"][sentence] += antecedent and anywhere
+                columns["looking_right"][sentence] += antecedent and anywhere and right
+            for sentence, content, function in self.attended:
+                columns["attending"][sentence] += 1
+                columns["content"][sentence] += content
+                columns["function"][sentence] += function
+        return Units(test_set, np.asarray(numbers, dtype=np.int64), columns)
+
+
+LINK_SUMS = ("links", "greatest", "nonzero", "weight", "naive")
+SENTENCE_SUMS = ("looking", "looking_right", "attending", "content", "function")
+# Which links a row counts (Dinarelli et al. 2024, Table 5; and how far the antecedent stands).
+SUBSETS: dict[str, Callable[[Link], bool]] = {
+    "all": lambda link: True,
+    "distance 1": lambda link: link.distance == 1,
+    "distance 2": lambda link: link.distance == 2,
+    "distance 3": lambda link: link.distance == 3,
+    "context needed": lambda link: link.needed,
+    "context needed, hard": lambda link: link.needed and link.hard,
+}
+
+
+def coref_scores(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The metrics of Dinarelli et al. (2024), Tables 5 and 6, from sums over sentences.
+
+    Returns:
+        Of links: `max_weight`, the share with the greatest weight of their context sentence;
+        `nonzero`, the share with a significant weight; `average`, the mean weight; `naive`, the
+        share of naive ones. `precision`: of mentions that have an antecedent in the context and any
+        significant weight there, the share that looks at a right one. `dispersion` and
+        `dispersion_function`: attended words a word, content and function words.
+    """
+    links_R = sums_R["links"]
+    results = {
+        "max_weight": ratio(sums_R["greatest"], links_R),
+        "nonzero": ratio(sums_R["nonzero"], links_R),
+        "average": ratio(sums_R["weight"], links_R),
+        "naive": ratio(sums_R["naive"], links_R),
+        "links": links_R,
+    }
+    if "looking" in sums_R:
+        results["precision"] = ratio(sums_R["looking_right"], sums_R["looking"])
+        results["dispersion"] = ratio(sums_R["content"], sums_R["attending"])
+        results["dispersion_function"] = ratio(sums_R["function"], sums_R["attending"])
+    return results
+
+
+def _naive(block: np.ndarray, mention: PlacedMention, antecedent: PlacedMention) -> bool:
+    ours, theirs = _lower(mention.texts), _lower(antecedent.texts)
+    if ours == theirs:
+        return True
+    pairs = [(ours[i], theirs[n]) for i, n in np.argwhere(block > 0)]
+    return bool(pairs) and all(one == two for one, two in pairs)
+
+
+def _hard(
+    mention: PlacedMention, antecedent: PlacedMention, function_words: frozenset[str]
+) -> bool:
+    ours, theirs = (
+        {w for w in _lower(m.texts) if not _is_function(w, function_words)}
+        for m in (mention, antecedent)
+    )
+    return bool(ours - theirs)
+
+
+def _needed(mention: PlacedMention, current: Sequence[PlacedMention]) -> bool:
+    if mention.needed is not None:
+        return mention.needed
+    # A heuristic: the current sentence does not name the chain before this mention does.
+    return not any(m.chain == mention.chain and m.words < mention.words for m in current)
+
+
+def _lower(texts: Sequence[str]) -> list[str]:
+    return [text.lower() for text in texts]
+
+
+def _is_function(word: str, function_words: frozenset[str]) -> bool:
+    return word.lower() in function_words or not any(c.isalnum() for c in word)

@@ -1,0 +1,105 @@
+"""Base: the NMT model itself as the proxy, seeing only the rule (Li et al. 2020, section 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.subwords import SPECIAL
+from xnmt_bench.nmt.base import OUTPUT_ROWS, Batch, NMTModel
+from xnmt_bench.nmt.switched import SwitchedOff
+from xnmt_bench.rules.table import Rules
+
+
+def base_log_likelihoods(
+    model: NMTModel, split: EncodedSplit, rules: Rules, positions: int = 8192
+) -> tuple[np.ndarray, np.ndarray]:
+    """Log P(label) with the embedding of every word outside the rule zeroed.
+
+    One row for each decision. BOS and EOS are no words and stay.
+
+    Args:
+        model: the NMT model.
+        split: the sentences the rules are of.
+        rules: the decisions.
+        positions: decoder positions computed at once; bounds memory, never changes a result.
+
+    Returns:
+        Log-likelihoods and whether the label is the model's first choice, shapes (N,).
+    """
+    scores, correct = np.empty(len(rules)), np.empty(len(rules), dtype=bool)
+    for rows, states in _states(model, split, rules, positions):
+        labels = torch.as_tensor(rules.label_N[rows].astype(np.int64), device=states.device)
+        scores[rows] = model.log_probability(states, labels).double().cpu().numpy()
+        correct[rows] = (model.decide(states) == labels).cpu().numpy()
+    return scores, correct
+
+
+def base_log_probabilities(
+    model: NMTModel, split: EncodedSplit, rules: Rules, ids_NM: np.ndarray, positions: int = 8192
+) -> np.ndarray:
+    """The same of M words a decision, (N, M).
+
+    Args:
+        model: the NMT model.
+        split: the sentences the rules are of.
+        rules: the decisions.
+        ids_NM: the words.
+        positions: see there.
+    """
+    found = np.empty(ids_NM.shape)
+    for rows, states in _states(model, split, rules, positions):
+        wanted = torch.as_tensor(ids_NM[rows].astype(np.int64), device=states.device)
+        log_p = [
+            model.logits(part).log_softmax(-1).gather(-1, ids)
+            for part, ids in zip(states.split(OUTPUT_ROWS), wanted.split(OUTPUT_ROWS), strict=True)
+        ]
+        found[rows] = torch.cat(log_p).double().cpu().numpy()
+    return found
+
+
+@torch.no_grad()
+def _states(
+    model: NMTModel, split: EncodedSplit, rules: Rules, positions: int
+) -> Iterator[tuple[np.ndarray, Tensor]]:
+    """Decisions that are computed together, and the state of each that saw its rule alone."""
+    index_N = np.searchsorted(split.number, rules.sentence_N)
+    for rows in _groups(split.source.lengths()[index_N], rules.step_N, positions):
+        group, sentences = rules.take(rows), index_N[rows]
+        longest = int(group.step_N.max()) + 1
+        batch = Batch.collate([(split.source[i], split.target[i][:longest]) for i in sentences])
+        yield rows, _masked_states(model, batch.to(next(model.parameters()).device), group)
+
+
+def _groups(lengths: np.ndarray, steps: np.ndarray, positions: int) -> Iterator[np.ndarray]:
+    """Decisions of like step and source length, together up to a number of positions."""
+    order = np.lexsort((lengths, steps))
+    start = 0
+    for i in range(1, len(order) + 1):
+        if i == len(order) or (i - start + 1) * (steps[order[i]] + 1) > positions:
+            yield order[start:i]
+            start = i
+
+
+def _masked_states(model: NMTModel, batch: Batch, rules: Rules) -> Tensor:
+    """The state of each row's own step, (N, D)."""
+    keep_source_BS = _keep(batch.source_BS, rules.source_position_NK)
+    # Decoder input j + 1 is target word j; input 0 is BOS.
+    input_position_NK = rules.prefix_position_NK + (rules.prefix_position_NK >= 0)
+    keep_input_BT = _keep(batch.input_BT, input_position_NK)
+    states = SwitchedOff(model, batch).states(keep_source_BS, keep_input_BT)
+    step = torch.as_tensor(rules.step_N.astype(np.int64), device=states.device)
+    return states[torch.arange(len(step), device=states.device), step]
+
+
+def _keep(ids: Tensor, positions_NK: np.ndarray) -> Tensor:
+    """1 where an id is special or at one of its row's positions, else 0."""
+    keep = torch.isin(ids, torch.tensor(SPECIAL, device=ids.device))
+    places = torch.as_tensor(positions_NK.astype(np.int64), device=ids.device)
+    row, place = torch.nonzero(places >= 0, as_tuple=True)
+    keep[row, places[row, place]] = True
+    return keep

@@ -1,0 +1,102 @@
+"""Translation quality as a metric; it needs no explainer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xnmt_bench.metrics.measurement import Evidence, Planned
+from xnmt_bench.metrics.metric import Column, Row, SumMetric, ratio
+from xnmt_bench.metrics.quality.comet import comet
+from xnmt_bench.metrics.quality.sacre import scores, signatures, statistics
+from xnmt_bench.metrics.units import Units
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.store import file_hash
+
+COMET_FILE = "comet.npy"
+
+
+def two_digits(value: float) -> str:
+    """As these scores are printed."""
+    return f"{value:.2f}"
+
+
+class Quality(SumMetric):
+    """BLEU, chrF and TER of a system's test set translations, detokenised, one reference each.
+
+    A unit is a sentence; its columns are sacrebleu's sufficient statistics.
+
+    Args:
+        comet_command: path of `comet-score`, in an environment of its own; None for no COMET.
+        comet_model: its model's name, or the path of a checkpoint.
+    """
+
+    name = "quality"
+    title = "Translation quality"
+    note = (
+        "BLEU, chrF and TER (sacrebleu) of the test set's translations, with 95 % bootstrap "
+        "intervals over sentences; BLEU and chrF: higher is better, TER: lower."
+    )
+    columns = (
+        Column("bleu", "BLEU", two_digits, "higher", interval=True),
+        Column("chrf", "chrF", two_digits, "higher", interval=True),
+        Column("ter", "TER", two_digits, "lower", interval=True),
+        Column("comet", "COMET", "{:.4f}".format, "higher", interval=True),
+    )
+    compared = "nmt"
+
+    def __init__(
+        self, comet_command: str | None = None, comet_model: str = "Unbabel/wmt22-comet-da"
+    ) -> None:
+        self.comet_command, self.comet_model = comet_command, comet_model
+
+    def measure(self, job: Job) -> Iterator[Planned]:
+        """The system's translations, or a file's."""
+        yield self.plan(job, lambda: self._measured(job))
+
+    def _measured(self, job: Job) -> Evidence:
+        outputs = job.outputs()
+        _, hypotheses, references = outputs.raw()
+        columns = statistics(hypotheses, references)
+        columns["sentences"] = np.ones(len(hypotheses), dtype=np.int64)
+        made_by = {"outputs": outputs.fingerprint} | signatures()
+        if self.comet_command is not None:
+            columns["comet"] = self._comet(job, outputs.fingerprint, outputs.raw())
+            made_by["comet"] = self.comet_model
+        return Evidence(Units(outputs.test_set, outputs.number_N, columns), made_by)
+
+    def _comet(
+        self, job: Job, outputs: str, raw: tuple[list[str], list[str], list[str]]
+    ) -> np.ndarray:
+        """COMET of each translation, kept since it takes minutes."""
+        sources, hypotheses, references = raw
+        command, model = str(self.comet_command), self.comet_model
+
+        def work(folder: Path) -> None:
+            scored = comet(command, model, sources, hypotheses, references, folder)
+            np.save(folder / COMET_FILE, scored)
+
+        recipe: dict[str, Any] = {"outputs": outputs, "model": model}
+        if Path(model).is_file():
+            recipe["checkpoint"] = file_hash(Path(model))
+        made = job.store.make("comet", work, version=2, **recipe)
+        return np.load(made.path / COMET_FILE, allow_pickle=False)
+
+    def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Corpus scores of BLEU, chrF and TER; the mean of COMET's."""
+        results = scores(sums_R)
+        if "comet" in sums_R:
+            results["comet"] = ratio(sums_R["comet"], sums_R["sentences"])
+        return results
+
+    def about_system(self, row: Row) -> str | None:
+        """How good its translations are stands under every table of the system."""
+        if row["status"] != "ok":
+            return None
+        shown = [c for c in self.columns if c.name in row]
+        return "its translations have " + ", ".join(
+            f"{c.heading} {c.form(row[c.name])}" for c in shown
+        )

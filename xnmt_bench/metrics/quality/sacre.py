@@ -1,0 +1,45 @@
+"""BLEU, chrF and TER from sums over sentences, computed by sacrebleu and signed by it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sacrebleu.metrics import BLEU, CHRF, TER
+
+# `force`: text that looks tokenised is scored all the same; sacrebleu's warning helps nobody here.
+METRICS: dict[str, Any] = {"bleu": BLEU(force=True), "chrf": CHRF(), "ter": TER()}
+
+
+def statistics(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, np.ndarray]:
+    """Each sentence's sufficient statistics: columns `bleu_0`, `bleu_1`, ... (U,).
+
+    Args:
+        hypotheses: raw translations.
+        references: one raw reference each.
+    """
+    columns: dict[str, np.ndarray] = {}
+    for name, metric in METRICS.items():
+        # What sacrebleu's own significance test resamples.
+        rows = np.asarray(metric._extract_corpus_statistics(hypotheses, [list(references)]))
+        columns |= {f"{name}_{n}": rows[:, n] for n in range(rows.shape[1])}
+    return columns
+
+
+def scores(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The corpus's scores (R,) from weighted sums of the statistics."""
+    results = {}
+    for name, metric in METRICS.items():
+        width = sum(column.startswith(f"{name}_") for column in sums_R)
+        sums_RN = np.stack([sums_R[f"{name}_{n}"] for n in range(width)], axis=1)
+        # chrF's statistics are counts, and it divides whole numbers.
+        results[name] = np.array(
+            [metric._compute_score_from_stats(row.tolist()).score for row in sums_RN]
+        )
+    return results
+
+
+def signatures() -> dict[str, str]:
+    """What each score takes to be made again, in sacrebleu's words."""
+    return {name: METRICS[name].get_signature().format() for name in METRICS}

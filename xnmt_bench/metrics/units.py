@@ -1,0 +1,87 @@
+"""Units: what a bootstrap resamples, with the sums that each contributes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from xnmt_bench.errors import StoreError
+from xnmt_bench.parquet import read_table, write_table
+
+NUMBER, TEST_SET = "unit", "test_set"
+
+
+@dataclass(frozen=True)
+class Units:
+    """One row a unit: a sentence, or whatever depends on each other, as a source's variants do.
+
+    Attributes:
+        test_set: names corpus and split, so that units of two measurements can be told the same.
+        number_U: of each unit in its test set, ascending.
+        columns: sufficient statistics by name, (U,) each.
+    """
+
+    test_set: str
+    number_U: np.ndarray
+    columns: Mapping[str, np.ndarray]
+
+    def __post_init__(self) -> None:
+        wrong = [name for name, c in self.columns.items() if len(c) != len(self.number_U)]
+        if wrong:
+            raise ValueError(f"column {wrong[0]!r} has not one row a unit")
+
+    def __len__(self) -> int:
+        return len(self.number_U)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.columns[name]
+
+    def take(self, numbers: np.ndarray) -> Units:
+        """The units of the given numbers."""
+        rows = np.isin(self.number_U, numbers)
+        columns = {name: column[rows] for name, column in self.columns.items()}
+        return Units(self.test_set, self.number_U[rows], columns)
+
+    def save(self, path: Path) -> None:
+        """Writes the units as Parquet."""
+        table = pa.table({NUMBER: self.number_U, **self.columns})
+        write_table(table.replace_schema_metadata({TEST_SET: self.test_set}), path)
+
+    @classmethod
+    def load(cls, path: Path) -> Units:
+        """Reads what `save` wrote.
+
+        Raises:
+            StoreError: the file is not readable.
+        """
+        table = read_table(path)
+        test_set = (table.schema.metadata or {}).get(TEST_SET.encode())
+        if NUMBER not in table.column_names or test_set is None:
+            raise StoreError(f"{path}: no table of units")
+        arrays = {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
+        return cls(test_set.decode(), arrays.pop(NUMBER), arrays)
+
+
+def common(units: Sequence[Units]) -> np.ndarray | None:
+    """The numbers of the units that all have; None where their test sets differ or share none."""
+    if len({u.test_set for u in units}) != 1:
+        return None
+    numbers = reduce(np.intersect1d, (u.number_U for u in units))
+    return numbers if len(numbers) else None
+
+
+def by_unit(
+    numbers_N: np.ndarray, **columns: np.ndarray
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Sums of columns (N,) over the rows of each number: the numbers (U,), and sums (U,) by name.
+
+    The column `rows` counts them.
+    """
+    number_U, member_N = np.unique(numbers_N, return_inverse=True)
+    sums = {name: np.bincount(member_N, column) for name, column in columns.items()}
+    return number_U, sums | {"rows": np.bincount(member_N)}

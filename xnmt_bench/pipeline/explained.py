@@ -1,0 +1,258 @@
+"""The stage from a system and its contexts to the relevance and the rules of one explainer."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from importlib.util import find_spec, resolve_name
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from omegaconf import DictConfig
+from rich.progress import track
+
+from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.sentence import Gold, Split
+from xnmt_bench.errors import NotApplicable, XnmtError
+from xnmt_bench.explainers.base import Explainer
+from xnmt_bench.pipeline.outputs import Translations
+from xnmt_bench.pipeline.settings import plain
+from xnmt_bench.pipeline.system import System
+from xnmt_bench.pipeline.texts import Texts
+from xnmt_bench.registry import instantiate, options, unknown
+from xnmt_bench.rules.extract import (
+    LABELLING,
+    REAL,
+    ExtractionOptions,
+    Scenario,
+    extract,
+    top_words,
+)
+from xnmt_bench.rules.table import SentenceRelevance, relevance
+from xnmt_bench.store import Artefact, Store
+
+EVALUATED: Split = "test"
+# Rooms whose code is part of an explainer: what several share counts for each of them.
+SHARED = ("xnmt_bench.explainers", "xnmt_bench.nmt.switched")
+
+
+def code_hash(cls: type) -> str:
+    """A hash of the code behind a class, blind to comments, layout and docstrings.
+
+    It covers the class's module and whatever that imports of its own package, so that an edited
+    explainer, or an edited piece that it shares with others, is never answered from old rules.
+    """
+    own = cls.__module__.partition(".")[0]
+    rooms = SHARED if own == "xnmt_bench" else (*SHARED, own)
+    trees: dict[str, str] = {}
+    waiting = [cls.__module__]
+    while waiting:
+        name = waiting.pop()
+        inside = any(name == room or name.startswith(f"{room}.") for room in rooms)
+        spec = find_spec(name) if (inside or name == cls.__module__) and name not in trees else None
+        if spec is None or spec.origin is None:
+            continue
+        tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            match node:
+                case (
+                    ast.Module(body=[ast.Expr(value=ast.Constant(value=str())), *_])
+                    | ast.ClassDef(body=[ast.Expr(value=ast.Constant(value=str())), *_])
+                    | ast.FunctionDef(body=[ast.Expr(value=ast.Constant(value=str())), *_])
+                ):
+                    node.body.pop(0)
+                case ast.ImportFrom(module=module, level=level, names=names):
+                    base = resolve_name("." * level + (module or ""), spec.parent)
+                    # What is imported from a package may be a module of it.
+                    waiting += [base, *(f"{base}.{n.name}" for n in names if _is_module(base))]
+                case ast.Import(names=names):
+                    waiting += [alias.name for alias in names]
+        trees[name] = ast.dump(tree)
+    return hashlib.sha256("".join(trees[n] for n in sorted(trees)).encode()).hexdigest()[:16]
+
+
+def _is_module(name: str) -> bool:
+    """Whether a package of that name has been imported, so that it may be searched for modules."""
+    return hasattr(sys.modules.get(name), "__path__")
+
+
+class Explained:
+    """A system's decisions on texts, explained by the configured explainer.
+
+    Args:
+        config: the job's whole configuration; `explainer` and `rules` are read.
+        store: where rules go.
+        system: whose decisions.
+        texts: the sentences.
+        translations: the system's own, for the scenario that asks for them.
+        progress: show a bar.
+    """
+
+    def __init__(
+        self,
+        config: DictConfig,
+        store: Store,
+        system: System,
+        texts: Texts,
+        translations: Translations,
+        progress: bool,
+    ) -> None:
+        self._config, self._store, self._progress = config, store, progress
+        self.system, self.texts, self._translations = system, texts, translations
+
+    @cached_property
+    def explainer(self) -> Explainer:
+        """The configured explainer.
+
+        Raises:
+            XnmtError: the configuration names something that is no explainer, or an option that
+                the explainer does not have.
+        """
+        name = self._config.explainer.name
+        phi = instantiate(f"explainer {name!r}", self._config.explainer.phi)
+        if not isinstance(phi, Explainer):
+            raise XnmtError(f"explainer {name!r}: {type(phi)} is no Explainer")
+        return phi
+
+    @property
+    def name(self) -> str:
+        """The explainer's name in results, with the options that are not its defaults."""
+        defaults = options(type(self.explainer), but=["seed"])
+        given = plain(self._config.explainer.phi)
+        changed = [f"{o}={v}" for o, v in given.items() if o in defaults and v != defaults[o]]
+        return self._config.explainer.name + (f"[{', '.join(changed)}]" if changed else "")
+
+    @property
+    def seeded(self) -> bool:
+        """Whether the explainer draws anything."""
+        return "seed" in self._config.explainer.phi
+
+    def count(self, name: Split) -> int:
+        """How many sentences of a split are explained."""
+        wanted = self._config.rules[f"{name}_sentences"]
+        there = len(self.texts.split(name))
+        return there if wanted is None else min(wanted, there)
+
+    def contexts(self, name: Split, scenario: Scenario) -> EncodedSplit:
+        """A split with the targets whose prefixes are the contexts of a scenario."""
+        if scenario == REAL:
+            return self._translations.split(name, self.count(name))
+        return self.texts.split(name)
+
+    def decided(self, name: Split, scenario: Scenario) -> dict[str, Any]:
+        """What decides contexts and labels, whatever explains them: a part of recipes.
+
+        Raises:
+            XnmtError: there is no such scenario.
+        """
+        if scenario not in LABELLING:
+            raise XnmtError(unknown("scenario", scenario, LABELLING))
+        recipe: dict[str, Any] = {
+            "model": self.system,
+            "encoded": self.texts.encoded,
+            "scenario": scenario,
+            f"{name}_sentences": self.count(name),
+        }
+        if scenario == REAL:
+            count = None if name == EVALUATED else self.count(name)
+            recipe[f"{name}_translation"] = self._translations.made(name, count)
+        return recipe
+
+    def top_words(self, scenario: Scenario, words: int) -> dict[str, np.ndarray]:
+        """The model's most probable words at each decision of the test set; see `rules.extract`."""
+        split = self.contexts(EVALUATED, scenario)
+        return top_words(self.system.model, split, self.count(EVALUATED), words)  # type: ignore[return-value]
+
+    def rules(
+        self, scenario: Scenario, splits: Iterable[Split], source_alone: bool = False
+    ) -> Artefact:
+        """Relevance and rules of some splits.
+
+        Args:
+            scenario: where contexts and labels come from.
+            splits: which.
+            source_alone: an explainer that says nothing of prefix words will do.
+
+        Raises:
+            NotApplicable: the explainer does not cover this model or this corpus.
+            XnmtError: there is no such scenario.
+        """
+        explainer, phi = self.explainer, plain(self._config.explainer.phi)
+        if scenario == REAL and explainer.needs_gold:
+            raise NotApplicable("the annotation is of the reference, not of the translation")
+        extraction = ExtractionOptions(
+            **{key: self._config.rules[key] for key in ExtractionOptions.__dataclass_fields__}
+        )
+
+        def work(folder: Path) -> dict[str, Any]:
+            for name in splits:
+                self._extract(name, extraction, folder, scenario, source_alone)
+            return {"sentences": {name: self.count(name) for name in splits}}
+
+        return self._store.make(
+            "rules",
+            work,
+            version=2,
+            **{
+                key: value for name in splits for key, value in self.decided(name, scenario).items()
+            },
+            explainer=phi,
+            code=code_hash(type(explainer)),
+            # They decide which sentences share a batch, and so the last digit.
+            extraction=extraction.__dict__,
+            source_alone=source_alone,
+        )
+
+    def _extract(
+        self,
+        name: Split,
+        extraction: ExtractionOptions,
+        folder: Path,
+        scenario: Scenario,
+        source_alone: bool,
+    ) -> None:
+        gold: Mapping[int, Gold] | None = None
+        if self.explainer.needs_gold:
+            gold = self.texts.gold(name)
+            if not any(g.possible for g in gold.values()):
+                raise NotApplicable(f"the {name} sentences have no gold alignment")
+        done = extract(
+            self.system.model,
+            self.contexts(name, scenario),
+            self.count(name),
+            self.explainer,
+            extraction,
+            folder,
+            name,
+            keep_relevance=name == EVALUATED,
+            scenario=scenario,
+            gold=gold,
+            source_alone=source_alone,
+        )
+        shards = -(-self.count(name) // extraction.shard_sentences)
+        label = f"{self._config.explainer.name}, {name}"
+        for _ in track(done, label, shards, disable=not self._progress):
+            pass
+
+    def relevance(self, scenario: Scenario, source_alone: bool = False) -> Relevances:
+        """The whole relevance of the test set, sentence by sentence, and what it was made from."""
+        made = self.rules(scenario, (EVALUATED,), source_alone)
+        return Relevances(made.fingerprint, lambda: relevance(made.path, EVALUATED))
+
+
+class Relevances:
+    """Relevance of a test set, by whomever.
+
+    Attributes:
+        fingerprint: of the relevance.
+    """
+
+    def __init__(self, fingerprint: str, read: Any) -> None:
+        self.fingerprint, self._read = fingerprint, read
+
+    def __iter__(self) -> Iterator[SentenceRelevance]:
+        return iter(self._read())

@@ -1,0 +1,227 @@
+"""One job of a sweep: whatever a metric may ask for, made when it is asked for and then once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from omegaconf import DictConfig, OmegaConf
+
+from xnmt_bench.corpora.reversed import ReversedCorpus
+from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, lang_pair
+from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.fitting import TrainerOptions
+from xnmt_bench.nmt.base import Batch
+from xnmt_bench.nmt.batching import buckets
+from xnmt_bench.parquet import read_table, write_table
+from xnmt_bench.pipeline.doors import Door
+from xnmt_bench.pipeline.explained import EVALUATED, Explained, Relevances
+from xnmt_bench.pipeline.outputs import Outputs, Translations
+from xnmt_bench.pipeline.proxy import TrainedProxy
+from xnmt_bench.pipeline.settings import plain
+from xnmt_bench.pipeline.system import System
+from xnmt_bench.pipeline.texts import Texts
+from xnmt_bench.registry import instantiate
+from xnmt_bench.rules.extract import GOLDEN, Scenario
+from xnmt_bench.store import Store
+
+# Of a corpus's configuration, what its class is not told.
+CORPUS_EXTRAS = ("subwords", "max_length", "reversed", "data")
+
+
+class Job:
+    """A configuration, and what can be made from it. Nothing is made before it is asked for.
+
+    Args:
+        config: the job's whole configuration.
+        options: how training runs; the configured trainer, if not given.
+        may_make: False for who only reads: then what is missing is an error.
+        store: an open store, where another job of this process has one.
+    """
+
+    def __init__(
+        self,
+        config: DictConfig,
+        options: TrainerOptions | None = None,
+        may_make: bool = True,
+        store: Store | None = None,
+    ) -> None:
+        self.config = config
+        self.store = store or Store(config.store, may_make)
+        self.options = options or TrainerOptions(**plain(config.trainer))
+        self.progress = self.options.progress_bar
+
+    def changed(self, changes: dict[str, Any]) -> Job:
+        """Another job that differs in some configuration and shares the store."""
+        merged = OmegaConf.merge(self.config, changes)
+        return Job(merged, self.options, store=self.store)  # type: ignore[arg-type]
+
+    def door(self, kind: str) -> Door | None:
+        """What others made of a kind (`outputs`, `scores`, `relevance`), if anything."""
+        return Door.configured(kind, self.config)
+
+    @property
+    def from_files(self) -> bool:
+        """Whether something comes in by a door, so that it can be measured without training."""
+        return any(self.door(kind) for kind in ("outputs", "scores", "relevance"))
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        """The configured corpus, streaming."""
+        description = plain(self.config.corpus, complete=True)
+        node = {key: value for key, value in description.items() if key not in CORPUS_EXTRAS}
+        corpus: Corpus = instantiate(f"corpus {self.config.corpus.name!r}", node)
+        return ReversedCorpus(corpus) if self.config.corpus.reversed else corpus
+
+    @cached_property
+    def system(self) -> System:
+        """The NMT system."""
+        return System(self.config, self.store, self.corpus, self.options)
+
+    @cached_property
+    def texts(self) -> Texts:
+        """The corpus as the system's ids."""
+        return self.system.texts
+
+    def _texts(self, corpus: Corpus | None) -> Texts:
+        """The configured corpus as ids, or a test set of a metric's own."""
+        return self.texts if corpus is None else self.system.read(corpus, (EVALUATED,))
+
+    def translations(self, corpus: Corpus | None = None) -> Translations:
+        """The system's own translations of the corpus, or of a test set of the metric's own."""
+        beam = self.config.nmt.beam
+        return Translations(self.store, self.system, self._texts(corpus), beam, self.progress)
+
+    def outputs(self, corpus: Corpus | None = None) -> Outputs:
+        """Translations of the test set: a file's, where one is given, else the system's own.
+
+        Args:
+            corpus: a test set of the metric's own in the configured corpus's place.
+
+        Raises:
+            DataError: the file has not one line a test sentence.
+        """
+        if door := self.door("outputs"):
+            return Outputs.from_file(door, corpus or self.corpus)
+        return self.translations(corpus).outputs
+
+    def log_probability(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
+        """Log P of each target given its source, EOS included; a file's numbers, if one is given.
+
+        Args:
+            pairs: N sources and targets, as words between blanks.
+
+        Returns:
+            Natural logarithms, (N,).
+
+        Raises:
+            DataError: the file has not one number a pair.
+        """
+        if door := self.door("scores"):
+            numbers: np.ndarray = door.read()
+            door.counted(len(numbers), len(pairs), "pairs to be scored")
+            return numbers
+        system, (source, target) = self.system, self.system.subwords
+
+        def work(folder: Path) -> None:
+            encoded = [([*source.encode(x), EOS], [*target.encode(y), EOS]) for x, y in pairs]
+            lengths = np.array([max(len(x), len(y)) for x, y in encoded])
+            log_p_N = np.empty(len(encoded))
+            limit = self.config.rules.batch_tokens
+            for group in buckets(lengths, np.arange(len(encoded)), limit):
+                batch = Batch.collate([encoded[i] for i in group])
+                with torch.no_grad():
+                    states = system.model.states(batch)
+                    log_p_BT = system.model.log_probability(states, batch.target_BT).double()
+                log_p_N[group] = (log_p_BT * batch.target_mask_BT).sum(1).numpy()
+            write_table(pa.table({"log_probability": log_p_N}), folder / "scores.parquet")
+
+        made = self.store.make("scores", work, version=1, model=system, pairs=list(pairs))
+        return read_table(made.path / "scores.parquet")["log_probability"].to_numpy()  # type: ignore[no-any-return]
+
+    @cached_property
+    def explained(self) -> Explained:
+        """The system's decisions on the corpus, explained by the configured explainer."""
+        return self._explained(None)
+
+    def _explained(self, corpus: Corpus | None) -> Explained:
+        texts, translations = self._texts(corpus), self.translations(corpus)
+        return Explained(self.config, self.store, self.system, texts, translations, self.progress)
+
+    def relevance(
+        self,
+        scenario: Scenario = GOLDEN,
+        corpus: Corpus | None = None,
+        targets: Sequence[str] | None = None,
+        source_alone: bool = False,
+    ) -> Relevances:
+        """Relevance of every word of the test set for every step; a file's, if one is given.
+
+        Args:
+            scenario: where contexts and labels come from.
+            corpus: a test set of the metric's own in the configured corpus's place.
+            targets: of each of its sentences, in the references' place; they are explained as
+                golden data are.
+            source_alone: an explainer that says nothing of prefix words will do.
+        """
+        if door := self.door("relevance"):
+            return Relevances(door.fingerprint, door.read)
+        if targets is not None:
+            corpus, scenario = _Targets(corpus or self.corpus, targets), GOLDEN
+        explained = self.explained if corpus is None else self._explained(corpus)
+        return explained.relevance(scenario, source_alone)
+
+    @cached_property
+    def proxy(self) -> TrainedProxy:
+        """The configured proxy on the explainer's rules."""
+        return TrainedProxy(self.config, self.store, self.explained, self.options)
+
+    def system_identity(self) -> dict[str, Any]:
+        """What is measured, as the first columns of every table say it."""
+        door = self.door("outputs") or self.door("scores")
+        return {
+            "corpus": self.corpus.name,
+            "lang_pair": lang_pair(self.corpus),
+            "nmt": door.name if door else self.config.nmt.name,
+        }
+
+    def explained_identity(self) -> dict[str, Any]:
+        """The same with the explainer, and the seed of one that draws."""
+        if door := self.door("relevance"):
+            return self.system_identity() | {"nmt": "", "explainer": door.name, "seed": ""}
+        seed = self.config.seed if self.explained.seeded else ""
+        return self.system_identity() | {"explainer": self.explained.name, "seed": seed}
+
+    @property
+    def model_id(self) -> str:
+        """The fingerprint of the system that is measured; empty where files stand for it."""
+        return "" if self.from_files else self.system.fingerprint
+
+
+class _Targets(Corpus):
+    """A corpus's test set with other targets."""
+
+    def __init__(self, corpus: Corpus, targets: Sequence[str]) -> None:
+        self.name, self.generated = corpus.name, corpus.generated
+        self.source_language = corpus.source_language
+        self.target_language = corpus.target_language
+        self._corpus, self._targets = corpus, list(targets)
+
+    def sentences(self, split: Split) -> Iterator[Sentence]:
+        """The test sentences; what was annotated of the references is left out."""
+        pairs = zip(self._corpus.sentences(split), self._targets, strict=True)
+        return (replace(sentence, target=text, gold=None) for sentence, text in pairs)
+
+    def recipe(self) -> dict[str, Any]:
+        """The corpus's own, and the targets."""
+        return {"corpus": self._corpus.recipe(), "targets": self._targets}
+
+    def raw(self, text: str, language: str) -> str:
+        """As the corpus has it."""
+        return self._corpus.raw(text, language)

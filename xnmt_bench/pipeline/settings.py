@@ -1,0 +1,19 @@
+"""Configuration nodes as plain values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from omegaconf import OmegaConf
+
+
+def plain(node: Any, complete: bool = False) -> Any:
+    """A configuration node as plain Python values; anything else is given back.
+
+    Args:
+        node: the node.
+        complete: raise omegaconf's MissingMandatoryValue where a value is yet to be given.
+    """
+    if not OmegaConf.is_config(node):
+        return node
+    return OmegaConf.to_container(node, resolve=True, throw_on_missing=complete)

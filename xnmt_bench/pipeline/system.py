@@ -1,0 +1,151 @@
+"""The stages up to a trained NMT system, or the door by which one comes in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.errors import InstantiationException
+from omegaconf import DictConfig
+
+from xnmt_bench.corpora.encoded import Context
+from xnmt_bench.corpora.sentence import SPLITS, Corpus, Split
+from xnmt_bench.corpora.subwords import SentencePiece, Subwords, train_subwords
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.fitting import TrainerOptions, clean, fit
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.loading import build_model, save_model, start_from, weights_id
+from xnmt_bench.nmt.training import NMTTraining, NMTTrainingOptions
+from xnmt_bench.pipeline.settings import plain
+from xnmt_bench.pipeline.texts import Texts
+from xnmt_bench.store import Artefact, Store
+
+
+class System:
+    """A translation model: trained here as configured, or somebody else's.
+
+    Args:
+        config: the job's whole configuration; `nmt` and `corpus` are read.
+        store: where it lies.
+        corpus: what it is trained on, if it is trained here.
+        options: how training runs.
+    """
+
+    def __init__(
+        self, config: DictConfig, store: Store, corpus: Corpus, options: TrainerOptions
+    ) -> None:
+        self._config, self._store, self._corpus, self._options = config, store, corpus, options
+        self.name: str = config.nmt.name
+
+    @cached_property
+    def context(self) -> Context:
+        """How many previous sentences it reads, and on which sides."""
+        return Context(**plain(self._config.nmt.context))
+
+    @cached_property
+    def subwords(self) -> tuple[Subwords, Subwords]:
+        """Both vocabularies: the given system's, given files, or trained on the training split."""
+        if self._config.nmt.path:
+            return self.model.source_subwords, self.model.target_subwords
+        if self._config.nmt.initial:
+            folder = Path(self._config.nmt.initial)
+            return SentencePiece(folder / "source.model"), SentencePiece(folder / "target.model")
+        return self._vocabulary("source"), self._vocabulary("target")
+
+    def _vocabulary(self, side: str) -> Subwords:
+        wanted = self._config.corpus.subwords
+        if given := wanted[f"{side}_model"]:
+            return SentencePiece(given)
+        kind, size = wanted.type, wanted[f"{side}_size"]
+
+        def work(folder: Path) -> None:
+            texts: Iterator[str] = (getattr(s, side) for s in self._corpus.sentences("train"))
+            train_subwords(texts, folder / "subwords.model", kind, size)
+
+        made = self._store.make(
+            "subwords", work, version=1, corpus=self._corpus.recipe(), side=side, type=kind,
+            size=size,
+        )  # fmt: skip
+        return SentencePiece(made.path / "subwords.model")
+
+    @cached_property
+    def texts(self) -> Texts:
+        """Its own corpus as ids."""
+        return self.read(self._corpus, SPLITS)
+
+    def read(self, corpus: Corpus, splits: Sequence[Split]) -> Texts:
+        """A corpus as the ids that this system reads and writes."""
+        length = self._config.corpus.max_length
+        return Texts(self._store, corpus, self.subwords, length, self.context, splits)
+
+    @cached_property
+    def path(self) -> Path:
+        """The folder of the trained system; training it first if nobody has."""
+        return Path(self._config.nmt.path or self.trained.path)
+
+    @cached_property
+    def trained(self) -> Artefact:
+        """The system trained as configured."""
+        nmt = plain(self._config.nmt)
+        training = NMTTrainingOptions(**nmt["training"])
+        recipe = {key: nmt[key] for key in ("architecture", "sizes", "training", "seed")}
+        if nmt["initial"]:
+            recipe["initial"] = weights_id(Path(nmt["initial"]))
+
+        def work(folder: Path) -> dict[str, Any]:
+            train, valid = self.texts.split("train"), self.texts.split("valid")
+
+            def build() -> NMTTraining:
+                model = build_model(nmt["architecture"], nmt["sizes"], *self.subwords)
+                if nmt["initial"]:
+                    start_from(model, nmt["initial"])
+                return NMTTraining(model, train, valid, training)
+
+            module, facts = fit(
+                build,
+                folder,
+                nmt["seed"],
+                training.max_epochs,
+                training.patience,
+                self._options,
+                f"NMT {nmt['name']}",
+            )
+            save_model(module.model, nmt["architecture"], nmt["sizes"], folder)  # type: ignore[arg-type]
+            clean(folder)
+            return {**facts, "name": nmt["name"], "train_sentences": len(train)}
+
+        return self._store.make(
+            "nmt", work, version=1, encoded=self.texts.encoded, precision=self._options.precision,
+            **recipe,
+        )  # fmt: skip
+
+    @cached_property
+    def model(self) -> NMTModel:
+        """The system, open.
+
+        Raises:
+            XnmtError: it cannot be opened, or it reads no concatenation as this project writes it.
+        """
+        reader = plain(self._config.nmt.reader, complete=True)
+        for side in ("source_language", "target_language"):
+            if side in reader and reader[side] is None:
+                reader[side] = getattr(self._corpus, side)
+        try:
+            model: NMTModel = hydra.utils.instantiate(reader, str(self.path))
+        except InstantiationException as error:
+            if isinstance(error.__cause__, XnmtError):
+                raise error.__cause__ from None
+            if isinstance(error.__cause__, ImportError):
+                raise XnmtError(f"{error.__cause__}: install xnmt_bench[huggingface]") from None
+            raise XnmtError(f"nmt {self.name!r}: {error.__cause__ or error}") from error
+        if self.context.sentences and not model.reads_separators:
+            raise XnmtError(f"{self.name} knows no separator, so it reads no context")
+        return model
+
+    @property
+    def fingerprint(self) -> str:
+        """Of everything that decides the system's numbers."""
+        return self.model.fingerprint

@@ -1,0 +1,124 @@
+"""The stage from a corpus to ids."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from xnmt_bench.corpora.encoded import Context, EncodedSplit, encode
+from xnmt_bench.corpora.sentence import Corpus, Gold, Sentence, Split, lang_pair
+from xnmt_bench.corpora.subwords import SEPARATOR, Subwords
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.store import Artefact, Store
+
+log = logging.getLogger(__name__)
+
+
+class Texts:
+    """A corpus as ids of two vocabularies, with what the corpus knows of each sentence.
+
+    Args:
+        store: where the ids go.
+        corpus: the sentences.
+        subwords: the vocabularies of both sides.
+        max_length: subwords a side; longer pairs are left out.
+        context: previous sentences that stand before each sentence.
+        splits: which of the corpus's splits there are.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        corpus: Corpus,
+        subwords: tuple[Subwords, Subwords],
+        max_length: int,
+        context: Context,
+        splits: Sequence[Split],
+    ) -> None:
+        self.corpus, self.subwords, self.context = corpus, subwords, context
+        self._store, self._max_length, self._splits = store, max_length, tuple(splits)
+        self._open: dict[Split, EncodedSplit] = {}
+
+    @cached_property
+    def encoded(self) -> Artefact:
+        """The corpus as ids.
+
+        Raises:
+            XnmtError: a split has no sentence pair.
+        """
+        recipe = {
+            "corpus": self.corpus.recipe(),
+            "subwords": self.subwords,
+            "max_length": self._max_length,
+            "context": self.context.__dict__,
+            "splits": self._splits,
+        }
+        artefact = self._store.make(
+            "encoded",
+            lambda folder: encode(
+                self.corpus, *self.subwords, self._max_length, folder, self.context, self._splits
+            ),
+            version=1,
+            **recipe,
+        )
+        for split in self._splits:
+            counts = artefact.facts[split]
+            if not counts["kept"]:
+                raise XnmtError(f"{self.corpus.name}: the {split} split has no sentence pair")
+            if counts["too_long"]:
+                log.warning(
+                    "%s: %d of %d pairs have more than %d subwords and are left out",
+                    split,
+                    counts["too_long"],
+                    sum(counts.values()),
+                    self._max_length,
+                )
+        return artefact
+
+    def split(self, name: Split) -> EncodedSplit:
+        """A split as ids."""
+        if name not in self._open:
+            self._open[name] = EncodedSplit.open(self.encoded.path, name)
+        return self._open[name]
+
+    def sentences(self, name: Split, count: int | None = None) -> list[Sentence]:
+        """The sentences of a split that have ids, in order; the first ones, if `count` is given."""
+        kept = set(self.split(name).number[:count].tolist())
+        return [s for number, s in enumerate(self.corpus.sentences(name)) if number in kept]
+
+    def gold(self, name: Split) -> dict[int, Gold]:
+        """The annotation of a split's sentences by their numbers; empty where there is none."""
+        sentences = enumerate(self.corpus.sentences(name))
+        return {number: s.gold for number, s in sentences if s.gold is not None}
+
+    def depth(self, name: Split, index: int) -> int:
+        """How many sentences stand before a sentence of a split in its concatenation."""
+        return int((self.split(name).source[index] == SEPARATOR).sum())
+
+    def places(self, name: Split) -> np.ndarray:
+        """Each sentence's place in its document; 0 for all where no context is read."""
+        if not self.context.sentences:
+            return np.zeros(len(self.split(name)), dtype=np.int64)
+        places: list[int] = []
+        document = None
+        for sentence in self.sentences(name):
+            places.append(places[-1] + 1 if sentence.document == document else 0)
+            document = sentence.document
+        return np.asarray(places)
+
+    @cached_property
+    def test_set(self) -> str:
+        """What a test sentence's number counts in: the same for every corpus with this test set."""
+        return test_set(self.corpus)
+
+
+def test_set(corpus: Corpus) -> str:
+    """Names the test set of a corpus by its own text, whatever training data stand beside it."""
+    digest = hashlib.sha256()
+    for sentence in corpus.sentences("test"):
+        digest.update(f"{sentence.source}\t{sentence.target}\n".encode())
+    return f"{lang_pair(corpus)} test {digest.hexdigest()[:16]}"

@@ -1,0 +1,130 @@
+"""One registry for everything that a package can add: entry points, imported when asked for.
+
+A package declares what it adds in the entry-point group `xnmt_bench.<kind>`, as this project does
+for its own. The name then works in Python and on the command line, and nothing here has to change.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from xnmt_bench.errors import XnmtError
+
+# Each kind, and what one of it is called in a message.
+KINDS = {
+    "explainers": "explainer",
+    "metrics": "metric",
+    "analyses": "analysis",
+    "proxies": "proxy",
+    "architectures": "NMT architecture",
+}
+
+
+def entries(kind: str) -> dict[str, EntryPoint]:
+    """Every declared thing of a kind by its name, in alphabetical order, not yet imported.
+
+    Raises:
+        XnmtError: two packages declare the same name.
+    """
+    return _by_name(kind, entry_points(group=f"xnmt_bench.{kind}"))
+
+
+def _by_name(kind: str, points: Iterable[EntryPoint]) -> dict[str, EntryPoint]:
+    by_name: dict[str, EntryPoint] = {}
+    for point in sorted(points, key=lambda p: p.name):
+        # The same package installed twice declares the same thing twice, which is no collision.
+        if by_name.setdefault(point.name, point).value != point.value:
+            raise XnmtError(
+                f"two things are called {KINDS[kind]} {point.name!r}: "
+                f"{by_name[point.name].value} and {point.value}"
+            )
+    return by_name
+
+
+def load(kind: str, name: str) -> Any:
+    """What stands behind a name: a class.
+
+    Raises:
+        XnmtError: no such name (the nearest ones are named), or its package cannot be imported.
+    """
+    known = entries(kind)
+    if name not in known:
+        raise XnmtError(unknown(KINDS[kind], name, known))
+    try:
+        return known[name].load()
+    except (ImportError, AttributeError) as error:
+        raise XnmtError(f"{KINDS[kind]} {name!r} ({known[name].value}): {error}") from error
+
+
+def create(kind: str, name: str, *given: Any, **options: Any) -> Any:
+    """An object of the class behind a name.
+
+    Raises:
+        XnmtError: as `load`; or the class refuses an option.
+    """
+    made_by = load(kind, name)
+    try:
+        return made_by(*given, **options)
+    except (TypeError, ValueError, AssertionError) as error:
+        raise XnmtError(f"{KINDS[kind]} {name!r}: {error}") from error
+
+
+def instantiate(what: str, node: Any) -> Any:
+    """An object from a configuration node with `_target_`.
+
+    Args:
+        what: it is, for a message, such as `explainer 'attention'`.
+        node: the node.
+
+    Raises:
+        XnmtError: the target cannot be imported or refuses an option.
+    """
+    import hydra
+    from hydra.errors import InstantiationException
+
+    try:
+        return hydra.utils.instantiate(node, _convert_="all")
+    except InstantiationException as error:
+        if isinstance(error.__cause__, XnmtError):
+            raise error.__cause__ from None
+        raise XnmtError(f"{what}: {error.__cause__ or error}") from error
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """The message for a name that is not there: what was meant, or all there are."""
+    there = sorted(known)
+    if near := get_close_matches(name, there, n=3):
+        return f"no {what} {name!r}; did you mean {' or '.join(near)}?"
+    return f"no {what} {name!r}; there are {', '.join(there)}"
+
+
+def options(made_by: type, but: Iterable[str] = ()) -> dict[str, Any]:
+    """The options of a class by its signature, with their defaults.
+
+    Args:
+        made_by: the class.
+        but: arguments that are no options.
+    """
+    parameters: Mapping[str, inspect.Parameter] = inspect.signature(made_by).parameters
+    return {
+        name: "???" if p.default is p.empty else p.default
+        for name, p in parameters.items()
+        if name not in set(but) and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+    }
+
+
+def load_explainer(name: str, **given: Any) -> Any:
+    """An explainer by name, such as `prediction_difference`, or a plug-in's.
+
+    Args:
+        name: as on the command line.
+        given: the explainer's own options.
+
+    Raises:
+        XnmtError: no such name (the nearest ones are named), or an option it does not have.
+    """
+    return create("explainers", name, **given)

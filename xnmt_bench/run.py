@@ -1,0 +1,197 @@
+"""What the two commands do: `train` measures, `evaluate` reads what was measured and reports."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import hydra
+import torch
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+
+from xnmt_bench.errors import MissingError, NotApplicable, StoreError
+from xnmt_bench.fitting import TrainerOptions
+from xnmt_bench.metrics.bootstrap import Draws, score
+from xnmt_bench.metrics.measurement import (
+    FAILED,
+    NOT_APPLICABLE,
+    Evidence,
+    Planned,
+    Scored,
+    write,
+)
+from xnmt_bench.metrics.metric import Metric
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.settings import plain
+from xnmt_bench.registry import instantiate
+from xnmt_bench.report.panels import panels
+from xnmt_bench.report.report import about_systems, collect, report
+from xnmt_bench.report.summary import Shown
+from xnmt_bench.report.table import csv_columns
+from xnmt_bench.report.tracking import Tracker
+from xnmt_bench.store import fingerprint
+
+log = logging.getLogger(__name__)
+
+
+def train(config: DictConfig) -> None:
+    """Measures every configured metric of the job, making what is missing.
+
+    With `metric=[]` it ends with the trained system.
+
+    Raises:
+        Exception: what went wrong first, once every other row has been written.
+    """
+    with _start(config, "train") as tracker:
+        job = Job(config, TrainerOptions(**plain(config.trainer), logger=tracker.lightning()))
+        metrics = configured_metrics(config)
+        if not metrics:
+            log.info("trained: %s", job.system.path)
+        errors = [e for metric in metrics.values() for e in measure(metric, job, tracker)]
+        if errors:
+            raise errors[0]
+
+
+def evaluate(config: DictConfig) -> None:
+    """Reports what was measured; or, with `explain`, shows one sentence's relevance.
+
+    What comes in by a door needs no training, so it is measured here too.
+
+    Raises:
+        MissingError: nothing was measured yet.
+    """
+    with _start(config, "evaluate") as tracker:
+        if config.explain:
+            from xnmt_bench.explain import explain
+
+            explain(config)
+            return
+        metrics, results = configured_metrics(config), Path(config.results)
+        job = Job(config, may_make=False)
+        errors = [
+            error
+            for metric in metrics.values()
+            if metric.measured_from_files(job)
+            for error in measure(metric, job, tracker)
+        ]
+        if errors:
+            raise errors[0]
+        scored: dict[str, tuple[Metric, Sequence[Scored]]] = {}
+        missing: list[MissingError] = []
+        for name, metric in metrics.items():
+            try:
+                scored[name] = (metric, collect(metric, results, draws(config)))
+            except MissingError as error:
+                missing.append(error)
+        if missing and not scored:
+            raise missing[0]
+        for nothing in missing:
+            log.warning("%s", nothing)
+        shown = []
+        for name, (metric, rows) in scored.items():
+            shown += report(metric, rows, about_systems(scored, name), results, tracker)
+        shown += _analyses(config, scored, tracker)
+        if shown:
+            from xnmt_bench.report.page import write_page
+
+            signatures = sorted(s.signature for _, rows in scored.values() for s in rows)
+            page = write_page(shown, signatures, config, results)
+            log.info("tables and figures are in %s, and all on one page: %s", results, page)
+
+
+def _start(config: DictConfig, job_type: str) -> Tracker:
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    # Lightning's own greetings say nothing that a user of this tool needs.
+    logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
+    folder = Path(HydraConfig.get().runtime.output_dir)
+    sweep = HydraConfig.get().mode == hydra.types.RunMode.MULTIRUN
+    group = folder.parent.name if sweep else folder.name
+    tracker: Tracker = instantiate("logger", config.logger)
+    return tracker.start(job_type, group, folder, plain(config))
+
+
+def configured_metrics(config: DictConfig) -> dict[str, Metric]:
+    """The metrics that are asked for, by name, in the order in which they are."""
+    nodes = config.get("metric") or {}
+    return {name: instantiate(f"metric {name!r}", nodes[name]) for name in nodes}
+
+
+def draws(config: DictConfig) -> Draws:
+    """How intervals are drawn."""
+    return Draws(config.bootstrap.samples, config.bootstrap.seed)
+
+
+def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
+    """Measures a metric of a job, each row written as it comes.
+
+    Returns:
+        What went wrong. A row that failed says so and the others go on.
+    """
+    results, errors, rows = Path(job.config.results), [], []
+    for planned in metric.measure(job):
+        who = _who(metric, planned)
+        try:
+            outcome: Evidence | str = planned.make()
+        except NotApplicable as error:
+            outcome = NOT_APPLICABLE
+            log.warning("%s: n/a: %s", who, error)
+        except Exception as error:
+            outcome = f"{FAILED}: {type(error).__name__}: {error}"
+            log.error("%s: %s", who, outcome)
+            errors.append(error)
+        one = score(metric, write(metric.name, planned, outcome, results), draws(job.config))
+        rows.append(one)
+        if one.measurement.ok:
+            log.info("%s: %s", who, _numbers(metric, one))
+    tracker.table(metric.name, [one.row for one in rows], csv_columns(metric))
+    return errors
+
+
+def _who(metric: Metric, planned: Planned) -> str:
+    """A row in words, such as `fidelity of transformer, attention, k = 1, sa`."""
+    row = planned.identity
+    parts = [str(row["nmt"])]
+    for key in metric.keys:
+        if row[key.name] not in ("", key.usual):
+            phrase = "seed {}" if key.name == "seed" else key.phrase
+            parts.append(phrase.format(key.text(row[key.name])))
+    return f"{metric.name} of {', '.join(part for part in parts if part)}"
+
+
+def _numbers(metric: Metric, one: Scored) -> str:
+    """A row's results in words."""
+    parts = []
+    for column in (c for c in metric.columns if c.name in one.values):
+        names = (column.name, f"{column.name}_low", f"{column.name}_high")
+        parts.append(f"{column.heading} {column.cell(*(one.values.get(n) for n in names))}")  # type: ignore[arg-type]
+    return ", ".join(parts)
+
+
+def _analyses(
+    config: DictConfig, scored: Mapping[str, tuple[Metric, Sequence[Scored]]], tracker: Tracker
+) -> list[Shown]:
+    """Asks every configured analysis of what was measured."""
+    from xnmt_bench.analyses.analysis import Analysis, publish
+
+    nodes = config.get("analysis") or {}
+    by_metric = {name: panels(metric, rows) for name, (metric, rows) in scored.items()}
+    by_metric = {name: found for name, found in by_metric.items() if found}
+    signatures = sorted(s.signature for _, rows in scored.values() for s in rows)
+    shown = []
+    for name in nodes:
+        analysis: Analysis = instantiate(f"analysis {name!r}", nodes[name])
+        options = {k: v for k, v in plain(nodes[name]).items() if k != "_target_"}
+        made_from = options | {"rows": fingerprint({"rows": signatures})}
+        try:
+            for title, result in analysis.results(by_metric):
+                shown.append(
+                    publish(title, result, by_metric, made_from, Path(config.results), tracker)
+                )
+        except NotApplicable as error:
+            log.warning("%s: n/a: %s", name, error)
+        except StoreError as error:  # one that fails is no reason to lose the others
+            log.error("%s: failed: %s", name, error)
+    return shown
