@@ -25,11 +25,11 @@ from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "nmt"))
 from families import READER, build, teach
-from xnmt_bench.explainers.registry import load_explainer
+from xnmt_bench.registry import load_explainer
 
 from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.corpora.toy import ToyCorpus
-from xnmt_bench.explainers.base import reference
+from xnmt_bench.explainers.base import follow
 from xnmt_bench.nmt.base import Batch
 from xnmt_bench.nmt.huggingface import open_huggingface
 
@@ -85,7 +85,7 @@ def ours(model, name: str, pairs: list[tuple[str, str]], size: int) -> Scores:  
     for start in range(0, len(pairs), size):
         ids = [([*model.source_subwords.encode(x), EOS], [*model.target_subwords.encode(y), EOS])
                for x, y in pairs[start : start + size]]  # fmt: skip
-        batch, _ = reference(model, Batch.collate(ids))
+        batch, _ = follow(model, Batch.collate(ids))
         relevance = explainer.relevance(model, batch)
         for row, (x, y) in enumerate(ids):
             found.append((relevance.source_BTS[row, : len(y), : len(x)],

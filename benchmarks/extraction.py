@@ -26,7 +26,7 @@ from rich.table import Table
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
-from xnmt_bench.explainers.registry import load_explainer
+from xnmt_bench.registry import load_explainer
 
 from xnmt_bench.corpora.subwords import EOS, SentencePiece, train_subwords
 from xnmt_bench.corpora.toy import ToyCorpus

@@ -1,10 +1,10 @@
 """What is typed on the command line."""
 
 import pytest
-from conftest import command
+from conftest import ROOT, command
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from xnmt_bench.cli import quoted
+from xnmt_bench.cli import prepare, quoted
 
 PARSER = OverridesParser.create()
 
@@ -46,3 +46,59 @@ def test_a_value_that_has_to_be_given_is_named(changes, key, tmp_path):
     assert done.returncode == 1
     assert f"error: {key} has no value yet; give {key}=..." in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def refused(tmp_path, script, *changes):
+    """What is said of a choice that does not exist, before anything is made."""
+    done = command(script, *changes, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+    return done.stderr.splitlines()
+
+
+@pytest.mark.parametrize("script", ["train.py", "evaluate.py"])
+def test_a_slip_is_answered_in_one_line(tmp_path, script):
+    [line] = refused(tmp_path, script, "explainer=atention")
+    assert line == "error: no explainer 'atention'; did you mean attention?"
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("metric=[fidelity,qualty]", "no metric 'qualty'; did you mean quality?"),
+        ("analysis=[densty]", "no analysis 'densty'; did you mean density?"),
+        ("explainer=random,atention", "no explainer 'atention'; did you mean attention?"),
+        ("experiment=li2020/tabel1", "no experiment 'li2020/tabel1'; did you mean li2020/table1"),
+        ("+experiment=li2020/tabel1", "no experiment 'li2020/tabel1'; did you mean li2020/table1"),
+        ("nmt=_native", "no nmt '_native'; there are "),
+        ("proxy=zzz", "no proxy 'zzz'; there are fn, rn, sa"),
+        ("corpus='tooy'", "no corpus 'tooy'; did you mean toy?"),
+    ],
+)
+def test_choices_that_do_not_exist(argument, message, capsys):
+    with pytest.raises(SystemExit) as ended:
+        prepare([argument], ROOT / "conf")
+    assert ended.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {message}")
+
+
+def test_every_slip_has_a_line_and_none_has_two(capsys):
+    with pytest.raises(SystemExit):
+        prepare(["explainer=atention", "metric=[aeer]", "k=9", "explainer=atention"], ROOT / "conf")
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split("'")[1] for line in lines[:2]] == ["atention", "aeer"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["explainer=attention,random", "metric=[fidelity,aer]", "analysis=[]", "-m"],
+        ["experiment=li2020/table1", "nmt=marian", "nmt.path=x", "explain='a (b'", "--help"],
+        ["experiment=null", "metric=[]", "explain=a=b [c", "proxy=choice(fn,sa)"],
+        ["trainer=default", "launcher=joblib", "logger=csv", "~analysis"],
+    ],
+)
+def test_choices_that_exist_pass(arguments):
+    prepare(arguments, ROOT / "conf")

@@ -6,13 +6,21 @@ import hydra
 import pytest
 from conftest import DATA, ROOT, configure
 
+from proxies.base import Proxy, Vocabulary
+from proxies.training import ProxyTrainingOptions
+from xnmt_bench.analyses.analysis import Analysis
+from xnmt_bench.cli import GROUPS, OURS
 from xnmt_bench.corpora.sentence import SPLITS
 from xnmt_bench.explainers.base import Explainer
-from xnmt_bench.explainers.registry import explainers, load_explainer
-from xnmt_bench.report.analyses.run import ANALYSES
+from xnmt_bench.fitting import TrainerOptions
+from xnmt_bench.metrics.metric import Metric
+from xnmt_bench.nmt.loading import build_model
+from xnmt_bench.nmt.training import NMTTrainingOptions
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.settings import plain
+from xnmt_bench.registry import KINDS, create, entries, instantiate, load, load_explainer, options
 from xnmt_bench.report.tracking import Tracker
-from xnmt_bench.stages.job import METRICS
-from xnmt_bench.stages.systems import Systems, plain
+from xnmt_bench.run import configured_metrics
 
 CONF = ROOT / "conf"
 NEEDS = {
@@ -34,7 +42,19 @@ NEEDS = {
 
 
 def names(group: str) -> list[str]:
-    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+    """A group's choices; what begins with `_` is a part that several share."""
+    stems = [path.stem for path in (CONF / group).glob("*.yaml")]
+    return sorted(stem for stem in stems if not stem.startswith("_"))
+
+
+def ours(kind: str) -> set[str]:
+    """What this project itself declares."""
+    return {name for name, point in entries(kind).items() if point.value.startswith(OURS)}
+
+
+def test_shared_parts_are_no_choices():
+    parts = {path.relative_to(CONF).as_posix() for path in CONF.rglob("_*.yaml")}
+    assert parts == {"nmt/_native.yaml", "proxy/_training.yaml"}
 
 
 def test_every_group_is_covered_here():
@@ -55,7 +75,7 @@ def test_every_group_is_covered_here():
 
 @pytest.mark.parametrize("name", names("corpus"))
 def test_corpora(name):
-    corpus = Systems(configure(f"corpus={name}", *NEEDS.get(name, []))).corpus
+    corpus = Job(configure(f"corpus={name}", *NEEDS.get(name, []))).corpus
     assert corpus.name == name
     if name == "toy" or (DATA.exists() and name not in ("text", "fairseq_bin")):
         assert all(next(corpus.sentences(s), None) for s in SPLITS)
@@ -73,37 +93,80 @@ def test_systems_of_others_name_what_opens_them(name):
 
 @pytest.mark.parametrize("name", sorted({*names("nmt")} - {*FOREIGN}))
 def test_systems(name, tmp_path):
-    from xnmt_bench.nmt.loading import build_model
-
-    systems = Systems(configure(f"nmt={name}", f"store={tmp_path}", "corpus.train=300"))
-    config = plain(systems.config.nmt)
-    model = build_model(config["architecture"], config["sizes"], *systems.subwords)
+    job = Job(configure(f"nmt={name}", f"store={tmp_path}", "corpus.train=300"))
+    nmt = plain(job.config.nmt)
+    model = build_model(nmt["architecture"], nmt["sizes"], *job.system.subwords)
+    assert isinstance(model, load("architectures", nmt["architecture"]))
     assert sum(p.numel() for p in model.parameters()) > 1e6
+    assert NMTTrainingOptions(**nmt["training"]).max_epochs > 0
 
 
 @pytest.mark.parametrize("name", names("explainer"))
 def test_explainers(name):
     config = configure(f"explainer={name}")
     assert config.explainer.name == name
-    assert isinstance(hydra.utils.instantiate(config.explainer.phi), Explainer)
-    assert type(load_explainer(name)) is type(hydra.utils.instantiate(config.explainer.phi))
-
-
-def test_every_declared_explainer_has_a_configuration():
-    ours = {n for n, point in explainers().items() if point.value.startswith("xnmt_bench.")}
-    assert ours == set(names("explainer"))
+    explainer = instantiate(name, config.explainer.phi)
+    assert isinstance(explainer, Explainer)
+    assert type(load_explainer(name)) is type(explainer)
 
 
 @pytest.mark.parametrize("nmt", names("nmt"))
 @pytest.mark.parametrize("name", names("proxy"))
 def test_proxies(name, nmt):
-    from proxies import PROXIES
-    from proxies.base import Vocabulary
-    from proxies.training import TrainingOptions
-
     config = plain(configure(f"proxy={name}", f"nmt={nmt}").proxy)
-    PROXIES[name](Vocabulary(10, 12, 2), **config["sizes"])
-    TrainingOptions(**config["training"])
+    assert config["name"] == name
+    proxy = create("proxies", name, Vocabulary(10, 12, 2), **config["sizes"])
+    assert isinstance(proxy, Proxy)
+    ProxyTrainingOptions(**config["training"])
+
+
+@pytest.mark.parametrize("name", names("metric"))
+def test_metrics(name):
+    [(found, metric)] = configured_metrics(configure(f"metric=[{name}]")).items()
+    assert found == metric.name == name
+    assert isinstance(metric, Metric)
+    assert type(metric) is load("metrics", name)
+    assert metric.title
+    assert metric.note
+    columns = (*metric.identity, *(column.name for column in metric.columns))
+    assert len(set(columns)) == len(columns)
+
+
+def test_metrics_come_in_the_order_in_which_they_are_asked_for():
+    wanted = names("metric")[::-1]
+    assert list(configured_metrics(configure(f"metric=[{','.join(wanted)}]"))) == wanted
+    assert configured_metrics(configure("metric=[]")) == {}
+    assert list(configured_metrics(configure())) == ["fidelity", "quality"]
+
+
+@pytest.mark.parametrize("name", names("analysis"))
+def test_analyses(name):
+    config = configure(f"analysis=[{name}]")
+    assert list(config.analysis) == [name]
+    analysis = instantiate(name, config.analysis[name])
+    assert isinstance(analysis, Analysis)
+    assert type(analysis) is load("analyses", name)
+    assert analysis.name == name
+
+
+@pytest.mark.parametrize("group", ["metric", "analysis"])
+def test_a_configuration_names_every_option(group):
+    """As a plug-in's does, whose options are read off its signature."""
+    kind = next(kind for kind, (own, _) in GROUPS.items() if own == group)
+    for name in names(group):
+        node = plain(configure(f"{group}=[{name}]")[group][name])
+        assert node.keys() - {"_target_"} == options(load(kind, name)).keys(), name
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_everything_that_is_declared_has_a_configuration(kind):
+    group, _ = GROUPS[kind]
+    if kind == "architectures":
+        asked = {configure(f"nmt={name}").nmt.get("architecture") for name in names("nmt")}
+        assert ours(kind) == asked - {None}
+        assert ours(kind) <= set(names(group))
+    else:
+        assert ours(kind) == set(names(group))
 
 
 @pytest.mark.parametrize("name", names("logger"))
@@ -111,7 +174,12 @@ def test_loggers(name):
     assert isinstance(hydra.utils.instantiate(configure(f"logger={name}").logger), Tracker)
 
 
-@pytest.mark.parametrize("group", ["metric", "analysis", "trainer", "launcher", "experiment"])
+@pytest.mark.parametrize("name", names("trainer"))
+def test_trainers(name):
+    TrainerOptions(**plain(configure(f"trainer={name}").trainer))
+
+
+@pytest.mark.parametrize("group", ["launcher", "experiment"])
 def test_the_other_groups_compose(group):
     for name in names(group):
         assert plain(configure(f"{group}={name}"))
@@ -119,15 +187,16 @@ def test_the_other_groups_compose(group):
 
 @pytest.mark.parametrize("name", names("experiment/li2020"))
 def test_the_papers_experiments(name):
-    """Each sweeps only what there is, and asks for analyses that there are."""
+    """Each sweeps only what there is, and asks for metrics and analyses that there are."""
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
         changes = [f"experiment=li2020/{name}"]
         config = hydra.compose("config", changes, return_hydra_config=True)
     for key, values in config.hydra.sweeper.params.items():
         for value in str(values).split(","):
             assert plain(configure(f"{key}={value}"))
-    assert set(config.get("analysis") or ()) <= set(ANALYSES)
-    assert set(config.metric) <= set(METRICS)
+    assert configured_metrics(config)
+    for analysis, node in (config.get("analysis") or {}).items():
+        assert instantiate(analysis, node).name == analysis
 
 
 def test_help_loads_nothing_heavy():

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from xnmt_bench.errors import StoreError
-from xnmt_bench.store import META, Store, fingerprint
+from xnmt_bench import store as store_module
+from xnmt_bench.errors import MissingError, StoreError
+from xnmt_bench.store import META, Artefact, Store, fingerprint, verified
 
-RECIPE = {"seed": 1, "sizes": {"k": 3}}
+RECIPE = {"version": 1, "seed": 1, "sizes": {"k": 3}}
 
 
 def work(folder: Path):
@@ -26,36 +27,129 @@ def never(folder: Path):
     raise AssertionError("made a second time")
 
 
+def make(root, work, stage="nmt", **changes):
+    """Asks a store of its own for an artefact."""
+    return Store(root).make(stage, work, **{**RECIPE, **changes})
+
+
+def find(root, stage="nmt", **changes):
+    """The same for who only reads."""
+    return Store(root, may_make=False).make(stage, never, **{**RECIPE, **changes})
+
+
 def test_made_once_and_opened_afterwards(tmp_path):
-    made = Store(tmp_path).make("nmt", RECIPE, work)
+    made = make(tmp_path, work)
     assert (made.path / "part" / "weights").read_text() == "0123456789"
-    assert made.path == tmp_path / "nmt" / made.id
-    assert (made.id, made.recipe, made.facts) == (fingerprint(RECIPE), RECIPE, {"count": 2})
-    for store in (Store(tmp_path), Store(str(tmp_path))):
-        assert store.make("nmt", RECIPE, never) == made
-        assert store.find("nmt", RECIPE) == made
-        assert store.all("nmt") == [made]
-        assert store.find("rules", RECIPE) is None
+    assert made.path == tmp_path / "nmt" / made.fingerprint
+    assert made.fingerprint == fingerprint(RECIPE)
+    assert (made.recipe, made.facts) == (RECIPE, {"count": 2})
+    for root in (tmp_path, str(tmp_path)):
+        assert make(root, never) == find(root) == made
+        assert Store(root).all("nmt") == [made]
+    with pytest.raises(MissingError):
+        find(tmp_path, "rules")
 
 
 def test_who_only_reads_makes_nothing(tmp_path):
-    reader = Store(tmp_path / "store", may_make=False)
-    with pytest.raises(StoreError, match=fingerprint(RECIPE)):
-        reader.make("nmt", RECIPE, never)
+    with pytest.raises(MissingError, match=rf"{fingerprint(RECIPE)}.*run train\.py first"):
+        find(tmp_path / "store")
     assert not (tmp_path / "store").exists()
-    made = Store(tmp_path / "store").make("nmt", RECIPE, work)
-    assert reader.make("nmt", RECIPE, never) == made
+    made = make(tmp_path / "store", work)
+    assert find(tmp_path / "store") == made
 
 
 @pytest.mark.parametrize(
-    "changed", [{}, {"seed": 2, "sizes": {"k": 3}}, {"seed": 1, "sizes": {"k": 4}}, {"seed": "1"}]
+    "changes", [{"more": None}, {"seed": 2}, {"sizes": {"k": 4}}, {"seed": "1"}, {"version": 2}]
 )
-def test_another_recipe_is_another_artefact(tmp_path, changed):
-    store = Store(tmp_path)
-    made = store.make("nmt", RECIPE, work)
-    assert store.find("nmt", changed) is None
-    assert store.make("nmt", changed, work).id != made.id
-    assert len(store.all("nmt")) == 2
+def test_another_recipe_is_another_artefact(tmp_path, changes):
+    made = make(tmp_path, work)
+    with pytest.raises(MissingError):
+        find(tmp_path, **changes)
+    assert make(tmp_path, work, **changes).fingerprint != made.fingerprint
+    assert len(Store(tmp_path).all("nmt")) == 2
+
+
+class Weights:
+    """Stands for whatever is not in the store and still decides, as a model does."""
+
+    def __init__(self, fingerprint):
+        self.fingerprint = fingerprint
+
+
+def test_recipes_chain(tmp_path):
+    """What is made from artefacts changes with whatever they were made from, however far back."""
+
+    def third(**changes):
+        first = make(tmp_path, work, **changes)
+        second = Store(tmp_path).make("rules", work, version=1, nmt=first, model=Weights("w"))
+        return second, Store(tmp_path).make("proxy", work, version=1, made_of=[{"rules": second}])
+
+    rules, proxy = third()
+    assert rules.recipe == {"version": 1, "nmt": fingerprint(RECIPE), "model": "w"}
+    assert proxy.recipe == {"version": 1, "made_of": [{"rules": rules.fingerprint}]}
+    assert third() == (rules, proxy)
+    for changes in ({"seed": 2}, {"version": 2}):
+        assert third(**changes)[1].fingerprint != proxy.fingerprint
+    other = Store(tmp_path).make(
+        "rules", work, version=1, nmt=make(tmp_path, never), model=Weights("v")
+    )
+    assert other.fingerprint != rules.fingerprint
+
+
+def test_what_has_no_fingerprint_is_no_part_of_a_recipe(tmp_path):
+    with pytest.raises(AttributeError, match="fingerprint"):
+        make(tmp_path, never, model=object())
+
+
+@pytest.fixture
+def hashed(monkeypatch):
+    """The name of each file that is read to be verified."""
+    names, file_hash = [], store_module.file_hash
+
+    def counted(path):
+        names.append(path.name)
+        return file_hash(path)
+
+    monkeypatch.setattr(store_module, "file_hash", counted)
+    return names
+
+
+def test_an_artefact_is_hashed_once_a_process(tmp_path, hashed):
+    made = make(tmp_path, work)
+    hashed.clear()
+    for _ in range(3):
+        assert make(tmp_path, never) == find(tmp_path) == Artefact.open(made.path) == made
+        assert Store(tmp_path).all("nmt") == [made]
+        assert verified(made.path / "part" / "weights").exists()
+    assert hashed == []
+    for file in ("text", "part/weights"):
+        touched = (made.path / file).stat()
+        os.utime(made.path / file, ns=(touched.st_atime_ns, touched.st_mtime_ns + 1))
+        assert make(tmp_path, never) == find(tmp_path) == made
+        assert sorted(hashed) == ["text", "weights"]  # once again, and not a third time
+        hashed.clear()
+
+
+def test_what_another_process_made_is_hashed(tmp_path, hashed):
+    assert run(make_slowly, (tmp_path, None)) == [0]
+    [made] = Store(tmp_path / "store").all("nmt")
+    assert hashed == ["text"]
+    (made.path / "text").write_text("WHOLE")
+    with pytest.raises(StoreError, match="truncated or altered"):
+        Artefact.open(made.path)
+
+
+@pytest.mark.parametrize("file", ["text", "part/weights"])
+def test_damage_after_it_was_verified_is_named(tmp_path, file):
+    path = make(tmp_path, work).path / file
+    assert verified(path) == path
+    path.write_bytes(b"x" + path.read_bytes()[1:])
+    with pytest.raises(StoreError, match=str(path)):
+        verified(path)
+
+
+def test_a_file_outside_the_store_needs_no_verification(tmp_path):
+    assert verified(tmp_path / "mine.txt") == tmp_path / "mine.txt"
 
 
 def test_a_fingerprint_does_not_depend_on_the_order_of_keys():
@@ -66,7 +160,7 @@ def test_a_fingerprint_does_not_depend_on_the_order_of_keys():
 @pytest.mark.parametrize("file", ["text", "part/weights", META])
 @pytest.mark.parametrize("damage", ["altered", "truncated", "emptied", "missing"])
 def test_damage_is_named(tmp_path, file, damage):
-    path = Store(tmp_path).make("nmt", RECIPE, work).path / file
+    path = make(tmp_path, work).path / file
     content = path.read_bytes()
     if damage == "missing":
         path.unlink()
@@ -76,19 +170,19 @@ def test_damage_is_named(tmp_path, file, damage):
         path.write_bytes(changed)
     else:
         path.write_bytes(content[: len(content) // 2] if damage == "truncated" else b"")
-    for use in (lambda s: s.make("nmt", RECIPE, never), lambda s: s.find("nmt", RECIPE)):
+    for use in (lambda: make(tmp_path, never), lambda: find(tmp_path)):
         with pytest.raises(StoreError) as error:
-            use(Store(tmp_path))
+            use()
         named = path.parent if (file, damage) == (META, "missing") else path
         assert str(named) in str(error.value)
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", '{"files": {}}'])
 def test_a_meta_file_that_is_none_is_named(tmp_path, content):
-    path = Store(tmp_path).make("nmt", RECIPE, work).path / META
+    path = make(tmp_path, work).path / META
     path.write_text(content)
     with pytest.raises(StoreError, match=META):
-        Store(tmp_path).find("nmt", RECIPE)
+        find(tmp_path)
 
 
 def test_work_that_raised_is_resumed(tmp_path):
@@ -103,10 +197,11 @@ def test_work_that_raised_is_resumed(tmp_path):
         (folder / "second").write_text("done")
 
     with pytest.raises(KeyboardInterrupt):
-        Store(tmp_path).make("nmt", RECIPE, fails)
-    assert Store(tmp_path).find("nmt", RECIPE) is None
+        make(tmp_path, fails)
+    with pytest.raises(MissingError):
+        find(tmp_path)
     assert Store(tmp_path).all("nmt") == []
-    made = Store(tmp_path).make("nmt", RECIPE, resumes)
+    made = make(tmp_path, resumes)
     assert seen == ["first"]
     assert sorted(path.name for path in made.path.iterdir()) == ["first", META, "second"]
     assert made.facts == {}
@@ -114,13 +209,13 @@ def test_work_that_raised_is_resumed(tmp_path):
 
 def test_an_unfinished_folder_is_not_opened(tmp_path):
     """Not even one that a kill left a moment before its renaming."""
-    store = Store(tmp_path)
     partial = tmp_path / "nmt" / (fingerprint(RECIPE) + ".partial")
     partial.mkdir(parents=True)
     (partial / META).write_text(json.dumps({"recipe": RECIPE, "facts": {}, "files": {}}))
-    assert store.find("nmt", RECIPE) is None
-    assert store.all("nmt") == []
-    assert store.make("nmt", RECIPE, work).facts == {"count": 2}
+    with pytest.raises(MissingError):
+        find(tmp_path)
+    assert Store(tmp_path).all("nmt") == []
+    assert make(tmp_path, work).facts == {"count": 2}
 
 
 def make_slowly(root, barrier):
@@ -132,8 +227,9 @@ def make_slowly(root, barrier):
         time.sleep(0.3)  # so that the other job comes to wait
         (folder / "text").write_text("whole")
 
-    barrier.wait()
-    artefact = Store(root / "store").make("nmt", RECIPE, slow)
+    if barrier:
+        barrier.wait()
+    artefact = make(root / "store", slow)
     assert (artefact.path / "text").read_text() == "whole"
 
 
@@ -142,7 +238,7 @@ def make_and_die(root):
         (folder / "first").write_text("done")
         os._exit(9)
 
-    Store(root / "store").make("nmt", RECIPE, dies)
+    make(root / "store", dies)
 
 
 def run(target, *argument_lists):
@@ -164,7 +260,7 @@ def test_two_jobs_make_an_artefact_once(tmp_path):
 
 def test_a_killed_job_holds_nobody_up(tmp_path):
     assert run(make_and_die, (tmp_path,)) == [9]
-    store = Store(tmp_path / "store")
-    assert store.find("nmt", RECIPE) is None
-    made = store.make("nmt", RECIPE, lambda folder: {"found": (folder / "first").read_text()})
+    with pytest.raises(MissingError):
+        find(tmp_path / "store")
+    made = make(tmp_path / "store", lambda folder: {"found": (folder / "first").read_text()})
     assert made.facts == {"found": "done"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -81,40 +82,20 @@ def _register_plugins(arguments: Sequence[str]) -> None:
 
 def _unknown_choices(arguments: Sequence[str], conf: Path) -> list[str]:
     """A message for each choice of a group that does not exist, with what may have been meant."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
-
-    groups = {folder.name for folder in conf.iterdir() if folder.is_dir()}
     problems = []
     for argument in arguments:
-        if argument.startswith("-") or argument.partition("=")[0].lstrip("+") not in groups:
+        # Names alone, such as `metric=[fidelity,aer]`; anything else Hydra reads better.
+        plain = re.fullmatch(r"\+{0,2}(\w+)=\[?([\w/,]+)\]?", argument)
+        if not plain or not (folder := conf / plain[1]).is_dir():
             continue
-        try:
-            [override] = OverridesParser.create().parse_overrides([argument])
-            value = override.value()
-        except (HydraException, ValueError):
-            continue  # Hydra says it better
-        group = override.key_or_group
-        if override.is_sweep_override():
-            value = list(override.sweep_iterator())
-        known = _choices(group, conf)
-        wanted = [v for x in (value if isinstance(value, list) else [value])
-                  for v in (x if isinstance(x, list) else [str(x).strip("'\"")])]  # fmt: skip
-        for choice in dict.fromkeys(str(choice) for choice in wanted):
-            for part in choice.strip("[]").split(","):
-                if part.strip() not in known | {"", "null", "None"}:
-                    problems.append(unknown(group, part.strip(), known))
+        files = (path.relative_to(folder).with_suffix("") for path in folder.rglob("*.yaml"))
+        known = {path.as_posix() for path in files if not path.name.startswith("_")}
+        known |= {name for kind, (group, _) in GROUPS.items() if group == plain[1]
+                  for name, point in entries(kind).items()
+                  if not point.value.startswith(OURS)}  # fmt: skip
+        wanted = {name for name in plain[2].split(",") if name and name != "null"}
+        problems += [unknown(plain[1], name, known) for name in sorted(wanted - known)]
     return problems
-
-
-def _choices(group: str, conf: Path) -> set[str]:
-    """What a group offers: files, and what plug-ins bring."""
-    folder = conf / group
-    files = {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.yaml")}
-    kinds = [kind for kind, (name, _) in GROUPS.items() if name == group]
-    plugins = {name for kind in kinds for name, point in entries(kind).items()
-               if not point.value.startswith(OURS)}  # fmt: skip
-    return {name for name in files if not name.startswith("_")} | plugins
 
 
 def quoted(argument: str) -> str:

@@ -10,7 +10,7 @@ from conftest import ROOT, configure
 from xnmt_bench.corpora.fairseq import TYPES, FairseqBinCorpus, join, read_dictionary
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.errors import DataError
-from xnmt_bench.stages.systems import Systems
+from xnmt_bench.pipeline.job import Job
 
 FIXTURES = ROOT / "tests" / "fixtures" / "fairseq"
 TEST = {"train": "test", "valid": "test", "test": "test"}  # the one that is kept
@@ -36,7 +36,7 @@ def test_the_sentences_are_those_that_were_binarised(name):
         for side in ("source", "target"):
             text = getattr(one, side)
             if "<unk>" not in text:
-                assert FairseqBinCorpus.join(text) == getattr(other, side)
+                assert corpus(FIXTURES / name).raw(text, "en") == getattr(other, side)
     assert any("@@" in s.source or "▁" in s.source for s in found)
 
 
@@ -59,12 +59,12 @@ def test_the_older_format_says_the_same(copy):
 def test_a_system_reads_its_own_data_as_it_lies(tmp_path):
     """Without any codes: the ids are those that were binarised."""
     folder = FIXTURES / "transformer"
-    systems = Systems(configure(
+    job = Job(configure(
         "corpus=fairseq_bin", f"corpus.root={folder}", "corpus.source_language=en",
         "corpus.target_language=de", "corpus.splits={train: test, valid: test, test: test}",
         "nmt=fairseq", f"nmt.path={folder}/checkpoint_best.pt", f"store={tmp_path}",
     ))  # fmt: skip
-    split, (source, _) = systems.split("test"), systems.subwords
+    split, (source, _) = job.texts.split("test"), job.system.subwords
     raw = np.fromfile(folder / "test.en-de.en.bin", dtype="<u2")
     ours = [i for n in range(len(split)) for i in source.ids.theirs(split.source[n].tolist())]
     assert ours == raw.tolist()

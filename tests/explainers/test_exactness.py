@@ -6,7 +6,7 @@ from captum.attr import InputXGradient, Saliency
 from conftest import batch_of, double
 
 from xnmt_bench.explainers.base import decide
-from xnmt_bench.explainers.registry import load_explainer
+from xnmt_bench.registry import load_explainer
 from xnmt_bench.rules.topk import top_k
 
 SENTENCES = range(6)
@@ -16,8 +16,8 @@ TOLERANCE = 1e-9  # of the greatest |phi|
 @pytest.fixture(scope="module")
 def case(system):
     """A model in float64 and a labelled batch of sentences of several lengths."""
-    model = double(system.model)
-    batch, _ = decide(model, batch_of(system.split("test"), SENTENCES))
+    model = double(system.system.model)
+    batch, _ = decide(model, batch_of(system.texts.split("test"), SENTENCES))
     return model, batch
 
 
@@ -150,8 +150,8 @@ def test_random_is_reproducible_and_other_with_another_seed(case):
 
 def test_prefix_attention_looks_at_words_not_at_inputs(transformer):
     """The weight on input j + 1 is the relevance of word j; BOS is no word."""
-    model = transformer.model
-    batch, _ = decide(model, batch_of(transformer.split("test"), SENTENCES))
+    model = transformer.system.model
+    batch, _ = decide(model, batch_of(transformer.texts.split("test"), SENTENCES))
     relevance = load_explainer("attention").relevance(model, batch)
     encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
     weights = model.attention(encoding, model.embed_target(batch.input_BT))

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from xnmt_bench.explainers.base import decide
-from xnmt_bench.explainers.registry import load_explainer
 from xnmt_bench.nmt.base import Batch, Encoding, NMTModel
+from xnmt_bench.registry import load_explainer
 
 V, S, T = 12, 6, 6
 

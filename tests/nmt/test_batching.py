@@ -23,7 +23,7 @@ def test_no_pairs_no_batches():
 
 
 def test_epochs_differ_and_come_again(transformer):
-    split = transformer.split("train")
+    split = transformer.texts.split("train")
 
     def order(seed, epoch):
         return [batch.tolist() for batch in PairBatches(split, 500, seed, epoch).indices]
@@ -34,7 +34,7 @@ def test_epochs_differ_and_come_again(transformer):
 
 
 def test_little_is_padding(transformer):
-    batches = list(PairBatches(transformer.split("train"), 800, 0))
+    batches = list(PairBatches(transformer.texts.split("train"), 800, 0))
     real = sum(int(b.target_mask_BT.sum()) for b in batches)
     assert real / sum(b.target_BT.numel() for b in batches) > 0.85
 

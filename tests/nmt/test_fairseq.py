@@ -19,10 +19,10 @@ from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.explainers.gradient import SharedPass
-from xnmt_bench.explainers.registry import load_explainer
 from xnmt_bench.nmt.base import Batch, Reader
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.nmt.fairseq.opening import open_fairseq
+from xnmt_bench.registry import load_explainer
 
 FIXTURES = ROOT / "tests" / "fixtures" / "fairseq"
 SYSTEMS = sorted(

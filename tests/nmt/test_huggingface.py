@@ -16,11 +16,11 @@ from xnmt_bench.corpora.subwords import BOS, EOS, PAD, UNK
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import decide
-from xnmt_bench.explainers.registry import load_explainer
 from xnmt_bench.nmt import huggingface
 from xnmt_bench.nmt.base import Batch, Reader
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.nmt.huggingface import open_huggingface
+from xnmt_bench.registry import load_explainer
 
 EXPLAINERS = ("attention", "gradient_norm", "weighted_gradient", "prediction_difference")
 
@@ -347,16 +347,16 @@ def test_the_whole_pipeline_on_a_trained_marian(tmp_path):
 
 
 def test_a_model_without_separators_reads_no_context(marian, tmp_path):
-    from xnmt_bench.stages.systems import Systems
+    from xnmt_bench.pipeline.job import Job
 
     changes = ["nmt=marian", f"nmt.path={marian}", f"store={tmp_path}", "nmt.context.sentences=2"]
     with pytest.raises(XnmtError, match="knows no separator"):
-        Systems(configure(*changes)).model  # noqa: B018
+        Job(configure(*changes)).system.model  # noqa: B018
 
 
 def test_the_corpus_tells_the_languages(tmp_path, texts):
     """Also when it is reversed."""
-    from xnmt_bench.stages.systems import Systems
+    from xnmt_bench.pipeline.job import Job
 
     build("mbart", tmp_path / "mine", texts)
     described = json.loads((tmp_path / "mine" / "tokenizer_config.json").read_text())
@@ -364,7 +364,7 @@ def test_the_corpus_tells_the_languages(tmp_path, texts):
     changes = ["nmt=mbart", f"nmt.path={tmp_path}/mine", f"store={tmp_path}", "corpus.train=50"]
     codes = []
     for turned in ("false", "true"):
-        model = Systems(configure(*changes, f"corpus.reversed={turned}")).model
+        model = Job(configure(*changes, f"corpus.reversed={turned}")).system.model
         tokenizer = model.source_subwords._tokenizer
         codes.append([tokenizer.convert_ids_to_tokens(int(model.after_source[0])),
                       tokenizer.convert_ids_to_tokens(int(model.before_target[0]))])  # fmt: skip

@@ -9,19 +9,19 @@ import torch
 from conftest import batch_of, double
 
 from xnmt_bench.explainers.base import decide
-from xnmt_bench.explainers.registry import explainers, load_explainer
 from xnmt_bench.nmt.base import Batch
+from xnmt_bench.registry import entries, load_explainer
 
 
 def pairs_of(system, count=12):
-    split = system.split("test")
+    split = system.texts.split("test")
     # Lengths as different as the corpus has them, so that there is padding to get wrong.
     order = np.argsort(split.target.lengths())
     return split, [int(i) for i in order[:: max(1, len(order) // count)]][:count]
 
 
 def test_ids_and_embeddings_give_the_same_logits(system):
-    model = double(system.model)
+    model = double(system.system.model)
     split, indices = pairs_of(system)
     batch = batch_of(split, indices)
     by_ids = model(batch)
@@ -43,7 +43,7 @@ def test_ids_and_embeddings_give_the_same_logits(system):
 )
 def test_a_sentence_does_not_depend_on_its_batch(system, name):
     split, indices = pairs_of(system)
-    model, explainer = system.model, load_explainer(name)
+    model, explainer = system.system.model, load_explainer(name)
     together, _ = decide(model, batch_of(split, indices))
     whole = explainer.relevance(model, together)
     # A difference of probabilities is rounded as probabilities are, which are of the order of 1.
@@ -88,13 +88,13 @@ def assert_untouched(before, model):
         assert torch.equal(weight, after[3][name]), name
 
 
-@pytest.mark.parametrize("name", sorted(explainers()))
+@pytest.mark.parametrize("name", sorted(entries("explainers")))
 def test_a_model_leaves_an_explainer_as_it_entered(system, name):
     split, indices = pairs_of(system, 3)
-    model = system.model
+    model = system.system.model
     before = state_of(model)
     batch, _ = decide(model, batch_of(split, indices))
-    annotated = system.gold("test")
+    annotated = system.texts.gold("test")
     batch = replace(batch, gold=tuple(annotated[int(split.number[i])] for i in indices))
     load_explainer(name).relevance(model, batch)
     assert_untouched(before, model)
@@ -103,7 +103,7 @@ def test_a_model_leaves_an_explainer_as_it_entered(system, name):
 @pytest.mark.parametrize("name", ["gradient_norm", "prediction_difference", "attention"])
 def test_also_when_the_explainer_raised(system, name, monkeypatch):
     split, indices = pairs_of(system, 3)
-    model = system.model
+    model = system.system.model
     batch, _ = decide(model, batch_of(split, indices))
     before = state_of(model)
     calls = []
@@ -122,7 +122,7 @@ def test_also_when_the_explainer_raised(system, name, monkeypatch):
 
 
 def test_state_t_depends_on_inputs_up_to_t_only(system):
-    model = double(system.model)
+    model = double(system.system.model)
     split, indices = pairs_of(system, 4)
     batch = batch_of(split, indices)
     states = model.states(batch)
@@ -131,7 +131,7 @@ def test_state_t_depends_on_inputs_up_to_t_only(system):
 
 
 def test_attention_rows_sum_to_one(system):
-    model = system.model
+    model = system.system.model
     split, indices = pairs_of(system)
     batch = batch_of(split, indices)
     encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
@@ -145,7 +145,7 @@ def test_attention_rows_sum_to_one(system):
 
 def test_attention_with_weights_decodes_as_without(system):
     """The explicit softmax and the fused kernel are the same function."""
-    model = double(system.model)
+    model = double(system.system.model)
     split, indices = pairs_of(system, 4)
     batch = batch_of(split, indices)
     if not hasattr(model, "decoder"):

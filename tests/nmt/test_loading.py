@@ -17,15 +17,15 @@ from xnmt_bench.store import META
 def folder(system, tmp_path):
     """A copy that may be spoilt; without the store's own record, as a user would carry it off."""
     copy = tmp_path / "model"
-    shutil.copytree(system.nmt_path, copy)
+    shutil.copytree(system.system.path, copy)
     (copy / META).unlink()
     return copy
 
 
 def test_a_model_comes_back(system, folder):
     model = xnmt_bench.load_model(folder)
-    batch = batch_of(system.split("test"), range(4))
-    assert torch.equal(model(batch), system.model(batch))
+    batch = batch_of(system.texts.split("test"), range(4))
+    assert torch.equal(model(batch), system.system.model(batch))
     assert not model.training
     assert not any(p.requires_grad for p in model.parameters())
 
@@ -58,14 +58,14 @@ def test_a_folder_without_a_model_is_named(tmp_path):
 
 def test_an_altered_artefact_is_refused(system, tmp_path):
     copy = tmp_path / "model"
-    shutil.copytree(system.nmt_path, copy)
+    shutil.copytree(system.system.path, copy)
     (copy / "model.json").write_text((copy / "model.json").read_text() + " ")
     with pytest.raises(StoreError, match="truncated or altered"):
         xnmt_bench.load_model(copy)
 
 
 def test_unknown_architectures_and_sizes_are_named(transformer):
-    source, target = transformer.subwords
+    source, target = transformer.system.subwords
     with pytest.raises(XnmtError, match=r"no NMT architecture 'gru'.*rnn_search.*transformer"):
         build_model("gru", {}, source, target)
     with pytest.raises(XnmtError, match="layer_count"):
@@ -75,34 +75,34 @@ def test_unknown_architectures_and_sizes_are_named(transformer):
 def test_given_subwords_are_used(transformer, tmp_path):
     from conftest import SMALL, configure
 
-    from xnmt_bench.stages.systems import Systems
+    from xnmt_bench.pipeline.job import Job
 
-    source, _ = transformer.subwords
+    source, _ = transformer.system.subwords
     changes = [f"corpus.subwords.source_model={source.path}", f"store={tmp_path}"]
-    stages = Systems(configure(*SMALL, *changes))
-    assert stages.subwords[0].path == source.path
-    assert stages.subwords[1].path.is_relative_to(tmp_path)
-    missing = Systems(configure(*SMALL, f"corpus.subwords.source_model={tmp_path}/nothing"))
+    found = Job(configure(*SMALL, *changes)).system.subwords
+    assert found[0].path == source.path
+    assert found[1].path.is_relative_to(tmp_path)
+    missing = Job(configure(*SMALL, f"corpus.subwords.source_model={tmp_path}/nothing"))
     with pytest.raises(DataError, match="no such SentencePiece model"):
-        missing.subwords  # noqa: B018
+        missing.system.subwords  # noqa: B018
 
 
 def test_a_trained_system_is_used_without_training(system, tmp_path):
     """`nmt.path` brings its vocabulary along, and nothing is trained."""
     from conftest import configure, overrides
 
-    from xnmt_bench.stages.fidelity import Fidelity
+    from xnmt_bench.pipeline.job import Job
 
-    changes = [*overrides(system.config.nmt.name), f"nmt.path={system.nmt_path}"]
-    stages = Fidelity(configure(*changes, f"store={tmp_path}/store"))
-    assert stages.model_id == system.model_id
-    assert len(stages.split("test")) == len(system.split("test"))
+    changes = [*overrides(system.config.nmt.name), f"nmt.path={system.system.path}"]
+    again = Job(configure(*changes, f"store={tmp_path}/store"))
+    assert again.system.fingerprint == again.model_id == system.system.fingerprint
+    assert len(again.texts.split("test")) == len(system.texts.split("test"))
     assert not (tmp_path / "store" / "nmt").exists()
 
 
 def test_five_lines_from_python(system):
     """The README's example."""
-    model = xnmt_bench.load_model(str(system.nmt_path))
+    model = xnmt_bench.load_model(str(system.system.path))
     explainer = xnmt_bench.load_explainer("prediction_difference")
     pairs = [
         ("the old dog sleeps .", "der alte Hund schläft ."),

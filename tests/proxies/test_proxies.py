@@ -7,10 +7,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from proxies import FN, PROXIES, RN, SA
 from proxies.base import LONGEST, Vocabulary
 from proxies.data import DecisionBatches, append, loader, open_decisions, pack, unpack
+from proxies.fn import FN
+from proxies.rn import RN
+from proxies.sa import SA
 from proxies.training import log_likelihoods
+from xnmt_bench.registry import load
 
 SOURCE, TARGET, K = 30, 20, 2
 SIZES = {
@@ -22,9 +25,8 @@ SIZES = {
 
 def build(name, k=K, dropout=0.0, **more):
     torch.manual_seed(0)
-    return PROXIES[name](
-        Vocabulary(SOURCE, TARGET, k), **SIZES[name], dropout=dropout, **more
-    ).eval()
+    made_by = load("proxies", name)
+    return made_by(Vocabulary(SOURCE, TARGET, k), **SIZES[name], dropout=dropout, **more).eval()
 
 
 def random_rules(count, k=K, seed=0):
@@ -44,14 +46,14 @@ def logits(proxy, words, positions=None):
         return proxy(words, positions)
 
 
-@pytest.mark.parametrize("name", PROXIES)
+@pytest.mark.parametrize("name", SIZES)
 @pytest.mark.parametrize("k", [1, 5])
 def test_shapes(name, k):
     _, words, positions = random_rules(7, k)
     assert logits(build(name, k), words, positions).shape == (7, TARGET)
 
 
-@pytest.mark.parametrize("name", PROXIES)
+@pytest.mark.parametrize("name", SIZES)
 @pytest.mark.parametrize(("place", "size"), [(0, SOURCE), (K, TARGET)])
 def test_an_empty_place_is_like_no_word(name, place, size):
     rules = torch.ones((size + 1, 2 * K), dtype=torch.long)
@@ -61,7 +63,7 @@ def test_an_empty_place_is_like_no_word(name, place, size):
     assert distance.min() > 1e-4
 
 
-@pytest.mark.parametrize("name", PROXIES)
+@pytest.mark.parametrize("name", SIZES)
 def test_a_rule_does_not_depend_on_its_batch(name):
     proxy, (_, words, positions) = build(name), random_rules(9)
     together = logits(proxy, words, positions)
@@ -77,14 +79,14 @@ def test_only_a_bag_has_no_order(swapped):
         assert torch.equal(one, other) == isinstance(proxy, FN)
 
 
-@pytest.mark.parametrize("name", PROXIES)
+@pytest.mark.parametrize("name", SIZES)
 def test_the_sides_are_told_apart(name):
     words = torch.tensor([[3, 4, 5, 6]])
     one, other = (logits(build(name), w) for w in (words, words[:, [2, 3, 0, 1]]))
     assert (one - other).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("name", PROXIES)
+@pytest.mark.parametrize("name", SIZES)
 def test_places_in_the_sentence_are_not_told(name):
     _, words, positions = random_rules(20)
     proxy = build(name)
@@ -103,7 +105,7 @@ def test_places_in_the_sentence_are_told_where_asked_for(kind):
     torch.testing.assert_close(logits(proxy, words, far), found[3:])
 
 
-@pytest.mark.parametrize("name", PROXIES)
+@pytest.mark.parametrize("name", SIZES)
 def test_a_proxy_can_learn_64_rules_by_heart(name):
     label, words, positions = random_rules(64, seed=3)
     label_B, words_BK, positions_BK = unpack(pack(label, words, positions))

@@ -5,7 +5,7 @@ import pytest
 
 from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.rules.table import (
-    SIDES,
+    RULE_SIDES,
     all_rules,
     read_columns,
     read_rules,
@@ -28,7 +28,7 @@ def columns(decisions=40, seed=0):
         "probability": rng.random(decisions).astype(np.float32),
         "gold": rng.integers(0, 99, decisions).astype(np.int32),
     }
-    for side in SIDES:
+    for side in RULE_SIDES:
         made[f"{side}_ids"] = rng.integers(-1, 99, (decisions, K)).astype(np.int32)
         made[f"{side}_positions"] = rng.integers(-1, 9, (decisions, K)).astype(np.int32)
         made[f"{side}_scores"] = rng.random((decisions, K)).astype(np.float32)

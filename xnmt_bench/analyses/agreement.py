@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any
@@ -52,6 +52,10 @@ class Ranking:
     metric: Metric
     columns: dict[str, Any]
     rows: dict[str, list[Measurement]]
+
+    def system(self, shared: Iterable[str]) -> tuple[Any, ...]:
+        """Its values of the columns that another metric has too."""
+        return tuple(self.columns[column] for column in sorted(shared))
 
 
 class Agreement(Analysis):
@@ -105,7 +109,7 @@ class Agreement(Analysis):
         shared = set(sides[0][0].columns) & set(sides[1][0].columns)
         chosen = [self._fixed(side, shared) for side in sides]
         for first, second in product(*chosen):
-            if all(first.columns[c] == second.columns[c] for c in shared):
+            if first.system(shared) == second.system(shared):
                 names = sorted((first.rows.keys() & second.rows.keys()) - self.without)
                 if len(names) >= LEAST:
                     yield first, second, names
@@ -116,9 +120,11 @@ class Agreement(Analysis):
         for column in (c for c in rankings[0].columns if c not in shared):
             if column in self.fixed:
                 kept = [r for r in kept if r.columns[column] == self.fixed[column]]
-            elif kept:
-                greatest = max((r.columns[column] for r in kept), key=sortable)
-                kept = [r for r in kept if r.columns[column] == greatest]
+            else:  # of each system the greatest it has
+                greatest: dict[tuple[Any, ...], Any] = {}
+                for r in sorted(kept, key=lambda r: sortable(r.columns[column])):
+                    greatest[r.system(shared)] = r.columns[column]
+                kept = [r for r in kept if r.columns[column] == greatest[r.system(shared)]]
         return kept
 
     def _result(self, pairs: Sequence[tuple[Ranking, Ranking, list[str]]]) -> Result:
@@ -153,7 +159,8 @@ class Agreement(Analysis):
             )
         heads = [h for r in (first, second) for h in (r.metric.headline.heading, "place")]
         title = f"Agreement of {first.metric.name} and {second.metric.name}"
-        summary = Summary(title, ["system", "explainer", *heads], lines, notes, words=2)
+        thing = "NMT" if first.metric.compared == "nmt" else first.metric.compared
+        summary = Summary(title, ["system", thing, *heads], lines, notes, words=2)
         measured = ("tau", "tau_low", "tau_high", "same", "ranked", "paired", "samples")
         return Result(rows, (*shared, *own[0], *own[1]), measured, summary)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.measurement import signature
 from xnmt_bench.metrics.metric import Row
-from xnmt_bench.report.panels import Panel, generated_notes
-from xnmt_bench.report.summary import Shown, Summary, show, write_rows, write_summary
+from xnmt_bench.report.panels import Panel, Told, generated_notes, told_apart
+from xnmt_bench.report.summary import (
+    Cell,
+    Line,
+    Shown,
+    Summary,
+    show,
+    write_rows,
+    write_summary,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,6 +85,54 @@ class Analysis(ABC):
             raise NotApplicable("; ".join(reasons) or "no metric has results")
 
 
+def pivoted(
+    title: str,
+    panels: Sequence[Panel],
+    by_panel: Sequence[Sequence[Row]],
+    words: Mapping[str, str],
+    across: str,
+    cell: Callable[[Row], Cell],
+    notes: Sequence[str],
+    told: Told | None = None,
+    order: Sequence[Any] | None = None,
+) -> Summary:
+    """Rows as a table with one line for each combination of words, one column a value.
+
+    Args:
+        title: how the title starts.
+        panels: the conditions.
+        by_panel: the rows of each, in reading order.
+        words: headings of the lines' words, and the rows' columns that hold them.
+        across: the rows' column whose values are the table's columns.
+        cell: what a row says.
+        notes: under the table.
+        told: how the panels are told apart, where not by all of their condition.
+        order: of the values; that of the rows, if not given.
+    """
+    told = told or told_apart(panels)
+    values = order or list(dict.fromkeys(row[across] for own in by_panel for row in own))
+
+    def text(column: str, value: Any) -> str:
+        if column == "result":
+            return panels[0].heading(value)
+        return f"{value:,}" if isinstance(value, int) else str(value)
+
+    lines = []
+    for panel, own, told_text in zip(panels, by_panel, told.texts, strict=True):
+        by_line: dict[tuple[Any, ...], dict[Any, Row]] = {}
+        for row in own:
+            by_line.setdefault(tuple(row[c] for c in words.values()), {})[row[across]] = row
+        for key, of_line in by_line.items():
+            start = [told_text[heading] for heading in told.varying]
+            start += [text(c, value) for c, value in zip(words.values(), key, strict=True)]
+            cells = [cell(of_line[v]) if v in of_line else Cell("") for v in values]
+            block = [v for c, v in zip(words.values(), key, strict=True) if c == "result"]
+            lines.append(Line((*panel.condition.values(), *block), [*map(Cell, start), *cells]))
+    headings = [*told.varying, *words, *(text(across, value) for value in values)]
+    width = len(told.varying) + len(words)
+    return Summary(told.title(title), headings, lines, list(notes), width)
+
+
 def publish(
     name: str,
     result: Result,
@@ -97,20 +153,18 @@ def publish(
     """
     rows = []
     for row in result.rows:
-        parts = {column: row[column] for column in result.identity} | dict(made_from)
-        rows.append(row | {"signature": signature(name.upper(), **parts)})
+        who = {column: row[column] for column in result.identity}
+        rows.append(row | {"signature": signature(name, who, made_from)})
     columns = (*result.identity, *result.measured, "signature")
-    corpora = {row.get("corpus") for row in rows}
-    scored = [
-        s
+    corpora = {row["corpus"] for row in rows}
+    measured = [
+        m
         for panels in by_metric.values()
         for panel in panels
-        if panel.condition["corpus"] in corpora
-        for by_name in panel.rows.values()
-        for seeds in by_name.values()
-        for s in seeds
+        for _, m in panel.measurements()
+        if m.identity["corpus"] in corpora
     ]
-    summary = replace(result.summary, notes=[*result.summary.notes, *generated_notes(scored)])
+    summary = replace(result.summary, notes=[*result.summary.notes, *generated_notes(measured)])
     write_rows(name, rows, columns, results)
     write_summary(name, summary, results)
     tracker.table(name, rows, columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import matplotlib.pyplot as plt
@@ -10,12 +10,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.metrics.metric import Column, Row
-from xnmt_bench.report.figure import legend_below, log_scale, style
+from xnmt_bench.metrics.metric import Row
+from xnmt_bench.report.figure import draw_interval, legend_below, log_scale, style
 from xnmt_bench.report.panels import Panel, seeds_cell, sortable, told_apart
-from xnmt_bench.report.summary import Cell, Line, Summary
+from xnmt_bench.report.summary import Cell
 
 
 class Curve(Analysis):
@@ -55,61 +55,80 @@ class Curve(Analysis):
         groups = {key: group for key, group in groups.items() if len(group) > 1}
         if not groups:
             raise NotApplicable(f"there is one {self.columns[0]} alone; sweep {self.sweep}")
-        told = told_apart([group[0] for group in groups.values()], but=self.columns)
-        axis = {self.text(p): self._place(p) for group in groups.values() for p in group}
-        places = sorted(axis, key=lambda text: [sortable(v) for v in axis[text]])
-        rows: list[Row] = []
-        lines = []
-        for group, text in zip(groups.values(), told.texts, strict=True):
-            at = {self.text(panel): panel for panel in group}
-            pivots = dict.fromkeys(pivot for panel in group for pivot in panel.rows)
-            for pivot in (p for p in pivots if p not in metric.csv_only):
-                for name in sorted({n for panel in group for n in panel.measured(pivot)}):
-                    head = [*(text[heading] for heading in told.varying), name]
-                    head.append(group[0].heading(pivot))
-                    cells = [_cell(at.get(place), pivot, name) for place in places]
-                    block = (*(group[0].condition[c] for c in others), pivot)
-                    lines.append(Line(block, [*map(Cell, head), *cells]))
-                    rows += [_row(panel, pivot, name) for panel in group
-                             if panel.value(pivot, name) is not None]  # fmt: skip
-        heads = [*told.varying, metric.compared, "result", *places]
-        title = told.title(f"{metric.headline.heading} against {self.label}")
-        summary = Summary(title, heads, lines, [metric.note], len(told.varying) + 2)
+        firsts = [group[0] for group in groups.values()]
+        told = told_apart(firsts, but=self.columns)
+        ordered = sorted((p for g in groups.values() for p in g), key=self._order)
+        places = list(dict.fromkeys(map(self.text, ordered)))
+        by_group = [list(self._rows(group)) for group in groups.values()]
+        rows = [row for own in by_group for row in own]
+
+        def cell(row: Row) -> Cell:
+            return Cell(*seeds_cell(metric.headline, row["seeds"]))
+
+        words = {metric.compared: metric.compared, "result": "result"}
+        title = f"{metric.headline.heading} against {self.label}"
+        summary = pivoted(
+            title, firsts, by_group, words, "place", cell, [metric.note], told, places
+        )
         identity = (*panels[0].condition, "result", metric.compared)
         measured = [f"{metric.headline.name}{end}" for end in ("", "_low", "_high")]
-        figure = self._figure(list(groups.values()), told.phrases, places)
+        figure = self._figure(list(groups.values()), by_group, told.phrases, places)
         return Result(rows, identity, measured, summary, figure)
 
-    def _place(self, panel: Panel) -> tuple[Any, ...]:
-        return tuple(panel.condition[c] for c in self.columns)
+    def _rows(self, group: Sequence[Panel]) -> Iterator[Row]:
+        """Every number of panels that differ in the axis alone."""
+        metric, column = group[0].metric, group[0].metric.headline
+        for pivot in sorted({p for panel in group for p in panel.rows}, key=metric.pivot_order):
+            for name in sorted({n for panel in group for n in panel.names}):
+                for panel in group if pivot not in metric.csv_only else ():
+                    value = panel.value(pivot, name)
+                    if value is None:
+                        continue
+                    seeds = panel.of(pivot, name)
+                    lows, highs = (
+                        [s.values.get(f"{column.name}_{end}", value) for s in seeds if s.values]
+                        for end in ("low", "high")
+                    )
+                    yield {
+                        **panel.condition, "result": pivot, metric.compared: name,
+                        column.name: value, f"{column.name}_low": min(lows),
+                        f"{column.name}_high": max(highs), "place": self.text(panel),
+                        "seeds": seeds,
+                    }  # fmt: skip
+
+    def _order(self, panel: Panel) -> list[Any]:
+        usual = {key.name: key.usual for key in panel.metric.keys}
+        values = ((column, panel.condition[column]) for column in self.columns)
+        return [sortable("" if value == usual[column] else value) for column, value in values]
 
     def _figure(
-        self, groups: Sequence[Sequence[Panel]], titles: Sequence[str], places: Sequence[str]
+        self,
+        groups: Sequence[Sequence[Panel]],
+        by_group: Sequence[Sequence[Row]],
+        titles: Sequence[str],
+        places: Sequence[str],
     ) -> Figure:
         """One axes a group, by the last value of the pivot there is."""
-        metric = groups[0][0].metric
-        column = metric.headline
-        names = sorted({name for group in groups for panel in group for name in panel.names})
+        compared, column = groups[0][0].metric.compared, groups[0][0].metric.headline
+        names = sorted({row[compared] for own in by_group for row in own})
+        axis = sorted({row[self.columns[0]] for own in by_group for row in own}, key=sortable)
+        # Places without an order of their own are not joined by a line.
+        named = len(self.columns) > 1
         figure, axes = plt.subplots(1, len(groups), figsize=(1 + 3.4 * len(groups), 3.6),
                                     squeeze=False, sharey=True)  # fmt: skip
-        for ax, group, title in zip(axes[0], groups, titles, strict=True):
-            pivots = [p for p in group[0].rows if group[0].measured(p)]
-            pivot = pivots[-1] if pivots else ""
-            values = sorted({self._place(panel)[0] for p in groups for panel in p}, key=sortable)
-            named = any(isinstance(value, str) for value in values) or len(self.columns) > 1
+        for ax, group, own, title in zip(axes[0], groups, by_group, titles, strict=True):
+            last = [p for p in group[0].rows if any(row["result"] == p for row in own)][-1]
             for name in names:
-                points = []
-                for panel in group:
-                    if (value := panel.value(pivot, name)) is not None:
-                        x = places.index(self.text(panel)) if named else self._place(panel)[0]
-                        points.append((x, value, *_ends(panel, pivot, name, column)))
+                points = sorted(
+                    (places.index(row["place"]) if named else row[self.columns[0]],
+                     *(row[f"{column.name}{end}"] for end in ("", "_low", "_high")))
+                    for row in own if row[compared] == name and row["result"] == last
+                )  # fmt: skip
                 if points:
-                    x, y, low, high = np.asarray(sorted(points), dtype=float).T
-                    # Places without an order of their own are not joined by a line.
-                    ax.errorbar(x, y, yerr=np.maximum(0, [y - low, high - y]), capsize=2,
-                                markersize=5, linewidth=1.2, linestyle="none" if named else "-",
-                                label=name.replace("_", " "), **style(names, name))  # fmt: skip
-            heading = group[0].heading(pivot)
+                    draw_interval(ax, "y", *np.asarray(points, dtype=float).T, linewidth=1.2,
+                                  linestyle="none" if named else "-", label=name.replace("_", " "),
+                                  **style(names, name))  # fmt: skip
+            heading = group[0].heading(last)
             ax.set_title(f"{title} ({heading})" if title else heading, fontsize=10)
             if column.log:
                 log_scale(ax, "y")
@@ -117,46 +136,14 @@ class Curve(Analysis):
                 ax.set_xticks(range(len(places)), [p.replace(", ", ",\n") for p in places])
                 ax.set_xlim(-0.5, len(places) - 0.5)
             else:
-                if self.log:
-                    ax.set_xscale("log")
-                    ax.xaxis.set_minor_locator(NullLocator())
-                ax.set_xticks(values, [f"{value:,}" for value in values])
+                ax.set_xscale("log" if self.log else "linear")
+                ax.set_xticks(axis, [f"{value:,}" for value in axis])
+                ax.xaxis.set_minor_locator(NullLocator())
             ax.set_xlabel(self.label)
             ax.grid(which="both", linewidth=0.3, alpha=0.6)
-        scale = ", log scale" if column.log else ""
-        axes[0, 0].set_ylabel(f"{column.heading}{scale}")
+        axes[0, 0].set_ylabel(f"{column.heading}{', log scale' if column.log else ''}")
         legend_below(figure, axes[0])
         return figure
-
-
-def _ends(panel: Panel, pivot: str, name: str, column: Column) -> tuple[float, float]:
-    """The union of the seeds' intervals; the value itself where there is none."""
-    rows = [s.values for s in panel.of(pivot, name) if column.name in s.values]
-    if not column.interval:
-        return rows[0][column.name], rows[0][column.name]
-    return (
-        min(v[f"{column.name}_low"] for v in rows),
-        max(v[f"{column.name}_high"] for v in rows),
-    )
-
-
-def _row(panel: Panel, pivot: str, name: str) -> Row:
-    column = panel.metric.headline
-    low, high = _ends(panel, pivot, name, column)
-    return {
-        **panel.condition,
-        "result": pivot,
-        panel.metric.compared: name,
-        column.name: panel.value(pivot, name),
-        f"{column.name}_low": low,
-        f"{column.name}_high": high,
-    }
-
-
-def _cell(panel: Panel | None, pivot: str, name: str) -> Cell:
-    if panel is None:
-        return Cell("")
-    return Cell(*seeds_cell(panel.metric.headline, panel.of(pivot, name)))
 
 
 class ByK(Curve):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,20 +10,21 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.bootstrap import Draws, interval, resample
 from xnmt_bench.metrics.measurement import Measurement
 from xnmt_bench.metrics.metric import Metric, Row
 from xnmt_bench.metrics.units import Units, by_unit
 from xnmt_bench.parquet import read_table
-from xnmt_bench.report.figure import legend_below, style
+from xnmt_bench.report.figure import draw_interval, legend_below, style
 from xnmt_bench.report.panels import Panel, told_apart
-from xnmt_bench.report.summary import Cell, Line, Summary
+from xnmt_bench.report.summary import Cell
 from xnmt_bench.rules.facets import FACETS, FIFTHS, GOLD_LINKS
 from xnmt_bench.rules.scores import DecisionScores
 from xnmt_bench.store import verified
 
+log = logging.getLogger(__name__)
 TITLES = {
     "place": "place in the sentence",
     "frequency": "label's frequency in the training targets",
@@ -68,26 +70,18 @@ class Facets(Analysis):
         usable, metric = [panel for panel, _ in kinds], panels[0].metric
         by_panel = [self._rows(panel, found) for panel, found in kinds]
         rows = [row for own in by_panel for row in own]
-        names = list(dict.fromkeys(row["explainer"] for row in rows))
-        told = told_apart(usable)
-        lines = []
-        for panel, own, text in zip(usable, by_panel, told.texts, strict=True):
-            for facet, kind in dict.fromkeys((r["facet"], r["category"]) for r in own):
-                of = {
-                    r["explainer"]: r for r in own if (r["facet"], r["category"]) == (facet, kind)
-                }
-                count = next(iter(of.values()))["decisions"]
-                head = [*(text[h] for h in told.varying), TITLES[facet], kind, f"{count:,}"]
-                cells = [_cell(metric, of.get(name)) for name in names]
-                lines.append(Line((*panel.condition.values(), facet), [*map(Cell, head), *cells]))
+        column, told = metric.headline, told_apart(usable)
         last = ", ".join(dict.fromkeys(usable[0].heading(row["result"]) for row in rows))
-        title = told.title(f"Where {metric.name} is lost ({last})")
-        heads = [*told.varying, "kind", "category", "decisions", *names]
-        note = NOTE.format(heading=metric.headline.heading)
-        summary = Summary(title, heads, lines, [note], len(told.varying) + 2)
+
+        def cell(row: Row) -> Cell:
+            return Cell(column.cell(*(row[f"{column.name}{end}"] for end in ("", "_low", "_high"))))
+
+        words = {"kind": "kind", "category": "category", "decisions": "decisions"}
+        title, note = f"Where {metric.name} is lost ({last})", NOTE.format(heading=column.heading)
+        summary = pivoted(title, usable, by_panel, words, "explainer", cell, [note], told)
         identity = (*usable[0].condition, "result", "facet", "category", "explainer")
-        headline = metric.headline.name
-        measured = ("decisions", headline, f"{headline}_low", f"{headline}_high")
+        measured = ("decisions", column.name, f"{column.name}_low", f"{column.name}_high")
+        names = list(dict.fromkeys(row["explainer"] for row in rows))
         figure = _figure(metric, by_panel, told.phrases, names)
         return Result(rows, identity, measured, summary, figure)
 
@@ -97,17 +91,21 @@ class Facets(Analysis):
             return []
         predictors = panel.measured(pivots[-1])
         predictors[WHOLE] = [panel.references[NMT].measurement]
-        aligned = {name: [_aligned(m, kinds) for m in seeds] for name, seeds in predictors.items()}
+        aligned = {
+            name: [scores for m in seeds if (scores := _aligned(m, kinds)) is not None]
+            for name, seeds in predictors.items()
+        }
         rows: list[Row] = []
         for facet in FACETS:
             for category in _ordered(facet, kinds[facet]):
                 chosen_N = kinds[facet] == category
-                for name, seeds in aligned.items():
+                for name, seeds in ((n, s) for n, s in aligned.items() if s):
                     values = self._values(panel.metric, seeds, chosen_N)
                     low, high = interval(values[1:])
                     headline = panel.metric.headline.name
                     rows.append(
                         {**panel.condition, "result": pivots[-1], "facet": facet,
+                         "kind": TITLES[facet],
                          "category": category, "decisions": int(chosen_N.sum()), "explainer": name,
                          headline: float(values[0]), f"{headline}_low": low,
                          f"{headline}_high": high}
@@ -130,13 +128,16 @@ class Facets(Analysis):
         return np.asarray(np.mean(parts, axis=0))
 
 
-def _aligned(measurement: Measurement, kinds: Kinds) -> DecisionScores:
-    """The scores of a predictor in the order of the kinds."""
+def _aligned(measurement: Measurement, kinds: Kinds) -> DecisionScores | None:
+    """The scores of a predictor in the order of the kinds; None where of other decisions."""
     scores = DecisionScores.load(verified(Path(measurement.files["decisions"])))
-    if len(scores) != len(kinds["step"]):
-        raise NotApplicable("scores of other decisions than those whose kinds are known")
     order = np.lexsort((scores.step_N, scores.sentence_N))
     wanted = np.lexsort((kinds["step"], kinds["sentence"]))
+    own, known = (scores.sentence_N[order], scores.step_N[order]), (
+        kinds["sentence"][wanted], kinds["step"][wanted])  # fmt: skip
+    if not all(np.array_equal(a, b) for a, b in zip(own, known, strict=True)):
+        log.warning("left out: %s: scores of other decisions", measurement.files["decisions"])
+        return None
     place = np.empty_like(order)
     place[wanted] = order
     return scores.take(place)
@@ -151,14 +152,6 @@ def _ordered(facet: str, values: np.ndarray) -> list[str]:
     if facet == "frequency":
         return sorted(there, key=lambda name: int(name.strip("> ").split("-")[0].replace(",", "")))
     return sorted(there)
-
-
-def _cell(metric: Metric, row: Row | None) -> Cell:
-    if row is None:
-        return Cell("")
-    column = metric.headline
-    ends = (row[f"{column.name}{end}"] for end in ("", "_low", "_high"))
-    return Cell(column.cell(*ends))
 
 
 def _figure(
@@ -180,10 +173,10 @@ def _figure(
                     for end in ("", "_low", "_high")
                 )
                 x = [categories.index(row["category"]) for row in points]
-                ax.errorbar(x, y, yerr=np.maximum(0, [y - low, high - y]), capsize=2, markersize=4,
-                            linewidth=1, label=name.replace("_", " "),
-                            linestyle="-" if facet in ("place", "frequency") else "none",
-                            **style(names, name))  # fmt: skip
+                draw_interval(ax, "y", x, y, low, high, markersize=4, linewidth=1,
+                              label=name.replace("_", " "),
+                              linestyle="-" if facet in ("place", "frequency") else "none",
+                              **style(names, name))  # fmt: skip
             ax.set_xticks(range(len(categories)), categories, rotation=35, ha="right", fontsize=8)
             ax.margins(x=0.15)
             if column.log:

@@ -8,13 +8,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.bootstrap import Draws, Together, interval
 from xnmt_bench.metrics.metric import Row
-from xnmt_bench.report.figure import legend_below, style
+from xnmt_bench.report.figure import draw_interval, legend_below, style
 from xnmt_bench.report.panels import Panel, told_apart
-from xnmt_bench.report.summary import Cell, Line, Summary
+from xnmt_bench.report.summary import Cell
 
 NOTE = (
     "(log {h} of {floor} - log {h}) / (log {h} of {floor} - log {h} of {ceiling}, with its whole "
@@ -51,24 +51,14 @@ class Normalised(Analysis):
         ]  # fmt: skip
         if not metric.headline.log or not usable:
             raise NotApplicable(f"no results of {metric.compared}={self.floor} and {self.ceiling}")
-        told, by_panel = told_apart(usable), [self._rows(panel) for panel in usable]
-        rows = [row for own in by_panel for row in own]
-        pivots = [p for p in dict.fromkeys(p for panel in usable for p in panel.rows)
-                  if any(row["result"] == p for row in rows)]  # fmt: skip
-        lines = []
-        for panel, own, text in zip(usable, by_panel, told.texts, strict=True):
-            for name in dict.fromkeys(row[metric.compared] for row in own):
-                of = {row["result"]: row for row in own if row[metric.compared] == name}
-                head = [Cell(text[heading]) for heading in told.varying] + [Cell(name)]
-                cells = [_cell(of.get(pivot)) for pivot in pivots]
-                lines.append(Line(tuple(panel.condition.values()), head + cells))
-        heads = [*told.varying, metric.compared, *(usable[0].heading(p) for p in pivots)]
+        by_panel = [self._rows(panel) for panel in usable]
         note = NOTE.format(h=metric.headline.heading, floor=self.floor, ceiling=self.ceiling)
-        summary = Summary(
-            told.title(f"Normalised {metric.name}"), heads, lines, [note], len(told.varying) + 1
-        )
+        words = {metric.compared: metric.compared}
+        title = f"Normalised {metric.name}"
+        summary = pivoted(title, usable, by_panel, words, "result", _cell, [note])
         identity = (*usable[0].condition, metric.compared, "result")
-        figure = self._figure(usable, by_panel, told.phrases, pivots)
+        figure = self._figure(metric.compared, by_panel, told_apart(usable).phrases)
+        rows = [row for own in by_panel for row in own]
         return Result(rows, identity, ("score", "score_low", "score_high"), summary, figure)
 
     def _rows(self, panel: Panel) -> list[Row]:
@@ -94,38 +84,27 @@ class Normalised(Analysis):
                                              row[panel.metric.compared]))  # fmt: skip
 
     def _figure(
-        self,
-        panels: Sequence[Panel],
-        by_panel: Sequence[Sequence[Row]],
-        labels: Sequence[str],
-        pivots: Sequence[str],
+        self, compared: str, by_panel: Sequence[Sequence[Row]], labels: Sequence[str]
     ) -> Figure:
         """Each thing's score by the last column there is, one line of points a panel."""
-        compared = panels[0].metric.compared
         names = sorted({row[compared] for own in by_panel for row in own})
-        figure, ax = plt.subplots(figsize=(7.5, 1.6 + 0.5 * len(panels)))
+        figure, ax = plt.subplots(figsize=(7.5, 1.6 + 0.5 * len(by_panel)))
         for place, own in enumerate(by_panel):
-            last = max((row["result"] for row in own), key=list(pivots).index)
+            last = own[-1]["result"] if own else ""
             for row in (row for row in own if row["result"] == last):
-                offset = 0.1 * (names.index(row[compared]) - (len(names) - 1) / 2)
-                error = [
-                    [max(0.0, row["score"] - row["score_low"])],
-                    [max(0.0, row["score_high"] - row["score"])],
-                ]
-                ax.errorbar(row["score"], place + offset, xerr=error, capsize=2, markersize=5,
-                            linestyle="none", label=row[compared].replace("_", " "),
-                            **style(names, row[compared]))  # fmt: skip
+                at = place + 0.1 * (names.index(row[compared]) - (len(names) - 1) / 2)
+                draw_interval(ax, "x", at, row["score"], row["score_low"], row["score_high"],
+                              label=row[compared].replace("_", " "),
+                              **style(names, row[compared]))  # fmt: skip
         for end in (0, 1):
             ax.axvline(end, color="black", linewidth=0.8, linestyle="--")
-        ax.set_yticks(range(len(panels)), labels)
-        ax.set_ylim(len(panels) - 0.5, -0.5)
+        ax.set_yticks(range(len(by_panel)), labels)
+        ax.set_ylim(len(by_panel) - 0.5, -0.5)
         ax.set_xlabel(f"normalised score (0: {self.floor}, 1: the whole context)")
         legend_below(figure, [ax])
         return figure
 
 
-def _cell(row: Row | None) -> Cell:
-    if row is None:
-        return Cell("")
+def _cell(row: Row) -> Cell:
     text = f"{row['score']:.3f} [{row['score_low']:.3f}, {row['score_high']:.3f}]"
     return Cell(text, -row["score"])

@@ -9,14 +9,14 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, PercentFormatter
 
-from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.bootstrap import Draws, Together
 from xnmt_bench.metrics.measurement import Measurement
 from xnmt_bench.metrics.metric import Metric, Row
 from xnmt_bench.report.figure import legend_below, style
 from xnmt_bench.report.panels import Panel, told_apart
-from xnmt_bench.report.summary import Cell, Line, Summary
+from xnmt_bench.report.summary import Cell
 
 NOTE = (
     "Rate at which {samples:,} samples of the test set's units, drawn with replacement, order the "
@@ -66,33 +66,28 @@ class RankStability(Analysis):
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """One line a panel and value of the pivot, one column a share."""
         metric, told = panels[0].metric, told_apart(panels)
-        rows: list[Row] = []
-        lines, orders = [], []
-        for panel, text, phrase in zip(panels, told.texts, told.phrases, strict=True):
-            by_order: dict[str, list[str]] = {}
+        by_panel: list[list[Row]] = []
+        orders: dict[str, list[str]] = {}
+        for panel, phrase in zip(panels, told.phrases, strict=True):
+            by_panel.append([])
             for pivot, measured in self._measured(panel).items():
-                rates = [stability(metric, measured, s, self.draws) for s in self.shares]
                 order = " < ".join(name for name in panel.ranked(pivot) if name in measured)
-                by_order.setdefault(order, []).append(panel.heading(pivot))
-                head = [*(text[heading] for heading in told.varying), panel.heading(pivot)]
-                cells = [*head, *(f"{100 * rate:.1f} %" for rate in rates)]
-                lines.append(Line(tuple(panel.condition.values()), [Cell(c) for c in cells]))
-                for share, rate in zip(self.shares, rates, strict=True):
-                    rows.append(
-                        {**panel.condition, "result": pivot, "share": share, "rate": rate,
-                         "order": order}
-                    )  # fmt: skip
-            for order, headings in by_order.items():
-                start = f"{phrase}, by" if phrase else "By"
-                orders.append(f"{start} {', '.join(headings)}, best first: {order}.")
+                by = f"{phrase}: {order}" if phrase else order
+                orders.setdefault(by, []).append(panel.heading(pivot))
+                for share in self.shares:
+                    rate = stability(metric, measured, share, self.draws)
+                    row = {"result": pivot, "share": share, "rate": rate, "order": order}
+                    by_panel[-1].append({**panel.condition, **row, "size": f"{100 * share:g} %"})
+        rows = [row for own in by_panel for row in own]
         if not rows:
             raise NotApplicable("there are no two to rank")
         things = "systems" if metric.compared == "nmt" else f"{metric.compared}s"
-        notes = [NOTE.format(samples=self.draws.samples, things=things), *orders]
-        headings = [*told.varying, "result", *(f"{100 * share:g} %" for share in self.shares)]
-        summary = Summary(
-            told.title("Rank stability"), headings, lines, notes, words=len(told.varying) + 1
-        )
+        notes = [NOTE.format(samples=self.draws.samples, things=things)]
+        notes += [f"Best first, by {', '.join(by)}: {order}." for order, by in orders.items()]
+        summary = pivoted(
+            "Rank stability", panels, by_panel, {"result": "result"}, "size",
+            lambda row: Cell(f"{100 * row['rate']:.1f} %"), notes,
+        )  # fmt: skip
         identity = (*panels[0].condition, "result", "share")
         figure = self._figure(panels, told.phrases, rows)
         return Result(rows, identity, ("rate", "order"), summary, figure)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from xnmt_bench.analyses.agreement import places
-from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.metric import Row
-from xnmt_bench.report.panels import Panel, told_apart
-from xnmt_bench.report.summary import Cell, Line, Summary
+from xnmt_bench.report.panels import Panel
+from xnmt_bench.report.summary import Cell
 
 NOTE = (
     "{heading} of each {thing} and its place, 1 the best. Places in brackets are not those of the "
@@ -40,36 +40,35 @@ class Ranking(Analysis):
         usable = [p for p in panels if all(p.measured(pivot) for pivot in self.wanted)]
         if not usable:
             raise NotApplicable(f"no results have all of {', '.join(self.wanted)}")
-        told, column = told_apart(usable), metric.headline
-        rows: list[Row] = []
-        lines = []
-        for panel, text in zip(usable, told.texts, strict=True):
-            names = sorted(set.intersection(*(set(panel.measured(p)) for p in self.wanted)))
-            names = [n for n in names if self.explainers is None or n in self.explainers]
-            value_EP = np.array(
-                [[panel.value(pivot, name) for pivot in self.wanted] for name in names]
-            ).reshape(len(names), len(self.wanted))
-            place_EP = places(-value_EP if column.better == "higher" else value_EP)
-            agrees_EP = place_EP == place_EP[:, -1:]
-            for e in np.argsort(place_EP[:, -1], kind="stable"):
-                cells = [Cell(text[heading]) for heading in told.varying] + [Cell(names[e])]
-                for i, pivot in enumerate(self.wanted):
-                    place, agrees = int(place_EP[e, i]), bool(agrees_EP[e, i])
-                    cells.append(Cell(column.form(value_EP[e, i])))
-                    cells.append(Cell(str(place) if agrees else f"({place})"))
-                    rows.append({**panel.condition, metric.compared: names[e], "result": pivot,
-                                 column.name: float(value_EP[e, i]), "rank": place,
-                                 "agrees": agrees})  # fmt: skip
-                lines.append(Line(tuple(panel.condition.values()), cells))
+        column, by_panel = metric.headline, [self._rows(panel) for panel in usable]
+        rows = [row for own in by_panel for row in own]
         if not rows:
             raise NotApplicable("no results of any of the explainers")
-        named = [usable[0].heading(pivot) for pivot in self.wanted]
-        heads = [*told.varying, metric.compared]
-        heads += [head for name in named for head in (f"{name} {column.heading}", "place")]
+
+        def cell(row: Row) -> Cell:
+            place = str(row["rank"]) if row["agrees"] else f"({row['rank']})"
+            return Cell(f"{column.form(row[column.name])}, place {place}")
+
+        words = {metric.compared: metric.compared}
+        title = "Rankings by " + " and ".join(usable[0].heading(pivot) for pivot in self.wanted)
         note = NOTE.format(heading=column.heading, thing=metric.compared)
-        summary = Summary(
-            told.title("Rankings by " + " and ".join(named)), heads, lines, [note],
-            len(told.varying) + 1,
-        )  # fmt: skip
+        summary = pivoted(title, usable, by_panel, words, "result", cell, [note])
         identity = (*usable[0].condition, metric.compared, "result")
         return Result(rows, identity, (column.name, "rank", "agrees"), summary)
+
+    def _rows(self, panel: Panel) -> list[Row]:
+        """The best by the last of the columns first."""
+        column = panel.metric.headline
+        names = sorted(set.intersection(*(set(panel.measured(p)) for p in self.wanted)))
+        names = [n for n in names if self.explainers is None or n in self.explainers]
+        value_EP = np.array([[panel.value(p, name) for p in self.wanted] for name in names])
+        if not len(value_EP):
+            return []
+        place_EP = places(-value_EP if column.better == "higher" else value_EP)
+        return [
+            {**panel.condition, panel.metric.compared: names[e], "result": pivot,
+             column.name: float(value_EP[e, i]), "rank": int(place_EP[e, i]),
+             "agrees": bool(place_EP[e, i] == place_EP[e, -1])}
+            for e in np.argsort(place_EP[:, -1], kind="stable")
+            for i, pivot in enumerate(self.wanted)
+        ]  # fmt: skip

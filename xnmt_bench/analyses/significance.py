@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
-from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.bootstrap import Draws, Together
 from xnmt_bench.metrics.measurement import Measurement
 from xnmt_bench.metrics.metric import Column, Metric, Row
-from xnmt_bench.report.panels import Panel, told_apart
-from xnmt_bench.report.summary import Cell, Line, Summary
+from xnmt_bench.report.panels import Panel
+from xnmt_bench.report.summary import Cell
 
 NOTE = (
     "{effect} of the first {thing} {preposition} that of the second, with its 95 % interval by a "
@@ -99,37 +99,27 @@ class Significance(Analysis):
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """One line a pair, the better one first; one column a value of the pivot."""
-        metric, told = panels[0].metric, told_apart(panels)
-        by_panel = [self._rows(panel) for panel in panels]
+        metric, by_panel = panels[0].metric, [self._rows(panel) for panel in panels]
         rows = [row for own in by_panel for row in own]
         if not rows:
             raise NotApplicable("there are no two to compare")
-        pivots = [p for p in dict.fromkeys(p for panel in panels for p in panel.rows)
-                  if any(row["result"] == p for row in rows)]  # fmt: skip
-        lines = []
-        for panel, own, text in zip(panels, by_panel, told.texts, strict=True):
-            for pair in dict.fromkeys((r["first"], r["second"]) for r in own):
-                of = {r["result"]: r for r in own if (r["first"], r["second"]) == pair}
-                cells = [Cell(text[heading]) for heading in told.varying]
-                cells += [Cell(name) for name in pair]
-                cells += [Cell(self._cell(metric.headline, of.get(p))) for p in pivots]
-                lines.append(Line(tuple(panel.condition.values()), cells))
         thing = "NMT" if metric.compared == "nmt" else metric.compared
-        headings = [*told.varying, thing, "than", *(panels[0].heading(p) for p in pivots)]
-        notes = [self._note(metric, thing, rows)]
-        if any(row["seeds"] == 1 for row in rows) and any("seed" in k.name for k in metric.keys):
+        notes = [self._note(metric.headline, thing, rows)]
+        if any(row["seeds"] == 1 for row in rows) and "seed" in metric.identity:
             notes.append(ONE_SEED)
-        title = told.title(f"Significance of differences in {metric.headline.heading}")
-        identity = (*panels[0].condition, "result", "first", "second")
-        effect = "ratio" if metric.headline.log else "difference"
+        title = f"Significance of differences in {metric.headline.heading}"
+        words = {thing: "first", "than": "second"}
+        summary = pivoted(
+            title, panels, by_panel, words, "result", partial(_cell, metric.headline), notes
+        )
+        effect = _effect(metric.headline)
         measured = (effect, f"{effect}_low", f"{effect}_high", "p", "p_corrected", "samples",
                     "paired", "seeds", "seed_spread", "verdict")  # fmt: skip
-        words = len(told.varying) + 2
-        return Result(rows, identity, measured, Summary(title, headings, lines, notes, words))
+        return Result(rows, (*panels[0].condition, "result", "first", "second"), measured, summary)
 
     def _rows(self, panel: Panel) -> list[Row]:
         metric, column = panel.metric, panel.metric.headline
-        effect = "ratio" if column.log else "difference"
+        effect = _effect(column)
         measured = {pivot: panel.measured(pivot) for pivot in panel.rows}
         measured = {pivot: found for pivot, found in measured.items() if len(found) > 1}
         if not measured:
@@ -161,29 +151,31 @@ class Significance(Analysis):
     def _spread(self, panel: Panel, pivot: str, name: str) -> float:
         """How far the seeds lie apart: as a ratio on a logarithmic scale, else as a difference."""
         column = panel.metric.headline
-        values = [s.values[column.name] for s in panel.of(pivot, name) if s.measurement.ok]
+        values = [s.row[column.name] for s in panel.of(pivot, name) if column.name in s.row]
         return max(values) / min(values) if column.log else max(values) - min(values)
 
-    def _cell(self, column: Column, row: Row | None) -> str:
-        if row is None:
-            return ""
-        effect = "ratio" if column.log else "difference"
-        marks = [] if row["verdict"] == "different" else [row["verdict"]]
-        marks += [] if row["paired"] else ["unpaired"]
-        plain = Column("", "", form="{:.2f}".format if column.log else column.form)
-        text = plain.cell(row[effect], row[f"{effect}_low"], row[f"{effect}_high"])
-        return " ".join([text, *marks])
-
-    def _note(self, metric: Metric, thing: str, rows: Sequence[Row]) -> str:
-        column = metric.headline
-        good: dict[Any, str] = {"lower": "below", "higher": "above"}
-        side = good.get(column.better, "below")
+    def _note(self, column: Column, thing: str, rows: Sequence[Row]) -> str:
+        side, good = {"lower": ("below", "better"), "higher": ("above", "better")}.get(
+            column.better or "", ("below", "less")
+        )
         return NOTE.format(
-            effect=f"{column.heading}",
+            effect=column.heading,
             thing=thing,
             preposition="over" if column.log else "less",
             paired=", the same draws for both" if all(r["paired"] for r in rows) else "",
             samples=self.samples,
-            below=f"{side} {1 if column.log else 0} the first is better",
+            below=f"{side} {1 if column.log else 0} the first is {good}",
             level=self.level,
         )
+
+
+def _effect(column: Column) -> str:
+    return "ratio" if column.log else "difference"
+
+
+def _cell(column: Column, row: Row) -> Cell:
+    marks = [] if row["verdict"] == "different" else [row["verdict"]]
+    marks += [] if row["paired"] else ["unpaired"]
+    shown = replace(column, form="{:.2f}".format) if column.log else column
+    text = shown.cell(*(row[f"{_effect(column)}{end}"] for end in ("", "_low", "_high")))
+    return Cell(" ".join([text, *marks]))

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.analyses.facets import NMT, Kinds, kinds_of
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.metric import Row
 from xnmt_bench.report.panels import Panel, told_apart
-from xnmt_bench.report.summary import Cell, Line, Summary
+from xnmt_bench.report.summary import Cell
 from xnmt_bench.rules.facets import GOLD_LINKS
 from xnmt_bench.rules.sample import read_sample
 from xnmt_bench.rules.table import Rules, all_rules
@@ -49,31 +49,30 @@ class Unaligned(Analysis):
                 usable.append((panel, kinds))
         if not usable:
             raise NotApplicable("no results of a corpus with gold word alignment")
-        told = told_apart([panel for panel, _ in usable])
-        rules = [self._rules(panel) for panel, _ in usable]
-        names = list(dict.fromkeys(name for of in rules for name in of))
-        rows: list[Row] = []
-        lines, notes = [], [NOTE]
-        for (panel, kinds), of, text, phrase in zip(
-            usable, rules, told.texts, told.phrases, strict=True
-        ):
+        found = [panel for panel, _ in usable]
+        by_panel, notes = [], [NOTE]
+        for (panel, kinds), phrase in zip(usable, told_apart(found).phrases, strict=True):
             none_N, judged_N = kinds["link"] == GOLD_LINKS[-1], kinds["link"] != ""
             share = f"{none_N.sum():,} of {judged_N.sum():,} decisions are on words without a gold"
             notes.append(f"{phrase + ': ' if phrase else ''}{share} link.")
             sample = read_sample(panel.references[NMT].measurement.files["sample"])
-            for sentence, step in _decisions(sample, kinds)[: self.examples] if of else ():
-                own = [_row(panel, name, of[name], sentence, step) for name in of]
-                rows += own
-                words = {r["explainer"]: f"{r['source_words']} | {r['prefix_words']}" for r in own}
-                head = [*(text[h] for h in told.varying), str(sentence["number"]),
-                        own[0]["target"], own[0]["label"]]  # fmt: skip
-                cells = [Cell(c) for c in (*head, *(words.get(name, "") for name in names))]
-                lines.append(Line(tuple(panel.condition.values()), cells))
-        title = told.title("Words that AER cannot judge")
-        heads = [*told.varying, "sentence", "target", "label", *names]
-        summary = Summary(title, heads, lines, notes, len(heads))
-        identity = (*usable[0][0].condition, "sentence", "step", "explainer")
-        return Result(rows, identity, MEASURED, summary)
+            rules = self._rules(panel)
+            by_panel.append(
+                [
+                    _row(panel, name, rules[name], sentence, step)
+                    for sentence, step in _decisions(sample, kinds)[: self.examples]
+                    for name in rules
+                ]
+            )
+        words = {"sentence": "sentence", "target": "target", "label": "label", "step": "step"}
+        summary = pivoted(
+            "Words that AER cannot judge", found, by_panel, words, "explainer",
+            lambda row: Cell(f"{row['source_words']} | {row['prefix_words']}"), notes,
+        )  # fmt: skip
+        rows = [row for own in by_panel for row in own]
+        return Result(
+            rows, (*found[0].condition, "sentence", "step", "explainer"), MEASURED, summary
+        )
 
     def _rules(self, panel: Panel) -> dict[str, Rules]:
         """Each explainer's rules of the test set; of several seeds the first one's."""

@@ -150,7 +150,7 @@ def decide(model: NMTModel, batch: Batch) -> tuple[Batch, Tensor]:
 
 
 @torch.no_grad()
-def reference(model: NMTModel, batch: Batch) -> tuple[Batch, Tensor]:
+def follow(model: NMTModel, batch: Batch) -> tuple[Batch, Tensor]:
     """The batch with the target's own words y_t as labels, and their log-probabilities (B, T).
 
     Golden data in the paper's words: what alignment explains.

@@ -7,7 +7,7 @@ jobs cannot spoil it, and a job that runs again replaces what it said before.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -99,13 +99,13 @@ class Measurement:
 
     def signature(self, metric: str, **parts: object) -> str:
         """One line from which the row can be made again, such as `AER|corpus:toy|...`."""
-        return signature(metric.upper(), **self.identity, model=self.model, **self.made_by, **parts)
+        return signature(metric, self.identity, {"model": self.model}, self.made_by, parts)
 
 
-def signature(metric: str, **parts: object) -> str:
-    """Metric and parts as `PPL|corpus:toy|k:1|...`, closed by this project's version."""
-    fields = [f"{key}:{value}" for key, value in parts.items()]
-    return "|".join([metric, *fields, f"version:{version('xnmt_bench')}"])
+def signature(name: str, *parts: Mapping[str, object]) -> str:
+    """Name and parts as `AER|corpus:toy|k:1|...`, closed by this project's version."""
+    fields = [f"{key}:{value}" for part in parts for key, value in part.items()]
+    return "|".join([name.upper(), *fields, f"version:{version('xnmt_bench')}"])
 
 
 def write(metric: str, planned: Planned, outcome: Evidence | str, results: Path) -> Measurement:
@@ -184,12 +184,15 @@ class Scored:
 
     @property
     def row(self) -> dict[str, Any]:
-        """Everything about it in one dictionary; the columns of the CSV among them."""
+        """Everything about it in one dictionary, the columns of the CSV among them.
+
+        What has no number is not in it.
+        """
         m = self.measurement
         return {
             **m.identity,
             "model": m.model,
-            **self.values,
+            **{name: value for name, value in self.values.items() if value == value},
             "status": m.status,
             "signature": self.signature,
         }

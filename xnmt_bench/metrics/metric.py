@@ -53,12 +53,14 @@ class Key:
         heading: of its column where rows differ in it.
         phrase: how it is said in a title where all rows agree, such as `k = {}`.
         usual: the value that goes without saying there.
+        order: its values in reading order, where that is not their own.
     """
 
     name: str
     heading: str
     phrase: str = "{}"
     usual: Any = ""
+    order: Sequence[Any] = ()
 
     def text(self, value: Any) -> str:
         """A value as it is read."""
@@ -79,6 +81,8 @@ class Column:
         interval: whether it is shown with its bootstrap interval.
         log: it lives on a logarithmic scale: differences are ratios.
         shown: whether it stands in the table, or in the CSV alone.
+        title: of the table of its own that it has beside a pivot, if it is not the headline.
+        note: under that table.
     """
 
     name: str
@@ -88,6 +92,8 @@ class Column:
     interval: bool = False
     log: bool = False
     shown: bool = True
+    title: str = ""
+    note: str = ""
 
     def rank(self, value: float) -> float | None:
         """The value such that the least is the best."""

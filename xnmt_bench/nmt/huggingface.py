@@ -213,7 +213,7 @@ class HuggingFaceModel(NMTModel):
 
     def reader(self, encoding: Encoding) -> Reader:
         """Keeps the keys and values of what it has read."""
-        return CachedReader(self, encoding)
+        return HuggingFaceReader(self, encoding)
 
     def logits(self, states: Tensor) -> Tensor:
         """Unnormalised log-probabilities (..., V)."""
@@ -262,7 +262,7 @@ def _scale(stack: nn.Module) -> float:
     return float(getattr(stack, "embed_scale", 1.0))
 
 
-class CachedReader(Reader):
+class HuggingFaceReader(Reader):
     """Computes each input once. Rows read equal numbers of inputs: these models have no context."""
 
     model: HuggingFaceModel

@@ -248,7 +248,7 @@ class Transformer(NMTModel):
 
     def reader(self, encoding: Encoding) -> Reader:
         """Keeps the keys and values of what it has read."""
-        return CachedReader(self, encoding)
+        return TransformerReader(self, encoding)
 
     def logits(self, states: Tensor) -> Tensor:
         """Unnormalised log-probabilities (..., V)."""
@@ -262,7 +262,7 @@ class Transformer(NMTModel):
         return AttentionWeights(torch.stack(cross, dim=1), torch.stack(prefix, dim=1))
 
 
-class CachedReader(Reader):
+class TransformerReader(Reader):
     """Computes each input once, and keeps its keys and values for the inputs behind it."""
 
     model: Transformer

@@ -11,6 +11,7 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
@@ -50,7 +51,9 @@ def interval_figure(metric: Metric, found: Sequence[Panel]) -> Figure | None:
     )  # fmt: skip
     for ax, panel, phrase in zip(axes[:, 0], shown, told.phrases, strict=True):
         _draw(ax, panel, pivots)
-        ax.set_title(", ".join([*([phrase] if phrase else []), *told.common]), fontsize=10)
+        title = ", ".join([*([phrase] if phrase else []), *told.common])
+        generated = any(m.facts.get("generated") for _, m in panel.measurements())
+        ax.set_title(title + " (generated data)" * generated, fontsize=10)
     which = {"lower": " (further left: better)", "higher": " (further right: better)"}
     scale = ", log scale" if column.log else ""
     axes[-1, 0].set_xlabel(f"{column.heading}{scale}{which.get(column.better or '', '')}")
@@ -78,13 +81,9 @@ def _draw(ax: plt.Axes, panel: Panel, pivots: Sequence[str]) -> None:
                 if column.name not in one.values or one.derived:
                     continue
                 value = one.values[column.name]
-                error = None
-                if column.interval:
-                    # A skewed bootstrap may leave the number a hair outside its interval.
-                    low, high = (one.values[f"{column.name}_{end}"] for end in ("low", "high"))
-                    error = [[max(0.0, value - low)], [max(0.0, high - value)]]
-                ax.errorbar(value, names.index(name) + offset, xerr=error, capsize=2, markersize=5,
-                            linestyle="none", label=panel.heading(pivot), **look)  # fmt: skip
+                ends = (one.values.get(f"{column.name}_{end}", value) for end in ("low", "high"))
+                at = names.index(name) + offset
+                draw_interval(ax, "x", at, value, *ends, label=panel.heading(pivot), **look)
     for number, (kind, reference) in enumerate(sorted(panel.references.items(), reverse=True)):
         if column.name in reference.values:
             ax.axvline(reference.values[column.name], color="black", linewidth=0.9,
@@ -94,6 +93,22 @@ def _draw(ax: plt.Axes, panel: Panel, pivots: Sequence[str]) -> None:
     ax.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
     ax.set_ylim(-0.6, len(names) - 0.4)
     ax.grid(axis="x", which="both", linewidth=0.3, alpha=0.6)
+
+
+def draw_interval(
+    ax: plt.Axes, along: Literal["x", "y"], at: Any, value: Any, low: Any, high: Any, **look: Any
+) -> None:
+    """Points with their intervals along an axis, at their places on the other one."""
+    # A skewed bootstrap may leave the number itself a hair outside its interval.
+    error = np.maximum(0, [np.atleast_1d(value) - low, high - np.atleast_1d(value)])
+    x, y = (value, at) if along == "x" else (at, value)
+    drawn: dict[str, Any] = {
+        "linestyle": "none",
+        "capsize": 2,
+        "markersize": 5,
+        f"{along}err": error,
+    }
+    ax.errorbar(x, y, **(drawn | look))
 
 
 def legend_below(figure: Figure, axes: Iterable[plt.Axes]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import mean
 from typing import Any
 
-from xnmt_bench.metrics.measurement import Measurement, Scored
+from xnmt_bench.metrics.measurement import OK, Measurement, Scored
 from xnmt_bench.metrics.metric import Column, Metric
 
 
@@ -105,7 +105,15 @@ def panels(metric: Metric, scored: Sequence[Scored]) -> list[Panel]:
         pivot = one.row[metric.pivot] if metric.pivot else ""
         name = compared_name(metric, one, scored)
         panel.rows.setdefault(pivot, {}).setdefault(name, []).append(one)
-    found = sorted(by_condition.values(), key=lambda p: [sortable(v) for v in p.condition.values()])
+    order = {key.name: list(key.order) for key in metric.keys if key.order}
+
+    def place(panel: Panel) -> list[Any]:
+        return [
+            (order[c].index(v), "") if v in order.get(c, ()) else sortable(v)
+            for c, v in panel.condition.items()
+        ]
+
+    found = sorted(by_condition.values(), key=place)
     for panel in found:
         panel.rows = {p: panel.rows[p] for p in sorted(panel.rows, key=metric.pivot_order)}
         for reference in references:
@@ -116,10 +124,12 @@ def panels(metric: Metric, scored: Sequence[Scored]) -> list[Panel]:
     return found
 
 
-def sortable(value: Any) -> tuple[bool, Any]:
-    """Numbers in their order, then everything else by its text."""
+def sortable(value: Any) -> tuple[int, Any]:
+    """What is empty first, then numbers in their order, then everything else by its text."""
+    if value == "":
+        return (0, "")
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return (not number, value if number else str(value))
+    return (1, value) if number else (2, str(value))
 
 
 def compared_name(metric: Metric, one: Scored, scored: Sequence[Scored]) -> str:
@@ -193,11 +203,9 @@ def told_apart(found: Sequence[Panel], but: Iterable[str] = ()) -> Told:
     return Told(varying, shared, texts, [", ".join(phrases(text, varying)) for text in texts])
 
 
-def generated_notes(scored: Iterable[Scored]) -> list[str]:
+def generated_notes(measurements: Iterable[Measurement]) -> list[str]:
     """Says which corpora nobody spoke or wrote."""
-    names = {
-        s.measurement.identity["corpus"] for s in scored if s.measurement.facts.get("generated")
-    }
+    names = {m.identity["corpus"] for m in measurements if m.facts.get("generated")}
     return [f"The {name} corpus is generated data." for name in sorted(names)]
 
 
@@ -210,7 +218,8 @@ def seeds_cell(
     """
     numbers = [s for s in rows if _number(s, column.name)]
     if not numbers:
-        return (rows[0].measurement.status.split(":")[0] if rows else ""), None
+        status = rows[0].measurement.status.split(":")[0] if rows else ""
+        return ("" if status == OK else status), None
     value = mean(s.values[column.name] for s in numbers)
     low = high = None
     if column.interval:

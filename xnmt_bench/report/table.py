@@ -33,7 +33,7 @@ def csv_columns(metric: Metric) -> list[str]:
 def tables(
     metric: Metric, scored: Sequence[Scored], about: Sequence[str]
 ) -> Iterator[tuple[str, Summary]]:
-    """The tables of a metric by name: one, or with a pivot one for each result with an interval.
+    """The tables of a metric by name: one, or with a pivot one for each result with a title.
 
     Args:
         metric: the metric.
@@ -43,89 +43,80 @@ def tables(
     shown = [c for c in metric.columns if c.shown and any(c.name in s.values for s in scored)]
     if not shown:  # nothing has a number, and why is all there is to show
         shown = [metric.headline]
+    notes = _notes(metric, scored, about)
     if metric.pivot is None:
-        yield metric.name, summarise(metric, scored, shown, None, about)
+        yield metric.name, summarise(metric, scored, metric.title, shown, None, notes)
         return
-    beside = [column for column in shown if not column.interval]
-    for column in shown:
-        if column is metric.headline:
-            yield metric.name, summarise(metric, scored, beside, column, about)
-        elif column.interval:
-            yield f"{metric.name}_{column.name}", summarise(metric, scored, [], column, about)
+    beside = [column for column in shown if not column.title and column is not metric.headline]
+    yield metric.name, summarise(metric, scored, metric.title, beside, metric.headline, notes)
+    for column in (c for c in shown if c.title):
+        # Comb is chosen by the headline, so it is no row of another result's.
+        own = [s for s in scored if column.name in s.values and not s.derived]
+        notes = [column.note, *generated_notes(s.measurement for s in own)]
+        yield (
+            f"{metric.name}_{column.name}",
+            summarise(metric, own, column.title, [], column, notes),
+        )
 
 
 def summarise(
     metric: Metric,
     scored: Sequence[Scored],
+    title: str,
     columns: Sequence[Column],
     pivoted: Column | None,
-    about: Sequence[str],
+    notes: Sequence[str],
 ) -> Summary:
     """One table.
 
     Args:
         metric: the metric.
         scored: its rows.
+        title: how the title starts.
         columns: results with a column each.
         pivoted: the result with a column for each value of the pivot, if any.
-        about: further notes on the systems.
+        notes: under the table.
     """
     found = panels(metric, scored)
     told = told_apart(found)
     there = {pivot for panel in found for pivot in panel.rows} - set(metric.csv_only)
     pivots = sorted(there, key=metric.pivot_order) if pivoted else []
-    if pivoted is not None and pivoted is not metric.headline:
-        # A row that was not measured so has no place in this table.
-        pivots = [p for p in pivots if _any_number(found, p, pivoted)]
     lines = []
     for panel, text in zip(found, told.texts, strict=True):
-        for name in sorted(panel.names, key=lambda n: _place(panel, n)):
-            cells = [Cell(text[heading]) for heading in told.varying] + [Cell(name)]
-            if pivoted is not None:
-                cells += [_pivot_cell(panel, pivot, name, pivoted) for pivot in pivots]
+        for name in sorted(panel.names, key=lambda n: _place(panel, n, pivoted)):
             rows = [s for by_name in panel.rows.values() for s in by_name.get(name, [])]
+            cells = [Cell(text[heading]) for heading in told.varying] + [Cell(name)]
+            for pivot in pivots:
+                own = panel.of(pivot, name)
+                # What is n/a for one value of the pivot is so for all: the explainer is silent.
+                silent = not any(s.measurement.ok for s in rows)
+                status = "" if own or not silent else "n/a"
+                cells.append(Cell(*seeds_cell(pivoted, own)) if own and pivoted else Cell(status))
             for column in columns:
                 # With a pivot, what is the same for all its values stands once.
-                having = [s for s in rows if column.name in s.values] if pivoted else rows
+                # Why there is no number stands in the first column alone.
+                first = column is columns[0] and not pivoted
+                having = rows if first else [s for s in rows if column.name in s.values]
                 cells.append(Cell(*seeds_cell(column, having, emphasise=pivoted is None)))
             lines.append(Line(tuple(panel.condition.values()), cells))
     thing = "NMT" if metric.compared == "nmt" else metric.compared
     headings = [*told.varying, thing, *map(metric.heading, pivots), *(c.heading for c in columns)]
-    title = metric.title
-    if pivoted is not None and pivoted is not metric.headline:
-        title += f", by {pivoted.heading}"
-    notes = _notes(metric, scored, about)
-    return Summary(told.title(title), headings, lines, notes, words=len(told.varying) + 1)
+    return Summary(told.title(title), headings, lines, list(notes), words=len(told.varying) + 1)
 
 
-def _any_number(found: Sequence[Panel], pivot: str, column: Column) -> bool:
-    return any(
-        panel.value(pivot, name, column) is not None for panel in found for name in panel.names
-    )
-
-
-def _place(panel: Panel, name: str) -> tuple[float, str]:
+def _place(panel: Panel, name: str, pivoted: Column | None) -> tuple[float, str]:
     """Lines of a panel go from the best to the worst."""
-    column, metric = panel.metric.headline, panel.metric
+    column, metric = pivoted or panel.metric.headline, panel.metric
     ranks = {}
     for pivot in panel.rows:
-        value = panel.value(pivot, name)
+        value = panel.value(pivot, name, column)
         if value is not None and pivot not in metric.csv_only:
             ranks[pivot] = value if column.better is None else column.rank(value) or 0.0
     return (metric.ranking(ranks) if ranks else float("inf"), name)
 
 
-def _pivot_cell(panel: Panel, pivot: str, name: str, column: Column) -> Cell:
-    rows = panel.of(pivot, name)
-    if not rows:
-        # What is n/a for one value of the pivot is so for all: it is the explainer that is silent.
-        others = [s for by_name in panel.rows.values() for s in by_name.get(name, [])]
-        return Cell("n/a" if others and not any(s.measurement.ok for s in others) else "")
-    return Cell(*seeds_cell(column, rows))
-
-
 def _notes(metric: Metric, scored: Sequence[Scored], about: Sequence[str]) -> list[str]:
-    notes = [metric.note, *generated_notes(scored)]
+    notes = [metric.note, *generated_notes(s.measurement for s in scored)]
     seeds: dict[tuple[object, ...], int] = {}
     for one in scored:
         others = tuple(v for c, v in one.measurement.identity.items() if c != "seed")
@@ -135,7 +126,7 @@ def _notes(metric: Metric, scored: Sequence[Scored], about: Sequence[str]) -> li
     for one in scored:
         row = one.row
         what = metric.reference(row)
-        if what is not None and one.measurement.ok:
+        if what is not None and metric.headline.name in row:
             kinds = [
                 key.phrase.format(key.text(row[key.name]))
                 for key in metric.keys

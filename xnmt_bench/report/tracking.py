@@ -110,7 +110,7 @@ class WandbTracker(Tracker):
         """Logs a table; numbers stay numbers, and what has no number is empty."""
         import wandb
 
-        data = [[None if row[c] == "" else row[c] for c in columns] for row in rows]
+        data = [[None if row.get(c, "") == "" else row[c] for c in columns] for row in rows]
         table = wandb.Table(columns=list(columns), data=data, allow_mixed_types=True)
         self._run.log({f"tables/{name}": table})
 

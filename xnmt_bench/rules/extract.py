@@ -14,7 +14,7 @@ from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.sentence import Gold
 from xnmt_bench.corpora.subwords import SPECIAL, current_start
 from xnmt_bench.errors import NotApplicable, XnmtError
-from xnmt_bench.explainers.base import Explainer, decide, reference
+from xnmt_bench.explainers.base import Explainer, decide, follow
 from xnmt_bench.nmt.base import Batch, NMTModel
 from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.rules.table import RULE_SIDES, read_columns, shard_path, write_shard
@@ -26,7 +26,7 @@ Scenario = Literal["teacher_forcing", "real", "golden"]
 TEACHER_FORCING: Scenario = "teacher_forcing"  # the reference's context, the model's own label
 REAL: Scenario = "real"  # the context and the labels are the model's own translation
 GOLDEN: Scenario = "golden"  # the reference's context, the reference's label
-LABELLING = {TEACHER_FORCING: decide, REAL: reference, GOLDEN: reference}
+LABELLING = {TEACHER_FORCING: decide, REAL: follow, GOLDEN: follow}
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ class AER(SumMetric):
 
         def of(name: str, method: str) -> Evidence:
             made = getattr(alignments, name)
-            made_by = {"alignment": made.fingerprint}
+            made_by = {"links": made.fingerprint}
             return Evidence(Units.load(made.path / f"{method}.parquet"), made_by)
 
         for method in BOTH if self.reverse else BOTH[:1]:

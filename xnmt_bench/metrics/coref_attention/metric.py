@@ -70,7 +70,7 @@ class CorefAttention(SumMetric):
     )
     keys = (
         Key("side", "side", "{} side"),
-        Key("links_of", "links of", "{} links"),
+        Key("links_of", "links of", "{} links", order=tuple(SUBSETS)),
         Key("explainer", "explainer"),
         Key("seed", "seed"),
     )

@@ -63,7 +63,16 @@ class Fidelity(SumMetric):
     )
     columns = (
         Column("ppl", "PPL", better="lower", interval=True, log=True),
-        Column("kl", "KL", better="lower", interval=True),
+        Column(
+            "kl",
+            "KL",
+            better="lower",
+            interval=True,
+            title="Disagreement: KL divergence of proxies",
+            note="KL divergence in nats of the proxy's distribution from the NMT model's, over the "
+            "NMT model's top words and the rest as one, with its 95 % bootstrap interval over "
+            "sentences; lower is more faithful.",
+        ),
         Column("agreement", "agreement", percent, "higher", interval=True, shown=False),
         Column("decisions", "decisions", count, shown=False),
         Column("hit_at_k", "hit@k", percent, "higher"),
@@ -194,8 +203,10 @@ class Fidelity(SumMetric):
         return REFERENCES.get(row["instantiation"])
 
     def heading(self, value: str) -> str:
-        """As the paper writes it: acronyms in capitals."""
-        return value.upper() if value in FAMILY else value.capitalize()
+        """As the paper writes it; a plug-in's proxy by its own name."""
+        return (
+            value.upper() if value in FAMILY else {"base": "Base", "comb": "Comb"}.get(value, value)
+        )
 
     def pivot_order(self, value: str) -> tuple[Any, ...]:
         """Base, the paper's family, other proxies, Comb; `comb_valid` is for the CSV."""

@@ -1,0 +1,361 @@
+"""How the rankings of two metrics agree."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from measured import AER, FIDELITY, SYSTEM, decisions, measured
+
+from xnmt_bench.analyses.agreement import Agreement, kendall_tau
+from xnmt_bench.corpora.alignment import Alignment
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.metrics.aer.counts import count_links
+from xnmt_bench.metrics.aer.metric import AER as AlignmentErrorRate
+from xnmt_bench.metrics.bootstrap import Draws
+from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.metrics.metric import Column, Key, SumMetric
+from xnmt_bench.metrics.units import Units
+from xnmt_bench.report.panels import panels
+from xnmt_bench.report.report import collect
+
+SENTENCES = 40
+USUAL = "teacher_forcing"
+# As in conf/analysis/agreement.yaml.
+FIXED = {"instantiation": "sa", "scenario": USUAL, "learned_from": USUAL, "k": 1,
+         "alignment": "forward"}  # fmt: skip
+THREE = {"a": (1.0, 9), "b": (0.5, 6), "c": (0.0, 3)}
+SENTENCE_N = np.repeat(np.arange(SENTENCES), 3)
+
+
+def log_likelihoods(quality, seed=0, noise=0.05):
+    """Three decisions a sentence; better quality, better log-likelihood."""
+    return np.random.default_rng(seed).normal(0, noise, len(SENTENCE_N)) - 2 + quality
+
+
+def counts(right, test_set="toy test"):
+    """`right` of ten links of each sentence are right; or, of an array, of each its own."""
+    gold = Alignment(*[frozenset((i, i) for i in range(10))] * 2)
+    rights = np.broadcast_to(right, SENTENCES).tolist()
+    links = [frozenset((i, i if i < n else i + 20) for i in range(10)) for n in rights]
+    return count_links(test_set, range(SENTENCES), links, [gold] * SENTENCES)
+
+
+class Results:
+    """A results folder to write rows of both metrics to."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def ppl(self, name, log_p, units=None, model="m0", test_set="toy test", **more):
+        identity = FIDELITY | {"instantiation": "sa", "explainer": name, "seed": ""} | more
+        units = units or decisions(SENTENCE_N, log_p, test_set=test_set)
+        return measured(Fidelity, self.folder, identity, units, model)
+
+    def aer(self, name, right, units=None, model="m0", test_set="toy test", **more):
+        identity = AER | {"explainer": name} | more
+        return measured(
+            AlignmentErrorRate, self.folder, identity, units or counts(right, test_set), model
+        )
+
+    def both(self, explainers):
+        """From {name: (quality, right links)}."""
+        for name, (quality, right) in explainers.items():
+            self.ppl(name, log_likelihoods(quality))
+            self.aer(name, right)
+
+    def agreement(self, *metrics, **options):
+        by_metric = {}
+        for metric in metrics or (Fidelity(), AlignmentErrorRate()):
+            rows = collect(metric, self.folder, Draws(20, 0))
+            by_metric[metric.name] = panels(metric, rows)
+        options = {"fixed": FIXED, "samples": 200} | options
+        [(name, result)] = Agreement(**options).results(by_metric)
+        return name, result
+
+    def rows(self, **options):
+        return self.agreement(**options)[1].rows
+
+    def lines(self, **options):
+        """From each name its cells: a value and a place of both metrics."""
+        _, result = self.agreement(**options)
+        texts = [[cell.text for cell in line.cells] for line in result.summary.lines]
+        return {text[-5]: text[-4:] for text in texts}
+
+
+@pytest.fixture
+def made(tmp_path):
+    return Results(tmp_path)
+
+
+def test_kendalls_tau_is_that_of_every_pair():
+    first, second = np.random.default_rng(0).integers(0, 4, (2, 6, 50))
+    for sample, tau in enumerate(kendall_tau(first, second)):
+        agreed = 0
+        for i, j in combinations(range(6), 2):
+            way = (first[i] - first[j])[sample] * (second[i] - second[j])[sample]
+            agreed += int(np.sign(way))
+        assert tau == pytest.approx(agreed / 15)
+
+
+@pytest.mark.parametrize(
+    ("explainers", "tau", "same"),
+    [
+        ({"a": (1.0, 9), "b": (0.5, 6), "c": (0.0, 3)}, 1.0, 1.0),
+        ({"a": (1.0, 3), "b": (0.5, 6), "c": (0.0, 9)}, -1.0, 0.0),
+        ({"a": (1.0, 6), "b": (0.5, 9), "c": (0.0, 3)}, 1 / 3, 0.0),
+    ],
+)
+def test_agreement_of_rankings(made, explainers, tau, same):
+    made.both(explainers)
+    name, result = made.agreement()
+    assert name == "fidelity_aer_agreement"
+    [row] = result.rows
+    assert [row[c] for c in ("tau", "tau_low", "tau_high")] == pytest.approx([tau] * 3)
+    assert (row["same"], row["ranked"], row["paired"]) == (same, 3, True)
+    lines = made.lines()
+    assert list(lines) == ["a", "b", "c"]  # by the first metric
+    assert [line[1] for line in lines.values()] == ["1", "2", "3"]
+    by_aer = sorted("abc", key=lambda name: -explainers[name][1])
+    assert [lines[name][3] for name in by_aer] == ["1", "2", "3"]
+    for explainer, (quality, right) in explainers.items():
+        ppl = np.exp(-log_likelihoods(quality).mean())
+        assert lines[explainer][::2] == [f"{ppl:.2f}", f"{10 * (10 - right):.1f}"]
+    note = result.summary.notes[1]
+    assert f"Kendall's tau {tau:.2f} [{tau:.2f}, {tau:.2f}] over 3; {100 * same:.0f} %" in note
+    assert note.startswith("toy en-de transformer: ")
+    assert "independently" not in note
+
+
+def test_the_same_as_one_sample_after_the_other(made):
+    rng = np.random.default_rng(1)
+    qualities = {"a": (0.2, 0.5), "b": (0.1, 0.52), "c": (0.0, 0.48), "d": (0.05, 0.5)}
+    log_p = {
+        name: [log_likelihoods(quality, 10 * n + seed, 1.0) for seed in range(2)]
+        for n, (name, (quality, _)) in enumerate(qualities.items())
+    }
+    rights = {name: rng.binomial(10, p, SENTENCES) for name, (_, p) in qualities.items()}
+    for name, right in rights.items():
+        made.aer(name, right)
+        for seed, own in enumerate(log_p[name]):
+            made.ppl(name, own, seed=seed)
+    [row] = made.rows(samples=100, seed=5)
+
+    def rankings(weight):
+        words = weight[SENTENCE_N]
+        ppl = [np.mean([np.exp(-(words * own).sum() / words.sum()) for own in log_p[n]])
+               for n in "abcd"]  # fmt: skip
+        aer = [1 - (weight * rights[n]).sum() / (10 * weight.sum()) for n in "abcd"]
+        return ppl, aer
+
+    def tau(ppl, aer):
+        pairs = [np.sign((ppl[i] - ppl[j]) * (aer[i] - aer[j])) for i, j in
+                 combinations(range(4), 2)]  # fmt: skip
+        return np.mean(pairs)
+
+    draw = np.random.default_rng(5)
+    drawn = np.concatenate([draw.multinomial(SENTENCES, np.full(SENTENCES, 1 / SENTENCES), size=n)
+                            for n in (64, 36)])  # fmt: skip
+    taus = [tau(*rankings(weight)) for weight in drawn]
+    assert row["tau"] == pytest.approx(tau(*rankings(np.ones(SENTENCES))))
+    assert [row["tau_low"], row["tau_high"]] == pytest.approx(np.percentile(taus, [2.5, 97.5]))
+    orders = [[[sum(y < own for y in x) for own in x] for x in rankings(w)] for w in drawn]
+    assert row["same"] == pytest.approx(np.mean([a == b for a, b in orders]))
+    assert 0 < row["same"] < 1
+    assert len(set(np.round(taus, 6))) > 3
+
+
+def test_what_only_one_metric_has_is_fixed_and_named(made):
+    made.both(THREE)
+    _, result = made.agreement()
+    note = result.summary.notes[1]
+    for part in ("instantiation=sa", "k=1", "train_sentences=900", f"scenario={USUAL}"):
+        assert part in note.partition("aer")[0]
+    assert "aer (alignment=forward)" in note
+    shared = ("corpus", "lang_pair", "nmt", "model")
+    assert result.identity[:4] == shared
+    assert {c: result.rows[0][c] for c in shared} == SYSTEM | {"model": "m0"}
+    assert result.rows[0]["k"] == 1 and result.rows[0]["alignment"] == "forward"
+
+
+def test_other_scenarios_are_not_pooled(made):
+    made.both(THREE)
+    [alone] = made.rows()
+    made.ppl("a", log_likelihoods(-9.0), scenario="golden")
+    made.ppl("a", log_likelihoods(-9.0), learned_from="golden")
+    made.ppl("a", log_likelihoods(-9.0), instantiation="base")
+    made.ppl("a", log_likelihoods(-9.0), k=2)
+    made.aer("a", 0, alignment="union")
+    assert made.rows() == [alone]
+
+
+def test_of_several_sizes_the_greatest_counts(made):
+    made.both(THREE)
+    for name, quality in (("a", 0.0), ("b", 0.5), ("c", 1.0)):
+        made.ppl(name, log_likelihoods(quality), train_sentences=10000)
+    [row] = made.rows()
+    assert (row["train_sentences"], row["tau"]) == (10000, pytest.approx(-1))
+    [row] = made.rows(fixed=FIXED | {"train_sentences": 900})
+    assert (row["train_sentences"], row["tau"]) == (900, pytest.approx(1))
+
+
+def test_of_several_sizes_the_greatest_of_each_system_counts(made):
+    made.both(THREE)
+    for name, (quality, right) in THREE.items():
+        made.ppl(name, log_likelihoods(-quality), nmt="other", model="m1", train_sentences=10000)
+        made.aer(name, right, nmt="other", model="m1")
+    found = {row["nmt"]: (row["train_sentences"], row["tau"]) for row in made.rows()}
+    assert found == {"transformer": (900, pytest.approx(1)), "other": (10000, pytest.approx(-1))}
+
+
+def test_each_system_is_joined_with_itself(made):
+    made.both(THREE)
+    for name, (quality, right) in THREE.items():
+        made.ppl(name, log_likelihoods(quality), model="m1")
+        made.aer(name, 10 - right, model="m1")
+        made.ppl(name, log_likelihoods(quality), corpus="other")  # without AER
+    found = {(row["corpus"], row["model"]): row["tau"] for row in made.rows()}
+    assert found == {("toy", "m0"): pytest.approx(1), ("toy", "m1"): pytest.approx(-1)}
+
+
+def test_what_only_one_metric_knows_is_left_out(made):
+    made.both(THREE)
+    made.ppl("d", log_likelihoods(2.0))
+    made.aer("diagonal", 5, nmt="", model="")
+    assert list(made.lines()) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("missing", [{"fixed": FIXED | {"k": 2}}, {"without": ["b"]}])
+def test_two_things_agree_by_chance_and_are_not_ranked(made, missing):
+    made.both(THREE)
+    assert len(made.rows()) == 1
+    with pytest.raises(NotApplicable, match="3 rows in common"):
+        made.rows(**missing)
+
+
+def test_what_need_not_be_measured_is_not_ranked(made):
+    made.both(THREE | {"random": (-1.0, 0), "gold_alignment": (0.2, 10)})
+    assert made.rows()[0]["ranked"] == 5
+    without = {"without": ["random", "gold_alignment"]}
+    assert list(made.lines(**without)) == ["a", "b", "c"]
+    assert made.rows(**without)[0]["ranked"] == 3
+
+
+def test_one_metric_alone_agrees_with_nothing(made):
+    made.both(THREE)
+    with pytest.raises(NotApplicable):
+        made.agreement(Fidelity())
+
+
+def test_what_has_no_number_is_not_ranked(made):
+    made.both(THREE | {"d": (0.2, 8)})
+    made.aer("d", 8).path.unlink()
+    assert list(made.lines()) == ["a", "b", "c"]
+
+
+def test_only_sentences_that_both_judged_count(made):
+    made.both(THREE)
+    made.aer("a", 9, counts(9).take(np.arange(5)))
+    lines = made.lines()
+    for name, (quality, _) in THREE.items():
+        first_five = np.exp(-log_likelihoods(quality, noise=0.05)[:15].mean())
+        assert lines[name][0] == f"{first_five:.2f}"
+    whole = np.exp(-log_likelihoods(1.0).mean())
+    assert f"{whole:.2f}" != lines["a"][0]  # or else nothing would be tested here
+
+
+def test_seeds_are_averaged(made):
+    made.both(THREE)
+    made.ppl("a", log_likelihoods(1.0), seed=0)
+    made.ppl("a", log_likelihoods(-3.0, 1), seed=1)  # on average the worst
+    made.ppl("a", log_likelihoods(1.0), seed="")
+    made.aer("a", 9, seed=0)
+    lines = made.lines()
+    mean = np.mean([np.exp(-log_likelihoods(*of).mean()) for of in ((1.0,), (-3.0, 1), (1.0,))])
+    assert lines["a"] == [f"{mean:.2f}", "3", "10.0", "1"]
+
+
+def test_different_test_sets_are_drawn_independently(made):
+    # In each sentence either both find b better than a, or neither does.
+    rng = np.random.default_rng(2)
+    better = rng.normal(0, 1, SENTENCES)
+    log_p = {"a": 0 * better - 1, "b": better - 1, "c": 0 * better - 5}
+    right = {"a": np.full(SENTENCES, 5), "b": np.where(better > 0, 9, 1), "c": 0}
+    for name in log_p:
+        made.ppl(name, None, decisions(np.arange(SENTENCES), log_p[name]))
+        made.aer(name, right[name])
+    [paired] = made.rows()
+    for name in log_p:
+        made.aer(name, right[name], test_set="another test")
+    _, result = made.agreement()
+    [independent] = result.rows
+    assert (paired["paired"], independent["paired"]) == (True, False)
+    assert independent["tau"] == paired["tau"]
+    assert independent["same"] < paired["same"] - 0.1
+    assert "drawn independently: they share no units." in result.summary.notes[1]
+
+
+class Hits(SumMetric):
+    """A metric of explainers, of which higher is better."""
+
+    name = "hits"
+    title = "Hits"
+    note = "Share of words that were hit."
+    keys = (Key("explainer", "explainer"), Key("seed", "seed"))
+    columns = (Column("hits", "hits", better="higher", interval=True),)
+
+    def measure(self, job):
+        return iter(())
+
+    def of_sums(self, sums_R):
+        return {"hits": sums_R["hit"] / sums_R["words"]}
+
+
+def test_higher_is_better_where_it_is(made):
+    made.both(THREE)
+    for name, hit in (("a", 9), ("b", 5), ("c", 1)):  # a is the best by all three
+        ones = np.ones(SENTENCES, dtype=np.int64)
+        units = Units("toy test", np.arange(SENTENCES), {"hit": hit * ones, "words": 10 * ones})
+        measured(Hits, made.folder, SYSTEM | {"explainer": name, "seed": ""}, units)
+    name, result = made.agreement(Fidelity(), Hits())
+    assert name == "fidelity_hits_agreement"
+    assert result.rows[0]["tau"] == pytest.approx(1)
+    texts = [[cell.text for cell in line.cells][-4:] for line in result.summary.lines]
+    assert [text[1::2] for text in texts] == [["1", "1"], ["2", "2"], ["3", "3"]]
+    assert [text[2] for text in texts] == ["0.90", "0.50", "0.10"]  # as it is read
+    assert result.summary.headings[-4:] == ["PPL", "place", "hits", "place"]
+    both = {m.name: panels(m, collect(m, made.folder, Draws(20, 0)))
+            for m in (Fidelity(), AlignmentErrorRate(), Hits())}  # fmt: skip
+    names = [name for name, _ in Agreement(FIXED, samples=20).results(both)]
+    assert names == ["fidelity_aer_agreement", "fidelity_hits_agreement", "aer_hits_agreement"]
+
+
+class Right(Hits):
+    """The same of systems."""
+
+    name = "right"
+    keys = ()
+    compared = "nmt"
+
+
+class Good(Right):
+    """Another metric of systems."""
+
+    name = "good"
+
+
+def test_systems_are_ranked_too(made):
+    for place, name in enumerate("abc"):
+        for metric in (Right, Good):
+            ones = np.ones(SENTENCES, dtype=np.int64)
+            units = Units(
+                "toy test", np.arange(SENTENCES), {"hit": place * ones, "words": 9 * ones}
+            )
+            measured(metric, made.folder, SYSTEM | {"nmt": name}, units, model=name)
+    name, result = made.agreement(Right(), Good())
+    assert name == "right_good_agreement"
+    assert result.rows[0]["tau"] == pytest.approx(1)
+    assert [line.cells[1].text for line in result.summary.lines] == ["c", "b", "a"]
+    assert "explainer" not in result.summary.headings
+    made.both(THREE)
+    with pytest.raises(NotApplicable):
+        made.agreement(Right(), Fidelity())  # nothing that both compare

@@ -1,0 +1,74 @@
+"""The score between random words and the whole context."""
+
+import numpy as np
+import pytest
+from measured import FIDELITY, decisions, measured
+
+from xnmt_bench.analyses.normalised import Normalised
+from xnmt_bench.metrics.bootstrap import Draws
+from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.report.panels import panels
+from xnmt_bench.report.report import collect
+
+SENTENCES = 200
+NMT = {"explainer": "", "instantiation": "nmt", "k": "", "seed": "", "train_sentences": "",
+       "learned_from": ""}  # fmt: skip
+
+
+@pytest.fixture
+def hard():
+    """How hard each of 200 sentences is, which the same draws of all three take out."""
+    return -np.random.default_rng(0).gamma(2.0, 1.0, SENTENCES)
+
+
+def made(results, log_p, test_set="toy test", **identity):
+    units = decisions(range(len(log_p)), log_p, test_set=test_set)
+    measured(Fidelity, results, FIDELITY | identity, units)
+
+
+def scores(results, **options):
+    found = panels(Fidelity(), collect(Fidelity(), results, Draws(9, 0)))
+    rows = Normalised(**{"samples": 100} | options).analyse(found).rows
+    return {row["explainer"]: tuple(row[f"score{e}"] for e in ("", "_low", "_high"))
+            for row in rows}  # fmt: skip
+
+
+def test_the_score_is_0_at_random_and_1_at_the_model(tmp_path, hard):
+    made(tmp_path, hard, **NMT)
+    for name, loss in (("random", 4), ("same", 4), ("whole", 0), ("half", 2), ("worse", 6)):
+        made(tmp_path, hard - loss, explainer=name)
+    found = scores(tmp_path)
+    assert list(found) == ["whole", "half", "same", "worse"]  # the best first, random is the floor
+    for name, expected in (("same", 0.0), ("whole", 1.0), ("half", 0.5), ("worse", -0.5)):
+        # The same sentences are drawn for all three.
+        assert found[name] == pytest.approx([expected] * 3)
+
+
+def test_the_interval_holds_the_score(tmp_path, hard):
+    made(tmp_path, hard, **NMT)
+    made(tmp_path, hard - 4, explainer="random")
+    noise = np.random.default_rng(4).standard_normal(SENTENCES)
+    made(tmp_path, hard - 2 + noise, explainer="noisy")
+    value, low, high = scores(tmp_path, samples=500)["noisy"]
+    assert low < value < high
+    # The noise of the mean, as a share of four nats.
+    expected = noise.std() / np.sqrt(SENTENCES) / 4
+    assert (high - low) / (2 * 1.96) == pytest.approx(expected, rel=0.15)
+
+
+def test_seeds_of_both_sides_are_averaged(tmp_path, hard):
+    made(tmp_path, hard, **NMT)
+    for seed, (random, own) in enumerate(((3, 1), (5, 2))):
+        made(tmp_path, hard - random, explainer="random", seed=seed)
+        made(tmp_path, hard - own, explainer="own", seed=seed)
+    worst, value = (np.log(np.mean(np.exp(losses))) for losses in ([3, 5], [1, 2]))
+    assert scores(tmp_path)["own"] == pytest.approx([(worst - value) / worst] * 3)
+
+
+def test_another_floor(tmp_path, hard):
+    made(tmp_path, hard, **NMT)
+    for name, loss in (("random", 4), ("a", 2), ("b", 1)):
+        made(tmp_path, hard - loss, explainer=name)
+    assert {e: s[0] for e, s in scores(tmp_path, floor="a").items()} == pytest.approx(
+        {"b": 0.5, "random": -1.0}
+    )

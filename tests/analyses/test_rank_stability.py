@@ -1,0 +1,200 @@
+"""Rank stability, against a loop that draws one sample after the other."""
+
+import numpy as np
+import pytest
+from measured import FIDELITY, SYSTEM, decisions, measured
+
+from xnmt_bench.analyses.rank_stability import RankStability, stability
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.metrics.bootstrap import Draws
+from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.metrics.metric import Column, SumMetric
+from xnmt_bench.metrics.units import Units
+from xnmt_bench.report.panels import panels
+from xnmt_bench.report.report import collect
+
+SENTENCES = 40
+SENTENCE_N = np.repeat(np.arange(SENTENCES), np.arange(SENTENCES) % 3 + 1)
+MEANS = {"a": -1.0, "b": -1.3, "c": -1.6}
+FAMILY = ("fn", "rn", "sa")
+
+
+def log_likelihoods(mean, noise=1.0, seed=0):
+    """Log-likelihoods around a mean, one to three decisions a sentence."""
+    return mean + noise * np.random.default_rng(seed).standard_normal(len(SENTENCE_N))
+
+
+def made(results, log_p, test_set="toy test", **identity):
+    units = decisions(SENTENCE_N, log_p, test_set=test_set)
+    return measured(Fidelity, results, FIDELITY | identity, units, valid_loss=1.0)
+
+
+def family(results, noise):
+    """Log-likelihoods of three explainers by every instantiation, each of which is written."""
+    found = {
+        i: {e: log_likelihoods(m, noise, 10 * n + j) for n, (e, m) in enumerate(MEANS.items())}
+        for j, i in enumerate(("base", *FAMILY))
+    }
+    for instantiation, by_name in found.items():
+        for explainer, log_p in by_name.items():
+            made(results, log_p, explainer=explainer, instantiation=instantiation)
+    return found
+
+
+def rates(results, metric=None, **options):
+    """The rate at each result and share, and each result's order."""
+    metric = metric or Fidelity()
+    result = RankStability(**options).analyse(panels(metric, collect(metric, results, Draws(9, 0))))
+    return (
+        {(row["result"], row["share"]): row["rate"] for row in result.rows},
+        {row["result"]: row["order"] for row in result.rows},
+    )
+
+
+def perplexity(log_p, counts=None):
+    weight = np.ones(len(log_p)) if counts is None else counts[SENTENCE_N]
+    return np.exp(-(weight * log_p).sum() / weight.sum())
+
+
+def drawn(size, samples, seed):
+    """Samples of some size, in blocks as anybody draws them who wants the same numbers."""
+    rng = np.random.default_rng(seed)
+    blocks = [min(64, samples - start) for start in range(0, samples, 64)]
+    return np.concatenate(
+        [rng.multinomial(size, np.full(SENTENCES, 1 / SENTENCES), size=rows) for rows in blocks]
+    )
+
+
+def test_far_apart_is_always_and_alike_is_by_chance(tmp_path):
+    family(tmp_path / "apart", 0.001)
+    found, orders = rates(tmp_path / "apart", shares=(0.05, 1.0), samples=200)
+    results = ("base", *FAMILY, "comb")
+    assert found == {(i, share): 1.0 for i in results for share in (0.05, 1.0)}
+    assert orders == dict.fromkeys(results, "a < b < c")
+    for seed, explainer in enumerate("abc"):
+        made(tmp_path / "alike", log_likelihoods(-1.0, 1.0, seed), explainer=explainer)
+    alike, _ = rates(tmp_path / "alike", shares=(0.05, 1.0), samples=500)
+    assert {result for result, _ in alike} == {"fn"}  # nothing to combine
+    assert alike["fn", 0.05] < 0.6
+    assert alike["fn", 0.05] < alike["fn", 1.0] < 1
+
+
+def test_the_same_as_one_sample_after_the_other(tmp_path):
+    log_p, samples = family(tmp_path, 1.5), 100
+    found, orders = rates(tmp_path, shares=(0.2,), samples=samples, seed=3)
+
+    # Comb is chosen once, on the whole test set, and what was chosen is resampled.
+    chosen = {e: min(FAMILY, key=lambda i, e=e: perplexity(log_p[i][e])) for e in MEANS}
+    assert len(set(chosen.values())) > 1
+    log_p["comb"] = {e: log_p[chosen[e]][e] for e in MEANS}
+
+    def order(instantiation, counts=None):
+        own = log_p[instantiation]
+        return [e for _, e in sorted((perplexity(own[e], counts), e) for e in MEANS)]
+
+    counts = drawn(8, samples, 3)
+    assert {c.sum() for c in counts} == {8}
+    for instantiation in ("base", *FAMILY, "comb"):
+        whole = order(instantiation)
+        rate = np.mean([order(instantiation, c) == whole for c in counts])
+        assert found[instantiation, 0.2] == pytest.approx(rate)
+        assert 0 < rate < 1
+        assert orders[instantiation] == " < ".join(whole)
+
+
+def test_seeds_are_averaged(tmp_path):
+    seeds = {"a": (-1.0, -2.0), "b": (-1.2, -1.2)}
+    rows = {
+        name: [made(tmp_path, log_likelihoods(mean, 0.01, n), explainer=name, seed=n)
+               for n, mean in enumerate(means)]
+        for name, means in seeds.items()
+    }  # fmt: skip
+    # exp(1) and exp(2) are on average worse than exp(1.2).
+    assert stability(Fidelity(), rows, 1.0, Draws(50, 0)) == 1.0
+    found, orders = rates(tmp_path, shares=(1.0,), samples=50)
+    assert (found, orders) == ({("fn", 1.0): 1.0}, {"fn": "b < a"})
+
+
+def test_seeds_are_averaged_in_each_sample(tmp_path):
+    own = {name: [log_likelihoods(-1.0, 1.0, 10 * n + seed) for seed in range(2)]
+           for n, name in enumerate("ab")}  # fmt: skip
+    rows = {name: [made(tmp_path, log_p, explainer=name, seed=n) for n, log_p in enumerate(of)]
+            for name, of in own.items()}  # fmt: skip
+    found = stability(Fidelity(), rows, 0.5, Draws(100, 1))
+
+    def first_wins(counts=None):
+        means = [np.mean([perplexity(log_p, counts) for log_p in own[name]]) for name in "ab"]
+        return means[0] <= means[1]
+
+    whole = first_wins()
+    assert found == np.mean([first_wins(counts) == whole for counts in drawn(20, 100, 1)])
+    assert 0 < found < 1
+
+
+def test_only_what_every_result_has_is_ranked(tmp_path):
+    family(tmp_path, 0.001)
+    made(tmp_path, log_likelihoods(-0.5, 0.001), explainer="d", instantiation="base")
+    _, orders = rates(tmp_path, shares=(1.0,), samples=20)
+    assert set(orders.values()) == {"a < b < c"}
+    _, orders = rates(tmp_path, explainers=["b", "a", "unknown"], shares=(1.0,), samples=20)
+    assert set(orders.values()) == {"a < b"}
+    with pytest.raises(NotApplicable, match="no two to rank"):
+        rates(tmp_path, explainers=["a"], shares=(1.0,), samples=20)
+
+
+def test_things_on_different_test_sets_are_drawn_independently(tmp_path):
+    log_p = {name: log_likelihoods(-1.0, 1.0, n) for n, name in enumerate("ab")}
+    rows = {
+        name: [made(tmp_path, own, f"test of {name}", explainer=name)]
+        for name, own in log_p.items()
+    }
+    found = stability(Fidelity(), rows, 0.5, Draws(100, 2))
+    whole = perplexity(log_p["a"]) < perplexity(log_p["b"])
+    both = zip(drawn(20, 100, 2), drawn(20, 100, [2, 1]), strict=True)
+    expected = np.mean(
+        [(perplexity(log_p["a"], a) < perplexity(log_p["b"], b)) == whole for a, b in both]
+    )
+    assert found == expected
+    assert 0 < found < 1
+
+
+class Accuracy(SumMetric):
+    """A metric of systems, of which higher is better."""
+
+    name = "accuracy"
+    title = "Accuracy"
+    note = "Share of right words."
+    columns = (Column("accuracy", "accuracy", better="higher", interval=True),)
+    compared = "nmt"
+
+    def measure(self, job):
+        return iter(())
+
+    def of_sums(self, sums_R):
+        return {"accuracy": sums_R["right"] / sums_R["words"]}
+
+
+def test_systems_are_ranked_from_the_highest_where_higher_is_better(tmp_path):
+    rng, right = np.random.default_rng(0), {}
+    for name, share in (("weak", 0.2), ("strong", 0.5), ("middle", 0.45)):
+        right[name] = rng.binomial(10, share, SENTENCES)
+        units = Units("toy test", np.arange(SENTENCES),
+                      {"right": right[name], "words": np.full(SENTENCES, 10)})  # fmt: skip
+        measured(Accuracy, tmp_path, SYSTEM | {"nmt": name}, units, model=name)
+    metric = Accuracy()
+    found = panels(metric, collect(metric, tmp_path, Draws(9, 0)))
+    # What is compared are systems, so a choice of explainers leaves none of them out.
+    result = RankStability(explainers=["attention"], shares=(0.1, 1.0), samples=100).analyse(found)
+    by_share = {row["share"]: row for row in result.rows}
+    assert by_share[1.0]["order"] == "strong < middle < weak"
+    for share, size in ((0.1, 4), (1.0, 40)):
+        same = [
+            sorted(right, key=lambda name, c=counts: (-(c * right[name]).sum(), name))
+            == ["strong", "middle", "weak"]
+            for counts in drawn(size, 100, 0)
+        ]
+        assert by_share[share]["rate"] == pytest.approx(np.mean(same))
+        assert by_share[share]["result"] == ""
+    assert by_share[0.1]["rate"] < by_share[1.0]["rate"]
+    assert "order the systems" in result.summary.notes[0]
+    assert result.summary.lines[0].cells[0].text == "accuracy"

@@ -1,0 +1,236 @@
+"""Bootstrap of differences, paired where units are shared, and Holm's correction."""
+
+import numpy as np
+import pytest
+from measured import FIDELITY, SYSTEM, decisions, measured
+
+from xnmt_bench.analyses.significance import Significance, compare, holm
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.metrics.bootstrap import Draws
+from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.metrics.quality import Quality
+from xnmt_bench.metrics.quality.sacre import statistics
+from xnmt_bench.metrics.units import Units
+from xnmt_bench.report.panels import panels
+from xnmt_bench.report.report import collect
+from xnmt_bench.report.summary import to_markdown
+
+SENTENCES = 200
+
+
+@pytest.fixture
+def hard():
+    """How hard each of 200 sentences is: what makes a paired test sharper than two intervals."""
+    return -np.random.default_rng(0).gamma(2.0, 1.0, SENTENCES)
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Writes a row of Fidelity with one decision a sentence."""
+
+    def write(log_p, test_set="toy test", **more):
+        identity = FIDELITY | {"explainer": f"e{len(list(tmp_path.rglob('*.json')))}"} | more
+        return measured(
+            Fidelity, tmp_path, identity, decisions(range(len(log_p)), log_p, test_set=test_set)
+        )
+
+    return write
+
+
+def test_a_small_difference_on_the_same_sentences_is_seen(made, hard):
+    noise = 0.05 * np.random.default_rng(1).standard_normal(SENTENCES)
+    first, second = made(hard), made(hard - 0.05 + noise)
+    found = compare(Fidelity(), [first], [second], Draws(1000, 0))
+    assert found.paired
+    assert found.effect == pytest.approx(np.exp(-0.05), abs=0.01)
+    assert found.low < found.effect < found.high < 1
+    assert found.p == pytest.approx(2 / 1001)
+    back = compare(Fidelity(), [second], [first], Draws(1000, 0))
+    assert back.effect == pytest.approx(1 / found.effect)
+    assert back.p == found.p
+    # Drawn independently, how hard the sentences are hides it.
+    other = made(hard - 0.05 + noise, "another test")
+    unpaired = compare(Fidelity(), [first], [other], Draws(1000, 0))
+    assert not unpaired.paired
+    assert unpaired.effect == pytest.approx(found.effect)
+    assert unpaired.low < 0.9 < 1.1 < unpaired.high
+    assert unpaired.p > 0.5
+
+
+def test_no_difference_is_no_difference(made, hard):
+    noise = np.random.default_rng(2).standard_normal(SENTENCES)
+    first, second = made(hard), made(hard + noise - noise.mean())
+    assert compare(Fidelity(), [first], [second], Draws(1000, 0)).p > 0.5
+    same = compare(Fidelity(), [first], [first], Draws(100, 0))
+    assert (same.effect, same.p) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_p_values_are_uniform_where_nothing_differs(made, paired):
+    rng, found = np.random.default_rng(3), []
+    for number in range(200):
+        first, second = rng.standard_normal((2, 100))
+        other = made(second, "toy test" if paired else "another test", explainer=f"b{number}")
+        one = made(first, explainer=f"a{number}")
+        found.append(compare(Fidelity(), [one], [other], Draws(200, 0)).p)
+    assert 0.01 < np.mean(np.asarray(found) < 0.05) < 0.11
+    assert 0.4 < np.mean(found) < 0.6
+
+
+def counts(units, samples, seed):
+    """How often each unit is drawn, in blocks as anybody draws them who wants the same numbers."""
+    rng = np.random.default_rng(seed)
+    blocks = [min(64, samples - start) for start in range(0, samples, 64)]
+    return np.concatenate(
+        [rng.multinomial(units, np.full(units, 1 / units), size=rows) for rows in blocks]
+    )
+
+
+def by_loop(first, second, first_counts, second_counts):
+    """Effect, its interval and p of two lists of seeds, one sample after the other."""
+
+    def ppl(seeds, weight):
+        return np.mean([np.exp(-(weight * s).sum() / weight.sum()) for s in seeds])
+
+    drawn = np.array([
+        np.log(ppl(first, a) / ppl(second, b))
+        for a, b in zip(first_counts, second_counts, strict=True)
+    ])  # fmt: skip
+    whole = np.ones(len(first[0])), np.ones(len(second[0]))
+    turned = min((drawn <= 0).sum(), (drawn >= 0).sum())
+    p = min(1.0, 2 * (turned + 1) / (len(drawn) + 1))
+    return ppl(first, whole[0]) / ppl(second, whole[1]), *np.exp(
+        np.percentile(drawn, [2.5, 97.5])
+    ), p  # fmt: skip
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_the_same_as_one_sample_after_the_other(made, hard, paired):
+    rng = np.random.default_rng(5)
+    first = [hard + 0.3 * rng.standard_normal(SENTENCES) for _ in range(2)]
+    second = [hard - 0.02 + 0.3 * rng.standard_normal(SENTENCES) for _ in range(2)]
+    other = "toy test" if paired else "another test"
+    found = compare(
+        Fidelity(),
+        [made(log_p, explainer="a", seed=n) for n, log_p in enumerate(first)],
+        [made(log_p, other, explainer="b", seed=n) for n, log_p in enumerate(second)],
+        Draws(150, 7),
+    )
+    drawn = counts(SENTENCES, 150, 7)
+    own = drawn if paired else counts(SENTENCES, 150, [7, 1])
+    expected = by_loop(first, second, drawn, own)
+    assert (found.effect, found.low, found.high, found.p) == pytest.approx(expected)
+    assert found.paired == paired
+    assert 0.01 < found.p < 1
+
+
+def test_only_units_that_both_have_are_compared(made, hard):
+    other = np.random.default_rng(6).standard_normal(50) + hard[:50]
+    found = compare(Fidelity(), [made(hard)], [made(other)], Draws(50, 0))
+    assert found.paired
+    assert found.effect == pytest.approx(np.exp(other.mean() - hard[:50].mean()))
+
+
+def test_holms_correction_by_hand():
+    # 0.01 * 4, then 0.02 * 3 = 0.06, then 0.03 * 2 = 0.06, then 0.5 * 1.
+    assert holm([0.02, 0.5, 0.01, 0.03]) == pytest.approx([0.06, 0.5, 0.04, 0.06])
+    assert holm([0.9, 0.8]) == pytest.approx([1.0, 1.0])
+    assert holm([0.04]) == pytest.approx([0.04])
+
+
+def analysed(metric, results, **options):
+    found = panels(metric, collect(metric, results, Draws(100, 0)))
+    return Significance(**options).analyse(found)
+
+
+def test_the_spread_of_seeds(made, hard, tmp_path):
+    for seed, shift in enumerate((0.0, -0.1, 0.2)):
+        made(hard + shift, explainer="a", seed=seed)
+    made(hard - 1, explainer="b")
+    [row] = analysed(Fidelity(), tmp_path).rows
+    assert row["seed_spread"] == pytest.approx(np.exp(0.3))
+    assert row["seeds"] == 1  # of the one that has fewer
+    made(hard - 1.5, explainer="c")
+    alone = {
+        (r["first"], r["second"]): r["seed_spread"] for r in analysed(Fidelity(), tmp_path).rows
+    }
+    assert alone["b", "c"] == 1
+
+
+def test_different_test_sets_are_called_unpaired(made, hard, tmp_path):
+    for name, shift in (("a", 0.0), ("b", -0.1), ("c", -1.5)):
+        made(hard + shift, "toy test" if name < "c" else "another test", explainer=name)
+    result = analysed(Fidelity(), tmp_path)
+    told = {(r["first"], r["second"]): (r["paired"], r["verdict"]) for r in result.rows}
+    assert told == {
+        ("a", "b"): (True, "different"),
+        ("a", "c"): (False, "different"),
+        ("b", "c"): (False, "different"),
+    }
+    cells = {tuple(c.text for c in line.cells[:2]): line.cells[2].text
+             for line in result.summary.lines}  # fmt: skip
+    assert {pair: "unpaired" in cell for pair, cell in cells.items()} == {
+        ("a", "b"): False, ("a", "c"): True, ("b", "c"): True,
+    }  # fmt: skip
+    assert "the same draws" not in result.summary.notes[0]  # not of all of them
+
+
+def test_one_alone_is_compared_with_nothing(made, hard, tmp_path):
+    made(hard)
+    with pytest.raises(NotApplicable, match="no two to compare"):
+        analysed(Fidelity(), tmp_path)
+
+
+WORDS = [f"w{n}" for n in range(12)]
+REFERENCES = [" ".join(WORDS[n % 5 :][:8]) for n in range(40)]
+
+
+def translated(results, name, wrong, test_set="toy test"):
+    """Translations in which every `wrong`-th word is another one."""
+    hypotheses = [
+        " ".join("x" if (n + place) % wrong == 0 else word for place, word in enumerate(r.split()))
+        for n, r in enumerate(REFERENCES)
+    ]
+    columns = statistics(hypotheses, REFERENCES) | {"sentences": np.ones(40, dtype=np.int64)}
+    units = Units(test_set, np.arange(40), columns)
+    return measured(Quality, results, SYSTEM | {"nmt": name}, units, model=name)
+
+
+def test_systems_are_compared_without_an_explainer(tmp_path):
+    one = {name: translated(tmp_path, name, wrong) for name, wrong in
+           (("weak", 4), ("strong", 12), ("middle", 7))}  # fmt: skip
+    scored = collect(Quality(), tmp_path, Draws(50, 0))
+    bleu = {s.row["nmt"]: s.values["bleu"] for s in scored}
+    assert bleu["strong"] > bleu["middle"] > bleu["weak"]
+    result = Significance(samples=60, level=0.5).analyse(panels(Quality(), scored))
+    assert [(r["first"], r["second"]) for r in result.rows] == [
+        ("strong", "middle"), ("strong", "weak"), ("middle", "weak"),
+    ]  # fmt: skip
+    assert "difference" in result.measured and "ratio" not in result.measured
+    for row in result.rows:
+        expected = bleu[row["first"]] - bleu[row["second"]]
+        assert row["difference"] == pytest.approx(expected)
+        assert 0 < row["difference_low"] < row["difference"] < row["difference_high"]
+        assert row["verdict"] == "different"
+        assert row["seed_spread"] == 0
+        assert row["result"] == ""
+        assert {"nmt", "model", "explainer"}.isdisjoint(row)
+    back = compare(Quality(), [one["weak"]], [one["strong"]], Draws(60, 0))
+    assert back.effect == pytest.approx(bleu["weak"] - bleu["strong"])
+    assert result.summary.headings == ["NMT", "than", "BLEU"]
+    note = result.summary.notes[0]
+    assert "BLEU of the first NMT less that of the second" in note
+    assert "above 0 the first is better" in note
+    assert not any("seed=0,1,2" in note for note in result.summary.notes)  # it has no seeds
+    assert "| strong | middle |" in to_markdown(result.summary)
+
+
+def test_systems_on_different_test_sets_are_unpaired(tmp_path):
+    translated(tmp_path, "strong", 12)
+    translated(tmp_path, "weak", 4, "another test")
+    result = Significance(samples=60, level=0.5).analyse(
+        panels(Quality(), collect(Quality(), tmp_path, Draws(50, 0)))
+    )
+    [row] = result.rows
+    assert row["paired"] is False
+    assert result.summary.lines[0].cells[-1].text.endswith("] unpaired")

@@ -1,0 +1,130 @@
+"""Texts as they were before they were cut into words, and what a corpus's name decides: nothing."""
+
+import pytest
+from conftest import DATA, ROOT, configure
+
+from xnmt_bench.corpora.fairseq import FairseqBinCorpus
+from xnmt_bench.corpora.gold import GoldCorpus
+from xnmt_bench.corpora.parcorfull import ParCorFull
+from xnmt_bench.corpora.reversed import ReversedCorpus
+from xnmt_bench.corpora.text import TextCorpus
+from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.corpora.tsv import TsvCorpus
+from xnmt_bench.pipeline.job import Job
+
+FIXTURES = ROOT / "tests" / "fixtures" / "fairseq"
+SPLITS = {"train": "test", "valid": "test", "test": "test"}  # the one that is kept
+
+
+def binarised(folder="transformer", **more):
+    return FairseqBinCorpus(FIXTURES / folder, SPLITS, "en", "de", **more)
+
+
+def files(folder):
+    """A gold corpus's, and a document of ParCorFull's."""
+    for name, text in (("en", "a b\n"), ("de", "x\n"), ("talp", "0-0\n")):
+        (folder / f"gold.{name}").write_text(text)
+    for language in ("EN", "DE"):
+        for part in ("Basedata", "Markables"):
+            (folder / "news" / language / part).mkdir(parents=True)
+        (folder / "news" / language / "Basedata" / "d_words.xml").write_text("<words></words>")
+    return [folder / "gold.en", folder / "gold.de"], folder / "gold.talp"
+
+
+def around(training, folder, **more):
+    """Every corpus that has another one in it."""
+    text, links = files(folder)
+    return {
+        "gold": GoldCorpus(training, text, links, **more),
+        "parcorfull": ParCorFull(training, folder, ["news"], tokenizer=None, **more),
+    }
+
+
+@pytest.mark.parametrize("kind", ["gold", "parcorfull", "reversed"])
+@pytest.mark.parametrize(
+    ("name", "cut", "whole"),
+    [
+        ("transformer", "the ol@@ d do@@ g sle@@ eps .", "the old dog sleeps ."),
+        ("transformer_pre_norm", "▁the ▁ol d ▁do g ▁sle eps ▁.", "the old dog sleeps ."),
+    ],
+)
+def test_subwords_of_a_binarised_corpus_are_joined(tmp_path, kind, name, cut, whole):
+    training = binarised(name)
+    corpora = around(training, tmp_path) | {"reversed": ReversedCorpus(training)}
+    for language in ("en", "de"):
+        assert training.raw(cut, language) == whole
+        assert corpora[kind].raw(cut, language) == whole
+        assert ReversedCorpus(corpora[kind]).raw(cut, language) == whole
+
+
+@pytest.mark.parametrize("kind", ["gold", "reversed"])
+def test_each_side_of_a_tokenised_corpus_is_put_together_in_its_own_language(tmp_path, kind):
+    training = TsvCorpus(tmp_path / "x.tsv", ["de", "fr"], "de", "fr", [], [], tokenizer="moses")
+    corpora = {"gold": around(training, tmp_path)["gold"], "reversed": ReversedCorpus(training)}
+    assert corpora[kind].raw("Ja , gut .", "de") == "Ja, gut."
+    # French has blanks before some marks, which German has not.
+    assert corpora[kind].raw("Vraiment ?", "fr") == "Vraiment ?"
+    assert corpora[kind].raw("Wirklich ?", "de") == "Wirklich?"
+
+
+def test_parcorfull_is_put_together_once(tmp_path):
+    files(tmp_path)
+    for inner in (None, "moses"):
+        training = TsvCorpus(tmp_path / "x.tsv", ["de", "en"], "en", "de", [], [], tokenizer=inner)
+        corpus = ParCorFull(training, tmp_path, ["news"])
+        assert corpus.raw("Yes , it &apos;s here .", "en") == "Yes, it's here."
+
+
+def test_text_that_nobody_cut_stays(tmp_path):
+    text = "Yes , the  dog ."
+    for corpus in (ToyCorpus(), TextCorpus(tmp_path, SPLITS, "en", "de"),
+                   TsvCorpus(tmp_path / "x.tsv", ["de", "en"], "en", "de", [], []),
+                   *around(ToyCorpus(), tmp_path).values()):  # fmt: skip
+        assert corpus.raw(text, "en") == text
+
+
+@pytest.mark.parametrize("name", ["text", "tsv", "fairseq", "gold", "parcorfull", "toy"])
+def test_the_name_is_in_no_recipe(tmp_path, name):
+    (tmp_path / "x.tsv").write_text("a\td\t0\tx\ty\n")
+    for language in ("en", "de"):
+        (tmp_path / f"test.{language}").write_text("x\n")
+    text, links = files(tmp_path)
+    made = {
+        "text": lambda **more: TextCorpus(tmp_path, SPLITS, "en", "de", **more),
+        "tsv": lambda **more: TsvCorpus(
+            tmp_path / "x.tsv", ["de", "en"], "en", "de", [], [], **more
+        ),
+        "fairseq": lambda **more: binarised(**more),
+        "gold": lambda **more: GoldCorpus(ToyCorpus(**more), text, links, **more),
+        "parcorfull": lambda **more: ParCorFull(ToyCorpus(**more), tmp_path, ["news"], **more),
+        "toy": lambda **more: ToyCorpus(**more),
+    }[name]
+    one, other = made(), made(name="another")
+    assert one.name != other.name
+    assert one.recipe() == other.recipe()
+    assert ReversedCorpus(one).recipe() == ReversedCorpus(other).recipe() != one.recipe()
+
+
+def test_a_corpus_of_another_name_shares_every_artefact(transformer, tmp_path):
+    changed = transformer.changed({"corpus": {"name": "another"}})
+    assert changed.system_identity()["corpus"] == "another"
+    assert changed.texts.encoded == transformer.texts.encoded
+    assert changed.system.trained == transformer.system.trained
+    assert changed.translations().made("test") == transformer.translations().made("test")
+    assert changed.texts.test_set == transformer.texts.test_set
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="no shared/data here")
+def test_configured_gold_and_documents_are_put_together():
+    """As the metrics ask for it: the test set's own sentences."""
+    for name in ("rwth_deen", "parcorfull"):
+        corpus = Job(configure(f"corpus={name}", f"corpus.data={DATA}")).corpus
+        sentence = next(s for s in corpus.sentences("test") if " , " in s.source)
+        raw = corpus.raw(sentence.source, corpus.source_language)
+        assert " , " not in raw
+        assert ", " in raw
+
+
+def test_sentences_of_a_binarised_corpus_are_cut():
+    """Or nothing above would say anything."""
+    assert any("@@" in s.source for s in binarised().sentences("test"))

@@ -1,0 +1,178 @@
+"""AER against hand-computed numbers and against the figures of other people's files."""
+
+import csv
+import itertools
+
+import numpy as np
+import pytest
+from conftest import DATA
+
+from xnmt_bench.corpora.alignment import Alignment, AlignmentFile
+from xnmt_bench.corpora.gold import read_pairs
+from xnmt_bench.errors import StoreError
+from xnmt_bench.metrics.aer import AER
+from xnmt_bench.metrics.aer.counts import count_links, line
+from xnmt_bench.metrics.aer.symmetrise import (
+    METHODS,
+    grow_diagonal,
+    grow_diagonal_final,
+    intersection,
+    union,
+)
+from xnmt_bench.metrics.bootstrap import Draws, interval, resample
+from xnmt_bench.metrics.units import Units
+
+RWTH = DATA / "alignments" / "rwth_deen"
+needs_data = pytest.mark.skipif(not RWTH.is_dir(), reason="no shared/data/alignments here")
+
+
+def gold(sure, possible=()):
+    return Alignment(frozenset(sure), frozenset({*sure, *possible}))
+
+
+def counts(*pairs, **more):
+    links = [frozenset(a) for a, _ in pairs]
+    return count_links("a test set", range(len(pairs)), links, [g for _, g in pairs], **more)
+
+
+def scores(*pairs, **more):
+    """What the metric says of all pairs."""
+    units = counts(*pairs, **more)
+    found = AER().score(units, np.ones((1, len(units))))
+    return {name: float(value) for name, [value] in found.items()}
+
+
+def test_by_hand():
+    # A = 3 links; 1 of them sure, 1 more possible, 1 wrong; S = 2.
+    found = scores(({(0, 0), (1, 2), (5, 5)}, gold({(0, 0), (1, 1)}, {(1, 2)})))
+    assert found["precision"] == pytest.approx(2 / 3)
+    assert found["recall"] == pytest.approx(1 / 2)
+    assert found["aer"] == pytest.approx(1 - (1 + 2) / (3 + 2))
+    assert line(found) == "AER 40.0% (66.7%/50.0%/3)"
+
+
+def test_pairs_are_pooled_not_averaged():
+    right = ({(0, 0)}, gold({(0, 0)}))
+    wrong = ({(i, i) for i in range(9)}, gold({(9, 9)}))
+    assert scores(right, wrong)["aer"] == pytest.approx(1 - 2 / 12)
+
+
+def test_the_gold_itself_is_without_error():
+    links = {(0, 0), (1, 2)}
+    assert scores((links, gold(links)))["aer"] == 0
+    # A possible link costs nothing, a missing sure one does.
+    assert scores(({*links, (1, 1)}, gold(links, {(1, 1)})))["aer"] == 0
+    assert scores(({(0, 0)}, gold(links)))["aer"] == pytest.approx(1 / 3)
+
+
+def test_without_any_link_there_is_no_number():
+    empty = scores((set(), gold(())))
+    assert np.isnan([empty[name] for name in ("aer", "precision", "recall")]).all()
+    assert scores((set(), gold({(0, 0)})))["aer"] == 1
+
+
+def test_the_interval_holds_the_number_and_is_reproducible():
+    rng = np.random.default_rng(0)
+    pairs = [
+        (
+            {(i, int(j)) for i, j in enumerate(rng.integers(0, 3, 5))},
+            gold({(i, i) for i in range(3)}),
+        )
+        for _ in range(80)
+    ]
+    once, again = (resample(AER(), counts(*pairs), Draws(500, 1))["aer"] for _ in range(2))
+    low, high = interval(once[1:])
+    assert low < once[0] < high
+    assert high - low < 0.2
+    assert once.tolist() == again.tolist()
+
+
+def test_counts_come_back_and_damage_is_named(tmp_path):
+    path = tmp_path / "counts.parquet"
+    made = counts(({(0, 0), (1, 2)}, gold({(0, 0)})), (set(), gold({(1, 1)})))
+    assert {name: column.tolist() for name, column in made.columns.items()} == {
+        "links": [2, 0],
+        "sure": [1, 1],
+        "sure_links": [1, 0],
+        "possible_links": [1, 0],
+    }
+    made.save(path)
+    loaded = Units.load(path)
+    assert loaded.number_U.tolist() == [0, 1]
+    for name, column in made.columns.items():
+        assert loaded[name].tolist() == column.tolist()
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(StoreError, match=r"counts\.parquet"):
+        Units.load(path)
+
+
+def test_target_words_that_aer_cannot_judge():
+    pairs = (set(), gold({(0, 0), (1, 0)}, {(0, 1)})), (set(), gold(()))
+    assert counts(*pairs, target_lengths=[3, 2])["target_words"].sum() == 5
+    found = scores(*pairs, target_lengths=[3, 2])
+    assert (found["no_link"], found["no_sure_link"]) == (3 / 5, 4 / 5)
+    assert "no_link" not in scores(*pairs)
+
+
+# Symmetrisation -----------------------------------------------------------------------------
+
+
+def test_growing_by_hand():
+    forward, backward = frozenset({(0, 0), (1, 1), (3, 0)}), frozenset({(0, 0), (2, 2), (0, 1)})
+    assert intersection(forward, backward) == {(0, 0)}
+    assert union(forward, backward) == forward | backward
+    # (1, 1) is next to (0, 0) and both of its words are free; (2, 2) is next to (1, 1) then.
+    assert grow_diagonal(forward, backward) == {(0, 0), (1, 1), (2, 2)}
+    # (0, 1) and (3, 0) each have a word that is taken.
+    assert grow_diagonal_final(forward, backward) == {(0, 0), (1, 1), (2, 2)}
+
+
+def test_final_links_words_that_growing_cannot_reach():
+    forward, backward = frozenset({(0, 0), (5, 9)}), frozenset({(0, 0), (5, 8)})
+    assert grow_diagonal(forward, backward) == {(0, 0)}
+    assert grow_diagonal_final(forward, backward) == {(0, 0), (5, 9)}
+
+
+def test_methods_are_nested():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        one, two = (frozenset(map(tuple, rng.integers(0, 6, (9, 2)).tolist())) for _ in range(2))
+        made = [METHODS[m](one, two) for m in ("intersection", "grow-diagonal")]
+        made += [METHODS[m](one, two) for m in ("grow-diagonal-final", "union")]
+        for small, large in itertools.pairwise(made):
+            assert small <= large
+
+
+# Other people's files -----------------------------------------------------------------------
+
+
+def lengths():
+    pairs = read_pairs([RWTH / "test.uc.de", RWTH / "test.uc.en"])
+    return [(len(x.split()), len(y.split())) for x, y in pairs]
+
+
+def baseline(name, **how):
+    return [links.sure for links in AlignmentFile(RWTH / "baselines" / name, **how).read(lengths())]
+
+
+@needs_data
+def test_every_published_baseline_scores_as_published():
+    reference = AlignmentFile(RWTH / "alignment.talp", base=1).read(lengths())
+    with (RWTH / "baselines" / "scores.tsv").open() as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    assert len(rows) == 8
+    for row in rows:
+        english_first = row["order"] == "english-german"
+        links = baseline(row["file"], reverse=english_first)
+        found = scores(*zip(links, reference, strict=True))
+        expected = "AER {aer}% ({precision}%/{recall}%/{links})".format(**row)
+        assert line(found) == expected, row["file"]
+
+
+@needs_data
+@pytest.mark.parametrize("method", METHODS)
+def test_symmetrised_baselines_come_out_link_for_link(method):
+    forward = baseline("giza.forward.talp")
+    backward = baseline("giza.reverse.talp", reverse=True)
+    made = [METHODS[method](f, b) for f, b in zip(forward, backward, strict=True)]
+    assert made == baseline(f"giza.{method}.talp")

@@ -1,0 +1,239 @@
+"""AER from the command line: of explainers, of other tools' files, beside fidelity."""
+
+import csv
+import shutil
+
+import pytest
+from conftest import DATA, command, configure, overrides
+
+from xnmt_bench.corpora.alignment import AlignmentFile
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.metrics.aer import AER
+from xnmt_bench.metrics.aer.alignments import Alignments
+from xnmt_bench.metrics.aer.counts import alignment_scores
+from xnmt_bench.metrics.bootstrap import Draws
+from xnmt_bench.metrics.units import Units
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.report.report import collect
+
+RWTH = DATA / "alignments" / "rwth_deen"
+
+
+def job_for(workplace, explainer, *more):
+    changes = [*overrides("transformer"), "metric=[aer]", f"store={workplace}/store"]
+    return Job(configure(*changes, "corpus.seed=0", f"explainer={explainer}", *more))
+
+
+def counts(artefact, method="forward"):
+    return Units.load(artefact.path / f"{method}.parquet")
+
+
+def aer(artefact, method="forward"):
+    units = counts(artefact, method)
+    sums = {name: column.sum(keepdims=True) for name, column in units.columns.items()}
+    [value] = alignment_scores(sums)["aer"]
+    return value
+
+
+def target_lengths(job):
+    return [len(s.target.split()) for s in job.corpus.sentences("test")]
+
+
+def test_explainers_find_the_gold_alignment_better_than_chance(transformer, workplace):
+    found = {
+        name: aer(Alignments(job_for(workplace, name)).explained)
+        for name in ("attention", "prediction_difference", "random", "gold_alignment")
+    }
+    assert found["prediction_difference"] < 0.5 < found["random"]
+    assert found["attention"] < found["random"] - 0.2
+    # One link a target word cannot hold every many-to-one sure link, so some error stays.
+    assert found["gold_alignment"] < 0.1
+
+
+def test_the_stored_links_are_those_that_were_counted(transformer, workplace):
+    job = job_for(workplace, "attention")
+    made = Alignments(job)
+    links = [links.sure for links in AlignmentFile(made.explained.path / "forward.links").read()]
+    units = counts(made.explained)
+    assert [len(x) for x in links] == units["links"].tolist()
+    assert links == list(made.links())
+    # Each target word has one source word.
+    assert units["links"].tolist() == target_lengths(job)
+
+
+def test_every_system_is_aligned_also_without_relevance_of_its_prefix(system, workplace):
+    """Attention of RNNSearch is n/a for fidelity, and a row like any other for AER."""
+    name = system.config.nmt.name
+    changes = [*overrides(name), "metric=[aer]", f"store={workplace}/store", "corpus.seed=0"]
+    job = Job(configure(*changes, "explainer=attention"))
+    made = Alignments(job).explained
+    assert counts(made)["links"].sum() == sum(target_lengths(job))
+    assert 0 < aer(made) < 1
+
+
+def test_gold_of_a_corpus_that_has_none_is_not_applicable(tmp_path):
+    for split in ("train", "valid", "test"):
+        for side in ("en", "de"):
+            (tmp_path / f"{split}.{side}").write_text("a b c\n" * 30)
+    job = Job(
+        configure("corpus=text", f"corpus.root={tmp_path}", "corpus.source_language=en",
+                  "corpus.target_language=de", f"store={tmp_path}/store", "nmt=transformer",
+                  "nmt.training.max_epochs=1", "corpus.subwords.source_size=20", "metric=[aer]",
+                  "corpus.subwords.target_size=20", "explainer=gold_alignment",
+                  "trainer.progress_bar=false")
+    )  # fmt: skip
+    with pytest.raises(NotApplicable, match="no gold"):
+        _ = Alignments(job).explained
+    with pytest.raises(NotApplicable, match="the test sentences have no gold alignment"):
+        job.explained.rules("golden", ("test",))
+
+
+def test_the_diagonal_needs_no_model_and_is_no_good(transformer, workplace):
+    made = Alignments(job_for(workplace, "attention"))
+    assert aer(made.explained) < aer(made.diagonal)
+
+
+def test_eflomal_aligns_the_same_sentences(transformer, workplace):
+    pytest.importorskip("eflomal", reason="the extra `align` is not installed")
+    made = Alignments(job_for(workplace, "attention"))
+    assert aer(made.eflomal) < 0.3
+    assert aer(made.eflomal, "intersection") < 0.3
+    assert not list(made.eflomal.path.glob("*.txt"))
+
+
+def test_a_system_of_the_other_direction_adds_symmetrisations(workplace, tmp_path):
+    small = ["corpus.train=300", "corpus.valid=30", "corpus.test=30", "nmt.training.max_epochs=1"]
+    changes = [*overrides("transformer"), *small, f"store={tmp_path}", "metric=[aer]",
+               "explainer=attention"]  # fmt: skip
+    there_job = Job(configure(*changes, "corpus.reversed=true"))
+    there = Alignments(there_job)
+    here = Alignments(Job(configure(*changes)), str(there_job.system.path))
+    made = here.explained
+    methods = ["forward", "backward", "intersection", "union",
+               "grow-diagonal", "grow-diagonal-final"]  # fmt: skip
+    for ending in ("links", "parquet"):
+        assert {path.stem for path in made.path.glob(f"*.{ending}")} == set(methods)
+
+    def links(method):
+        return [x.sure for x in AlignmentFile(made.path / f"{method}.links").read()]
+
+    flipped = [{(j, i) for i, j in found} for found in there.links()]
+    assert links("backward") == flipped
+    both = zip(links("forward"), flipped, links("intersection"), strict=True)
+    assert all(f & b == i for f, b, i in both)
+
+
+@pytest.fixture(scope="module")
+def swept(transformer, workplace, tmp_path_factory):
+    """Both metrics of five explainers: the command line that reports them, and its folder."""
+    folder = tmp_path_factory.mktemp("both")
+    shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
+              f"results={folder}/results", f"hydra.sweep.dir={folder}/sweep",
+              f"hydra.run.dir={folder}/run"]  # fmt: skip
+    made = command(
+        "train.py",
+        "-m",
+        *shared,
+        "metric=[fidelity,aer]",
+        "explainer=attention,gradient_norm,prediction_difference,random,gold_alignment",
+        "proxy=sa",
+    )
+    assert made.returncode == 0, made.stderr
+    return shared, folder
+
+
+def rows_of(folder, metric):
+    with (folder / "results" / f"{metric}.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_both_metrics_side_by_side_from_the_command_line(swept):
+    shared, folder = swept
+    read = command("evaluate.py", *shared, "metric=[fidelity,aer]", "analysis=[agreement]")
+    assert read.returncode == 0, read.stderr
+    assert "Alignment error rate" in read.stdout
+    assert "Kendall's tau" in " ".join(read.stdout.split())
+    [agreement] = rows_of(folder, "fidelity_aer_agreement")
+    assert agreement["ranked"] == "3"  # random's place and the gold's are known before
+    rows = {row["explainer"]: row for row in rows_of(folder, "aer")}
+    assert {"attention", "random", "gold_alignment", "diagonal"} <= set(rows)
+    assert float(rows["attention"]["aer"]) < float(rows["random"]["aer"])
+    ppl = {
+        r["explainer"]: float(r["ppl"])
+        for r in rows_of(folder, "fidelity")
+        if r["instantiation"] == "sa"
+    }
+    # What humans annotate tells much of the model's choices, far more than random words do.
+    assert ppl["gold_alignment"] < ppl["random"] / 3
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_stored_relevance_is_scored_alike_and_opens_no_model(swept, workplace, tmp_path, elsewhere):
+    """As another program would bring it: no explainer, no system."""
+    shared, folder = swept
+    made = job_for(workplace, "attention").relevance("golden", source_alone=True)
+    rules = workplace / "store" / "rules" / made.fingerprint
+    if elsewhere:
+        rules = shutil.copytree(rules, tmp_path / "theirs")
+    given = [f"relevance.path={rules}", "relevance.name=mine", "metric=[aer]",
+             f"results={tmp_path}/results"]  # fmt: skip
+    # Nobody opens the system, or its reader would not be found.
+    done = command("evaluate.py", *shared, *given, "nmt.reader._target_=nowhere.read")
+    assert done.returncode == 0, done.stderr
+    draws = Draws(1000, 0)
+    own, theirs = (
+        {one.row["explainer"]: one for one in collect(AER(), results, draws)}
+        for results in (folder / "results", tmp_path / "results")
+    )
+    assert theirs["mine"].values == own["attention"].values
+    assert theirs["mine"].row["nmt"] == theirs["mine"].row["model"] == ""
+    assert "mine" in done.stdout
+    assert rows_of(tmp_path, "aer")
+
+
+@pytest.mark.skipif(not RWTH.is_dir(), reason="no shared/data/alignments here")
+def test_a_file_of_any_tool_is_scored_alone(tmp_path):
+    gold = [f"gold={RWTH}/alignment.talp", "gold_base=1"]
+    giza = RWTH / "baselines"
+    line = "AER 20.6% (91.3%/70.2%/7541)"
+    places = [f"hydra.run.dir={tmp_path}/run", f"results={tmp_path}/results",
+              f"store={tmp_path}/store"]  # fmt: skip
+    for given in (
+        [*gold, "hypothesis_base=0", f"hypothesis={giza}/giza.grow-diagonal-final.talp"],
+        [*gold, f"hypothesis={giza}/giza.forward.talp", f"backward={giza}/giza.reverse.talp",
+         f"text=[{RWTH}/test.de,{RWTH}/test.en]"],
+    ):  # fmt: skip
+        shutil.rmtree(tmp_path / "results", ignore_errors=True)
+        done = command("evaluate.py", "metric=[aer]", *places, *(f"metric.aer.{c}" for c in given))
+        assert done.returncode == 0, done.stderr
+        assert "Alignment error rate" in done.stdout
+        assert line in " ".join(done.stdout.split())
+        [row] = rows_of(tmp_path, "aer")
+        assert float(row["aer_low"]) < float(row["aer"]) < float(row["aer_high"])
+        assert f"{float(row['aer']):.3f}" == "0.206"
+        assert line in (tmp_path / "results" / "report.html").read_text(encoding="utf-8")
+        assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "more", "problem"),
+    [
+        ("0-0\n", [], r"h.txt:1: the file ends here but there are 2 pairs"),
+        ("0-0\nx\n", [], r"h.txt:2: 'x' is no link"),
+        ("0-0\n0-0\n", ["symmetrisation=grow", "backward=h.txt"], "no symmetrisation 'grow'"),
+        ("0-0\n0-0\n", ["gold_base=3"], "words are counted from 0 or 1"),
+        (None, [], "go together"),
+    ],
+)
+def test_a_bad_file_is_one_line(tmp_path, hypothesis, more, problem):
+    (tmp_path / "gold.txt").write_text("0-0\n0-0 1p1\n")
+    given = [f"gold={tmp_path}/gold.txt", *more]
+    if hypothesis:
+        (tmp_path / "h.txt").write_text(hypothesis)
+        given.append(f"hypothesis={tmp_path}/h.txt")
+    settings = [f"metric.aer.{c}" for c in given]
+    done = command("evaluate.py", "metric=[aer]", f"hydra.run.dir={tmp_path}", *settings,
+                   cwd=tmp_path)  # fmt: skip
+    assert done.returncode == 1
+    assert problem in done.stderr.strip().splitlines()[-1]
+    assert "Traceback" not in done.stderr

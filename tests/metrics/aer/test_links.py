@@ -1,0 +1,32 @@
+"""Links from relevance."""
+
+import numpy as np
+import pytest
+
+from xnmt_bench.metrics.aer.links import best_links, diagonal
+
+
+def test_pieces_are_summed_over_the_source_and_averaged_over_the_target():
+    # Source words: 0 = pieces 0, 1; 1 = piece 2; then EOS. Target words: 0 = piece 0; 1 = 1, 2.
+    source, target = [0, 0, 1, -1], [0, 1, 1, -1]
+    relevance = np.array(
+        [
+            [0.3, 0.3, 0.5, 9.0],  # 0.6 against 0.5: the sum counts, and EOS is no word
+            [0.0, 0.1, 0.9, 0.0],  # averaged with the next piece: 0.45 against 0.5
+            [0.4, 0.4, 0.1, 0.0],
+            [9.0, 9.0, 9.0, 9.0],  # the target's EOS
+        ]
+    )
+    assert best_links(relevance, source, target) == {(0, 0), (1, 1)}
+
+
+def test_relevance_is_signed_and_ties_go_left():
+    assert best_links(np.array([[-5.0, -1.0, -1.0]]), [0, 1, 2], [0]) == {(1, 0)}
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [(3, 3, {(0, 0), (1, 1), (2, 2)}), (4, 2, {(1, 0), (3, 1)}), (1, 3, {(0, 0), (0, 1), (0, 2)})],
+)
+def test_the_diagonal(source, target, expected):
+    assert diagonal(source, target) == expected

@@ -1,0 +1,194 @@
+"""The whole chain on trained systems: does fidelity mean what it says?"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from conftest import configure, overrides
+
+from proxies.base import Vocabulary
+from proxies.fn import FN
+from proxies.training import ProxyTraining, ProxyTrainingOptions, log_likelihoods
+from xnmt_bench.fitting import TrainerOptions, fit
+from xnmt_bench.metrics.bootstrap import Draws, interval, resample
+from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.metrics.fidelity.base import base_log_likelihoods
+from xnmt_bench.metrics.fidelity.predictors import Predictors
+from xnmt_bench.metrics.units import Units, by_unit
+from xnmt_bench.pipeline.explained import EVALUATED
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.proxy import SCORES, decisions_of
+from xnmt_bench.rules.scores import DecisionScores
+from xnmt_bench.rules.table import Rules
+
+
+def job_for(workplace, system, explainer, *more):
+    changes = [*overrides(system), f"store={workplace}/store", f"explainer={explainer}", *more]
+    return Job(configure(*changes, "proxy=fn"))
+
+
+def perplexity(artefact):
+    """A predictor's perplexity with its interval: value, low, high."""
+    scores = DecisionScores.load(artefact.path / SCORES)
+    sums = {"log_likelihood": scores.log_likelihood_N, "correct": scores.correct_N}
+    units = Units("", *by_unit(scores.sentence_N, **sums))
+    ppl = resample(Fidelity(), units, Draws(200, 0))["ppl"]
+    return (ppl[0], *interval(ppl[1:]))
+
+
+def hit_rate(predictors):
+    """Share of the decisions whose rule holds a word that decides, of both sides together."""
+    hits, counted, more_hits, more_counted = predictors.hits.sum(0)
+    return (hits + more_hits) / (counted + more_counted)
+
+
+@pytest.mark.parametrize("name", ["transformer", "rnn_search"])
+def test_faithful_explainers_beat_random(workplace, name):
+    floor = job_for(workplace, name, "random")
+    _, floor_low, _ = perplexity(floor.proxy.trained)
+    for explainer in ("prediction_difference", "gradient_norm"):
+        job = job_for(workplace, name, explainer)
+        _, _, high = perplexity(job.proxy.trained)
+        assert high < floor_low, explainer
+        assert hit_rate(Predictors(job)) > hit_rate(Predictors(floor))
+
+
+def test_base_with_every_word_is_the_nmt_model_itself(system):
+    """Nothing is zeroed, so Base's perplexity is the model's own on its choices."""
+    from conftest import batch_of, double
+
+    from xnmt_bench.explainers.base import decide
+
+    model, split = double(system.system.model), system.texts.split(EVALUATED)
+    rows, own = [], []
+    for index in range(10):
+        batch, log_probability = decide(model, batch_of(split, [index]))
+        s, t = batch.source_BS.shape[1], batch.target_BT.shape[1]
+        own.append(log_probability[0].numpy())
+        for step in range(t):
+            everything = np.full(64, -1)
+            source, prefix = everything.copy(), everything.copy()
+            source[:s], prefix[:step] = np.arange(s), np.arange(step)
+            rows.append((split.number[index], step, int(batch.labels_BT[0, step]), source, prefix))
+    sentence, step, label, source, prefix = (np.stack(column) for column in zip(*rows, strict=True))
+    rules = Rules(sentence, step, label, np.zeros(len(rows)), source, prefix, source, prefix)
+    found, correct = base_log_likelihoods(model, split, rules, positions=300)
+    np.testing.assert_allclose(found, np.concatenate(own), rtol=1e-9, atol=1e-12)
+    assert correct.all()
+
+
+def test_base_equals_one_decision_at_a_time(system):
+    """Grouping decisions changes nothing."""
+    from conftest import double
+
+    job = Job(configure(*_changes(system), "explainer=gradient_norm"))
+    model, split = double(system.system.model), system.texts.split(EVALUATED)
+    rules = job.proxy.test_rules.take(slice(0, 40))
+    together, _ = base_log_likelihoods(model, split, rules)
+    alone = [base_log_likelihoods(model, split, rules.take(slice(i, i + 1)))[0] for i in range(40)]
+    np.testing.assert_allclose(together, np.concatenate(alone), rtol=1e-9)
+
+
+def _changes(system):
+    return [*overrides(system.config.nmt.name), f"store={system.config.store}"]
+
+
+def test_rules_shuffled_over_decisions_are_no_better_than_unigram(workplace, tmp_path):
+    """Words of another decision say nothing, so the proxy falls back on the labels alone."""
+    job = job_for(workplace, "transformer", "gradient_norm")
+    train = np.concatenate([decisions_of(rules) for rules in job.proxy.training_rules()])
+    test = decisions_of(job.proxy.test_rules)
+    rng = np.random.default_rng(0)
+    for decisions in (train, test):
+        decisions[:, 1:] = decisions[rng.permutation(len(decisions)), 1:]
+    source, target = job.system.subwords
+    options = ProxyTrainingOptions(max_epochs=6, patience=2)
+    cut = int(0.9 * len(train))
+
+    def build():
+        proxy = FN(Vocabulary(len(source), len(target), 1), dimension=32, hidden=32)
+        return ProxyTraining(proxy, train[:cut], train[cut:], options)
+
+    quiet = TrainerOptions(accelerator="cpu", progress_bar=False)
+    module, _ = fit(build, tmp_path, 0, options.max_epochs, options.patience, quiet, "")
+    shuffled = np.exp(-log_likelihoods(module.model, test)[0].mean())
+    unigram, _, _ = perplexity(Predictors(job).reference("unigram"))
+    assert shuffled > 0.97 * unigram
+
+
+def test_extraction_does_not_depend_on_batches_or_shards(transformer, tmp_path):
+    options = [
+        "explainer=prediction_difference",
+        "rules.train_sentences=60",
+        "rules.test_sentences=60",
+    ]
+    found = []
+    for change in (
+        ["rules.shard_sentences=60"],
+        ["rules.shard_sentences=7", "rules.batch_tokens=50"],
+    ):
+        job = Job(configure(*_changes(transformer), *options, *change))
+        found.append(job.proxy.test_rules)
+    one, other = found
+    for field in dataclasses.fields(Rules):
+        a, b = getattr(one, field.name), getattr(other, field.name)
+        if field.name == "probability_N":
+            np.testing.assert_allclose(a, b, rtol=1e-5)
+        else:
+            assert (a == b).mean() > 0.999, field.name  # a tie may fall either way in float32
+
+
+def test_rules_hold_what_the_model_decided(transformer):
+    """Labels, probabilities and words, against the model itself."""
+    from conftest import batch_of
+
+    from xnmt_bench.corpora.subwords import EOS
+    from xnmt_bench.explainers.base import decide
+
+    job = Job(configure(*_changes(transformer), "explainer=random", "k=2"))
+    split, rules = job.texts.split(EVALUATED), job.proxy.test_rules
+    batch, log_probability = decide(job.system.model, batch_of(split, [3]))
+    rows = rules.take(rules.sentence_N == 3)
+    assert (rows.label_N == batch.labels_BT[0].numpy()).all()
+    np.testing.assert_allclose(rows.probability_N, log_probability[0].exp().numpy(), rtol=1e-4)
+    source = split.source[3]
+    assert (rows.source_NK == source[rows.source_position_NK]).all()
+    for step in range(len(rows)):
+        seen = rows.prefix_position_NK[step][rows.prefix_position_NK[step] >= 0]
+        assert len(seen) == min(step, 2)
+        assert (seen < step).all()
+    assert EOS not in rules.source_NK
+    assert EOS not in rules.prefix_NK
+
+
+def test_attention_says_nothing_of_prefix_words_in_rnn_search(workplace):
+    from xnmt_bench.errors import NotApplicable
+
+    job = job_for(workplace, "rnn_search", "attention")
+    with pytest.raises(NotApplicable):
+        job.proxy.rules  # noqa: B018
+    assert not job.proxy.applies
+
+
+def test_a_smaller_training_set_is_a_slice_of_one_extraction(workplace):
+    whole = job_for(workplace, "transformer", "gradient_norm").proxy
+    part = job_for(workplace, "transformer", "gradient_norm", "train_sentences=450").proxy
+    assert part.rules.fingerprint == whole.rules.fingerprint
+    numbers = np.concatenate([rules.sentence_N for rules in part.training_rules()])
+    assert sorted(set(numbers)) == list(range(450))
+    assert part.trained.facts["train_decisions"] == len(numbers)
+    assert part.trained.fingerprint != whole.trained.fingerprint
+
+
+def test_training_is_seeded(transformer, tmp_path):
+    torch.manual_seed(99)
+    again = Job(configure(*_changes(transformer)))
+    assert again.model_id == transformer.model_id
+    small = ["corpus.train=300", "corpus.valid=30", "corpus.test=30", "nmt.training.max_epochs=1"]
+    models = set()
+    for seed in (1, 2):  # of the process, which decides nothing
+        torch.manual_seed(seed)
+        store = f"store={tmp_path}/{seed}"
+        models.add(Job(configure(*overrides("transformer"), *small, store)).model_id)
+    assert len(models) == 1

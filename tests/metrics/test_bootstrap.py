@@ -1,0 +1,105 @@
+"""Perplexity of decisions and its bootstrap."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+
+from xnmt_bench.metrics.bootstrap import BLOCK, Draws, interval, resample, weights
+from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.metrics.units import Units, by_unit
+
+
+def units_of(*sentences):
+    """Units from each sentence's log-likelihoods."""
+    numbers = np.asarray([7 * n for n, sentence in enumerate(sentences) for _ in sentence])
+    values = np.asarray([value for sentence in sentences for value in sentence], dtype=float)
+    return Units("a test set", *by_unit(numbers, log_likelihood=values, correct=values > -1))
+
+
+def perplexity(units, samples, seed):
+    """Value, lower and upper end."""
+    ppl = resample(Fidelity(), units, Draws(samples, seed))["ppl"]
+    assert len(ppl) == 1 + samples
+    return (float(ppl[0]), *interval(ppl[1:]))
+
+
+def random_sentences(sentences=40):
+    rng = np.random.default_rng(0)
+    # Long sentences are harder, so that a bootstrap has to weigh them right.
+    return [(-rng.random(n) * n).tolist() for n in rng.integers(1, 12, sentences)]
+
+
+def test_perplexity_by_hand():
+    units = units_of([math.log(1 / 2), math.log(1 / 8)], [math.log(1 / 4)])
+    found = Fidelity().score(units, np.array([[1, 1], [0, 3], [2, 1]]))
+    expected = [4, 4, (2 * 8 * 2 * 8 * 4) ** (1 / 5)]
+    assert found["ppl"] == pytest.approx(expected)
+    assert found["agreement"] == pytest.approx([1 / 3, 0, 2 / 5])
+    assert found["decisions"].tolist() == [3, 3, 5]
+    value, low, high = perplexity(units, 50, 0)
+    assert low <= value <= high
+    assert Fidelity().headline.cell(value, low, high).startswith("4.00 [")
+
+
+def naive_interval(sentences, samples, seed):
+    """The bootstrap as a textbook writes it."""
+    draw, values = random.Random(seed), []
+    for _ in range(samples):
+        drawn = [x for sentence in draw.choices(sentences, k=len(sentences)) for x in sentence]
+        values.append(math.exp(-sum(drawn) / len(drawn)))
+    values.sort()
+    return values[round(0.025 * samples)], values[round(0.975 * samples)]
+
+
+def test_the_interval_equals_a_naive_bootstrap():
+    sentences = random_sentences()
+    value, found_low, found_high = perplexity(units_of(*sentences), 4000, 1)
+    low, high = naive_interval(sentences, 4000, 2)
+    width = high - low
+    assert width > 0.1 * value  # or the tolerance would hide anything
+    assert found_low == pytest.approx(low, abs=0.06 * width)
+    assert found_high == pytest.approx(high, abs=0.06 * width)
+
+
+def test_each_draw_is_the_perplexity_of_the_drawn_sentences():
+    sentences = random_sentences()
+    ppl = resample(Fidelity(), units_of(*sentences), Draws(100, 3), drawn=9)["ppl"]
+    drawn = np.concatenate(list(weights(len(sentences), 100, 3, drawn=9)))
+    assert (drawn.sum(1) == 9).all()
+    for found, counts in zip(ppl[1:], drawn, strict=True):
+        repeated = [x for n, s in zip(counts, sentences, strict=True) for x in s * n]
+        assert found == pytest.approx(math.exp(-np.mean(repeated)))
+
+
+def test_sentences_are_resampled_not_decisions():
+    """Decisions differ but sentences are alike: nothing depends on which of them are drawn."""
+    value, low, high = perplexity(units_of(*[[-1.0, -3.0]] * 20), 200, 0)
+    assert low == pytest.approx(value) == high
+    # Sentences differ but each one's decisions are alike: the interval is that of few sentences.
+    sentences = [[-1.0] * 50, [-3.0] * 50] * 5
+    _, *wide = perplexity(units_of(*sentences), 500, 0)
+    _, *narrow = perplexity(units_of(*[[x] for sentence in sentences for x in sentence]), 500, 0)
+    assert wide[1] - wide[0] > 4 * (narrow[1] - narrow[0])
+
+
+@pytest.mark.parametrize("samples", [1, BLOCK - 1, BLOCK, 2 * BLOCK + 3])
+def test_the_interval_is_reproducible(samples):
+    units = units_of(*random_sentences())
+    assert perplexity(units, samples, 5) == perplexity(units, samples, 5)
+    assert perplexity(units, samples, 5)[1] != perplexity(units, samples, 6)[1]
+
+
+def test_streams_are_independent_draws_of_one_seed():
+    one, same, other = (
+        np.concatenate(list(weights(30, 200, 0, stream=stream))) for stream in (0, 0, 1)
+    )
+    assert (one == same).all()
+    assert abs(np.corrcoef(one.ravel(), other.ravel())[0, 1]) < 0.1
+
+
+def test_a_draw_without_a_number_is_left_out_of_the_interval():
+    samples = np.array([1.0, np.nan, 3.0, 2.0])
+    assert interval(samples) == interval(samples[[0, 2, 3]])
+    assert np.isnan(interval(np.array([np.nan, np.nan]))).all()

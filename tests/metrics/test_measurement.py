@@ -1,0 +1,233 @@
+"""Measurements on disk, and the rows that are collected from them."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from measured import FIDELITY, decisions, measured
+
+from xnmt_bench.errors import MissingError, StoreError
+from xnmt_bench.metrics.bootstrap import Draws
+from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.metrics.measurement import FOLDER, read
+from xnmt_bench.metrics.units import Units
+from xnmt_bench.report.report import collect
+from xnmt_bench.report.table import csv_columns, tables
+
+DRAWS = Draws(20, 0)
+NUMBERS = np.arange(10)
+
+
+def units(loss=1.0):
+    """Ten decisions in five sentences, all of the same loss in nats."""
+    return decisions(NUMBERS // 2, np.full(10, -loss), NUMBERS < 3)
+
+
+def measure(results, loss=1.0, valid_loss=1.0, model="m0", **identity):
+    """Writes a row of Fidelity; a loss in words is a status."""
+    outcome = loss if isinstance(loss, str) else units(loss)
+    made_by = {"scores": "f" * 16}
+    return measured(
+        Fidelity, results, FIDELITY | identity, outcome, model, made_by=made_by,
+        valid_loss=valid_loss,
+    )  # fmt: skip
+
+
+def family(losses, valid_losses, **identity):
+    """What to write of fn, rn and sa, as many as there are losses."""
+    members = zip(("fn", "rn", "sa"), losses, valid_losses, strict=False)
+    return [
+        {"loss": loss, "valid_loss": valid, "instantiation": name, **identity}
+        for name, loss, valid in members
+    ]
+
+
+def rows_of(results, rows):
+    for row in rows:
+        measure(results, **row)
+    return [one.row for one in collect(Fidelity(), results, DRAWS)]
+
+
+def by_name(rows):
+    return {row["instantiation"]: row for row in rows}
+
+
+def only_file(results, ending):
+    [path] = (results / FOLDER / "fidelity").glob(f"*.{ending}")
+    return path
+
+
+def test_what_was_written_comes_back(tmp_path):
+    one = measured(
+        Fidelity, tmp_path, FIDELITY, units(2.0), "m1", {"rules": "/somewhere"}, {"scores": "a"},
+        valid_loss=0.5,
+    )  # fmt: skip
+    [back] = read("fidelity", tmp_path, Fidelity().identity)
+    assert back == one
+    assert back.facts == {"generated": True, "valid_loss": 0.5}
+    assert (back.files, back.made_by) == ({"rules": "/somewhere"}, {"scores": "a"})
+    loaded = back.units()
+    assert (loaded.test_set, loaded.number_U.tolist()) == ("toy test", [0, 1, 2, 3, 4])
+    assert {name: column.tolist() for name, column in loaded.columns.items()} == {
+        "log_likelihood": [-4.0] * 5,
+        "correct": [2, 1, 0, 0, 0],
+        "rows": [2] * 5,
+    }
+
+
+def test_a_measurement_is_scored(tmp_path):
+    (row,) = rows_of(tmp_path, [{"loss": np.log(8)}])
+    assert [row[c] for c in ("ppl", "ppl_low", "ppl_high")] == pytest.approx([8, 8, 8])
+    assert (row["agreement"], row["decisions"], row["units"]) == (0.3, 10, 5)
+    assert row["status"] == "ok"
+    optional = {"kl", "kl_low", "kl_high", "hit_at_k"}  # of other jobs
+    assert set(csv_columns(Fidelity())) - set(row) == optional
+    for part in ("FIDELITY|", "|instantiation:fn|", "|model:m0|", "|bootstrap:20@0|", "|version:"):
+        assert part in row["signature"]
+    assert f"|scores:{'f' * 16}|" in row["signature"]
+
+
+def test_comb_is_the_best_on_the_test_set_and_comb_valid_on_the_held_out_part(tmp_path):
+    rows = by_name(rows_of(tmp_path, family([1.3, 1.1, 1.2], [0.5, 0.7, 0.3])))
+    assert rows["comb"]["ppl"] == rows["rn"]["ppl"] == pytest.approx(np.exp(1.1))
+    assert rows["comb_valid"]["ppl"] == rows["sa"]["ppl"] == pytest.approx(np.exp(1.2))
+    assert "|instantiation:comb=rn|" in rows["comb"]["signature"]
+    assert "|instantiation:comb_valid=sa|" in rows["comb_valid"]["signature"]
+    scored = collect(Fidelity(), tmp_path, DRAWS)
+    derived = {s.row["instantiation"] for s in scored if s.derived}
+    assert derived == {"comb", "comb_valid"}
+
+
+def test_only_complete_families_are_combined(tmp_path):
+    rows = [
+        *family([1.1, 1.2, 1.3], [1, 1, 1]),
+        *family([0.1, 0.2], [1, 1], k=2),
+        *family([0.3], [1], seed=2),
+        *family([0.4], [1], model="m1"),
+        # A member without a number does not complete its family.
+        {"loss": "failed: x", "k": 2, "instantiation": "sa"},
+    ]
+    combined = [row for row in rows_of(tmp_path, rows) if "comb" in row["instantiation"]]
+    assert [row["k"] for row in combined] == [1, 1]
+    assert combined[0]["ppl"] == pytest.approx(np.exp(1.1))
+
+
+def test_a_damaged_member_does_not_complete_its_family(tmp_path):
+    for row in family([1.1, 1.2, 1.3], [1, 1, 1]):
+        one = measure(tmp_path, **row)
+    one.path.unlink()
+    rows = by_name(rows_of(tmp_path, []))
+    assert set(rows) == {"fn", "rn", "sa"}
+    assert rows["sa"]["status"].startswith("failed")
+
+
+def test_rows_without_a_number_keep_their_status(tmp_path):
+    [row] = rows_of(tmp_path, [{"loss": "n/a"}])
+    assert row["status"] == "n/a"
+    assert "ppl" not in row
+
+
+def test_the_order_of_writing_does_not_matter(tmp_path):
+    rows = family([1.3, 1.1, 1.2], [3, 1, 2])
+    rows += [
+        {"instantiation": "base", "seed": ""},
+        {"instantiation": "unigram", "explainer": "", "k": "", "seed": ""},
+        {"loss": "n/a", "explainer": "random"},
+    ]
+    found = []
+    for number, order in enumerate(itertools.islice(itertools.permutations(rows), 0, 720, 97)):
+        found.append(rows_of(tmp_path / str(number), order))
+    assert len(found) > 5
+    assert all(table == found[0] for table in found)
+    explained = [row["instantiation"] for row in found[0] if row["explainer"] == "attention"]
+    assert explained == ["base", "fn", "rn", "sa", "comb", "comb_valid"]
+
+
+def test_numbers_of_a_column_stand_in_their_own_order(tmp_path):
+    rows = rows_of(tmp_path, [{"k": k} for k in (10, 9, 1)])
+    assert [row["k"] for row in rows] == [1, 9, 10]
+
+
+def test_a_seed_that_is_no_number_spoils_nothing(tmp_path):
+    rows = rows_of(tmp_path, [{"loss": 1.0, "seed": "one"}, {"loss": 2.0, "seed": 1}])
+    assert [row["seed"] for row in rows] == [1, "one"]
+    [(_, summary)] = tables(Fidelity(), collect(Fidelity(), tmp_path, DRAWS), [])
+    [line] = summary.lines
+    mean, low, high = ((np.exp(a) + np.exp(b)) / 2 for a, b in ((1, 2), (1, 1), (2, 2)))
+    assert line.cells[-1].text == f"{mean:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def test_a_job_that_runs_again_replaces_what_it_said(tmp_path):
+    for loss in (1.0, 2.0):
+        rows = rows_of(tmp_path, [{"loss": loss}])
+    assert [row["ppl"] for row in rows] == [pytest.approx(np.exp(2))]
+    [row] = rows_of(tmp_path, [{"loss": "failed: oh no"}])
+    assert (row["status"], "ppl" in row) == ("failed: oh no", False)
+    [row] = rows_of(tmp_path, [{"loss": 3.0}])
+    assert (row["status"], row["ppl"]) == ("ok", pytest.approx(np.exp(3)))
+
+
+def test_another_model_of_the_same_name_replaces_nothing(tmp_path):
+    rows = rows_of(tmp_path, [{"loss": 1.0}, {"loss": 2.0, "model": "m1"}])
+    assert {row["model"]: row["ppl"] for row in rows} == pytest.approx(
+        {"m0": np.exp(1), "m1": np.exp(2)}
+    )
+
+
+DAMAGED = [b"", b"{", b"[]", b"{}", b"null", b'{"unknown": 1}', b"\xff\xfe"]
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_a_damaged_measurement_is_named(tmp_path, content):
+    measure(tmp_path)
+    path = tmp_path / FOLDER / "fidelity" / "0000.json"
+    path.write_bytes(content)
+    with pytest.raises(StoreError) as error:
+        read("fidelity", tmp_path, Fidelity().identity)
+    assert str(path) in str(error.value)
+
+
+def test_a_measurement_without_one_of_the_columns_is_named(tmp_path):
+    measure(tmp_path)
+    path = only_file(tmp_path, "json")
+    said = json.loads(path.read_text())
+    del said["identity"]["k"]
+    path.write_text(json.dumps(said))
+    with pytest.raises(StoreError, match="'k'") as error:
+        read("fidelity", tmp_path, Fidelity().identity)
+    assert str(path) in str(error.value)
+
+
+def test_no_measurements_at_all(tmp_path):
+    with pytest.raises(MissingError, match=r"no fidelity results.*run train\.py"):
+        read("fidelity", tmp_path, Fidelity().identity)
+
+
+@pytest.mark.parametrize("damage", ["gone", "truncated", "altered"])
+def test_units_that_are_damaged_are_a_status(tmp_path, damage):
+    measure(tmp_path, 1.0)
+    bad = measure(tmp_path, 2.0, instantiation="rn")
+    content = bad.path.read_bytes()
+    bad.path.unlink()
+    if damage == "truncated":
+        bad.path.write_bytes(content[:-10])
+    elif damage == "altered":
+        units(9.0).save(bad.path)  # a table as good as any, but not the one that was measured
+    rows = by_name(rows_of(tmp_path, []))
+    assert "ppl" not in rows["rn"]
+    assert rows["rn"]["status"].startswith("failed: ")
+    assert str(bad.path) in rows["rn"]["status"]
+    assert rows["fn"]["status"] == "ok"
+    with pytest.raises(StoreError, match=str(bad.path)):
+        bad.units()
+
+
+def test_a_parquet_file_of_something_else_is_no_units(tmp_path):
+    import pyarrow as pa
+
+    from xnmt_bench.parquet import write_table
+
+    write_table(pa.table({"unit": [1]}), tmp_path / "one.parquet")
+    with pytest.raises(StoreError, match=r"one\.parquet: no table of units"):
+        Units.load(tmp_path / "one.parquet")

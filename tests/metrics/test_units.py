@@ -1,0 +1,90 @@
+"""Units: in memory, on disk, and what two test sets share."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from xnmt_bench.errors import StoreError
+from xnmt_bench.metrics.units import Units, by_unit, common
+from xnmt_bench.parquet import write_table
+
+
+def units(numbers=(2, 3, 5), test_set="en-de test 0123"):
+    """Whole numbers and others, as metrics have them."""
+    number_U = np.asarray(numbers, dtype=np.int64)
+    columns = {"counts": 10 * number_U, "sums": -number_U / 7}
+    return Units(test_set, number_U, columns)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "units.parquet"
+    units(range(0, 900, 3)).save(path)
+    return path
+
+
+def test_what_was_saved_comes_back(saved):
+    found, expected = Units.load(saved), units(range(0, 900, 3))
+    assert len(found) == len(expected) == 300
+    assert found.test_set == expected.test_set
+    np.testing.assert_array_equal(found.number_U, expected.number_U)
+    assert list(found.columns) == ["counts", "sums"]
+    for name in found.columns:
+        assert found[name].dtype == expected[name].dtype
+        np.testing.assert_array_equal(found[name], expected[name])
+
+
+def test_no_unit_at_all_comes_back(tmp_path):
+    units([]).save(tmp_path / "none.parquet")
+    assert len(Units.load(tmp_path / "none.parquet")) == 0
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated", "altered"])
+def test_damaged_units_are_named(saved, damage):
+    content = saved.read_bytes()
+    if damage == "missing":
+        saved.unlink()
+    elif damage == "truncated":
+        saved.write_bytes(content[:-20])
+    else:  # in the middle of a column
+        place = len(content) // 4
+        saved.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+    with pytest.raises(StoreError) as error:
+        Units.load(saved)
+    assert str(saved) in str(error.value)
+
+
+@pytest.mark.parametrize("table", [pa.table({"unit": [1]}), pa.table({"other": [1]})])
+def test_another_table_is_no_units(tmp_path, table):
+    write_table(table, tmp_path / "other.parquet")
+    with pytest.raises(StoreError, match=r"other\.parquet: no table of units"):
+        Units.load(tmp_path / "other.parquet")
+
+
+def test_a_column_has_one_row_a_unit():
+    with pytest.raises(ValueError, match="'short' has not one row a unit"):
+        Units("a test set", np.arange(3), {"whole": np.ones(3), "short": np.ones(2)})
+
+
+def test_some_of_the_units():
+    part = units().take(np.array([5, 2, 8]))
+    assert part.number_U.tolist() == [2, 5]
+    assert part["counts"].tolist() == [20, 50]
+    assert part.test_set == units().test_set
+
+
+def test_what_test_sets_share():
+    assert common([units([1, 2, 3]), units([2, 3, 9]), units([3, 2])]).tolist() == [2, 3]
+    assert common([units([1, 2]), units([3])]) is None
+    assert common([units(), units(test_set="another")]) is None
+
+
+def test_rows_are_summed_by_their_unit():
+    numbers = np.array([4, 1, 4, 4])
+    found, sums = by_unit(numbers, x=np.array([1.0, 2, 3, 4]), y=np.array([True, False, 1, 0]))
+    assert found.tolist() == [1, 4]
+    assert {name: column.tolist() for name, column in sums.items()} == {
+        "x": [2, 8],
+        "y": [0, 2],
+        "rows": [1, 3],
+    }

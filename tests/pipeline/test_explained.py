@@ -1,0 +1,132 @@
+"""What counts as the code of an explainer."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from xnmt_bench.explainers.attention import Attention
+from xnmt_bench.explainers.gradient import GradientNorm
+from xnmt_bench.explainers.prediction_difference import PredictionDifference
+from xnmt_bench.pipeline.explained import code_hash
+
+
+def test_an_edited_explainer_has_other_rules(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    texts = {
+        "one": "class A:\n    '''Says this.'''\n    x = 1\n",
+        "two": "class A:\n    '''Says that.'''\n\n    x = 1  # the same\n",
+        "three": "class A:\n    '''Says this.'''\n    x = 2\n",
+    }
+    hashes = {}
+    for name, text in texts.items():
+        (tmp_path / f"phi_{name}.py").write_text(text)
+        hashes[name] = code_hash(__import__(f"phi_{name}").A)
+    assert hashes["one"] == hashes["two"] != hashes["three"]
+
+
+MAIN = '''"""About the module."""
+
+import math
+{line}
+
+import phi_elsewhere
+
+
+class A:
+    """About the class."""
+
+    def relevance(self):
+        """About the function."""
+        return math.pi + phi_elsewhere.x
+'''
+SHARED = '''"""About it."""
+
+from .deeper import d
+
+
+def f():
+    """What it does."""
+    return d
+'''
+IMPORTS = [
+    "from phi_package.shared import f",
+    "from phi_package import shared",
+    "from .shared import f",
+    "from . import shared",
+    "import phi_package.shared",
+    "import phi_package.shared as other",
+]
+
+
+@pytest.fixture(params=IMPORTS)
+def package(request, tmp_path, monkeypatch):
+    """An explainer in a package of its own, which shares a module with others of it."""
+    folder = tmp_path / "phi_package"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "main.py").write_text(MAIN.format(line=request.param))
+    (folder / "shared.py").write_text(SHARED)
+    (folder / "deeper.py").write_text("d = 1\n")
+    (folder / "unrelated.py").write_text("u = 1\n")
+    (tmp_path / "phi_elsewhere.py").write_text("x = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    yield folder
+    for name in [n for n in sys.modules if n.startswith("phi_")]:
+        del sys.modules[name]
+
+
+def test_what_is_shared_within_the_package_is_part_of_it(package):
+    cls = importlib.import_module("phi_package.main").A
+    before = code_hash(cls)
+    assert code_hash(cls) == before
+
+    def changed(name, old, new):
+        """Whether an edit is one; the file is as before afterwards."""
+        path = package / name
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+        after = code_hash(cls)
+        path.write_text(text)
+        return after != before
+
+    assert changed("main.py", "math.pi", "math.e")
+    assert changed("shared.py", "return d", "return -d")
+    assert changed("deeper.py", "d = 1", "d = 2")
+    # Comments, layout and docstrings are no code; nor is what it does not import.
+    assert not changed("main.py", "About the module", "Of the module")
+    assert not changed("main.py", "About the class", "Of the class")
+    assert not changed("main.py", "About the function", "Of the function")
+    assert not changed("shared.py", "What it does", "Does this")
+    assert not changed("shared.py", "    return d", "\n    # why\n    return d  # because")
+    assert not changed("deeper.py", "d = 1", "d  =  (1)")
+    assert not changed("unrelated.py", "u = 1", "u = 2")
+    assert not changed("../phi_elsewhere.py", "x = 1", "x = 2")
+
+
+@pytest.mark.parametrize(
+    ("module", "concerned"),
+    [
+        ("explainers/base.py", {Attention, GradientNorm, PredictionDifference}),
+        ("explainers/attention.py", {Attention}),
+        ("nmt/switched.py", {PredictionDifference}),
+        # Of a model its weights decide, and the version of the stage.
+        ("nmt/base.py", set()),
+        ("rules/topk.py", set()),
+    ],
+)
+def test_what_our_explainers_share(monkeypatch, module, concerned):
+    explainers = (Attention, GradientNorm, PredictionDifference)
+    before = {cls: code_hash(cls) for cls in explainers}
+    assert len(set(before.values())) == 3
+    read = Path.read_text
+
+    def edited(path, *arguments, **options):
+        text = read(path, *arguments, **options)
+        return f"{text}\nedited = 1\n" if path.as_posix().endswith(f"xnmt_bench/{module}") else text
+
+    monkeypatch.setattr(Path, "read_text", edited)
+    assert {cls for cls in explainers if code_hash(cls) != before[cls]} == concerned

@@ -1,0 +1,81 @@
+"""A metric may bring its own test set: sentences, targets, and what is asked of them."""
+
+import numpy as np
+import pytest
+from conftest import configure, overrides
+
+from xnmt_bench.corpora.sentence import Corpus
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.rules.extract import GOLDEN, REAL
+
+
+class Excerpt(Corpus):
+    """Some test sentences of another corpus, backwards, with no training data."""
+
+    def __init__(self, corpus, count):
+        self.name = "excerpt"
+        self.source_language, self.target_language = corpus.source_language, corpus.target_language
+        self.own = list(corpus.sentences("test"))[:count][::-1]
+
+    def sentences(self, split):
+        assert split == "test", "a test set has no other split"
+        return iter(self.own)
+
+    def recipe(self):
+        return {"kind": "excerpt", "count": len(self.own)}
+
+
+@pytest.fixture(scope="module")
+def job(transformer, workplace):
+    changes = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0"]
+    return Job(configure(*changes, "explainer=gradient_norm", "nmt.beam=1",
+                         "rules.test_sentences=12"))  # fmt: skip
+
+
+def test_its_outputs_are_the_systems_translations_of_it(job):
+    excerpt = Excerpt(job.corpus, 8)
+    own, usual = job.outputs(excerpt), job.outputs()
+    assert own.texts == usual.texts[:8][::-1]
+    assert [s.source for s in own.sentences] == [s.source for s in excerpt.own]
+    assert own.test_set != usual.test_set
+    assert own.number_N.tolist() == list(range(8))
+
+
+def test_its_relevance_is_that_of_the_same_sentences(job):
+    """Sentence by sentence, whatever else is in the set."""
+    own = list(job.relevance(GOLDEN, corpus=Excerpt(job.corpus, 12)))
+    usual = list(job.relevance(GOLDEN))
+    assert len(own) == len(usual) == 12
+    for one, other in zip(own, usual[::-1], strict=True):
+        np.testing.assert_allclose(one.source_TS, other.source_TS, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(one.prefix_TT, other.prefix_TT, rtol=1e-4, atol=1e-6)
+
+
+def test_given_targets_are_explained_as_golden_data(job):
+    """The system's own translations as given targets: the same numbers as real decoding's."""
+    texts = job.outputs().texts
+    given = list(job.relevance(targets=texts))
+    real = list(job.relevance(REAL))
+    assert len(given) == len(real) == 12
+    for one, other in zip(given, real, strict=True):
+        np.testing.assert_allclose(one.source_TS, other.source_TS, rtol=1e-4, atol=1e-6)
+
+
+def test_variants_of_a_target_are_other_artefacts(job):
+    texts = job.outputs().texts
+    reverse = [" ".join(text.split()[::-1]) for text in texts]
+    one, other = job.relevance(targets=texts), job.relevance(targets=reverse)
+    assert one.fingerprint != other.fingerprint
+    assert one.fingerprint == job.relevance(targets=list(texts)).fingerprint
+    with pytest.raises(ValueError, match="shorter"):
+        list(job.relevance(targets=texts[:3]))
+
+
+def test_log_probabilities_of_its_pairs(job):
+    excerpt = Excerpt(job.corpus, 5)
+    pairs = [(s.source, s.target) for s in excerpt.own]
+    log_p = job.log_probability(pairs)
+    worse = job.log_probability([(x, " ".join(y.split()[::-1])) for x, y in pairs])
+    assert log_p.shape == (5,)
+    assert (log_p < 0).all()
+    assert (worse < log_p).mean() > 0.5

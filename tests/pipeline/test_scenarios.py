@@ -1,0 +1,162 @@
+"""Where contexts and labels come from: teacher forcing, real decoding, golden data."""
+
+import csv
+
+import numpy as np
+import pytest
+from conftest import command, configure, overrides
+
+from proxies.training import log_likelihoods
+from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.errors import NotApplicable, XnmtError
+from xnmt_bench.metrics.fidelity.predictors import Predictors
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.proxy import SCORES, decisions_of
+from xnmt_bench.rules.extract import GOLDEN, REAL
+from xnmt_bench.rules.scores import DecisionScores
+from xnmt_bench.rules.table import all_rules
+
+FEW = ["explainer=gradient_norm", "proxy=fn", "rules.train_sentences=60", "rules.test_sentences=40",
+       "nmt.beam=1"]  # fmt: skip
+
+
+def job_for(workplace, *more):
+    changes = [*overrides("transformer"), f"store={workplace}/store", *FEW, *more]
+    return Job(configure(*changes, "corpus.seed=0"))
+
+
+def by_sentence(rules, name):
+    numbers = rules.sentence_N
+    return {int(n): getattr(rules, name)[numbers == n].tolist() for n in np.unique(numbers)}
+
+
+def test_golden_data_has_the_references_words_as_labels(transformer, workplace):
+    job = job_for(workplace, "scenario=golden")
+    split, labels = job.texts.split("test"), by_sentence(job.proxy.test_rules, "label_N")
+    assert len(labels) == 40
+    for index, number in enumerate(split.number[:40]):
+        assert labels[int(number)] == split.target[index].tolist()
+
+
+def test_real_decoding_has_the_systems_own_words_in_context_and_label(transformer, workplace):
+    job = job_for(workplace, "scenario=real")
+    rules, outputs = job.proxy.test_rules, job.outputs().texts
+    split, labels = job.explained.contexts("test", REAL), by_sentence(rules, "label_N")
+    target = job.system.subwords[1]
+    for index, number in enumerate(split.number[:40]):
+        own = [*target.encode(outputs[index]), EOS]
+        assert split.target[index].tolist() == own
+        assert labels[int(number)] == own
+    positions, words = rules.prefix_position_NK[:, 0], rules.prefix_NK[:, 0]
+    index_of = {int(n): i for i, n in enumerate(split.number)}
+    for row in np.flatnonzero(positions >= 0):
+        ids = split.target[index_of[int(rules.sentence_N[row])]]
+        assert words[row] == ids[positions[row]]
+
+
+def test_the_model_likes_its_own_translations_best(transformer, workplace):
+    """With greedy search the label of every step is the model's first choice."""
+    real, golden = (job_for(workplace, f"scenario={s}") for s in ("real", "golden"))
+    own = by_sentence(real.proxy.test_rules, "probability_N")
+    assert np.exp(np.log(np.concatenate(list(own.values()))).mean()) > np.exp(
+        np.log(golden.proxy.test_rules.probability_N).mean()
+    )
+    from xnmt_bench.explainers.base import decide
+    from xnmt_bench.nmt.base import Batch
+
+    split, model = real.explained.contexts("test", REAL), real.system.model
+    for index in range(10):
+        batch, _ = decide(model, Batch.collate([(split.source[index], split.target[index])]))
+        steps = batch.labels_BT[0].tolist()
+        assert np.mean([a == b for a, b in zip(steps, split.target[index], strict=True)]) > 0.9
+
+
+def test_one_proxy_is_tested_in_every_scenario(transformer, workplace):
+    usual = job_for(workplace).proxy
+    assert usual.tested.fingerprint == usual.trained.fingerprint
+    for scenario in ("real", "golden"):
+        job = job_for(workplace, f"scenario={scenario}")
+        assert job.proxy.trained.fingerprint == usual.trained.fingerprint
+        assert job.proxy.tested.fingerprint != usual.trained.fingerprint
+        rules = all_rules(job.explained.rules(scenario, ("test",)).path, "test", 1)
+        expected, _ = log_likelihoods(usual.open(), decisions_of(rules))
+        found = DecisionScores.load(job.proxy.tested.path / SCORES)
+        np.testing.assert_allclose(found.log_likelihood_N, expected, rtol=1e-6)
+
+
+def test_a_proxy_learns_from_the_scenario_it_is_told(transformer, workplace):
+    job = job_for(workplace, "scenario=golden", "learned_from=golden")
+    labels = by_sentence(all_rules(job.proxy.rules.path, "train", 1), "label_N")
+    split = job.texts.split("train")
+    for index, number in enumerate(split.number[:60]):
+        assert labels[int(number)] == split.target[index].tolist()
+    assert job.proxy.tested.fingerprint == job.proxy.trained.fingerprint
+    real = job_for(workplace, "scenario=real", "learned_from=real")
+    made = real.translations().made("train", 60)
+    texts = (made.path / "train.txt").read_text().split("\n")[:-1]
+    assert len(texts) == 60
+    labels = by_sentence(all_rules(real.proxy.rules.path, "train", 1), "label_N")
+    target = real.system.subwords[1]
+    assert list(labels.values()) == [[*target.encode(text), EOS] for text in texts]
+
+
+def test_gold_annotation_is_not_of_the_systems_translation(transformer, workplace):
+    explained = job_for(workplace, "explainer=gold_alignment").explained
+    with pytest.raises(NotApplicable, match="of the reference, not of the translation"):
+        explained.rules(REAL, ("test",))
+    assert explained.rules(GOLDEN, ("test",)).facts["sentences"] == {"test": 40}
+
+
+def test_an_explainer_that_is_silent_on_the_prefix_has_no_rules_in_any_scenario(workplace):
+    """RNNSearch's attention: alignment takes its source words, fidelity nothing."""
+    more = ["explainer=attention", "learned_from=golden", "scenario=golden"]
+    changes = [*overrides("rnn_search"), f"store={workplace}/store", *FEW, *more]
+    job = Job(configure(*changes, "corpus.seed=0"))
+    with pytest.raises(NotApplicable, match="no relevance of prefix words"):
+        _ = job.proxy.rules
+    aligned = job.explained.rules(GOLDEN, ("test",), source_alone=True)
+    rules = all_rules(aligned.path, "test", 1)
+    assert (rules.prefix_NK == -1).all()
+    assert (rules.source_NK >= 0).all()
+
+
+def test_the_models_own_row_on_golden_data_is_not_always_its_first_choice(transformer, workplace):
+    golden, usual = job_for(workplace, "scenario=golden"), job_for(workplace)
+    for job, all_first in ((golden, False), (usual, True)):
+        scores = DecisionScores.load(Predictors(job).reference("nmt").path / SCORES)
+        assert scores.correct_N.all() == all_first
+        first = job.proxy.test_rules.probability_N[scores.correct_N]
+        np.testing.assert_allclose(
+            np.exp(scores.log_likelihood_N[scores.correct_N]), first, rtol=1e-6
+        )
+
+
+def test_no_such_scenario(transformer, workplace, tmp_path):
+    problem = "no scenario 'imagined'; there are golden, real, teacher_forcing"
+    with pytest.raises(XnmtError, match=problem):
+        _ = job_for(workplace, "scenario=imagined").proxy.test_rules
+    for option in ("scenario", "learned_from"):
+        made = command("train.py", *overrides("transformer"), *FEW, f"store={workplace}/store",
+                       f"results={tmp_path}/results", f"{option}=imagined",
+                       f"hydra.run.dir={tmp_path}/run")  # fmt: skip
+        assert made.returncode == 1
+        assert f"error: {option}: {problem}" in made.stderr
+        assert "Traceback" not in made.stderr
+        assert not (tmp_path / "results").exists()
+
+
+def test_from_the_command_line(transformer, workplace, tmp_path):
+    given = [*overrides("transformer"), *FEW, "corpus.seed=0", f"store={workplace}/store",
+             f"results={tmp_path}/results"]  # fmt: skip
+    made = command("train.py", "-m", *given, "scenario=teacher_forcing,real,golden",
+                   f"hydra.sweep.dir={tmp_path}/sweep")  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    read = command("evaluate.py", *given, f"hydra.run.dir={tmp_path}/run")
+    assert read.returncode == 0, read.stderr
+    with (tmp_path / "results" / "fidelity.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    fn = {r["scenario"]: float(r["ppl"]) for r in rows if r["instantiation"] == "fn"}
+    assert set(fn) == {"teacher_forcing", "real", "golden"}
+    assert fn["golden"] > fn["teacher_forcing"]  # as in the paper's Table 5
+    text = (tmp_path / "results" / "fidelity.txt").read_text()
+    assert all(scenario in text for scenario in ("teacher forcing", "real", "golden"))

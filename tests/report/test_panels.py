@@ -1,0 +1,119 @@
+"""Rows that are compared with each other, and what tells groups of them apart."""
+
+import pytest
+from measured import AER, FIDELITY, SYSTEM, scored
+
+from xnmt_bench.metrics.aer.metric import AER as AlignmentErrorRate
+from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.metrics.quality import Quality
+from xnmt_bench.report.panels import panels, told_apart
+
+
+def row(ppl=4.0, model="m0", status="ok", derived=False, **identity):
+    values = {"ppl": ppl, "ppl_low": ppl - 1, "ppl_high": ppl + 1} if status == "ok" else {}
+    return scored(FIDELITY | identity, values, status, model, derived)
+
+
+def test_panels_hold_each_explainers_seeds():
+    rows = [row(instantiation=i, explainer=e) for i in ("sa", "base", "fn") for e in ("b", "a")]
+    [panel] = panels(Fidelity(), [*rows, row(7.0, instantiation="sa", explainer="a", seed=2)])
+    assert list(panel.rows) == ["base", "fn", "sa"]
+    assert panel.names == ["a", "b"]
+    assert [s.row["seed"] for s in panel.of("sa", "a")] == [1, 2]
+    assert panel.value("sa", "a") == pytest.approx(5.5)  # of both seeds
+    assert panel.value("sa", "c") is None
+    assert panel.ranked("sa") == ["b", "a"]
+    assert panel.condition == {
+        "corpus": "toy", "lang_pair": "en-de", "nmt": "transformer", "model": "m0", "k": 1,
+        "scenario": "teacher_forcing", "learned_from": "teacher_forcing", "train_sentences": 900,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"k": 2}, {"scenario": "real"}, {"learned_from": "real"}, {"train_sentences": 90},
+     {"corpus": "other"}, {"lang_pair": "de-en"}, {"nmt": "rnn"}, {"model": "m1"}],
+)  # fmt: skip
+def test_what_is_not_compared_stands_in_panels_of_its_own(other):
+    found = panels(Fidelity(), [row(), row(**other)])
+    [column] = other
+    assert {panel.condition[column] for panel in found} == {row().row[column], *other.values()}
+    assert all(panel.names == ["attention"] for panel in found)
+
+
+def test_sizes_stand_in_their_own_order():
+    found = panels(Fidelity(), [row(train_sentences=n) for n in (10000, 900)])
+    assert [p.condition["train_sentences"] for p in found] == [900, 10000]
+
+
+def test_what_has_no_number_is_compared_with_nothing():
+    rows = [
+        row(),
+        row(status="failed: x", seed=2),
+        row(explainer="silent", status="n/a"),
+        row(float("nan"), explainer="empty"),
+        row(2.0, instantiation="comb", derived=True),
+    ]
+    [panel] = panels(Fidelity(), rows)
+    assert panel.names == ["attention", "empty", "silent"]
+    assert {name: len(seeds) for name, seeds in panel.measured("fn").items()} == {"attention": 1}
+    assert panel.ranked("fn") == ["attention"]
+    assert panel.measured("comb") == {}  # made of others
+    assert set(panel.measured("comb", derived=True)) == {"attention"}
+
+
+def test_references_stand_beside_every_panel_that_they_know_nothing_against():
+    nothing = {"explainer": "", "k": "", "seed": ""}
+    nmt = row(1.5, instantiation="nmt", learned_from="", train_sentences="", **nothing)
+    unigram = row(50.0, instantiation="unigram", **nothing)
+    rows = [row(), row(k=2), row(train_sentences=90), row(scenario="real"), row(model="m1")]
+    found = panels(Fidelity(), [*rows, nmt, unigram])
+    told = {
+        tuple(p.condition[c] for c in ("k", "train_sentences", "scenario", "model")): set(
+            p.references
+        )
+        for p in found
+    }
+    usual = "teacher_forcing"
+    assert told == {
+        (1, 900, usual, "m0"): {"nmt", "unigram"},
+        (2, 900, usual, "m0"): {"nmt", "unigram"},
+        (1, 90, usual, "m0"): {"nmt"},
+        (1, 900, "real", "m0"): set(),
+        (1, 900, usual, "m1"): set(),
+    }
+    assert not any("" in panel.names for panel in found)
+
+
+def test_systems_are_compared_where_the_metric_compares_systems():
+    rows = [scored(SYSTEM | {"nmt": name}, {"bleu": bleu}, model=name)
+            for name, bleu in (("a", 20.0), ("b", 30.0), ("c", float("nan")))]  # fmt: skip
+    [panel] = panels(Quality(), rows)
+    assert panel.condition == {"corpus": "toy", "lang_pair": "en-de"}
+    assert list(panel.rows) == [""]
+    assert panel.ranked("") == ["b", "a"]  # higher is better
+
+
+def test_systems_of_one_name_are_told_apart_by_their_fingerprints():
+    rows = [scored(SYSTEM, {"bleu": 20.0}, model=m) for m in ("abcdef0123", "fedcba0123")]
+    [panel] = panels(Quality(), rows)
+    assert panel.names == ["transformer abcdef", "transformer fedcba"]
+
+
+def test_what_all_share_and_what_tells_them_apart():
+    told = told_apart(panels(Fidelity(), [row(), row(k=2), row(k=2, scenario="golden")]))
+    assert told.varying == ["k", "scenario"]
+    assert told.common == ["toy en-de", "transformer", "900 training sentences"]
+    assert told.phrases == ["k = 1", "k = 2, golden", "k = 2"]
+    assert told.title("Start") == "Start, toy en-de, transformer, 900 training sentences"
+    but = told_apart(panels(Fidelity(), [row(), row(k=2)]), but=["k"])
+    assert but.varying == []
+
+
+def test_baselines_without_a_system_have_a_panel_of_their_own():
+    rows = [scored(AER, {"aer": 0.3}),
+            scored(AER | {"nmt": "", "explainer": "diagonal"}, {"aer": 0.5}, model="")]  # fmt: skip
+    found = panels(AlignmentErrorRate(), rows)
+    assert [(p.condition["nmt"], p.names) for p in found] == [
+        ("", ["diagonal"]), ("transformer", ["attention"]),
+    ]  # fmt: skip

@@ -1,0 +1,375 @@
+"""The tables of metrics in their forms: Fidelity's, with a pivot, and others'."""
+
+import csv
+
+import pytest
+from measured import AER, FIDELITY, SYSTEM, Tables, measured, scored
+
+from xnmt_bench.corpora.alignment import Alignment
+from xnmt_bench.metrics.aer.counts import count_links
+from xnmt_bench.metrics.aer.metric import AER as AlignmentErrorRate
+from xnmt_bench.metrics.bootstrap import Draws
+from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.metrics.quality import Quality
+from xnmt_bench.report.report import about_systems, collect, report
+from xnmt_bench.report.summary import to_csv, to_html, to_latex, to_markdown, to_text
+from xnmt_bench.report.table import csv_columns, tables
+
+SENTENCES = 40
+
+
+def row(ppl=4.0, status="ok", model="m0", values=(), **identity):
+    """A row of Fidelity as it is collected; without a number where it has another status."""
+    numbers = {"ppl": ppl, "ppl_low": ppl - 1, "ppl_high": ppl + 1, "agreement": 0.5}
+    numbers = numbers | dict(values) if status == "ok" else {}
+    return scored(FIDELITY | identity, numbers, status, model)
+
+
+def summarise(rows, metric=None, about=()):
+    """The first table."""
+    return next(tables(metric or Fidelity(), rows, about))[1]
+
+
+def texts(rows, metric=None):
+    return [[cell.text for cell in line.cells] for line in summarise(rows, metric).lines]
+
+
+def test_explainers_go_from_the_most_faithful_to_the_least():
+    rows = [
+        row(9.0, explainer="random"),
+        row(3.0, explainer="attention"),
+        row(1.0, explainer="random", instantiation="base"),  # Base is no trained proxy
+        row(5.0, explainer="gradient_norm"),
+    ]
+    assert [line[0] for line in texts(rows)] == ["attention", "gradient_norm", "random"]
+    assert summarise(rows).headings == ["explainer", "Base", "FN"]
+
+
+def test_base_orders_what_has_no_proxy():
+    rows = [row(5.0, explainer=name, instantiation="base") for name in "ab"]
+    rows += [row(3.0, explainer="c", instantiation="base"), row(9.0, explainer="d")]
+    assert [line[0] for line in texts(rows)] == ["c", "a", "b", "d"]
+
+
+def test_instantiations_stand_in_the_papers_order():
+    names = ["rn", "comb", "comb_valid", "own", "sa", "base", "fn"]
+    rows = [row(instantiation=name) for name in names]
+    assert summarise(rows).headings == ["explainer", "Base", "FN", "RN", "SA", "own", "Comb"]
+
+
+def test_what_all_lines_share_stands_in_the_title():
+    assert "transformer" in summarise([row()]).title
+    assert "k = 1" in summarise([row()]).title
+    assert "900 training sentences" in summarise([row()]).title
+    both = summarise([row(k=2), row(k=1), row(k=1, nmt="rnn_search")])
+    assert both.headings == ["NMT", "k", "explainer", "FN"]
+    assert "k = " not in both.title and "toy en-de" in both.title
+    assert [[c.text for c in line.cells][:2] for line in both.lines] == [
+        ["rnn_search", "1"],
+        ["transformer", "1"],
+        ["transformer", "2"],
+    ]
+
+
+def test_the_usual_scenario_goes_without_saying():
+    assert "teacher" not in summarise([row()]).title
+    assert "golden" in summarise([row(scenario="golden")]).title
+    assert "learned from real" in summarise([row(learned_from="real")]).title
+
+
+def test_sizes_stand_in_their_own_order():
+    rows = [row(train_sentences=n) for n in (10000, 900, 8000)]
+    assert [line[0] for line in texts(rows)] == ["900", "8,000", "10,000"]
+
+
+def test_two_systems_of_one_name_are_told_apart():
+    rows = [row(model="abcdef0123"), row(model="fedcba0123")]
+    assert [line[0] for line in texts(rows)] == ["transformer abcdef", "transformer fedcba"]
+
+
+def test_seeds_are_pooled():
+    both = [row(2.0, seed=1), row(4.0, seed=2)]
+    (line,) = texts(both)
+    assert line[-1] == "3.00 [1.00, 5.00]"
+    said = "Several seeds: their mean, and the union of their intervals."
+    assert said in summarise(both).notes[0]
+    assert said not in summarise([row(), row(explainer="other", seed=2)]).notes[0]
+
+
+def test_seeds_without_a_number_are_counted_and_say_why():
+    rows = [row(2.0, seed=1), row(4.0, seed=2), row(status="failed: oh: no", seed=3)]
+    (line,) = texts(rows)
+    assert line[-1] == "3.00 [1.00, 5.00] (2 of 3 seeds)"
+    assert "transformer attention fn seed 3: failed: oh: no" in summarise(rows).notes
+
+
+def test_what_has_no_number_says_why():
+    rows = [
+        row(status="n/a", nmt="rnn_search"),
+        row(3.0, explainer="random", nmt="rnn_search"),
+        row(explainer="random", nmt="rnn_search", instantiation="rn", status="failed: oh: no"),
+    ]
+    found = {line[0]: line[1:] for line in texts(rows)}
+    assert found == {"attention": ["n/a", "n/a"], "random": ["3.00 [2.00, 4.00]", "failed"]}
+    for form in (to_markdown, to_latex, to_text, to_html):
+        assert "n/a" in form(summarise(rows))
+    assert "rnn_search random rn seed 1: failed: oh: no" in summarise(rows).notes
+
+
+def test_a_table_without_any_number_says_why():
+    rows = [row(status="failed: no room"), row(explainer="random", status="n/a")]
+    assert {line[0]: line[1:] for line in texts(rows)} == {
+        "attention": ["failed"],
+        "random": ["n/a"],
+    }
+    assert any("no room" in note for note in summarise(rows).notes)
+
+
+def test_the_best_of_each_system_is_emphasised():
+    rows = [
+        row(3.0),
+        row(4.0, explainer="random"),
+        row(9.0, explainer="random", k=2),
+        row(8.0, explainer="random", train_sentences=100),
+    ]
+    markdown = to_markdown(summarise(rows))
+    assert "| **3.00 [2.00, 4.00]** |" in markdown
+    assert "| 4.00 [3.00, 5.00] |" in markdown
+    assert "| **9.00 [8.00, 10.00]** |" in markdown  # alone with its k
+    assert "| **8.00 [7.00, 9.00]** |" in markdown  # and with its number of sentences
+    assert r"\textbf{3.00 [2.00, 4.00]} \\" in to_latex(summarise(rows))
+
+
+def test_references_are_notes_and_generated_data_is_called_so():
+    references = {"explainer": "", "k": "", "seed": ""}
+    rows = [
+        row(),
+        row(50.0, instantiation="unigram", **references),
+        row(1.5, instantiation="nmt", **references | {"train_sentences": "", "learned_from": ""}),
+    ]
+    notes = summarise(rows).notes
+    assert len(texts(rows)) == 1
+    assert summarise(rows).headings == ["explainer", "FN"]
+    assert "The toy corpus is generated data." in notes
+    where = "toy en-de transformer"
+    assert (
+        f"{where}: PPL 50.00 for unigram, 900 training sentences: the labels' own distribution, "
+        "which no rule can help." in notes
+    )
+    assert f"{where}: PPL 1.50 for nmt: the NMT model's own, with its whole context." in notes
+    assert not any("generated" in note for note in summarise([row(corpus="multi30k")]).notes)
+
+
+def test_a_reference_of_another_scenario_says_so():
+    rows = [row(), row(1.5, instantiation="nmt", explainer="", k="", scenario="real")]
+    assert any("PPL 1.50 for nmt, real" in note for note in summarise(rows).notes)
+
+
+def test_what_other_metrics_say_of_a_system_stands_under_its_table():
+    numbers = {"bleu": 31.5, "chrf": 62.1, "ter": 40.0}
+    own, other = scored(SYSTEM, numbers), scored(SYSTEM | {"nmt": "unknown"}, numbers)
+    failed = scored(SYSTEM, {}, "failed: x")
+    rows = [row()]
+    found = {"fidelity": (Fidelity(), rows), "quality": (Quality(), [own, other, failed])}
+    about = about_systems(found, "fidelity")
+    assert about == [
+        "toy en-de transformer: its translations have BLEU 31.50, chrF 62.10, TER 40.00."
+    ]
+    assert about[0] in summarise(rows, about=about).notes
+    assert about_systems(found, "quality") == []  # its own table says it, and fidelity nothing
+
+
+def test_csv_has_exactly_the_columns(tmp_path):
+    metric, status = Fidelity(), 'failed: "a", b\nc'
+    rows = [row(values={"hit_at_k": 0.25}), row(status=status, model="m1")]
+    shown = report(metric, rows, [], tmp_path, Tables())
+    assert [s.name for s in shown] == ["fidelity"]
+    with (tmp_path / "fidelity.csv").open(newline="") as file:
+        header, *lines = csv.reader(file)
+    assert header == csv_columns(metric) == [
+        *("corpus", "lang_pair", "nmt", "explainer", "k", "scenario", "learned_from"),
+        *("instantiation", "seed", "train_sentences", "model", "ppl", "ppl_low", "ppl_high"),
+        *("kl", "kl_low", "kl_high", "agreement", "agreement_low", "agreement_high"),
+        *("decisions", "hit_at_k", "units", "empty_draws", "status", "signature"),
+    ]  # fmt: skip
+    assert len({len(line) for line in (header, *lines)}) == 1
+    told = [dict(zip(header, line, strict=True)) for line in lines]
+    assert [line["status"] for line in told] == ["ok", status]
+    assert [line["model"] for line in told] == ["m0", "m1"]
+    assert (told[0]["hit_at_k"], told[0]["ppl"], told[0]["kl"]) == ("0.25", "4.0", "")
+    assert (told[1]["hit_at_k"], told[1]["ppl"]) == ("", "")
+    assert to_csv([one.row for one in rows], header).startswith(",".join(header) + "\n")
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {f"fidelity.{e}" for e in ("csv", "txt", "md", "tex", "svg", "png")}
+
+
+@pytest.mark.parametrize("character", "_%&#${}")
+def test_latex_is_escaped(character):
+    """Names come from users' configurations."""
+    latex = to_latex(summarise([row(explainer=f"a{character}b", values={"hit_at_k": 0.5})]))
+    assert rf"a\{character}b" in latex
+    assert r"50.0 \%" in latex
+
+
+def test_latex_rows_have_as_many_cells_as_columns():
+    rows = [row(values={"hit_at_k": 0.5}), row(instantiation="rn"), row(explainer="random")]
+    latex = to_latex(summarise(rows)).splitlines()
+    (columns,) = (line for line in latex if line.startswith("\\begin{tabular}"))
+    body = [line for line in latex if line.endswith(r"\\")]
+    assert columns == "\\begin{tabular}{lrrr}"
+    assert [line.count(" & ") for line in body] == [3, 3, 3]
+
+
+def test_square_brackets_are_no_markup_in_the_terminal():
+    """An explainer with options of its own is called so."""
+    name = "random[a=1]"
+    assert name in to_text(summarise([row(explainer=name), row(instantiation="rn")]))
+
+
+def test_markdown_is_escaped():
+    """A bar in a name must not start another cell."""
+    lines = to_markdown(summarise([row(explainer="a|b")])).splitlines()
+    assert lines[2].replace(r"\|", "").count("|") == lines[0].count("|")
+
+
+def test_html_is_escaped():
+    html = to_html(summarise([row(explainer="<script>"), row(status="failed: <b>", seed=2)]))
+    assert "<script>" not in html and "&lt;script&gt;" in html
+    assert "<b>" not in html and "&lt;b&gt;" in html
+
+
+def test_what_only_some_have_is_empty_for_the_others():
+    rows = [row(values={"hit_at_k": 0.5}), row(9.0, explainer="random")]
+    assert [line[-1] for line in texts(rows)] == ["50.0 %", ""]
+    comet = Quality()
+    both = [
+        scored(SYSTEM | {"nmt": name}, {**dict.fromkeys(("bleu", "bleu_low", "bleu_high"), 1.0),
+                                        **more})
+        for name, more in (("a", dict.fromkeys(("comet", "comet_low", "comet_high"), 0.5)),
+                           ("b", {}))
+    ]  # fmt: skip
+    assert summarise(both, comet).headings == ["NMT", "BLEU", "COMET"]
+    assert [line[-1] for line in texts(both, comet)] == ["0.5000 [0.5000, 0.5000]", ""]
+
+
+def test_kl_divergences_have_a_table_of_their_own(tmp_path):
+    kl = {"kl": 0.5, "kl_low": 0.4, "kl_high": 0.6}
+    assert [name for name, _ in tables(Fidelity(), [row()], [])] == ["fidelity"]
+    rows = [row(values=kl), row(explainer="other"), row(instantiation="rn")]
+    shown = report(Fidelity(), rows, [], tmp_path, Tables())
+    assert [s.name for s in shown] == ["fidelity", "fidelity_kl"]
+    text = (tmp_path / "fidelity_kl.md").read_text()
+    assert text.startswith("| explainer | FN |")  # nobody measured RN's
+    assert "| attention | **0.50 [0.40, 0.60]** |" in text
+    assert "KL" in shown[1].summary.title
+    assert "KL" not in (tmp_path / "fidelity.md").read_text()
+    for ending in ("txt", "tex"):
+        assert "0.50" in (tmp_path / f"fidelity_kl.{ending}").read_text()
+    assert not (tmp_path / "fidelity_kl.csv").exists()  # every number stands in fidelity.csv
+    assert (tmp_path / "fidelity.csv").read_text().count("0.5,0.4,0.6") == 1
+    report(Fidelity(), [row()], [], tmp_path / "without", Tables())
+    assert not (tmp_path / "without" / "fidelity_kl.md").exists()
+
+
+def test_who_has_no_kl_divergence_has_no_line_among_them():
+    kl = {"kl": 0.5, "kl_low": 0.4, "kl_high": 0.6}
+    rows = [row(values=kl), row(explainer="other")]
+    _, (_, summary) = tables(Fidelity(), rows, [])
+    assert [line.cells[0].text for line in summary.lines] == ["attention"]
+
+
+def counts(right):
+    """`right` of ten links of each sentence are right."""
+    gold = Alignment(*[frozenset((i, i) for i in range(10))] * 2)
+    links = frozenset((i, i if i < right else i + 20) for i in range(10))
+    return count_links("toy test", range(SENTENCES), [links] * SENTENCES, [gold] * SENTENCES,
+                       [20] * SENTENCES)  # fmt: skip
+
+
+def aligned(results, *rows):
+    """Rows of AER, from (right links, what tells them from others)."""
+    for right, more in rows:
+        outcome = right if isinstance(right, str) else counts(right)
+        measured(AlignmentErrorRate, results, AER | more, outcome)
+    return collect(AlignmentErrorRate(), results, Draws(50, 0))
+
+
+def test_the_least_alignment_error_stands_first(tmp_path):
+    metric = AlignmentErrorRate()
+    rows = aligned(tmp_path, (6, {"explainer": "a"}), (9, {"explainer": "b"}))
+    summary = summarise(rows, metric)
+    assert summary.headings == ["explainer", "AER %", "precision", "recall", "links"]
+    assert texts(rows, metric) == [
+        ["b", "10.0 [10.0, 10.0]", "90.0 %", "90.0 %", "400"],
+        ["a", "40.0 [40.0, 40.0]", "60.0 %", "60.0 %", "400"],
+    ]
+    assert "forward links" in summary.title
+    assert (
+        "toy en-de: 50.0 % of the target words have no gold link and 50.0 % no sure one; AER "
+        "cannot judge them, fidelity can." in summary.notes
+    )
+    markdown = to_markdown(summary)
+    assert "**10.0 [10.0, 10.0]**" in markdown
+    assert "**40.0" not in markdown
+    assert "**90.0" not in markdown  # precision alone is not to be won
+    assert all(one.row["signature"].startswith("AER|corpus:toy|") for one in rows)
+
+
+def test_symmetrised_links_are_compared_with_each_other(tmp_path):
+    metric = AlignmentErrorRate()
+    rows = aligned(
+        tmp_path,
+        (6, {"explainer": "a"}),
+        (9, {"explainer": "b"}),
+        (6, {"explainer": "a", "alignment": "union"}),
+        ("n/a", {"explainer": "c"}),
+    )
+    assert summarise(rows, metric).headings[:2] == ["alignment", "explainer"]
+    found = texts(rows, metric)
+    assert [line[:2] for line in found] == [
+        ["forward", "b"], ["forward", "a"], ["forward", "c"], ["union", "a"],
+    ]  # fmt: skip
+    assert found[3] == ["union", "a", "40.0 [40.0, 40.0]", "60.0 %", "60.0 %", "400"]
+    assert found[2][2] == "n/a"
+    markdown = to_markdown(summarise(rows, metric))
+    assert markdown.count("**40.0 [40.0, 40.0]**") == 1  # the best of its own kind
+    assert "**10.0 [10.0, 10.0]**" in markdown
+
+
+def test_every_form_of_a_table_without_a_pivot_is_written(tmp_path):
+    metric = AlignmentErrorRate()
+    rows = aligned(tmp_path / "in", (6, {}), (8, {"seed": 1}), (7, {"seed": 2}))
+    [shown] = report(metric, rows, [], tmp_path / "out", Tables())
+    with (tmp_path / "out" / "aer.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert list(lines[0]) == [
+        *("corpus", "lang_pair", "nmt", "alignment", "explainer", "seed", "model"),
+        *("aer", "aer_low", "aer_high", "precision", "recall", "links", "no_link", "no_sure_link"),
+        *("units", "empty_draws", "status", "signature"),
+    ]  # fmt: skip
+    assert sorted(float(line["aer"]) for line in lines) == pytest.approx([0.2, 0.3, 0.4])
+    assert {line["units"] for line in lines} == {str(SENTENCES)}
+    assert all((tmp_path / "out" / f"aer.{e}").stat().st_size for e in ("txt", "md", "tex"))
+    assert shown.figure == tmp_path / "out" / "aer.svg"
+
+
+def test_higher_is_better_where_it_is():
+    def system(name, bleu, ter):
+        values = {"bleu": bleu, "bleu_low": bleu - 1, "bleu_high": bleu + 1,
+                  "ter": ter, "ter_low": ter - 1, "ter_high": ter + 1}  # fmt: skip
+        return scored(SYSTEM | {"nmt": name}, values, model=name)
+
+    rows = [system("a", 20.0, 60.0), system("b", 30.0, 50.0), system("c", 25.0, 40.0)]
+    summary = summarise(rows, Quality())
+    assert summary.headings == ["NMT", "BLEU", "TER"]
+    assert [line[0] for line in texts(rows, Quality())] == ["b", "c", "a"]
+    markdown = to_markdown(summary)
+    assert "| b | **30.00 [29.00, 31.00]** | 50.00 [49.00, 51.00] |" in markdown
+    assert "| c | 25.00 [24.00, 26.00] | **40.00 [39.00, 41.00]** |" in markdown
+    assert markdown.count("**") == 4
+
+
+def test_samples_without_anything_to_measure_are_told():
+    rows = [row(values={"empty_draws": 3}), row(values={"empty_draws": 7}, explainer="random")]
+    assert any(note.startswith("Up to 7 bootstrap samples") for note in summarise(rows).notes)
+    assert not any("bootstrap samples of a row" in note for note in summarise([row()]).notes)

@@ -1,0 +1,58 @@
+"""Scores of decisions, in memory and on disk."""
+
+import math
+
+import numpy as np
+import pytest
+
+from xnmt_bench.errors import StoreError
+from xnmt_bench.rules.scores import DecisionScores
+
+
+def scores_of(*sentences):
+    """Scores from each sentence's log-likelihoods."""
+    numbers = [7 * n for n, sentence in enumerate(sentences) for _ in sentence]  # with gaps
+    steps = [step for sentence in sentences for step in range(len(sentence))]
+    values = np.asarray([value for sentence in sentences for value in sentence], dtype=float)
+    return DecisionScores(np.asarray(numbers), np.asarray(steps), values, values > -1)
+
+
+def random_scores(sentences=100):
+    rng = np.random.default_rng(0)
+    return scores_of(*[(-rng.random(n) * n).tolist() for n in rng.integers(1, 12, sentences)])
+
+
+def test_perplexity_by_hand():
+    scores = scores_of([math.log(1 / 2), math.log(1 / 8)], [math.log(1 / 4)])
+    assert len(scores) == 3
+    assert scores.perplexity == pytest.approx(4)
+    assert scores.take(scores.correct_N).perplexity == pytest.approx(2)
+    assert scores.take(np.array([2, 1])).sentence_N.tolist() == [7, 0]
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "test.parquet"
+    random_scores().save(path)
+    return path
+
+
+def test_scores_come_back(saved):
+    found, expected = DecisionScores.load(saved), random_scores()
+    for name in DecisionScores.__dataclass_fields__:
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated", "altered"])
+def test_damaged_scores_are_named(saved, damage):
+    content = saved.read_bytes()
+    if damage == "missing":
+        saved.unlink()
+    elif damage == "truncated":
+        saved.write_bytes(content[:-20])
+    else:  # in the middle of the log-likelihoods
+        middle = len(content) // 2
+        saved.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+    with pytest.raises(StoreError) as error:
+        DecisionScores.load(saved)
+    assert str(saved) in str(error.value)

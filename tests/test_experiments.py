@@ -1,0 +1,141 @@
+"""An experiment of the paper's from the command line: one line makes it, one line reports it."""
+
+import csv
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import SIZES, SMALL, command
+
+from xnmt_bench.rules.table import all_rules
+
+FEW = [*SMALL, *SIZES["transformer"], "corpus.seed=0", "rules.train_sentences=100",
+       "rules.test_sentences=40", "proxy.training.max_epochs=1"]  # fmt: skip
+EXPLAINERS = ("gradient_norm", "random")
+
+
+@pytest.fixture(scope="module")
+def results(transformer, workplace, tmp_path_factory):
+    """The results of Figure 1 on a small scale."""
+    folder = tmp_path_factory.mktemp("figure1")
+    given = ["experiment=li2020/figure1", *FEW, f"store={workplace}/store",
+             f"results={folder}/results", "k=1,2"]  # fmt: skip
+    made = command("train.py", "-m", *given, f"explainer={','.join(EXPLAINERS)}",
+                   f"hydra.sweep.dir={folder}/sweep")  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    read = command("evaluate.py", *given[:-1], "k=2", f"hydra.run.dir={folder}/run")
+    assert read.returncode == 0, read.stderr
+    assert "PPL against k" in read.stdout
+    return folder / "results"
+
+
+def test_numbers_table_and_figure(results):
+    with (results / "fidelity_k.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {(r["explainer"], r["k"], r["result"]) for r in rows} == {
+        (e, k, i) for e in EXPLAINERS for k in "12" for i in ("base", "sa")
+    }
+    for ending in ("svg", "png", "tex", "md", "txt"):
+        assert (results / f"fidelity_k.{ending}").stat().st_size > 0
+
+
+def test_the_page_is_whole_by_itself(results):
+    page = (results / "report.html").read_text(encoding="utf-8")
+    for outside in ("http://", "https://", 'src="/', "<link"):
+        assert outside not in page
+    for text in ("PPL against k", "data:image/svg+xml", "explainer:", "FIDELITY|corpus:toy",
+                 "QUALITY|corpus:toy"):  # fmt: skip
+        assert text in page
+    sections = ("fidelity", "quality", "fidelity_k", "browse", "made")
+    assert re.findall(r'<section id="(.*?)">', page) == list(sections)
+
+
+def test_figure_3_lists_words_without_a_gold_link(results, workplace, transformer, tmp_path):
+    results = shutil.copytree(results, tmp_path / "results")  # another report, another page
+    read = command("evaluate.py", "experiment=li2020/figure3", *FEW, f"store={workplace}/store",
+                   f"results={results}", f"hydra.run.dir={tmp_path}/run")  # fmt: skip
+    assert read.returncode == 0, read.stderr
+    with (results / "fidelity_unaligned.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    texts, target = transformer.texts, transformer.system.subwords[1]
+    split, gold = texts.split("test"), texts.gold("test")
+    index_of = {int(n): i for i, n in enumerate(split.number)}
+    assert len(rows) >= 2 * len(EXPLAINERS)
+    for row in rows:
+        number, step = int(row["sentence"]), int(row["step"])
+        ids = split.target[index_of[number]].tolist()
+        word = target.words(ids)[step]
+        assert word not in {j for _, j in gold[number].possible}
+        assert row["target"] == target.pieces([ids[step]])[0].replace("▁", "")
+    assert {r["explainer"] for r in rows} == set(EXPLAINERS)
+    assert (results / "fidelity_facets.svg").exists()
+    assert "gold link of the target word" in (results / "fidelity_facets.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Debian's Chromium, driven by Selenium."""
+    webdriver = pytest.importorskip("selenium.webdriver")
+    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not (program and driver):
+        pytest.skip("no chromium and chromedriver are installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for argument in ("--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,900"):
+        options.add_argument(argument)
+    service = webdriver.ChromeService(executable_path=driver)
+    opened = webdriver.Chrome(options=options, service=service)
+    yield opened
+    opened.quit()
+
+
+def test_the_page_shows_the_words_of_the_rules_in_the_store(results, workplace, browser):
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import Select
+
+    def all_of(selector, inside=browser):
+        return inside.find_elements(By.CSS_SELECTOR, selector)
+
+    browser.get((results / "report.html").as_uri())
+    assert len(all_of("section table")) == 3  # fidelity, quality, and perplexity against k
+    paths = sorted((results / "measurements" / "fidelity").glob("*.json"))
+    measurements = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    rules = {
+        m["identity"]["explainer"]: all_rules(Path(m["files"]["rules"]), "test", 2)
+        for m in measurements
+        if m["identity"]["k"] == 2 and "rules" in m["files"]
+    }
+    assert set(rules) == set(EXPLAINERS)
+    [sample] = {m["files"]["sample"] for m in measurements if "sample" in m["files"]}
+    sentences = json.loads(Path(sample).read_text(encoding="utf-8"))
+    assert len(sentences) == 40
+    systems = Select(browser.find_element(By.ID, "system"))
+    assert [option.text[-5:] for option in systems.options] == ["k = 1", "k = 2"]
+    systems.select_by_index(1)
+    browser.find_element(By.ID, "next").click()
+    browser.find_element(By.ID, "next").click()
+    sentence = sentences[2]
+    chips = len(all_of("button.piece"))
+    assert chips == len(sentence["labels"]) > 3
+    for step in (0, 3, chips - 1):
+        all_of("button.piece")[step].click()
+        for name in EXPLAINERS:
+            of = rules[name]
+            row = np.flatnonzero(of.sentence_N == sentence["number"])[step]
+            [shown] = [
+                r
+                for r in all_of(".explainer")
+                if r.get_attribute("data-explainer").startswith(name)
+            ]
+            for side, ids, positions in (
+                ("source", sentence["source"], of.source_position_NK[row]),
+                ("prefix", sentence["target"], of.prefix_position_NK[row]),
+            ):
+                words = all_of(f".{side} .piece", shown)
+                assert [w.get_attribute("data-piece") for w in words] == ids
+                marked = {n for n, w in enumerate(words) if "picked" in w.get_attribute("class")}
+                assert marked == {int(p) for p in positions if p >= 0}
+    assert not [e for e in browser.get_log("browser") if e["level"] == "SEVERE"]

@@ -1,0 +1,153 @@
+"""Packages that add an explainer, a metric, a proxy, an architecture and an analysis from outside."""
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT, command
+
+TINY = [
+    "corpus.train=500", "corpus.valid=60", "corpus.test=60", "corpus.subwords.source_size=300",
+    "corpus.subwords.target_size=400", "nmt.beam=1", "nmt.training.max_epochs=3",
+    "nmt.training.batch_tokens=400", "nmt.training.warmup_steps=50", "rules.train_sentences=200",
+    "rules.largest_k=1", "proxy.training.max_epochs=2", "trainer.progress_bar=false", "threads=1",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A folder that the fixtures' packages are installed into."""
+    folder = tmp_path_factory.mktemp("plugins")
+    packages = [
+        # A build leaves files behind, so it is made from a copy.
+        shutil.copytree(ROOT / "tests" / "fixtures" / name, folder / name)
+        for name in ("plugin", "plugin_metric", "plugin_models")
+    ]
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target"]
+    subprocess.run([*install, folder / "site", *packages], check=True, capture_output=True)
+    return folder / "site"
+
+
+@pytest.fixture(scope="module")
+def results(site, tmp_path_factory):
+    """A sweep over all of them."""
+    folder = tmp_path_factory.mktemp("sweep")
+    places = [f"store={folder}/store", f"results={folder}/results"]
+    done = run(site, "train.py", "-m", *TINY, *places, "nmt=shallow",
+               "nmt.sizes.dimension=16,32", "explainer=last_word,random", "proxy=bag",
+               "proxy.sizes.dimension=8", "metric=[fidelity,length_ratio]",
+               "metric.length_ratio.characters=true", f"hydra.sweep.dir={folder}/jobs")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    read = run(site, "evaluate.py", *places, "metric=[fidelity,length_ratio]",
+               "analysis=[significance,best]", "analysis.best.loud=true",
+               f"hydra.run.dir={folder}/run")  # fmt: skip
+    assert read.returncode == 0, read.stderr
+    return folder / "results"
+
+
+def run(site, script, *changes):
+    return command(script, *changes, env={"PYTHONPATH": str(site)}, cwd=site.parent)
+
+
+def rows(path):
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_metric_is_in_table_page_and_significance(results):
+    found = rows(results / "length_ratio.csv")
+    assert [r["nmt"] for r in found] == ["shallow"] * 2  # of two widths
+    for row in found:
+        assert float(row["ratio_low"]) <= float(row["ratio"]) <= float(row["ratio_high"])
+        assert row["units"] == "60"
+        assert row["signature"].startswith("LENGTH_RATIO|corpus:toy|")
+    assert "Length of translations" in (results / "length_ratio.txt").read_text()
+    assert (results / "length_ratio.svg").stat().st_size > 1000
+    page = (results / "report.html").read_text(encoding="utf-8")
+    assert '<section id="length_ratio">' in page
+    assert "Significance of differences in length ratio" in page
+    pairs = rows(results / "length_ratio_significance.csv")
+    assert len(pairs) == 1
+    assert {r["paired"] for r in pairs} == {"True"}
+
+
+def test_its_number_is_that_of_the_stored_translations(results):
+    """Recomputed from the translations in the store and the corpus itself."""
+    from xnmt_bench.corpora.toy import ToyCorpus
+    from xnmt_bench.store import Store
+
+    references = sum(len(s.target) for s in ToyCorpus(train=500, test=60).sentences("test"))
+    ratios = {
+        sum(map(len, (made.path / "test.txt").read_text().split("\n")[:-1])) / references
+        for made in Store(results.parent / "store").all("translation")
+    }
+    found = {float(r["ratio"]) for r in rows(results / "length_ratio.csv")}
+    assert sorted(found) == pytest.approx(sorted(ratios))
+
+
+def test_a_proxy_and_an_architecture_are_in_every_table(results):
+    found = rows(results / "fidelity.csv")
+    assert {r["instantiation"] for r in found} == {"base", "bag", "unigram", "nmt"}
+    assert {r["explainer"] for r in found} == {"last_word", "random", ""}
+    assert all(r["status"] == "ok" for r in found)
+    assert "| Base | bag |" in (results / "fidelity.md").read_text()
+    compared = rows(results / "fidelity_significance.csv")
+    assert {r["result"] for r in compared} == {"base", "bag"}
+
+
+def test_an_analysis_answers_for_every_metric(results):
+    for metric in ("fidelity", "length_ratio"):
+        text = (results / f"{metric}_best.md").read_text()
+        assert "!" in text  # its option came through
+    ratios = {r["nmt"] + r["model"][:6]: float(r["ratio"]) for r in
+              rows(results / "length_ratio.csv")}  # fmt: skip
+    [best] = rows(results / "length_ratio_best.csv")
+    assert best["best"].replace(" ", "") == min(ratios, key=ratios.get)
+
+
+def test_a_metric_of_a_file_opens_no_model(site, tmp_path):
+    (tmp_path / "mine.txt").write_text("ein Wort\n" * 60)
+    done = run(site, "evaluate.py", "corpus.test=60", f"outputs.path={tmp_path}/mine.txt",
+               "outputs.name=mine", "metric=[length_ratio]", f"store={tmp_path}/store",
+               f"results={tmp_path}/results", f"hydra.run.dir={tmp_path}/run")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    [row] = rows(tmp_path / "results" / "length_ratio.csv")
+    assert (row["nmt"], row["model"]) == ("mine", "")
+    from xnmt_bench.corpora.toy import ToyCorpus
+
+    words = sum(len(s.target.split()) for s in ToyCorpus(test=60).sentences("test"))
+    assert float(row["ratio"]) == pytest.approx(120 / words)
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_mistyped_option_or_name_is_one_line(site, tmp_path):
+    where = [f"hydra.run.dir={tmp_path}/run", f"results={tmp_path}/results"]
+    done = run(site, "train.py", *where, "metric=[lenght_ratio]")
+    assert done.returncode == 2
+    assert done.stderr.strip() == "error: no metric 'lenght_ratio'; did you mean length_ratio?"
+    done = run(site, "train.py", *where, "metric=[length_ratio]", "metric.length_ratio.word=true")
+    assert done.returncode == 1
+    assert "Key 'word' is not in struct" in done.stderr
+
+
+def test_what_nobody_names_is_not_imported(site, tmp_path):
+    """A plug-in that is broken spoils nothing but itself."""
+    broken = tmp_path / "site"
+    shutil.copytree(site, broken)
+    (broken / "xnmt_length_ratio.py").write_text("raise ImportError('no such library')\n")
+    environment = {**os.environ, "PYTHONPATH": str(broken)}
+
+    def help_with(*arguments):
+        return subprocess.run(
+            [sys.executable, str(ROOT / "train.py"), *arguments, "--help"],
+            env=environment, capture_output=True, text=True, cwd=tmp_path,
+        )  # fmt: skip
+
+    assert help_with().returncode == 0
+    done = help_with("metric=[length_ratio]")
+    assert done.returncode == 2
+    assert "no such library" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,448 @@
+"""Kills, sweeps and plug-ins, from the command line as a user runs it."""
+
+import csv
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, command, configure
+
+from xnmt_bench.metrics.bootstrap import Draws
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.registry import load
+from xnmt_bench.report.report import collect
+from xnmt_bench.report.table import csv_columns
+
+TINY = [
+    "corpus.train=700",
+    "corpus.valid=60",
+    "corpus.test=60",
+    "corpus.subwords.source_size=300",
+    "corpus.subwords.target_size=400",
+    "nmt.sizes.dimension=32",
+    "nmt.sizes.feed_forward=64",
+    "nmt.beam=1",
+    "nmt.training.max_epochs=4",
+    "nmt.training.batch_tokens=400",
+    "nmt.training.warmup_steps=50",
+    "rules.train_sentences=400",
+    "rules.shard_sentences=25",
+    "rules.largest_k=2",
+    "proxy=fn",
+    "proxy.training.max_epochs=5",
+    "proxy.training.patience=1",
+    "explainer=prediction_difference",
+    "trainer.progress_bar=false",
+    "threads=1",
+]
+
+
+def places(folder):
+    return [
+        f"store={folder}/store",
+        f"results={folder}/results",
+        f"hydra.run.dir={folder}/runs/${{now:%H-%M-%S-%f}}",
+        f"hydra.sweep.dir={folder}/sweep",
+    ]
+
+
+def table(folder):
+    """Every number of a results folder, with its signature, of whatever metric.
+
+    Each row has every metric's columns, empty where they are not its own.
+    """
+    found = []
+    for path in sorted((folder / "results" / "measurements").iterdir()):
+        metric = load("metrics", path.name)()
+        for one in collect(metric, folder / "results", Draws(50, 0)):
+            assert all(Path(file).exists() for file in one.measurement.files.values())
+            told = {"metric": metric.name, "facts": one.measurement.facts}
+            found.append((csv_columns(metric), told | one.row))
+    assert found
+    columns = {column for columns, _ in found for column in columns}
+    return [dict.fromkeys(columns, "") | row for _, row in found]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The folder of a run that nobody killed."""
+    folder = tmp_path_factory.mktemp("untouched")
+    done = command("train.py", *TINY, *places(folder), cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def untouched(whole):
+    """Its table."""
+    rows = table(whole)
+    measured = {(r["metric"], r["instantiation"]) for r in rows}
+    fidelity = {("fidelity", i) for i in ("base", "fn", "unigram", "nmt")}
+    assert measured == {*fidelity, ("quality", "")}
+    return rows
+
+
+def start(folder):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, str(ROOT / "train.py"), *TINY, *places(folder)],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def partial(folder, stage):
+    return list((folder / "store" / stage).glob("*.partial"))
+
+
+def finished(folder, stage):
+    return [p for p in (folder / "store" / stage).glob("*/meta.json") if ".partial" not in str(p)]
+
+
+# Stage, what shows that it is under way, and the longest it may run on before it is killed.
+MOMENTS = [
+    ("subwords", "*", 0.0),
+    ("encoded", "*", 0.0),
+    ("nmt", "", 0.3),  # before the first checkpoint
+    ("nmt", "checkpoints/last.ckpt", 0.5),
+    ("rules", "train/*.parquet", 0.4),
+    ("proxy", "decisions", 0.2),
+    ("proxy", "checkpoints/last.ckpt", 0.3),
+    ("base", "", 0.0),
+    ("translation", "", 0.0),
+]
+# Those that last a moment, in a run that finds everything else.
+SHORT = ["hits", "reference", "facets", "sample"]
+
+
+@pytest.mark.parametrize(("stage", "sign", "longest"), MOMENTS)
+def test_a_killed_run_ends_with_the_same_table(untouched, tmp_path, stage, sign, longest):
+    _kill_within(tmp_path, stage, sign, random.uniform(0, longest))
+    _ends_like(untouched, tmp_path, stage)
+
+
+@pytest.mark.parametrize("stage", SHORT)
+def test_so_does_one_that_is_killed_in_a_short_stage(whole, untouched, tmp_path, stage):
+    shutil.copytree(whole / "store", tmp_path / "store")
+    shutil.rmtree(tmp_path / "store" / stage)
+    _kill_within(tmp_path, stage, "", 0.0)
+    _ends_like(untouched, tmp_path, stage)
+
+
+def _ends_like(untouched, folder, stage):
+    done = command("train.py", *TINY, *places(folder), cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert not partial(folder, stage)
+    assert table(folder) == untouched
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+def test_a_run_that_is_killed_between_two_rows_ends_with_the_same_table(
+    whole, untouched, tmp_path, rows
+):
+    """Of five: base, the proxy, both references, quality. What was measured stays."""
+    shutil.copytree(whole / "store", tmp_path / "store")
+    kept = _kill_after_rows(tmp_path, rows)
+    before = {path: path.read_bytes() for path in kept}
+    assert rows <= len(kept) < len(untouched)
+    _ends_like(untouched, tmp_path, "rules")
+    assert {path: path.read_bytes() for path in kept} == before
+    assert len(measured(tmp_path)) == len(untouched)
+
+
+def measured(folder):
+    return list((folder / "results" / "measurements").glob("*/*.json"))
+
+
+def _kill_after_rows(folder: Path, rows: int, tries: int = 6) -> list[Path]:
+    """Kills a run once it has written some rows and before it has written all of them."""
+    for _ in range(tries):
+        process = start(folder)
+        while process.poll() is None and len(measured(folder)) < rows:
+            time.sleep(0.0005)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if len(kept := measured(folder)) < 5:
+            return kept
+        shutil.rmtree(folder / "results")
+    raise AssertionError(f"no run could be caught after {rows} rows")
+
+
+def test_a_row_whose_units_are_damaged_says_so_and_is_measured_again(whole, untouched, tmp_path):
+    for name in ("store", "results"):
+        shutil.copytree(whole / name, tmp_path / name)
+    units = min((tmp_path / "results" / "measurements" / "fidelity").glob("*.parquet"))
+    units.write_bytes(units.read_bytes()[:-20])
+    [damaged] = [row for row in table(tmp_path) if row["status"] != "ok"]
+    assert damaged["status"].startswith(f"failed: {units}: truncated or altered")
+    assert damaged["ppl"] == ""
+    done = command("evaluate.py", *places(tmp_path), "metric=[fidelity]", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "truncated or altered" in " ".join(done.stdout.split())
+    _ends_like(untouched, tmp_path, "rules")
+
+
+def _kill_within(folder: Path, stage: str, sign: str, delay: float, tries: int = 6) -> None:
+    """Kills a run inside a stage: it had begun and had not ended."""
+    for _ in range(tries):
+        process = start(folder)
+        while process.poll() is None:
+            begun = partial(folder, stage)
+            if begun and (not sign or list(begun[0].glob(sign))):
+                break
+            time.sleep(0.0005)
+        time.sleep(delay)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if partial(folder, stage) and len(finished(folder, stage)) < wanted(stage):
+            return
+        # It was over before the signal came: begin anew, and be quicker.
+        delay /= 3
+        shutil.rmtree(folder / "store" / stage, ignore_errors=True)
+    raise AssertionError(f"{stage} could not be caught at work")
+
+
+def wanted(stage):
+    return 2 if stage == "subwords" else 1
+
+
+def test_a_truncated_shard_is_a_named_error(tmp_path):
+    _kill_within(tmp_path, "rules", "train/*.parquet", 0.0)
+    [folder] = partial(tmp_path, "rules")
+    shard = min(folder.glob("train/*.parquet"))
+    shard.write_bytes(shard.read_bytes()[:-40])
+    done = command("train.py", *TINY, *places(tmp_path), cwd=tmp_path)
+    assert done.returncode == 1
+    assert str(shard.name) in done.stderr.splitlines()[-1]
+    shard.unlink()  # what the error asks for
+    assert command("train.py", *TINY, *places(tmp_path), cwd=tmp_path).returncode == 0
+    [rules] = finished(tmp_path, "rules")
+    whole = rules.parent / "test" / "00000.parquet"
+    whole.write_bytes(whole.read_bytes()[:-1])
+    done = command("train.py", *TINY, *places(tmp_path), "seed=1", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "error:" in done.stderr and "00000.parquet" in done.stderr
+    assert "truncated or altered" in done.stderr
+
+
+def made(folder, stage):
+    logs = [p.read_text() for p in folder.rglob("train.log")]
+    return sum(text.count(f"[INFO] - making {stage} ") for text in logs)
+
+
+def test_a_concurrent_sweep_shares_what_it_can(tmp_path):
+    """2 x 2 jobs at once: one NMT system, each explainer's rules once."""
+    done = command(
+        "train.py",
+        "-m",
+        *TINY,
+        *places(tmp_path),
+        "launcher=joblib",
+        "explainer=gradient_norm,random",
+        "proxy=fn,rn",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert {s: made(tmp_path, s) for s in ("nmt", "encoded", "rules", "proxy")} == {
+        "nmt": 1,
+        "encoded": 1,
+        "rules": 2,
+        "proxy": 4,
+    }
+    rows = table(tmp_path)
+    assert [r["metric"] for r in rows].count("quality") == 1
+    names = {(r["explainer"], r["instantiation"]) for r in rows}
+    assert {(e, i) for e in ("gradient_norm", "random") for i in ("base", "fn", "rn")} <= names
+    assert all(r["status"] == "ok" for r in rows)
+
+
+def test_two_commands_in_the_same_moment_do_not_collide(tmp_path):
+    first, second = start(tmp_path), start(tmp_path)
+    errors = [process.communicate()[1] for process in (first, second)]
+    assert (first.returncode, second.returncode) == (0, 0), errors
+    assert len(finished(tmp_path, "nmt")) == len(finished(tmp_path, "proxy")) == 1
+    assert not list((tmp_path / "store").rglob("*.partial"))
+
+
+def test_a_plugin_runs_in_a_sweep(tmp_path):
+    site, package = tmp_path / "site", tmp_path / "plugin"
+    shutil.copytree(ROOT / "tests" / "fixtures" / "plugin", package)  # a build leaves files behind
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", site, package],
+        check=True,
+        capture_output=True,
+    )
+    done = command(
+        "train.py",
+        "-m",
+        *TINY,
+        *places(tmp_path),
+        "explainer=last_word,random",
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(site)},
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [r for r in table(tmp_path) if r["instantiation"] == "fn"]
+    assert {r["explainer"] for r in rows} == {"last_word", "random"}
+    assert all(r["status"] == "ok" for r in rows)
+
+
+def test_evaluate_reports_and_never_trains(tmp_path):
+    done = command("evaluate.py", *places(tmp_path), cwd=tmp_path)
+    assert done.returncode == 1
+    assert "run train.py first" in done.stderr
+    assert command("train.py", *TINY, *places(tmp_path), cwd=tmp_path).returncode == 0
+    done = command("evaluate.py", *places(tmp_path), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "prediction_difference" in done.stdout
+    for metric in ("fidelity", "quality"):
+        for name in ("csv", "txt", "md", "tex", "svg", "png"):
+            assert (tmp_path / "results" / f"{metric}.{name}").stat().st_size > 100
+    shown = command(
+        "evaluate.py",
+        *TINY,
+        *places(tmp_path),
+        "explain=she's ill (schläft!) .",
+        cwd=tmp_path,
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert "weighted gradient" in shown.stdout
+    assert (tmp_path / "results" / "explanation.png").exists()
+
+
+def test_a_proxy_that_fails_loses_no_other_row(tmp_path):
+    """Its row says why, and a mended run replaces it."""
+    broken = "proxy.sizes.dimension=-1"
+    done = command("train.py", *TINY, *places(tmp_path), broken, cwd=tmp_path)
+    assert done.returncode == 1
+    rows = {(r["metric"], r["instantiation"]): r for r in table(tmp_path)}
+    failed = rows.pop(("fidelity", "fn"))
+    assert failed["status"].startswith("failed: RuntimeError: ")
+    assert "negative dimension" in failed["status"]
+    assert failed["ppl"] == failed["units"] == ""
+    others = {("fidelity", "base"), ("fidelity", "unigram"), ("fidelity", "nmt"), ("quality", "")}
+    assert set(rows) == others
+    assert all(r["status"] == "ok" for r in rows.values())
+    read = command("evaluate.py", *places(tmp_path), cwd=tmp_path)
+    assert read.returncode == 0, read.stderr
+    assert failed["status"] in " ".join(read.stdout.split())
+    mended = command("train.py", *TINY, *places(tmp_path), cwd=tmp_path)
+    assert mended.returncode == 0, mended.stderr
+    again = {(r["metric"], r["instantiation"]): r for r in table(tmp_path)}
+    assert again.pop(("fidelity", "fn"))["status"] == "ok"
+    assert again == rows
+
+
+@pytest.mark.parametrize(
+    ("size", "by_seed"), [("dimension", "[32,-1,32]"), ("dropout", "[0.1,7,0.1]")]
+)
+def test_a_failed_seed_is_missing_from_the_mean_and_named(tmp_path, size, by_seed):
+    """Of three seeds the second cannot be trained: torch refuses it, or this project does."""
+    sizes = [f"+by_seed={by_seed}", f"proxy.sizes.{size}='${{oc.select:by_seed.${{seed}}}}'"]
+    done = command("train.py", "-m", *TINY, *places(tmp_path), *sizes, "seed=0,1,2", cwd=tmp_path)
+    assert done.returncode == 1
+    rows = [r for r in table(tmp_path) if r["instantiation"] == "fn"]
+    assert [(r["seed"], r["status"].split(":")[0]) for r in rows] == [
+        (0, "ok"), (1, "failed"), (2, "ok"),
+    ]  # fmt: skip
+    read = command("evaluate.py", *places(tmp_path), cwd=tmp_path)
+    assert read.returncode == 0, read.stderr
+    text = " ".join(read.stdout.split())
+    assert "(2 of 3 seeds)" in text
+    assert f"transformer prediction_difference fn seed 1: {rows[1]['status']}" in text
+    mean = (rows[0]["ppl"] + rows[2]["ppl"]) / 2
+    markdown = (tmp_path / "results" / "fidelity.md").read_text(encoding="utf-8")
+    [cell] = [c for c in markdown.split("|") if "(2 of 3 seeds)" in c]
+    assert float(cell.strip(" *").split()[0]) == pytest.approx(mean, rel=0.01)
+
+
+def test_quality_alone_trains_no_proxy_and_explains_nothing(tmp_path):
+    done = command("train.py", *TINY, *places(tmp_path), "metric=[quality]", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    stages = {path.name for path in (tmp_path / "store").iterdir()}
+    assert stages == {"subwords", "encoded", "nmt", "translation"}
+    [row] = table(tmp_path)
+    assert (row["metric"], row["status"], row["units"]) == ("quality", "ok", 60)
+    assert row["bleu_low"] <= row["bleu"] <= row["bleu_high"]
+
+
+def test_a_file_of_translations_is_scored_without_any_system(tmp_path):
+    translations = [s.target for s in Job(configure(*TINY)).corpus.sentences("test")]
+    translations[::2] = [" ".join(text.split()[:-1]) or "x" for text in translations[::2]]
+    file = tmp_path / "theirs.txt"
+    file.write_text("".join(f"{text}\n" for text in translations), encoding="utf-8")
+    given = [*TINY, *places(tmp_path), "metric=[quality]", f"outputs.path={file}"]
+    done = command("evaluate.py", *given, "nmt.reader._target_=nowhere.read", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "store").exists()
+    with (tmp_path / "results" / "quality.csv").open() as rows:
+        [row] = csv.DictReader(rows)
+    assert (row["nmt"], row["model"], row["status"]) == ("theirs.txt", "", "ok")
+    assert 0 < float(row["bleu_low"]) <= float(row["bleu"]) <= float(row["bleu_high"]) < 100
+    for score in ("BLEU", "chrF", "TER"):
+        assert score in done.stdout
+    assert (tmp_path / "results" / "report.html").exists()
+
+
+def test_a_file_of_translations_with_a_missing_line_is_one_line(tmp_path):
+    file = tmp_path / "theirs.txt"
+    file.write_text("eins zwei\n" * 59, encoding="utf-8")
+    given = [*TINY, *places(tmp_path), "metric=[quality]", f"outputs.path={file}"]
+    done = command("evaluate.py", *given, cwd=tmp_path)
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last == f"error: {file}: 59 lines, but there are 60 test sentences in toy"
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "store").exists()
+
+
+def test_bad_input_is_one_line_with_file_and_line(tmp_path):
+    (tmp_path / "train.de").write_text("ein Hund\n\n")
+    (tmp_path / "train.en").write_text("a dog\na cat\n")
+    for split in ("valid", "test"):
+        for language in ("de", "en"):
+            (tmp_path / f"{split}.{language}").write_text("ja\n")
+    done = command(
+        "train.py",
+        "corpus=text",
+        f"corpus.root={tmp_path}",
+        "corpus.source_language=de",
+        "corpus.target_language=en",
+        *places(tmp_path),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 1
+    assert f"{tmp_path}/train.de:2: an empty line" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_wandb_runs_offline_and_is_closed(tmp_path, fails):
+    broken = ["proxy.sizes.dropout=7"] if fails else []
+    done = command(
+        "train.py",
+        *TINY,
+        *places(tmp_path),
+        "logger=wandb",
+        *broken,
+        cwd=tmp_path,
+        env={"WANDB_MODE": "offline", "WANDB_SILENT": "true"},
+    )
+    assert (done.returncode != 0) == fails
+    [run] = tmp_path.rglob("offline-run-*/*.wandb")
+    assert run.stat().st_size > 1000
+    assert "the run lies in" in done.stdout + done.stderr
+    # A failed job leaves a row that says why, and never a number.
+    statuses = {row["instantiation"]: (row["status"], row["ppl"]) for row in table(tmp_path)}
+    assert all(status == "ok" for name, (status, _) in statuses.items() if name != "fn")
+    assert statuses["fn"][0].startswith("failed: XnmtError" if fails else "ok")
+    assert (statuses["fn"][1] == "") == fails

@@ -1,0 +1,57 @@
+"""What one job of several metrics makes, opens and reads in one process."""
+
+from collections import Counter
+
+import pytest
+from conftest import configure, overrides
+
+import xnmt_bench.nmt.loading
+import xnmt_bench.store
+from xnmt_bench.metrics.measurement import OK, read
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.report.tracking import Tracker
+from xnmt_bench.run import configured_metrics, measure
+
+FEW = ["explainer=gradient_norm", "proxy=fn", "rules.train_sentences=50", "rules.test_sentences=30",
+       "rules.shard_sentences=20", "proxy.training.max_epochs=1", "nmt.beam=1",
+       "bootstrap.samples=50"]  # fmt: skip
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """How often a system was opened, and each file hashed."""
+    opened, hashed = [], Counter()
+    load_model, file_hash = xnmt_bench.nmt.loading.load_model, xnmt_bench.store.file_hash
+
+    def counting_load(path):
+        opened.append(path)
+        return load_model(path)
+
+    def counting_hash(path):
+        hashed[path.resolve()] += 1
+        return file_hash(path)
+
+    monkeypatch.setattr("xnmt_bench.nmt.loading.load_model", counting_load)
+    monkeypatch.setattr("xnmt_bench.store.file_hash", counting_hash)
+    monkeypatch.setattr("xnmt_bench.store._verified", {})  # as in a new process
+    return opened, hashed
+
+
+def test_the_metrics_of_a_job_share_one_model_and_read_nothing_twice(
+    transformer, workplace, tmp_path, counted
+):
+    opened, hashed = counted
+    config = configure(*overrides("transformer"), *FEW, f"store={workplace}/store",
+                       "corpus.seed=0", f"results={tmp_path}/results",
+                       "metric=[fidelity,aer]")  # fmt: skip
+    for _ in range(2):  # what is made, then what is there
+        opened.clear(), hashed.clear(), xnmt_bench.store._verified.clear()
+        job, metrics = Job(config), configured_metrics(config)
+        assert list(metrics) == ["fidelity", "aer"]
+        for metric in metrics.values():
+            assert measure(metric, job, Tracker()) == []
+            rows = read(metric.name, tmp_path / "results", metric.identity)
+            assert {row.status for row in rows} == {OK}
+        assert len(opened) == 1
+        assert {path.parts[-3] for path in hashed} >= {"nmt", "encoded", "alignment"}
+        assert not {path: times for path, times in hashed.items() if times > 1}
