@@ -25,13 +25,13 @@ from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "nmt"))
 from families import READER, build, teach
-from xnmt_bench.registry import load_explainer
 
 from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.explainers.base import follow
 from xnmt_bench.nmt.base import Batch
 from xnmt_bench.nmt.huggingface import open_huggingface
+from xnmt_bench.registry import load_explainer
 
 # This project's name, inseq's, and how the scores over an embedding become one, where they do.
 METHODS: dict[str, tuple[str, Callable | None]] = {

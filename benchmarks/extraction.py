@@ -26,7 +26,6 @@ from rich.table import Table
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
-from xnmt_bench.registry import load_explainer
 
 from xnmt_bench.corpora.subwords import EOS, SentencePiece, train_subwords
 from xnmt_bench.corpora.toy import ToyCorpus
@@ -34,6 +33,7 @@ from xnmt_bench.explainers.base import decide
 from xnmt_bench.nmt.base import Batch, Layout, NMTModel
 from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.nmt.loading import build_model
+from xnmt_bench.registry import load_explainer
 
 POSITIONS = 8192  # decoder positions a call, the same for both ways
 

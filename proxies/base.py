@@ -33,8 +33,6 @@ class Vocabulary:
 class RuleEmbedding(nn.Module):
     """Embeds a rule's words, (B, K) to (B, K, D).
 
-    Each side has a table with one entry more than its vocabulary: the symbol that pads short rules.
-
     Args:
         vocabulary: sizes.
         dimension: D.
@@ -48,6 +46,7 @@ class RuleEmbedding(nn.Module):
     ) -> None:
         super().__init__()
         self.k = vocabulary.k
+        # One entry more than the vocabulary has: the symbol that pads short rules.
         self.source = nn.Embedding(vocabulary.source + 1, dimension)
         self.prefix = nn.Embedding(vocabulary.target + 1, dimension)
         self.place = nn.Embedding(2 * vocabulary.k, dimension) if places else None

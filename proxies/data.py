@@ -40,15 +40,11 @@ def unpack(decisions: Decisions) -> tuple[Tensor, Tensor, Tensor]:
 class DecisionBatches(IterableDataset):
     """Batches of decisions; another epoch is another order, the same for the same seed."""
 
-    def __init__(
-        self, decisions: Decisions, batch_size: int, seed: int | None, epoch: int = 0
-    ) -> None:
+    def __init__(self, decisions: Decisions, batch_size: int, seed: int | None, epoch: int) -> None:
         self._decisions, self._batch_size = decisions, batch_size
-        self._order = (
-            np.arange(len(decisions))
-            if seed is None
-            else np.random.default_rng([seed, epoch]).permutation(len(decisions))
-        )
+        self._order = np.arange(len(decisions))
+        if seed is not None:
+            self._order = np.random.default_rng([seed, epoch]).permutation(len(decisions))
 
     def __len__(self) -> int:
         return -(-len(self._order) // self._batch_size)

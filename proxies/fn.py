@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from proxies.base import Proxy, RuleEmbedding, Vocabulary
+from xnmt_bench.options import Count, Rate
 
 
 class FN(Proxy):
@@ -19,12 +20,15 @@ class FN(Proxy):
     """
 
     def __init__(
-        self, vocabulary: Vocabulary, dimension: int = 256, hidden: int = 512, dropout: float = 0.1
+        self,
+        vocabulary: Vocabulary,
+        dimension: Count = 256,
+        hidden: Count = 512,
+        dropout: Rate = 0.1,
     ) -> None:
         super().__init__()
         self.k = vocabulary.k
-        # A bag has no places.
-        self.embedding = RuleEmbedding(vocabulary, dimension, False, False)
+        self.embedding = RuleEmbedding(vocabulary, dimension, False, False)  # a bag has no places
         self.layers = nn.Sequential(
             nn.Linear(2 * dimension, hidden),
             nn.ReLU(),

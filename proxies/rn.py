@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from proxies.base import LearnedQueryAttention, Proxy, RuleEmbedding, Vocabulary
+from xnmt_bench.options import Count, Rate
 
 
 class RN(Proxy):
@@ -21,9 +22,9 @@ class RN(Proxy):
     def __init__(
         self,
         vocabulary: Vocabulary,
-        dimension: int = 256,
-        hidden: int = 256,
-        dropout: float = 0.1,
+        dimension: Count = 256,
+        hidden: Count = 256,
+        dropout: Rate = 0.1,
         sentence_positions: bool = False,
     ) -> None:
         super().__init__()

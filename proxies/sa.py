@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from proxies.base import LearnedQueryAttention, Proxy, RuleEmbedding, Vocabulary
+from xnmt_bench.options import Count, Rate
 
 
 class SA(Proxy):
@@ -23,22 +24,18 @@ class SA(Proxy):
     def __init__(
         self,
         vocabulary: Vocabulary,
-        dimension: int = 256,
-        layers: int = 2,
-        heads: int = 4,
-        feed_forward: int | None = None,
-        dropout: float = 0.1,
+        dimension: Count = 256,
+        layers: Count = 2,
+        heads: Count = 4,
+        feed_forward: Count | None = None,
+        dropout: Rate = 0.1,
         sentence_positions: bool = False,
     ) -> None:
         super().__init__()
         self.embedding = RuleEmbedding(vocabulary, dimension, True, sentence_positions)
+        inner = feed_forward or 4 * dimension
         layer = nn.TransformerEncoderLayer(
-            dimension,
-            heads,
-            feed_forward or 4 * dimension,
-            dropout,
-            batch_first=True,
-            norm_first=True,
+            dimension, heads, inner, dropout, batch_first=True, norm_first=True
         )
         self.encoder = nn.TransformerEncoder(
             layer, layers, norm=nn.LayerNorm(dimension), enable_nested_tensor=False

@@ -88,7 +88,7 @@ def workplace(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session", params=SYSTEMS)
 def system(request, workplace):
-    """A job on each NMT system, trained on the toy corpus; the store's lock lets one worker train."""
+    """A job on each NMT system, trained on the toy corpus; the lock lets one worker train."""
     return trained(request.param, workplace)
 
 

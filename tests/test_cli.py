@@ -73,7 +73,7 @@ def test_a_slip_is_answered_in_one_line(tmp_path, script):
         ("+experiment=li2020/tabel1", "no experiment 'li2020/tabel1'; did you mean li2020/table1"),
         ("nmt=_native", "no nmt '_native'; there are "),
         ("proxy=zzz", "no proxy 'zzz'; there are fn, rn, sa"),
-        ("corpus='tooy'", "no corpus 'tooy'; did you mean toy?"),
+        ("corpus=tooy", "no corpus 'tooy'; did you mean toy?"),
     ],
 )
 def test_choices_that_do_not_exist(argument, message, capsys):
@@ -84,11 +84,11 @@ def test_choices_that_do_not_exist(argument, message, capsys):
     assert line.startswith(f"error: {message}")
 
 
-def test_every_slip_has_a_line_and_none_has_two(capsys):
+def test_every_slip_has_a_line(capsys):
     with pytest.raises(SystemExit):
-        prepare(["explainer=atention", "metric=[aeer]", "k=9", "explainer=atention"], ROOT / "conf")
+        prepare(["explainer=atention", "metric=[aeer,qualty]", "k=9"], ROOT / "conf")
     lines = capsys.readouterr().err.splitlines()
-    assert [line.split("'")[1] for line in lines[:2]] == ["atention", "aeer"]
+    assert [line.split("'")[1] for line in lines] == ["atention", "aeer", "qualty"]
 
 
 @pytest.mark.parametrize(
@@ -98,6 +98,7 @@ def test_every_slip_has_a_line_and_none_has_two(capsys):
         ["experiment=li2020/table1", "nmt=marian", "nmt.path=x", "explain='a (b'", "--help"],
         ["experiment=null", "metric=[]", "explain=a=b [c", "proxy=choice(fn,sa)"],
         ["trainer=default", "launcher=joblib", "logger=csv", "~analysis"],
+        ["corpus='tooy'"],  # Hydra's grammar reads it, and Hydra refuses it
     ],
 )
 def test_choices_that_exist_pass(arguments):

@@ -1,4 +1,4 @@
-"""Packages that add an explainer, a metric, a proxy, an architecture and an analysis from outside."""
+"""Packages that add an explainer, a metric, a proxy, an architecture, an analysis from outside."""
 
 import csv
 import os

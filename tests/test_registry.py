@@ -45,7 +45,7 @@ def test_everything_that_is_declared_can_be_loaded(kind):
 
 def test_nothing_is_imported_before_it_is_asked_for(monkeypatch):
     declare(monkeypatch, "metrics", broken="no_such_package.module:Metric")
-    assert "broken" in entries("metrics")
+    assert list(entries("metrics")) == ["aer", "broken", "coref_attention", "fidelity", "quality"]
     assert load("metrics", "aer") is AER
 
 

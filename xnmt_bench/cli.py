@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import CompactHydraException
+from hydra.types import RunMode
 from omegaconf.errors import MissingMandatoryValue
 
-from xnmt_bench.errors import XnmtError
+from xnmt_bench.errors import ConfigError, XnmtError
 from xnmt_bench.registry import entries, load, options, unknown
 
 SENTENCES = ("explain", "explain_target")
+OPTIONAL = ("experiment",)  # groups that may be null
+# What a disk says: no space, read-only, not permitted, a quota.
+DISK = (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM, errno.EDQUOT)
 OURS = ("xnmt_bench.", "proxies.")
 # Hydra's group of each kind; arguments of its classes that are no options.
 GROUPS = {
@@ -26,13 +33,34 @@ GROUPS = {
 
 
 def guarded(command: Callable[..., None], *arguments: Any) -> None:
-    """Calls a function; what the user can mend ends the program with its message and status 1."""
+    """Calls a function; what the user can mend ends the program in one line for each fault.
+
+    The status is 2 for a configuration that cannot be meant, 130 for Ctrl-C, and 1 for the rest.
+    """
     try:
         command(*arguments)
+    except ConfigError as error:
+        _refuse(error.problems)
     except XnmtError as error:
+        if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
+            # An exit would end the whole sweep; this ends the job, in one line as well.
+            raise CompactHydraException(f"error: {error}") from None
         sys.exit(f"error: {error}")
     except MissingMandatoryValue as error:
-        sys.exit(f"error: {error.full_key} has no value yet; give {error.full_key}=...")
+        _refuse([f"{error.full_key} has no value yet; give {error.full_key}=..."])
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on where it stood", file=sys.stderr)
+        sys.exit(130)
+    except OSError as error:
+        if error.errno not in DISK:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        sys.exit(f"error: {where}{error.strerror}; what was finished is kept")
+
+
+def _refuse(problems: Iterable[str]) -> NoReturn:
+    print(*(f"error: {problem}" for problem in problems), sep="\n", file=sys.stderr)
+    sys.exit(2)
 
 
 def prepare(arguments: Sequence[str], conf: Path) -> None:
@@ -48,8 +76,7 @@ def prepare(arguments: Sequence[str], conf: Path) -> None:
     except XnmtError as error:
         problems = [str(error)]
     if problems:
-        print(*(f"error: {problem}" for problem in problems), sep="\n", file=sys.stderr)
-        sys.exit(2)
+        _refuse(problems)
 
 
 def _register_plugins(arguments: Sequence[str]) -> None:
@@ -85,7 +112,7 @@ def _unknown_choices(arguments: Sequence[str], conf: Path) -> list[str]:
     problems = []
     for argument in arguments:
         # Names alone, such as `metric=[fidelity,aer]`; anything else Hydra reads better.
-        plain = re.fullmatch(r"\+{0,2}(\w+)=\[?([\w/,]+)\]?", argument)
+        plain = re.fullmatch(r"\+{0,2}(\w+)=\[?([\w/,]*)\]?", argument)
         if not plain or not (folder := conf / plain[1]).is_dir():
             continue
         files = (path.relative_to(folder).with_suffix("") for path in folder.rglob("*.yaml"))
@@ -93,7 +120,11 @@ def _unknown_choices(arguments: Sequence[str], conf: Path) -> list[str]:
         known |= {name for kind, (group, _) in GROUPS.items() if group == plain[1]
                   for name, point in entries(kind).items()
                   if not point.value.startswith(OURS)}  # fmt: skip
-        wanted = {name for name in plain[2].split(",") if name and name != "null"}
+        wanted = {name for name in plain[2].split(",") if name}
+        if plain[1] in OPTIONAL:
+            wanted -= {"null"}
+        elif not wanted and "[" not in argument:
+            problems.append(f"{plain[1]}=: should be a choice of {plain[1]}")
         problems += [unknown(plain[1], name, known) for name in sorted(wanted - known)]
     return problems
 

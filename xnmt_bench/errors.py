@@ -1,5 +1,6 @@
 """The errors a user can cause and mend; each says what is wrong and where."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -25,3 +26,11 @@ class MissingError(StoreError):
 
 class NotApplicable(XnmtError):
     """A combination that has no meaning, such as prefix attention in RNNSearch."""
+
+
+class ConfigError(XnmtError):
+    """A configuration that cannot be meant; `problems` has a line for each fault."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = list(problems)
+        super().__init__("\n".join(self.problems))

@@ -14,7 +14,9 @@ from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import entries, load_explainer
-from xnmt_bench.report.heatmap import save_heatmap, terminal_heatmap
+from xnmt_bench.report.figure import save_figure
+from xnmt_bench.report.heatmap import heatmap_figure, terminal_heatmaps
+from xnmt_bench.report.report import writable
 
 
 def explain(config: DictConfig) -> None:
@@ -28,8 +30,11 @@ def explain(config: DictConfig) -> None:
         explainer = load_explainer(name)
         if not explainer.needs_gold:
             [explanations[name]] = explainer(model, [(config.explain, target)])
-            console.print(terminal_heatmap(name, explanations[name]), "")
-    for path in save_heatmap(explanations, Path(config.results) / "explanation"):
+            for table in terminal_heatmaps(name, explanations[name], console.width):
+                console.print(table, "")
+    results = Path(config.results)
+    results.mkdir(parents=True, exist_ok=True)
+    for path in save_figure(heatmap_figure(explanations), writable(results) / "explanation"):
         console.print(f"written: {path}")
 
 

@@ -6,6 +6,8 @@ before it in the process, so a run that was killed and started again ends with t
 
 from __future__ import annotations
 
+import logging
+import os
 import shutil
 import warnings
 from collections.abc import Callable
@@ -17,9 +19,14 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from pytorch_lightning.loggers import Logger
+from pytorch_lightning.plugins.io import TorchCheckpointIO
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
+from xnmt_bench.errors import StoreError
+from xnmt_bench.progress import Stage
+
+log = logging.getLogger(__name__)
 MONITOR = "valid_loss"
 
 
@@ -104,29 +111,68 @@ def fit(
     stopping = _EarlyStopping(MONITOR, patience=patience)
     callbacks: list[pl.Callback] = [checkpoint, stopping]
     if options.progress_bar:
-        callbacks.append(_progress_bar(description))
+        callbacks.append(_Progress(description, max_epochs))
     trainer = pl.Trainer(
         accelerator=options.accelerator,
         devices=1,
         precision=options.precision,  # type: ignore[arg-type]
         logger=options.logger or False,
         callbacks=callbacks,
+        plugins=[_WholeOrNot()],
         max_epochs=max_epochs,
         gradient_clip_val=1.0,
         num_sanity_val_steps=0,
         reload_dataloaders_every_n_epochs=1,  # each epoch has an order of its own
-        enable_progress_bar=options.progress_bar,
+        enable_progress_bar=False,
         enable_model_summary=False,
         log_every_n_steps=20,
     )
-    last = folder / "checkpoints" / "last.ckpt"
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="pytorch_lightning|lightning_fabric")
         warnings.filterwarnings("ignore", message=".*LeafSpec.*|.*nested tensors.*")
-        trainer.fit(module, ckpt_path=str(last) if last.exists() else None, weights_only=True)
+        trainer.fit(module, ckpt_path=_resumable(folder / "checkpoints"), weights_only=True)
     module.load_state_dict(_weights(Path(checkpoint.best_model_path)))
     facts = {"epochs": trainer.current_epoch, MONITOR: float(checkpoint.best_model_score or 0.0)}
     return module.eval().cpu(), facts  # type: ignore[return-value]
+
+
+class _WholeOrNot(TorchCheckpointIO):
+    """Checkpoints that are there whole or not at all, on whatever file system.
+
+    Lightning writes them in the system's temporary folder and moves them; to another file system
+    that is a copy, and a kill in it leaves a half.
+    """
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
+    ) -> None:
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f"{target.name}.tmp")
+        try:
+            torch.save(checkpoint, temporary)
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        except (OSError, RuntimeError) as error:  # torch tells a full disk as a RuntimeError
+            temporary.unlink(missing_ok=True)
+            reason = str(error).splitlines()[0]
+            raise StoreError(f"{target}: the checkpoint could not be written: {reason}") from None
+
+
+def _resumable(folder: Path) -> str | None:
+    """The last whole checkpoint of a training, if there is one."""
+    there = sorted(folder.glob("*.ckpt"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in sorted(there, key=lambda path: path.name != "last.ckpt"):
+        try:
+            torch.load(path, map_location="cpu", weights_only=True)
+        except Exception as error:  # whatever half a file makes of itself
+            reason = str(error).splitlines()[0]
+            log.warning("%s is damaged and left out: %s", path, reason)
+            path.unlink()
+        else:
+            return str(path)
+    return None
 
 
 def _weights(path: Path) -> dict[str, Tensor]:
@@ -138,19 +184,22 @@ def clean(folder: Path) -> None:
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 
 
-def _progress_bar(description: str) -> pl.Callback:
-    from pytorch_lightning.callbacks import TQDMProgressBar
+class _Progress(pl.Callback):
+    """One line for the whole training: steps and epochs done, loss, time left at most."""
 
-    class Bar(TQDMProgressBar):
-        """Lightning's bar, saying what is being trained."""
+    def __init__(self, description: str, max_epochs: int) -> None:
+        self._stage = Stage(description, max_epochs, "epochs")
+        self._note = ""
 
-        def init_train_tqdm(self) -> Any:
-            bar = super().init_train_tqdm()
-            bar.set_description(description)
-            return bar
+    def on_train_batch_end(self, trainer: pl.Trainer, *arguments: Any) -> None:
+        """Says where it stands, every so often."""
+        self._stage.step(trainer.current_epoch, self._note)
 
-        def on_train_epoch_start(self, trainer: pl.Trainer, *args: Any) -> None:
-            super().on_train_epoch_start(trainer, *args)
-            self.train_progress_bar.set_description(f"{description}, epoch {trainer.current_epoch}")
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Keeps the loss to be said."""
+        if MONITOR in trainer.callback_metrics:
+            self._note = f"validation loss {float(trainer.callback_metrics[MONITOR]):.3f}"
 
-    return Bar(refresh_rate=10)
+    def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        """Ends the line."""
+        self._stage.__exit__(None, None, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from xnmt_bench.errors import StoreError
 def write_table(table: pa.Table, path: Path) -> None:
     """Writes a table, with a checksum for each page."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
+    # Two jobs may write the same row at once.
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
     temporary.replace(path)
 
@@ -25,13 +27,11 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     Raises:
         StoreError: the file is missing, truncated or altered, or lacks a column.
     """
+    names = None if columns is None else list(columns)
     try:
-        table = pq.read_table(
-            path,
-            columns=None if columns is None else list(columns),
-            page_checksum_verification=True,
-        )
-        missing = set(columns or ()) - set(table.column_names)
+        table = pq.read_table(path, columns=names, page_checksum_verification=True)
+        # A footer that was altered may show only when its names are read.
+        missing = set(names or ()) - set(table.column_names)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise StoreError(f"{path}: not a readable table: {error}") from None
     if missing:

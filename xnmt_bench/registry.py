@@ -7,7 +7,7 @@ for its own. The name then works in Python and on the command line, and nothing 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -30,18 +30,13 @@ def entries(kind: str) -> dict[str, EntryPoint]:
     Raises:
         XnmtError: two packages declare the same name.
     """
-    return _by_name(kind, entry_points(group=f"xnmt_bench.{kind}"))
-
-
-def _by_name(kind: str, points: Iterable[EntryPoint]) -> dict[str, EntryPoint]:
     by_name: dict[str, EntryPoint] = {}
-    for point in sorted(points, key=lambda p: p.name):
+    for point in sorted(entry_points(group=f"xnmt_bench.{kind}"), key=lambda p: p.name):
+        first = by_name.setdefault(point.name, point)
         # The same package installed twice declares the same thing twice, which is no collision.
-        if by_name.setdefault(point.name, point).value != point.value:
-            raise XnmtError(
-                f"two things are called {KINDS[kind]} {point.name!r}: "
-                f"{by_name[point.name].value} and {point.value}"
-            )
+        if first.value != point.value:
+            both = f"{first.value} and {point.value}"
+            raise XnmtError(f"two things are called {KINDS[kind]} {point.name!r}: {both}")
     return by_name
 
 
@@ -66,65 +61,57 @@ def create(kind: str, name: str, *given: Any, **options: Any) -> Any:
     Raises:
         XnmtError: as `load`; or the class refuses an option.
     """
-    made_by = load(kind, name)
+    cls = load(kind, name)  # its own errors say enough by themselves
     try:
-        return made_by(*given, **options)
+        return cls(*given, **options)
     except (TypeError, ValueError, AssertionError) as error:
         raise XnmtError(f"{KINDS[kind]} {name!r}: {error}") from error
 
 
-def instantiate(what: str, node: Any) -> Any:
+def instantiate(what: str, node: Any, *given: Any) -> Any:
     """An object from a configuration node with `_target_`.
 
     Args:
         what: it is, for a message, such as `explainer 'attention'`.
         node: the node.
+        given: the target's first arguments, which the node does not hold.
 
     Raises:
-        XnmtError: the target cannot be imported or refuses an option.
+        XnmtError: the target cannot be imported or refuses an option; caused by what it raised.
     """
-    import hydra
+    import hydra  # not at the top: who uses the library without a configuration does without
     from hydra.errors import InstantiationException
 
     try:
-        return hydra.utils.instantiate(node, _convert_="all")
+        return hydra.utils.instantiate(node, *given, _convert_="all")
     except InstantiationException as error:
         if isinstance(error.__cause__, XnmtError):
             raise error.__cause__ from None
-        raise XnmtError(f"{what}: {error.__cause__ or error}") from error
+        cause = error.__cause__ or error
+        raise XnmtError(f"{what}: {cause}") from cause
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """The message for a name that is not there: what was meant, or all there are."""
-    there = sorted(known)
-    if near := get_close_matches(name, there, n=3):
+    names = sorted(known)
+    if near := get_close_matches(name, names, n=3):
         return f"no {what} {name!r}; did you mean {' or '.join(near)}?"
-    return f"no {what} {name!r}; there are {', '.join(there)}"
+    return f"no {what} {name!r}; there are {', '.join(names)}"
 
 
 def options(made_by: type, but: Iterable[str] = ()) -> dict[str, Any]:
-    """The options of a class by its signature, with their defaults.
-
-    Args:
-        made_by: the class.
-        but: arguments that are no options.
-    """
-    parameters: Mapping[str, inspect.Parameter] = inspect.signature(made_by).parameters
+    """The options of a class by its signature, `but` some: their defaults, ??? where none is."""
     return {
         name: "???" if p.default is p.empty else p.default
-        for name, p in parameters.items()
+        for name, p in inspect.signature(made_by).parameters.items()
         if name not in set(but) and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
     }
 
 
 def load_explainer(name: str, **given: Any) -> Any:
-    """An explainer by name, such as `prediction_difference`, or a plug-in's.
-
-    Args:
-        name: as on the command line.
-        given: the explainer's own options.
+    """An explainer by its name on the command line, a plug-in's too, with options of its own.
 
     Raises:
-        XnmtError: no such name (the nearest ones are named), or an option it does not have.
+        XnmtError: as `create`.
     """
     return create("explainers", name, **given)

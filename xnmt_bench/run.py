@@ -11,7 +11,8 @@ import torch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from xnmt_bench.errors import MissingError, NotApplicable, StoreError
+from xnmt_bench import progress
+from xnmt_bench.errors import ConfigError, MissingError, NotApplicable, StoreError
 from xnmt_bench.fitting import TrainerOptions
 from xnmt_bench.metrics.bootstrap import Draws, score
 from xnmt_bench.metrics.measurement import (
@@ -27,11 +28,12 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.registry import instantiate
 from xnmt_bench.report.panels import panels
-from xnmt_bench.report.report import about_systems, collect, report
+from xnmt_bench.report.report import about_systems, collect, report, writable
 from xnmt_bench.report.summary import Shown
 from xnmt_bench.report.table import csv_columns
 from xnmt_bench.report.tracking import Tracker
-from xnmt_bench.store import fingerprint
+from xnmt_bench.schema import check
+from xnmt_bench.store import fingerprint, repair
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +46,12 @@ def train(config: DictConfig) -> None:
     Raises:
         Exception: what went wrong first, once every other row has been written.
     """
+    check(config)
+    if config.explain is not None:
+        raise ConfigError(["explain: it is evaluate.py that explains a sentence"])
+    if config.repair:
+        repair(Path(config.store))
+        return
     with _start(config, "train") as tracker:
         job = Job(config, TrainerOptions(**plain(config.trainer), logger=tracker.lightning()))
         metrics = configured_metrics(config)
@@ -62,6 +70,7 @@ def evaluate(config: DictConfig) -> None:
     Raises:
         MissingError: nothing was measured yet.
     """
+    check(config, complete=False)
     with _start(config, "evaluate") as tracker:
         if config.explain:
             from xnmt_bench.explain import explain
@@ -89,16 +98,19 @@ def evaluate(config: DictConfig) -> None:
             raise missing[0]
         for nothing in missing:
             log.warning("%s", nothing)
-        shown = []
+        shown, out = [], writable(results)
         for name, (metric, rows) in scored.items():
-            shown += report(metric, rows, about_systems(scored, name), results, tracker)
-        shown += _analyses(config, scored, tracker)
+            shown += report(metric, rows, about_systems(scored, name), out, tracker)
+        shown += _analyses(config, scored, out, tracker)
         if shown:
             from xnmt_bench.report.page import write_page
 
             signatures = sorted(s.signature for _, rows in scored.values() for s in rows)
-            page = write_page(shown, signatures, config, results)
-            log.info("tables and figures are in %s, and all on one page: %s", results, page)
+            page = write_page(shown, signatures, config, out)
+            log.info("tables and figures are in %s, and all on one page: %s", out, page)
+        damaged = [s.measurement.status for _, rows in scored.values() for s in rows if s.damaged]
+        if damaged:
+            raise StoreError(f"{len(damaged)} rows are damaged: {'; '.join(damaged)}")
 
 
 def _start(config: DictConfig, job_type: str) -> Tracker:
@@ -106,8 +118,10 @@ def _start(config: DictConfig, job_type: str) -> Tracker:
         torch.set_num_threads(config.threads)
     # Lightning's own greetings say nothing that a user of this tool needs.
     logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
-    folder = Path(HydraConfig.get().runtime.output_dir)
-    sweep = HydraConfig.get().mode == hydra.types.RunMode.MULTIRUN
+    hydra_config = HydraConfig.get()
+    progress.shared_terminal = "basic" not in hydra_config.launcher._target_
+    folder = Path(hydra_config.runtime.output_dir)
+    sweep = hydra_config.mode == hydra.types.RunMode.MULTIRUN
     group = folder.parent.name if sweep else folder.name
     tracker: Tracker = instantiate("logger", config.logger)
     return tracker.start(job_type, group, folder, plain(config))
@@ -171,7 +185,10 @@ def _numbers(metric: Metric, one: Scored) -> str:
 
 
 def _analyses(
-    config: DictConfig, scored: Mapping[str, tuple[Metric, Sequence[Scored]]], tracker: Tracker
+    config: DictConfig,
+    scored: Mapping[str, tuple[Metric, Sequence[Scored]]],
+    results: Path,
+    tracker: Tracker,
 ) -> list[Shown]:
     """Asks every configured analysis of what was measured."""
     from xnmt_bench.analyses.analysis import Analysis, publish
@@ -187,9 +204,7 @@ def _analyses(
         made_from = options | {"rows": fingerprint({"rows": signatures})}
         try:
             for title, result in analysis.results(by_metric):
-                shown.append(
-                    publish(title, result, by_metric, made_from, Path(config.results), tracker)
-                )
+                shown.append(publish(title, result, by_metric, made_from, results, tracker))
         except NotApplicable as error:
             log.warning("%s: n/a: %s", name, error)
         except StoreError as error:  # one that fails is no reason to lose the others

@@ -11,6 +11,7 @@ import hashlib
 import json
 import logging
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from xnmt_bench.errors import MissingError, StoreError
 
 log = logging.getLogger(__name__)
 META = "meta.json"
+CURE = "`train.py repair=true` drops what is damaged, and train.py makes it again"
 PARTIAL = ".partial"  # ending of a folder that is not finished
 
 
@@ -114,18 +116,15 @@ def _read_meta(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise StoreError(f"{path / META}: not readable: {error}") from None
     if not isinstance(meta, dict) or meta.pop("digest", None) != fingerprint(meta):
-        raise StoreError(f"{path / META}: truncated or altered since it was written")
+        raise StoreError(f"{path / META}: truncated or altered since it was written; {CURE}")
     return meta
 
 
 def _verify(path: Path, digest: str) -> None:
     if not path.exists():
-        raise StoreError(f"{path}: the file is missing from its artefact")
+        raise StoreError(f"{path}: the file is missing from its artefact; {CURE}")
     if file_hash(path) != digest:
-        raise StoreError(
-            f"{path}: truncated or altered since it was written; "
-            f"delete {path.parent} to make it again"
-        )
+        raise StoreError(f"{path}: truncated or altered since it was written; {CURE}")
 
 
 @contextmanager
@@ -165,6 +164,7 @@ class Store:
         work: Callable[[Path], dict[str, Any] | None],
         *,
         version: int,
+        cheap: bool = False,
         **made_from: Any,
     ) -> Artefact:
         """Opens the artefact of a recipe, making it first if nobody has.
@@ -175,17 +175,21 @@ class Store:
                 returns facts worth keeping (counts, scores) that did not decide the result.
             version: of the code of `work`. Raise it when that code gives another result from the
                 same recipe; whatever is made from this artefact follows by itself.
+            cheap: it takes no model and no training, so that who only reads may make it too.
             made_from: everything else that decides the result: plain values, and things with a
                 `fingerprint` (artefacts, models, subwords), so that recipes chain.
         """
         made_from["version"] = version
         recipe = json.loads(json.dumps(made_from, default=lambda thing: thing.fingerprint))
         path = self.root / stage / fingerprint(recipe)
-        if not self.may_make and not path.exists():
+        finished = path / META
+        if not (self.may_make or cheap or finished.exists()):
             raise MissingError(f"{path}: no finished artefact is here; run train.py first")
-        if not path.exists():
+        if not finished.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             with _locked(path):
+                if path.exists() and not finished.exists():  # its meta.json was lost: make it again
+                    shutil.rmtree(path)
                 if not path.exists():  # another job may have made it while this one waited
                     _make(path, recipe, work)
         return Artefact.open(path)
@@ -198,6 +202,8 @@ def _make(
     log.info("%s %s %s", "resuming" if partial.exists() else "making", path.parent.name, path.name)
     partial.mkdir(exist_ok=True)
     facts = work(partial) or {}
+    for leftover in partial.rglob("*.tmp"):  # of a run that was killed while it wrote
+        leftover.unlink()
     files = {
         file.relative_to(partial).as_posix(): file_hash(file)
         for file in sorted(partial.rglob("*"))
@@ -207,3 +213,34 @@ def _make(
     meta["digest"] = fingerprint(meta)
     write_atomically(partial / META, json.dumps(meta, indent=1, ensure_ascii=False))
     partial.rename(path)
+
+
+def repair(root: Path) -> None:
+    """Verifies every artefact of a store, drops the damaged ones and whatever was made from them.
+
+    Args:
+        root: the folder of the store.
+    """
+    recipes: dict[Path, str] = {}
+    dropped: list[Path] = []
+    for folder in sorted(p for p in root.glob("*/*") if p.is_dir() and p.suffix != PARTIAL):
+        try:
+            recipes[folder] = json.dumps(Artefact.open(folder).recipe)
+        except StoreError as error:
+            log.warning("damaged: %s", error)
+            dropped.append(folder)
+    for damaged in dropped:  # it grows while it is walked: what hangs on what hangs on it goes too
+        try:
+            digests = json.loads((damaged / META).read_text(encoding="utf-8"))["files"].values()
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            digests = ()
+        # A model is known by its weights, any other artefact by its folder.
+        names = [damaged.name, *(digest[:16] for digest in digests)]
+        hanging = (f for f, recipe in recipes.items() if any(name in recipe for name in names))
+        dropped += [folder for folder in hanging if folder not in dropped]
+    for folder in dropped:
+        log.warning("dropped: %s", folder)
+        shutil.rmtree(folder)
+    whole = len(set(recipes) - set(dropped))
+    log.info("%d artefacts are whole, %d were dropped; train.py makes them again",
+             whole, len(dropped))  # fmt: skip

@@ -93,7 +93,7 @@ def analysed(made, *names, metrics="fidelity", **settings):
     tracker = Tables()
     scored = {name: (metric, collect(metric, made.results, draws(config)))
               for name, metric in configured_metrics(config).items()}  # fmt: skip
-    shown = _analyses(config, scored, tracker)
+    shown = _analyses(config, scored, made.results, tracker)
     rows = {name: rows_in(made, f"fidelity_{name}") for name in names}
     assert {s.name for s in shown} == {f"fidelity_{n}" for n, own in rows.items() if own}
     return rows, tracker.shown
@@ -166,7 +166,7 @@ def test_a_metric_that_the_question_does_not_fit_is_passed_over(tmp_path, caplog
                        "analysis=[normalised,ranking,significance,k]")  # fmt: skip
     scored = {name: (metric, collect(metric, made.results, draws(config)))
               for name, metric in configured_metrics(config).items()}  # fmt: skip
-    shown = {s.name for s in _analyses(config, scored, Tables())}
+    shown = {s.name for s in _analyses(config, scored, made.results, Tables())}
     assert shown == {
         "fidelity_normalised", "fidelity_ranking", "fidelity_significance", "aer_significance",
     }  # fmt: skip

@@ -6,6 +6,7 @@ import shutil
 import pytest
 import torch
 from conftest import batch_of
+from safetensors.torch import load_file, save_file
 
 import xnmt_bench
 from xnmt_bench.errors import DataError, StoreError, XnmtError
@@ -49,6 +50,28 @@ def test_damaged_weights_are_named(folder, damage):
         (folder / "model.json").write_text(json.dumps(description))
     with pytest.raises(StoreError, match=r"model\.safetensors"):
         xnmt_bench.load_model(folder)
+
+
+def test_weights_that_are_no_numbers_are_refused(folder):
+    weights = load_file(folder / "model.safetensors")
+    first = next(iter(weights))
+    weights[first] = torch.full_like(weights[first], torch.nan)
+    save_file(weights, folder / "model.safetensors")
+    with pytest.raises(StoreError, match=r"model\.safetensors: a weight is NaN or infinite"):
+        xnmt_bench.load_model(folder)
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "{", '{"architecture": "rnnsearch"}'])
+def test_a_description_of_no_model_is_refused(folder, text):
+    (folder / "model.json").write_text(text)
+    with pytest.raises(StoreError, match=r"model\.json: not a description of an NMT model"):
+        xnmt_bench.load_model(folder)
+
+
+@pytest.mark.parametrize("pairs", [["ab"], [("a",)], [("a", 1)], ("a", "b")])
+def test_what_is_no_pair_of_texts_is_refused(system, pairs):
+    with pytest.raises(XnmtError, match=r"pair 1 is .*, not a \(source, target\) pair of texts"):
+        xnmt_bench.load_explainer("random")(system.system.model, pairs)
 
 
 def test_a_folder_without_a_model_is_named(tmp_path):

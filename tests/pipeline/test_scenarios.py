@@ -139,8 +139,8 @@ def test_no_such_scenario(transformer, workplace, tmp_path):
         made = command("train.py", *overrides("transformer"), *FEW, f"store={workplace}/store",
                        f"results={tmp_path}/results", f"{option}=imagined",
                        f"hydra.run.dir={tmp_path}/run")  # fmt: skip
-        assert made.returncode == 1
-        assert f"error: {option}: {problem}" in made.stderr
+        assert made.returncode == 2
+        assert f"{option}='imagined': should be" in made.stderr
         assert "Traceback" not in made.stderr
         assert not (tmp_path / "results").exists()
 

@@ -211,6 +211,21 @@ def test_latex_is_escaped(character):
     assert r"50.0 \%" in latex
 
 
+@pytest.mark.parametrize(
+    ("character", "written"),
+    [("\\", r"\textbackslash{}"), ("~", r"\textasciitilde{}"), ("^", r"\textasciicircum{}")],
+)
+def test_latex_has_words_for_some_characters(character, written):
+    latex = to_latex(summarise([row(explainer=f"a{character}b", values={"hit_at_k": 0.5})]))
+    assert f"a{written}b" in latex
+
+
+@pytest.mark.parametrize("start", "=+-@")
+def test_a_spreadsheet_runs_no_cell(start):
+    text = to_csv([{"a": f"{start}A1", "b": "-1.5", "c": -2}, {"a": start}], ["a", "b", "c"])
+    assert text == f"a,b,c\n'{start}A1,-1.5,-2\n{start},,\n"
+
+
 def test_latex_rows_have_as_many_cells_as_columns():
     rows = [row(values={"hit_at_k": 0.5}), row(instantiation="rn"), row(explainer="random")]
     latex = to_latex(summarise(rows)).splitlines()

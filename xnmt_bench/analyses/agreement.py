@@ -11,10 +11,11 @@ import numpy as np
 
 from xnmt_bench.analyses.analysis import Analysis, Result
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.metrics.bootstrap import Draws, Together
+from xnmt_bench.metrics.bootstrap import Draws, Together, interval
 from xnmt_bench.metrics.measurement import Measurement
 from xnmt_bench.metrics.metric import Metric, Row
-from xnmt_bench.report.panels import Panel, sortable
+from xnmt_bench.options import Count, Seed
+from xnmt_bench.report.panels import Panel, compared_heading, ends, least_first, sortable
 from xnmt_bench.report.summary import Cell, Line, Summary
 
 LEAST = 3  # things that are ranked: two agree by chance half of the time
@@ -41,21 +42,23 @@ def places(scores_ER: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Ranking:
-    """One metric's numbers under one condition.
-
-    Attributes:
-        metric: the metric.
-        columns: what tells its rows apart, the pivot among it, and what is compared not.
-        rows: the measurements of each thing's seeds.
-    """
+    """One metric's numbers under one condition."""
 
     metric: Metric
-    columns: dict[str, Any]
-    rows: dict[str, list[Measurement]]
+    columns: dict[str, Any]  # what tells its rows apart, the pivot among it, what is compared not
+    rows: dict[str, list[Measurement]]  # of each thing, those of its seeds
 
     def system(self, shared: Iterable[str]) -> tuple[Any, ...]:
         """Its values of the columns that another metric has too."""
-        return tuple(self.columns[column] for column in sorted(shared))
+        return tuple(self.columns[column] for column in shared)
+
+    def named(self, own: Iterable[str]) -> str:
+        """The metric, and what was fixed of it."""
+        fixed = ", ".join(f"{column}={self.columns[column]}" for column in own)
+        return f"{self.metric.name}{f' ({fixed})' if fixed else ''}"
+
+
+Pair = tuple[Ranking, Ranking, list[str]]  # and what both rank
 
 
 class Agreement(Analysis):
@@ -76,81 +79,68 @@ class Agreement(Analysis):
         self,
         fixed: Mapping[str, Any] | None = None,
         without: Sequence[str] = (),
-        samples: int = 1000,
-        seed: int = 0,
+        samples: Count = 1000,
+        seed: Seed = 0,
     ) -> None:
         self.fixed, self.without = dict(fixed or {}), set(without)
         self.draws = Draws(samples, seed)
 
     def results(self, by_metric: Mapping[str, Sequence[Panel]]) -> Iterator[tuple[str, Result]]:
         """One answer for every two metrics that compare the same kind of things."""
-        answers = 0
+        answered = False
         for one, other in combinations(by_metric.values(), 2):
-            if one[0].metric.compared == other[0].metric.compared:
-                pairs = list(self._joined(one, other))
-                if pairs:
-                    answers += 1
-                    names = f"{one[0].metric.name}_{other[0].metric.name}"
-                    yield f"{names}_{self.name}", self._result(pairs)
-        if not answers:
+            first, second = one[0].metric, other[0].metric
+            alike = first.compared == second.compared
+            if alike and (pairs := list(self._joined(one, other))):
+                answered = True
+                yield f"{first.name}_{second.name}_{self.name}", self._result(pairs)
+        if not answered:
             raise NotApplicable(f"no two metrics have {LEAST} rows in common")
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """One metric alone agrees with nothing."""
         raise NotApplicable("agreement is between two metrics")
 
-    def _joined(
-        self, one: Sequence[Panel], other: Sequence[Panel]
-    ) -> Iterator[tuple[Ranking, Ranking, list[str]]]:
+    def _joined(self, one: Sequence[Panel], other: Sequence[Panel]) -> Iterator[Pair]:
         """Two metrics' rankings that differ in no column that both have."""
-        sides = [_rankings(panels) for panels in (one, other)]
+        sides = [list(_rankings(panels)) for panels in (one, other)]
         if not all(sides):
             return
-        shared = set(sides[0][0].columns) & set(sides[1][0].columns)
-        chosen = [self._fixed(side, shared) for side in sides]
-        for first, second in product(*chosen):
+        shared = sorted(sides[0][0].columns.keys() & sides[1][0].columns.keys())
+        for first, second in product(*(self._fixed(side, shared) for side in sides)):
             if first.system(shared) == second.system(shared):
                 names = sorted((first.rows.keys() & second.rows.keys()) - self.without)
                 if len(names) >= LEAST:
                     yield first, second, names
 
-    def _fixed(self, rankings: Sequence[Ranking], shared: set[str]) -> list[Ranking]:
+    def _fixed(self, rankings: Sequence[Ranking], shared: Sequence[str]) -> Sequence[Ranking]:
         """The rankings whose own columns have the values that are fixed."""
-        kept = list(rankings)
         for column in (c for c in rankings[0].columns if c not in shared):
-            if column in self.fixed:
-                kept = [r for r in kept if r.columns[column] == self.fixed[column]]
-            else:  # of each system the greatest it has
-                greatest: dict[tuple[Any, ...], Any] = {}
-                for r in sorted(kept, key=lambda r: sortable(r.columns[column])):
-                    greatest[r.system(shared)] = r.columns[column]
-                kept = [r for r in kept if r.columns[column] == greatest[r.system(shared)]]
-        return kept
+            values = {}  # by system; the greatest that it has comes last
+            for r in sorted(rankings, key=lambda r: sortable(r.columns[column])):
+                values[r.system(shared)] = self.fixed.get(column, r.columns[column])
+            rankings = [r for r in rankings if r.columns[column] == values[r.system(shared)]]
+        return rankings
 
-    def _result(self, pairs: Sequence[tuple[Ranking, Ranking, list[str]]]) -> Result:
+    def _result(self, pairs: Sequence[Pair]) -> Result:
+        """A line for each thing that a pair ranks, a row and a note for each pair."""
         first, second, _ = pairs[0]
         shared = [c for c in first.columns if c in second.columns]
         own = [[c for c in r.columns if c not in shared] for r in (first, second)]
-        rows: list[Row] = []
-        lines, notes = [], [NOTE]
+        rows, lines, notes = [], [], [NOTE]
         for one, other, names in pairs:
-            values, row = self._compared(one, other, names)
-            rows.append(
-                {c: one.columns[c] for c in shared}
-                | {c: r.columns[c] for r, columns in zip((one, other), own, strict=True)
-                   for c in columns} | row
-            )  # fmt: skip
-            system = " ".join(str(one.columns[c]) for c in ("corpus", "lang_pair", "nmt")
-                              if c in one.columns)  # fmt: skip
-            ranks = [places(v[:, :1])[:, 0] for v in _least_first((one, other), values)]
-            for e in np.argsort(ranks[0], kind="stable"):
+            value_MER, place_MER, row = self._compared(one, other, names)
+            rows.append(other.columns | one.columns | row)
+            named = "; ".join(r.named(c) for r, c in zip((one, other), own, strict=True))
+            system = " ".join(
+                str(one.columns[c]) for c in ("corpus", "lang_pair", "nmt") if c in one.columns
+            )
+            for e in np.argsort(place_MER[0, :, 0], kind="stable"):
                 cells = [Cell(system), Cell(names[e])]
-                for ranking, value, rank in zip((one, other), values, ranks, strict=True):
-                    form = ranking.metric.headline.form
-                    cells += [Cell(form(value[e, 0])), Cell(str(rank[e]))]
+                for r, value_ER, place_ER in zip((one, other), value_MER, place_MER, strict=True):
+                    cells.append(Cell(r.metric.headline.form(value_ER[e, 0])))
+                    cells.append(Cell(str(place_ER[e, 0])))
                 lines.append(Line((system,), cells))
-            named = "; ".join(_named(r, columns) for r, columns in
-                              zip((one, other), own, strict=True))  # fmt: skip
             notes.append(
                 f"{system}: {named}: Kendall's tau {row['tau']:.2f} [{row['tau_low']:.2f}, "
                 f"{row['tau_high']:.2f}] over {len(names)}; {100 * row['same']:.0f} % of "
@@ -159,53 +149,33 @@ class Agreement(Analysis):
             )
         heads = [h for r in (first, second) for h in (r.metric.headline.heading, "place")]
         title = f"Agreement of {first.metric.name} and {second.metric.name}"
-        thing = "NMT" if first.metric.compared == "nmt" else first.metric.compared
-        summary = Summary(title, ["system", thing, *heads], lines, notes, words=2)
-        measured = ("tau", "tau_low", "tau_high", "same", "ranked", "paired", "samples")
+        words = ["system", compared_heading(first.metric)]
+        summary = Summary(title, [*words, *heads], lines, notes, len(words))
+        measured = (*ends("tau"), "same", "ranked", "paired", "samples")
         return Result(rows, (*shared, *own[0], *own[1]), measured, summary)
 
     def _compared(
         self, one: Ranking, other: Ranking, names: Sequence[str]
-    ) -> tuple[tuple[np.ndarray, np.ndarray], Row]:
-        """Both metrics' values (E, 1 + R), and how the rankings agree."""
+    ) -> tuple[np.ndarray, np.ndarray, Row]:
+        """Values and places (2, E, 1 + R) by both metrics, and how the rankings agree."""
         metrics = [r.metric for r in (one, other) for _ in names]
         measured = [r.rows[name] for r in (one, other) for name in names]
         together = Together(metrics, measured, self.draws)
-        whole = together.values()
-        values = (whole[: len(names)], whole[len(names) :])
-        usable = ~np.isnan(whole).any(0)
-        ranked = [v[:, usable] for v in _least_first((one, other), values)]
-        tau_R = kendall_tau(*ranked)
-        low, high = np.percentile(tau_R[1:], [2.5, 97.5])
-        same = (places(ranked[0]) == places(ranked[1])).all(0)[1:].mean()
-        row = {"tau": float(tau_R[0]), "tau_low": float(low), "tau_high": float(high),
-               "same": float(same), "ranked": len(names), "paired": together.paired,
+        value_MER = together.values().reshape(2, len(names), -1)
+        headlines = (one.metric.headline, other.metric.headline)
+        scores = [least_first(c, v_ER) for c, v_ER in zip(headlines, value_MER, strict=True)]
+        place_MER = np.stack([places(score_ER) for score_ER in scores])
+        usable_R = ~np.isnan(value_MER).any((0, 1))
+        tau_R = kendall_tau(*(score_ER[:, usable_R] for score_ER in scores))
+        numbers = (float(tau_R[0]), *interval(tau_R[1:]))
+        same_R = (place_MER[0] == place_MER[1]).all(0)[usable_R]
+        row = {"same": float(same_R[1:].mean()), "ranked": len(names), "paired": together.paired,
                "samples": self.draws.samples}  # fmt: skip
-        return values, row
+        return value_MER, place_MER, row | dict(zip(ends("tau"), numbers, strict=True))
 
 
-def _rankings(panels: Sequence[Panel]) -> list[Ranking]:
-    rankings = []
+def _rankings(panels: Sequence[Panel]) -> Iterator[Ranking]:
     for panel in panels:
-        for pivot in panel.rows:
-            measured = panel.measured(pivot)
-            if measured:
-                columns = dict(panel.condition)
-                if panel.metric.pivot:
-                    columns[panel.metric.pivot] = pivot
-                rankings.append(Ranking(panel.metric, columns, measured))
-    return rankings
-
-
-def _least_first(rankings: Sequence[Ranking], values: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Values such that the least is the best."""
-    return [
-        -v if r.metric.headline.better == "higher" else v
-        for r, v in zip(rankings, values, strict=True)
-    ]
-
-
-def _named(ranking: Ranking, columns: Sequence[str]) -> str:
-    """A metric, and what was fixed of it."""
-    fixed = ", ".join(f"{c}={ranking.columns[c]}" for c in columns)
-    return f"{ranking.metric.name}{f' ({fixed})' if fixed else ''}"
+        for pivot, measured in panel.by_pivot().items():
+            own = {panel.metric.pivot: pivot} if panel.metric.pivot else {}
+            yield Ranking(panel.metric, panel.condition | own, measured)

@@ -12,37 +12,20 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.measurement import signature
 from xnmt_bench.metrics.metric import Row
 from xnmt_bench.report.panels import Panel, Told, generated_notes, told_apart
-from xnmt_bench.report.summary import (
-    Cell,
-    Line,
-    Shown,
-    Summary,
-    show,
-    write_rows,
-    write_summary,
-)
+from xnmt_bench.report.summary import Cell, Line, Shown, Summary, show, write_rows, write_summary
+from xnmt_bench.report.tracking import Tracker
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from xnmt_bench.report.tracking import Tracker
-
 
 @dataclass(frozen=True)
 class Result:
-    """One analysis, ready to be shown.
-
-    Attributes:
-        rows: every number, for the CSV.
-        identity: the columns that tell a row from others, which its signature repeats.
-        measured: the columns of what was found.
-        summary: the table as it is read.
-        figure: a figure that could stand in a paper, where one helps.
-    """
+    """One analysis, ready to be shown: every number for the CSV, and a table as it is read."""
 
     rows: Sequence[Row]
-    identity: Sequence[str]
-    measured: Sequence[str]
+    identity: Sequence[str]  # the columns that tell a row from others, which its signature repeats
+    measured: Sequence[str]  # the columns of what was found
     summary: Summary
     figure: Figure | None = None
 
@@ -58,17 +41,14 @@ class Analysis(ABC):
 
     @abstractmethod
     def analyse(self, panels: Sequence[Panel]) -> Result:
-        """Answers the question for one metric.
-
-        Args:
-            panels: every condition of the metric, at least one.
+        """Answers the question for one metric, of which there is at least one panel.
 
         Raises:
             NotApplicable: the question has no meaning for these, and what it would take.
         """
 
     def results(self, by_metric: Mapping[str, Sequence[Panel]]) -> Iterator[tuple[str, Result]]:
-        """Every answer, with the name of its files: of each metric that the question fits.
+        """The answer for each metric that the question fits, behind the name of its files.
 
         Raises:
             NotApplicable: it fits none.
@@ -76,11 +56,9 @@ class Analysis(ABC):
         reasons = []
         for metric, panels in by_metric.items():
             try:
-                result = self.analyse(panels)
+                yield f"{metric}_{self.name}", self.analyse(panels)
             except NotApplicable as error:
                 reasons.append(f"{metric}: {error}")
-            else:
-                yield f"{metric}_{self.name}", result
         if len(reasons) == len(by_metric):
             raise NotApplicable("; ".join(reasons) or "no metric has results")
 
@@ -96,21 +74,21 @@ def pivoted(
     told: Told | None = None,
     order: Sequence[Any] | None = None,
 ) -> Summary:
-    """Rows as a table with one line for each combination of words, one column a value.
+    """Each panel's rows as a table: a line for each combination of words, a column for each value.
 
     Args:
-        title: how the title starts.
+        title: how it starts.
         panels: the conditions.
         by_panel: the rows of each, in reading order.
         words: headings of the lines' words, and the rows' columns that hold them.
-        across: the rows' column whose values are the table's columns.
+        across: the rows' column that holds the values.
         cell: what a row says.
         notes: under the table.
         told: how the panels are told apart, where not by all of their condition.
         order: of the values; that of the rows, if not given.
     """
     told = told or told_apart(panels)
-    values = order or list(dict.fromkeys(row[across] for own in by_panel for row in own))
+    values = order or list(dict.fromkeys(row[across] for rows in by_panel for row in rows))
 
     def text(column: str, value: Any) -> str:
         if column == "result":
@@ -118,16 +96,17 @@ def pivoted(
         return f"{value:,}" if isinstance(value, int) else str(value)
 
     lines = []
-    for panel, own, told_text in zip(panels, by_panel, told.texts, strict=True):
+    for panel, rows, condition in zip(panels, by_panel, told.texts, strict=True):
         by_line: dict[tuple[Any, ...], dict[Any, Row]] = {}
-        for row in own:
+        for row in rows:
             by_line.setdefault(tuple(row[c] for c in words.values()), {})[row[across]] = row
-        for key, of_line in by_line.items():
-            start = [told_text[heading] for heading in told.varying]
-            start += [text(c, value) for c, value in zip(words.values(), key, strict=True)]
-            cells = [cell(of_line[v]) if v in of_line else Cell("") for v in values]
-            block = [v for c, v in zip(words.values(), key, strict=True) if c == "result"]
-            lines.append(Line((*panel.condition.values(), *block), [*map(Cell, start), *cells]))
+        for key, by_value in by_line.items():
+            own = dict(zip(words.values(), key, strict=True))
+            cells = [Cell(t) for t in (*condition, *(text(c, v) for c, v in own.items()))]
+            cells += [cell(by_value[v]) if v in by_value else Cell("") for v in values]
+            # Values of one result compare, those of two do not, whatever the columns are.
+            result = [own["result"]] if "result" in own else []
+            lines.append(Line((*panel.condition.values(), *result), cells))
     headings = [*told.varying, *words, *(text(across, value) for value in values)]
     width = len(told.varying) + len(words)
     return Summary(told.title(title), headings, lines, list(notes), width)
@@ -141,36 +120,25 @@ def publish(
     results: Path,
     tracker: Tracker,
 ) -> Shown:
-    """Writes table and figure of an analysis, and shows the table.
+    """Writes table and figure of an analysis under its name, tells the tracker, shows the table.
 
-    Args:
-        name: of its files.
-        result: the answer.
-        by_metric: what it was asked of.
-        made_from: what its numbers take to be made again, beside a row's identity.
-        results: the folder where the files go.
-        tracker: who else is told.
+    A number's signature has the row's identity and `made_from`, all it takes to make it again.
     """
-    rows = []
-    for row in result.rows:
-        who = {column: row[column] for column in result.identity}
-        rows.append(row | {"signature": signature(name, who, made_from)})
+    rows = [
+        row | {"signature": signature(name, {c: row[c] for c in result.identity}, made_from)}
+        for row in result.rows
+    ]
     columns = (*result.identity, *result.measured, "signature")
     corpora = {row["corpus"] for row in rows}
-    measured = [
-        m
-        for panels in by_metric.values()
-        for panel in panels
-        for _, m in panel.measurements()
-        if m.identity["corpus"] in corpora
-    ]
-    summary = replace(result.summary, notes=[*result.summary.notes, *generated_notes(measured)])
+    told = [p for panels in by_metric.values() for p in panels if p.condition["corpus"] in corpora]
+    notes = generated_notes(m for panel in told for _, m in panel.measurements())
+    summary = replace(result.summary, notes=[*result.summary.notes, *notes])
     write_rows(name, rows, columns, results)
     write_summary(name, summary, results)
     tracker.table(name, rows, columns)
     svg = None
     if result.figure is not None:
-        from xnmt_bench.report.figure import save_figure
+        from xnmt_bench.report.figure import save_figure  # heavy, and not all draw one
 
         svg, png = save_figure(result.figure, results / name)
         tracker.figure(name, png)

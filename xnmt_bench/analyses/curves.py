@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, ClassVar
 
 import matplotlib.pyplot as plt
@@ -14,32 +15,25 @@ from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.metric import Row
 from xnmt_bench.report.figure import draw_interval, legend_below, log_scale, style
-from xnmt_bench.report.panels import Panel, seeds_cell, sortable, told_apart
+from xnmt_bench.report.panels import Panel, ends, pooled, seeds_cell, sortable, told_apart
 from xnmt_bench.report.summary import Cell
 
 
 class Curve(Analysis):
-    """The headline of panels that differ in one condition alone.
+    """The headline of panels that differ in one condition alone."""
 
-    Attributes:
-        columns: of the condition, which make up the axis.
-        label: of the axis.
-        sweep: what a user has to sweep.
-        log: whether the axis is logarithmic.
-    """
-
-    columns: ClassVar[tuple[str, ...]]
+    columns: ClassVar[tuple[str, ...]]  # of the condition, which make up the axis
     label: ClassVar[str]
-    sweep: ClassVar[str]
-    log: ClassVar[bool] = False
+    sweep: ClassVar[str]  # what a user is told to sweep
+    log: ClassVar[bool] = False  # the axis is logarithmic
 
     def text(self, panel: Panel) -> str:
         """A panel's place on the axis, in words."""
         keys = {key.name: key for key in panel.metric.keys}
         phrases = [
             keys[c].phrase.format(keys[c].text(panel.condition[c]))
-            for n, c in enumerate(self.columns)
-            if n == 0 or panel.condition[c] not in ("", keys[c].usual)
+            for c in self.columns
+            if c == self.columns[0] or panel.condition[c] not in ("", keys[c].usual)
         ]
         return ", ".join(phrases)
 
@@ -49,31 +43,28 @@ class Curve(Analysis):
         if not set(self.columns) <= set(panels[0].condition):
             raise NotApplicable(f"its rows have no {self.columns[0]}")
         others = [c for c in panels[0].condition if c not in self.columns]
-        groups: dict[tuple[Any, ...], list[Panel]] = {}
+        by_condition: dict[tuple[Any, ...], list[Panel]] = {}
         for panel in panels:
-            groups.setdefault(tuple(panel.condition[c] for c in others), []).append(panel)
-        groups = {key: group for key, group in groups.items() if len(group) > 1}
+            by_condition.setdefault(tuple(panel.condition[c] for c in others), []).append(panel)
+        groups = [group for group in by_condition.values() if len(group) > 1]
         if not groups:
             raise NotApplicable(f"there is one {self.columns[0]} alone; sweep {self.sweep}")
-        firsts = [group[0] for group in groups.values()]
+        firsts = [group[0] for group in groups]
         told = told_apart(firsts, but=self.columns)
-        ordered = sorted((p for g in groups.values() for p in g), key=self._order)
-        places = list(dict.fromkeys(map(self.text, ordered)))
-        by_group = [list(self._rows(group)) for group in groups.values()]
-        rows = [row for own in by_group for row in own]
+        places = list(dict.fromkeys(map(self.text, sorted(chain(*groups), key=self._order))))
+        by_group = [list(self._rows(group)) for group in groups]
 
         def cell(row: Row) -> Cell:
             return Cell(*seeds_cell(metric.headline, row["seeds"]))
 
         words = {metric.compared: metric.compared, "result": "result"}
         title = f"{metric.headline.heading} against {self.label}"
-        summary = pivoted(
-            title, firsts, by_group, words, "place", cell, [metric.note], told, places
-        )
+        notes = [metric.note]
+        summary = pivoted(title, firsts, by_group, words, "place", cell, notes, told, places)
         identity = (*panels[0].condition, "result", metric.compared)
-        measured = [f"{metric.headline.name}{end}" for end in ("", "_low", "_high")]
-        figure = self._figure(list(groups.values()), by_group, told.phrases, places)
-        return Result(rows, identity, measured, summary, figure)
+        figure = self._figure(groups, by_group, told.phrases, places)
+        rows = list(chain(*by_group))
+        return Result(rows, identity, ends(metric.headline.name), summary, figure)
 
     def _rows(self, group: Sequence[Panel]) -> Iterator[Row]:
         """Every number of panels that differ in the axis alone."""
@@ -81,25 +72,17 @@ class Curve(Analysis):
         for pivot in sorted({p for panel in group for p in panel.rows}, key=metric.pivot_order):
             for name in sorted({n for panel in group for n in panel.names}):
                 for panel in group if pivot not in metric.csv_only else ():
-                    value = panel.value(pivot, name)
-                    if value is None:
-                        continue
                     seeds = panel.of(pivot, name)
-                    lows, highs = (
-                        [s.values.get(f"{column.name}_{end}", value) for s in seeds if s.values]
-                        for end in ("low", "high")
-                    )
-                    yield {
-                        **panel.condition, "result": pivot, metric.compared: name,
-                        column.name: value, f"{column.name}_low": min(lows),
-                        f"{column.name}_high": max(highs), "place": self.text(panel),
-                        "seeds": seeds,
-                    }  # fmt: skip
+                    if numbers := pooled(column, seeds):
+                        yield {**panel.condition, "result": pivot, metric.compared: name,
+                               "place": self.text(panel), "seeds": seeds,
+                               **dict(zip(ends(column.name), numbers, strict=True))}  # fmt: skip
 
     def _order(self, panel: Panel) -> list[Any]:
+        """What is usual comes first."""
         usual = {key.name: key.usual for key in panel.metric.keys}
-        values = ((column, panel.condition[column]) for column in self.columns)
-        return [sortable("" if value == usual[column] else value) for column, value in values]
+        values = {column: panel.condition[column] for column in self.columns}
+        return [sortable("" if v == usual[column] else v) for column, v in values.items()]
 
     def _figure(
         self,
@@ -110,19 +93,18 @@ class Curve(Analysis):
     ) -> Figure:
         """One axes a group, by the last value of the pivot there is."""
         compared, column = groups[0][0].metric.compared, groups[0][0].metric.headline
-        names = sorted({row[compared] for own in by_group for row in own})
-        axis = sorted({row[self.columns[0]] for own in by_group for row in own}, key=sortable)
-        # Places without an order of their own are not joined by a line.
-        named = len(self.columns) > 1
+        names = sorted({row[compared] for row in chain(*by_group)})
+        axis = sorted({row[self.columns[0]] for row in chain(*by_group)}, key=sortable)
+        named = len(self.columns) > 1  # places without an order, which no line joins
         figure, axes = plt.subplots(1, len(groups), figsize=(1 + 3.4 * len(groups), 3.6),
                                     squeeze=False, sharey=True)  # fmt: skip
-        for ax, group, own, title in zip(axes[0], groups, by_group, titles, strict=True):
-            last = [p for p in group[0].rows if any(row["result"] == p for row in own)][-1]
+        for ax, group, rows, title in zip(axes[0], groups, by_group, titles, strict=True):
+            last = [p for p in group[0].rows if any(row["result"] == p for row in rows)][-1]
             for name in names:
                 points = sorted(
                     (places.index(row["place"]) if named else row[self.columns[0]],
-                     *(row[f"{column.name}{end}"] for end in ("", "_low", "_high")))
-                    for row in own if row[compared] == name and row["result"] == last
+                     *(row[end] for end in ends(column.name)))
+                    for row in rows if row[compared] == name and row["result"] == last
                 )  # fmt: skip
                 if points:
                     draw_interval(ax, "y", *np.asarray(points, dtype=float).T, linewidth=1.2,

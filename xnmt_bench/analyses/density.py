@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -21,6 +22,10 @@ from xnmt_bench.rules.table import read_rules, shards
 
 SYSTEM = ("corpus", "lang_pair", "nmt", "model", "learned_from")
 BIN_COLUMNS = tuple(f"frequency_bin_{n}" for n in range(1, len(BINS) + 2))
+BIN_NAMES = [
+    *(f"{low + 1}-{high}" if high - low > 1 else str(high) for low, high in pairwise((0, *BINS))),
+    f"> {BINS[-1]}",
+]
 # Of one hue, from rare to frequent: told apart by lightness alone.
 SHADES = ("#c6dbef", "#9ecae1", "#6baed6", "#2171b5", "#08306b")
 NOTE = (
@@ -36,34 +41,33 @@ class Density(Analysis):
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """One line an explainer; the densest first."""
-        # k, the scenario of the test and the proxies' number of sentences are not the rules' own.
+        # k, scenario of the test and size of a proxy's training do not change the stored rules.
         stores: dict[tuple[str, ...], Panel] = {}
         for panel in panels:
             for name, m in panel.measurements():
                 if folder := m.files.get("training_rules"):
-                    stores.setdefault((*_system(panel), name, folder), panel)
+                    stores.setdefault((*_system(panel.condition), name, folder), panel)
         if not stores:
             raise NotApplicable("no explainer has rules of training sentences")
-        rows = sorted(map(_row, stores), key=lambda r: (*(r[c] for c in SYSTEM), r["unique"]))
-        systems = {_system(panel): panel for panel in stores.values()}
+        rows = sorted(map(_row, stores), key=lambda row: (*_system(row), row["unique"]))
+        systems = {_system(panel.condition): panel for panel in stores.values()}
         told = told_apart(list(systems.values()), but=("k", "scenario", "train_sentences"))
-        text_of = dict(zip(systems, told.texts, strict=True))
-        lines = []
+        texts = dict(zip(systems, told.texts, strict=True))
+        measured, lines = ("rules", "unique", *BIN_COLUMNS), []
         for row in rows:
-            system = tuple(row[c] for c in SYSTEM)
-            counts = [row["rules"], row["unique"], *(row[column] for column in BIN_COLUMNS)]
-            head = [*(text_of[system][heading] for heading in told.varying), row["explainer"]]
-            lines.append(Line(system, [Cell(c) for c in (*head, *(f"{n:,}" for n in counts))]))
-        heads = [*told.varying, "explainer", "rules", "unique", *_bins()]
-        title = told.title("Rule density")
-        summary = Summary(title, heads, lines, [NOTE], len(told.varying) + 1)
+            system = _system(row)
+            counts = (f"{row[column]:,}" for column in measured)
+            cells = [Cell(text) for text in (*texts[system], row["explainer"], *counts)]
+            lines.append(Line(system, cells))
+        words = [*told.varying, "explainer"]
+        heads = [*words, "rules", "unique", *BIN_NAMES]
+        summary = Summary(told.title("Rule density"), heads, lines, [NOTE], len(words))
         figure = _figure(rows, dict(zip(systems, told.phrases, strict=True)))
-        measured = ("rules", "unique", *BIN_COLUMNS)
         return Result(rows, (*SYSTEM, "explainer", "rules_id"), measured, summary, figure)
 
 
-def _system(panel: Panel) -> tuple[str, ...]:
-    return tuple(panel.condition[c] for c in SYSTEM)
+def _system(columns: Row) -> tuple[str, ...]:
+    return tuple(columns[c] for c in SYSTEM)
 
 
 def _row(key: tuple[str, ...]) -> Row:
@@ -71,23 +75,9 @@ def _row(key: tuple[str, ...]) -> Row:
     paths = shards(Path(folder), "train")
     total = sum(pq.read_metadata(path).num_rows for path in paths)
     counted = density((read_rules(path, 1) for path in paths), total)
-    return {
-        **dict(zip((*SYSTEM, "explainer"), who, strict=True)),
-        "rules_id": Path(folder).name,
-        "rules": counted.rules,
-        "unique": counted.unique,
-        **dict(zip(BIN_COLUMNS, counted.bins, strict=True)),
-    }
-
-
-def _bins() -> list[str]:
-    """The bins' headings, such as `2-10`."""
-    edges = [0, *BINS]
-    names = [
-        str(high) if high - low == 1 else f"{low + 1}-{high}"
-        for low, high in zip(edges, BINS, strict=False)
-    ]
-    return [*names, f"> {BINS[-1]}"]
+    names = (*SYSTEM, "explainer", "rules_id", "rules", "unique", *BIN_COLUMNS)
+    counts = (counted.rules, counted.unique, *counted.bins)
+    return dict(zip(names, (*who, Path(folder).name, *counts), strict=True))
 
 
 def _figure(rows: Sequence[Row], titles: dict[tuple[str, ...], str]) -> Figure:
@@ -95,10 +85,10 @@ def _figure(rows: Sequence[Row], titles: dict[tuple[str, ...], str]) -> Figure:
     figure, axes = plt.subplots(len(titles), 1, squeeze=False, sharex=True,
                                 figsize=(7.5, 1.2 + 1.9 * len(titles)))  # fmt: skip
     for ax, (system, title) in zip(axes[:, 0], titles.items(), strict=True):
-        own = [row for row in rows if tuple(row[c] for c in SYSTEM) == system]
+        own = [row for row in rows if _system(row) == system]
         names = [row["explainer"].replace("_", " ") for row in own]
         left = np.zeros(len(own))
-        for column, name, shade in zip(BIN_COLUMNS, _bins(), SHADES, strict=True):
+        for column, name, shade in zip(BIN_COLUMNS, BIN_NAMES, SHADES, strict=True):
             counts = np.array([row[column] for row in own])
             ax.barh(names, counts, left=left, color=shade, label=name, height=0.7)
             left += counts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -16,9 +17,10 @@ from xnmt_bench.metrics.bootstrap import Draws, interval, resample
 from xnmt_bench.metrics.measurement import Measurement
 from xnmt_bench.metrics.metric import Metric, Row
 from xnmt_bench.metrics.units import Units, by_unit
+from xnmt_bench.options import Count, Seed
 from xnmt_bench.parquet import read_table
 from xnmt_bench.report.figure import draw_interval, legend_below, style
-from xnmt_bench.report.panels import Panel, told_apart
+from xnmt_bench.report.panels import Panel, ends, told_apart
 from xnmt_bench.report.summary import Cell
 from xnmt_bench.rules.facets import FACETS, FIFTHS, GOLD_LINKS
 from xnmt_bench.rules.scores import DecisionScores
@@ -44,8 +46,8 @@ def kinds_of(panel: Panel) -> Kinds | None:
     reference = panel.references.get(NMT)
     if reference is None or "facets" not in reference.measurement.files:
         return None
-    path = verified(Path(reference.measurement.files["facets"]))
-    table = read_table(path, ("sentence", "step", *FACETS))
+    stored = verified(Path(reference.measurement.files["facets"]))
+    table = read_table(stored, ("sentence", "step", *FACETS))
     return {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
 
 
@@ -59,37 +61,35 @@ class Facets(Analysis):
 
     name = "facets"
 
-    def __init__(self, samples: int = 1000, seed: int = 0) -> None:
+    def __init__(self, samples: Count = 1000, seed: Seed = 0) -> None:
         self.draws = Draws(samples, seed)
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """One line a kind of decision, by the last value of the pivot there is."""
-        kinds = [(panel, found) for panel in panels if (found := kinds_of(panel)) is not None]
+        kinds = [(panel, own) for panel in panels if (own := kinds_of(panel)) is not None]
         if not kinds:
             raise NotApplicable("the results say nothing of the kinds of decisions")
         usable, metric = [panel for panel, _ in kinds], panels[0].metric
-        by_panel = [self._rows(panel, found) for panel, found in kinds]
-        rows = [row for own in by_panel for row in own]
+        by_panel = [self._rows(panel, own) for panel, own in kinds]
+        rows = list(chain(*by_panel))
         column, told = metric.headline, told_apart(usable)
         last = ", ".join(dict.fromkeys(usable[0].heading(row["result"]) for row in rows))
 
         def cell(row: Row) -> Cell:
-            return Cell(column.cell(*(row[f"{column.name}{end}"] for end in ("", "_low", "_high"))))
+            return Cell(column.cell(*(row[name] for name in ends(column.name))))
 
-        words = {"kind": "kind", "category": "category", "decisions": "decisions"}
+        words = {name: name for name in ("kind", "category", "decisions")}
         title, note = f"Where {metric.name} is lost ({last})", NOTE.format(heading=column.heading)
         summary = pivoted(title, usable, by_panel, words, "explainer", cell, [note], told)
         identity = (*usable[0].condition, "result", "facet", "category", "explainer")
-        measured = ("decisions", column.name, f"{column.name}_low", f"{column.name}_high")
-        names = list(dict.fromkeys(row["explainer"] for row in rows))
-        figure = _figure(metric, by_panel, told.phrases, names)
-        return Result(rows, identity, measured, summary, figure)
+        figure = _figure(metric, by_panel, told.phrases)
+        return Result(rows, identity, ("decisions", *ends(column.name)), summary, figure)
 
     def _rows(self, panel: Panel, kinds: Kinds) -> list[Row]:
-        pivots = [pivot for pivot in panel.rows if panel.measured(pivot)]
-        if not pivots:
+        by_pivot = panel.by_pivot()
+        if not by_pivot:
             return []
-        predictors = panel.measured(pivots[-1])
+        last, predictors = list(by_pivot.items())[-1]
         predictors[WHOLE] = [panel.references[NMT].measurement]
         aligned = {
             name: [scores for m in seeds if (scores := _aligned(m, kinds)) is not None]
@@ -100,15 +100,12 @@ class Facets(Analysis):
             for category in _ordered(facet, kinds[facet]):
                 chosen_N = kinds[facet] == category
                 for name, seeds in ((n, s) for n, s in aligned.items() if s):
-                    values = self._values(panel.metric, seeds, chosen_N)
-                    low, high = interval(values[1:])
-                    headline = panel.metric.headline.name
+                    value_R = self._values(panel.metric, seeds, chosen_N)
+                    numbers = (float(value_R[0]), *interval(value_R[1:]))
                     rows.append(
-                        {**panel.condition, "result": pivots[-1], "facet": facet,
-                         "kind": TITLES[facet],
+                        {**panel.condition, "result": last, "facet": facet, "kind": TITLES[facet],
                          "category": category, "decisions": int(chosen_N.sum()), "explainer": name,
-                         headline: float(values[0]), f"{headline}_low": low,
-                         f"{headline}_high": high}
+                         **dict(zip(ends(panel.metric.headline.name), numbers, strict=True))}
                     )  # fmt: skip
         return rows
 
@@ -116,16 +113,12 @@ class Facets(Analysis):
         self, metric: Metric, seeds: Sequence[DecisionScores], chosen_N: np.ndarray
     ) -> np.ndarray:
         """The headline on some decisions, whole and resampled; (1 + R,)."""
-        parts = []
-        for scores in (s.take(chosen_N) for s in seeds):
-            number_U, sums = by_unit(
-                scores.sentence_N,
-                log_likelihood=scores.log_likelihood_N,
-                correct=scores.correct_N,
-            )
-            resampled = resample(metric, Units("", number_U, sums), self.draws)
-            parts.append(resampled[metric.headline.name])
-        return np.asarray(np.mean(parts, axis=0))
+        by_seed = []
+        for s in (scores.take(chosen_N) for scores in seeds):
+            sums = {"log_likelihood": s.log_likelihood_N, "correct": s.correct_N}
+            units = Units("", *by_unit(s.sentence_N, **sums))
+            by_seed.append(resample(metric, units, self.draws)[metric.headline.name])
+        return np.asarray(np.mean(by_seed, axis=0))
 
 
 def _aligned(measurement: Measurement, kinds: Kinds) -> DecisionScores | None:
@@ -133,59 +126,49 @@ def _aligned(measurement: Measurement, kinds: Kinds) -> DecisionScores | None:
     scores = DecisionScores.load(verified(Path(measurement.files["decisions"])))
     order = np.lexsort((scores.step_N, scores.sentence_N))
     wanted = np.lexsort((kinds["step"], kinds["sentence"]))
-    own, known = (scores.sentence_N[order], scores.step_N[order]), (
-        kinds["sentence"][wanted], kinds["step"][wanted])  # fmt: skip
-    if not all(np.array_equal(a, b) for a, b in zip(own, known, strict=True)):
+    columns = ((scores.sentence_N, kinds["sentence"]), (scores.step_N, kinds["step"]))
+    if not all(np.array_equal(own[order], known[wanted]) for own, known in columns):
         log.warning("left out: %s: scores of other decisions", measurement.files["decisions"])
         return None
-    place = np.empty_like(order)
-    place[wanted] = order
-    return scores.take(place)
+    return scores.take(order[np.argsort(wanted)])  # argsort inverts a permutation
 
 
 def _ordered(facet: str, values: np.ndarray) -> list[str]:
     """The categories that occur, in reading order; the empty one tells nothing."""
-    there = set(values) - {""}
-    known = {"place": FIFTHS, "link": GOLD_LINKS}.get(facet)
-    if known:
-        return [name for name in known if name in there]
-    if facet == "frequency":
-        return sorted(there, key=lambda name: int(name.strip("> ").split("-")[0].replace(",", "")))
-    return sorted(there)
+    names = set(values) - {""}
+    if facet == "frequency":  # such as 1,001-10,000 or > 10,000
+        return sorted(names, key=lambda name: int(name.strip("> ").split("-")[0].replace(",", "")))
+    order = {"place": FIFTHS, "link": GOLD_LINKS}.get(facet) or sorted(names)
+    return [name for name in order if name in names]
 
 
-def _figure(
-    metric: Metric, by_panel: Sequence[Sequence[Row]], labels: Sequence[str], names: Sequence[str]
-) -> Figure:
+def _figure(metric: Metric, by_panel: Sequence[Sequence[Row]], labels: Sequence[str]) -> Figure:
     """One row of axes a panel, one column a facet."""
     column = metric.headline
-    shown = [facet for facet in FACETS if any(r["facet"] == facet for own in by_panel for r in own)]
+    names = list(dict.fromkeys(row["explainer"] for row in chain(*by_panel)))
+    shown = [facet for facet in FACETS if any(r["facet"] == facet for r in chain(*by_panel))]
     figure, axes = plt.subplots(len(by_panel), len(shown), sharey="row", squeeze=False,
                                 figsize=(3.0 * len(shown), 0.9 + 2.9 * len(by_panel)))  # fmt: skip
     for number, (own, label) in enumerate(zip(by_panel, labels, strict=True)):
         for ax, facet in zip(axes[number], shown, strict=True):
-            inside = [row for row in own if row["facet"] == facet]
-            categories = list(dict.fromkeys(row["category"] for row in inside))
+            rows = [row for row in own if row["facet"] == facet]
+            categories = list(dict.fromkeys(row["category"] for row in rows))
+            line = "-" if facet in ("place", "frequency") else "none"  # the others have no order
             for name in names:
-                points = [row for row in inside if row["explainer"] == name]
-                y, low, high = (
-                    np.array([r[f"{column.name}{end}"] for r in points])
-                    for end in ("", "_low", "_high")
-                )
+                points = [row for row in rows if row["explainer"] == name]
                 x = [categories.index(row["category"]) for row in points]
-                draw_interval(ax, "y", x, y, low, high, markersize=4, linewidth=1,
-                              label=name.replace("_", " "),
-                              linestyle="-" if facet in ("place", "frequency") else "none",
-                              **style(names, name))  # fmt: skip
+                y = (np.array([row[end] for row in points]) for end in ends(column.name))
+                draw_interval(ax, "y", x, *y, markersize=4, linewidth=1, linestyle=line,
+                              label=name.replace("_", " "), **style(names, name))  # fmt: skip
             ax.set_xticks(range(len(categories)), categories, rotation=35, ha="right", fontsize=8)
             ax.margins(x=0.15)
             if column.log:
                 ax.set_yscale("log")
                 ax.yaxis.set_major_formatter("{x:,g}")
             ax.grid(axis="y", which="both", linewidth=0.3, alpha=0.6)
-            if number == 0:
-                ax.set_title(TITLES[facet], fontsize=9)
         heading = column.heading + (", log scale" if column.log else "")
         axes[number, 0].set_ylabel(f"{label}\n{heading}" if label else heading)
+    for ax, facet in zip(axes[0], shown, strict=True):
+        ax.set_title(TITLES[facet], fontsize=9)
     legend_below(figure, axes[:, 0])
     return figure

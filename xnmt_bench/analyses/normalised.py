@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -12,8 +13,9 @@ from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.bootstrap import Draws, Together, interval
 from xnmt_bench.metrics.metric import Row
+from xnmt_bench.options import Count, Seed, Text
 from xnmt_bench.report.figure import draw_interval, legend_below, style
-from xnmt_bench.report.panels import Panel, told_apart
+from xnmt_bench.report.panels import Panel, ends, told_apart
 from xnmt_bench.report.summary import Cell
 
 NOTE = (
@@ -22,6 +24,9 @@ NOTE = (
     " With 95 % bootstrap intervals over units. Both ends are those of the same system and column, "
     "so that scores compare across corpora and systems."
 )
+
+
+SCORE = ends("score")
 
 
 class Normalised(Analysis):
@@ -37,7 +42,7 @@ class Normalised(Analysis):
     name = "normalised"
 
     def __init__(
-        self, floor: str = "random", ceiling: str = "nmt", samples: int = 1000, seed: int = 0
+        self, floor: Text = "random", ceiling: Text = "nmt", samples: Count = 1000, seed: Seed = 0
     ) -> None:
         self.floor, self.ceiling, self.draws = floor, ceiling, Draws(samples, seed)
 
@@ -47,41 +52,40 @@ class Normalised(Analysis):
         usable = [
             p for p in panels
             if self.ceiling in p.references and p.references[self.ceiling].measurement.ok
-            and any(self.floor in p.measured(pivot) for pivot in p.rows)
+            and any(self.floor in by_name for by_name in p.by_pivot().values())
         ]  # fmt: skip
         if not metric.headline.log or not usable:
             raise NotApplicable(f"no results of {metric.compared}={self.floor} and {self.ceiling}")
         by_panel = [self._rows(panel) for panel in usable]
         note = NOTE.format(h=metric.headline.heading, floor=self.floor, ceiling=self.ceiling)
         words = {metric.compared: metric.compared}
+
+        def cell(row: Row) -> Cell:
+            value, low, high = (f"{row[name]:.3f}" for name in SCORE)
+            return Cell(f"{value} [{low}, {high}]", -row["score"])
+
         title = f"Normalised {metric.name}"
-        summary = pivoted(title, usable, by_panel, words, "result", _cell, [note])
+        summary = pivoted(title, usable, by_panel, words, "result", cell, [note])
         identity = (*usable[0].condition, metric.compared, "result")
         figure = self._figure(metric.compared, by_panel, told_apart(usable).phrases)
-        rows = [row for own in by_panel for row in own]
-        return Result(rows, identity, ("score", "score_low", "score_high"), summary, figure)
+        return Result(list(chain(*by_panel)), identity, SCORE, summary, figure)
 
     def _rows(self, panel: Panel) -> list[Row]:
         rows: list[Row] = []
+        compared = panel.metric.compared
         ceiling = [panel.references[self.ceiling].measurement]
-        for pivot in panel.rows:
-            measured = panel.measured(pivot)
-            floor = measured.pop(self.floor, None)
-            for name, own in measured.items() if floor else ():
-                together = Together([panel.metric] * 3, [own, floor, ceiling], self.draws)  # type: ignore[list-item]
-                value, worst, best = np.log(together.values())
-                score = (worst - value) / (worst - best)
-                low, high = interval(score[1:])
-                rows.append(
-                    {**panel.condition, panel.metric.compared: name, "result": pivot,
-                     "score": float(score[0]), "score_low": low, "score_high": high}
-                )  # fmt: skip
-        best_of: dict[str, float] = {}
-        for row in rows:
-            name = row[panel.metric.compared]
-            best_of[name] = max(row["score"], best_of.get(name, row["score"]))
-        return sorted(rows, key=lambda row: (-best_of[row[panel.metric.compared]],
-                                             row[panel.metric.compared]))  # fmt: skip
+        for pivot, by_name in panel.by_pivot().items():
+            floor = by_name.pop(self.floor, [])
+            for name, seeds in by_name.items() if floor else ():
+                together = Together([panel.metric] * 3, [seeds, floor, ceiling], self.draws)
+                value_R, worst_R, best_R = np.log(together.values())
+                score_R = (worst_R - value_R) / (worst_R - best_R)
+                numbers = (float(score_R[0]), *interval(score_R[1:]))
+                row: Row = {compared: name, "result": pivot}
+                rows.append(panel.condition | row | dict(zip(SCORE, numbers, strict=True)))
+        # Ascending, so that of each thing's scores the greatest stays.
+        best = {row[compared]: row["score"] for row in sorted(rows, key=lambda row: row["score"])}
+        return sorted(rows, key=lambda row: (-best[row[compared]], row[compared]))
 
     def _figure(
         self, compared: str, by_panel: Sequence[Sequence[Row]], labels: Sequence[str]
@@ -93,7 +97,7 @@ class Normalised(Analysis):
             last = own[-1]["result"] if own else ""
             for row in (row for row in own if row["result"] == last):
                 at = place + 0.1 * (names.index(row[compared]) - (len(names) - 1) / 2)
-                draw_interval(ax, "x", at, row["score"], row["score_low"], row["score_high"],
+                draw_interval(ax, "x", at, *(row[name] for name in SCORE),
                               label=row[compared].replace("_", " "),
                               **style(names, row[compared]))  # fmt: skip
         for end in (0, 1):
@@ -103,8 +107,3 @@ class Normalised(Analysis):
         ax.set_xlabel(f"normalised score (0: {self.floor}, 1: the whole context)")
         legend_below(figure, [ax])
         return figure
-
-
-def _cell(row: Row) -> Cell:
-    text = f"{row['score']:.3f} [{row['score_low']:.3f}, {row['score_high']:.3f}]"
-    return Cell(text, -row["score"])

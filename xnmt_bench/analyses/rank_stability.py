@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -14,8 +15,9 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.bootstrap import Draws, Together
 from xnmt_bench.metrics.measurement import Measurement
 from xnmt_bench.metrics.metric import Metric, Row
+from xnmt_bench.options import Count, Part, Seed
 from xnmt_bench.report.figure import legend_below, style
-from xnmt_bench.report.panels import Panel, told_apart
+from xnmt_bench.report.panels import Panel, least_first, told_apart
 from xnmt_bench.report.summary import Cell
 
 NOTE = (
@@ -27,19 +29,13 @@ NOTE = (
 def stability(
     metric: Metric, rows: Mapping[str, Sequence[Measurement]], share: float, draws: Draws
 ) -> float:
-    """The rate at which samples order things as the whole test set does.
+    """The rate at which samples of a share of the units order things as all the units do.
 
-    Args:
-        metric: the metric.
-        rows: the measurements of each thing's seeds, whose values are averaged.
-        share: of a sample, of the test set's units.
-        draws: how many samples and from which seed.
+    Each thing's value is the mean of those of its seeds.
     """
-    values = Together([metric] * len(rows), list(rows.values()), draws).values(share=share)
-    if metric.headline.better == "higher":
-        values = -values
-    order = np.argsort(values, axis=0, kind="stable")
-    return float((order[:, 1:] == order[:, :1]).all(0).mean())
+    value_ER = Together([metric] * len(rows), list(rows.values()), draws).values(share=share)
+    order_ER = np.argsort(least_first(metric.headline, value_ER), axis=0, kind="stable")
+    return float((order_ER[:, 1:] == order_ER[:, :1]).all(0).mean())
 
 
 class RankStability(Analysis):
@@ -57,9 +53,9 @@ class RankStability(Analysis):
     def __init__(
         self,
         explainers: Sequence[str] | None = None,
-        shares: Sequence[float] = (0.01, 0.05, 0.2, 0.5, 1.0),
-        samples: int = 1000,
-        seed: int = 0,
+        shares: Sequence[Part] = (0.01, 0.05, 0.2, 0.5, 1.0),
+        samples: Count = 1000,
+        seed: Seed = 0,
     ) -> None:
         self.explainers, self.shares, self.draws = explainers, shares, Draws(samples, seed)
 
@@ -78,49 +74,43 @@ class RankStability(Analysis):
                     rate = stability(metric, measured, share, self.draws)
                     row = {"result": pivot, "share": share, "rate": rate, "order": order}
                     by_panel[-1].append({**panel.condition, **row, "size": f"{100 * share:g} %"})
-        rows = [row for own in by_panel for row in own]
+        rows = list(chain(*by_panel))
         if not rows:
             raise NotApplicable("there are no two to rank")
         things = "systems" if metric.compared == "nmt" else f"{metric.compared}s"
         notes = [NOTE.format(samples=self.draws.samples, things=things)]
         notes += [f"Best first, by {', '.join(by)}: {order}." for order, by in orders.items()]
-        summary = pivoted(
-            "Rank stability", panels, by_panel, {"result": "result"}, "size",
-            lambda row: Cell(f"{100 * row['rate']:.1f} %"), notes,
-        )  # fmt: skip
+        summary = pivoted("Rank stability", panels, by_panel, {"result": "result"}, "size",
+                          lambda row: Cell(f"{100 * row['rate']:.1f} %"), notes)  # fmt: skip
         identity = (*panels[0].condition, "result", "share")
-        figure = self._figure(panels, told.phrases, rows)
+        figure = self._figure(panels, told.phrases, by_panel)
         return Result(rows, identity, ("rate", "order"), summary, figure)
 
     def _measured(self, panel: Panel) -> dict[str, dict[str, list[Measurement]]]:
         """By value of the pivot, what is ranked: whatever is measured for all of its values."""
-        by_pivot = {pivot: panel.measured(pivot, derived=True) for pivot in panel.rows
-                    if pivot not in panel.metric.csv_only}  # fmt: skip
-        by_pivot = {pivot: found for pivot, found in by_pivot.items() if found}
-        names = set.intersection(*(set(f) for f in by_pivot.values())) if by_pivot else set()
+        by_pivot = panel.by_pivot(derived=True)
+        by_pivot = {p: own for p, own in by_pivot.items() if p not in panel.metric.csv_only}
+        names = set.intersection(*map(set, by_pivot.values())) if by_pivot else set()
         if self.explainers is not None and panel.metric.compared == "explainer":
             names &= set(self.explainers)
         if len(names) < 2:
             return {}
-        return {pivot: {n: f[n] for n in sorted(names)} for pivot, f in by_pivot.items()}
+        return {pivot: {n: own[n] for n in sorted(names)} for pivot, own in by_pivot.items()}
 
     def _figure(
-        self, panels: Sequence[Panel], titles: Sequence[str], rows: Sequence[Row]
+        self, panels: Sequence[Panel], titles: Sequence[str], by_panel: Sequence[Sequence[Row]]
     ) -> Figure:
         """The rate against the share of the test set, one axes a panel."""
-        shown = [(panel, title) for panel, title in zip(panels, titles, strict=True)
-                 if any(panel.condition.items() <= row.items() for row in rows)]  # fmt: skip
+        shown = [own for own in zip(panels, titles, by_panel, strict=True) if own[-1]]
         figure, axes = plt.subplots(1, len(shown), figsize=(1 + 3.4 * len(shown), 3.4),
                                     squeeze=False, sharey=True)  # fmt: skip
-        pivots = list(dict.fromkeys(row["result"] for row in rows))
-        for ax, (panel, title) in zip(axes[0], shown, strict=True):
-            own = [row for row in rows if panel.condition.items() <= row.items()]
+        pivots = list(dict.fromkeys(row["result"] for row in chain(*by_panel)))
+        for ax, (panel, title, rows) in zip(axes[0], shown, strict=True):
             for pivot in pivots:
-                points = [(r["share"], r["rate"]) for r in own if r["result"] == pivot]
+                points = sorted((r["share"], r["rate"]) for r in rows if r["result"] == pivot)
                 if points:
-                    x, y = zip(*sorted(points), strict=True)
-                    ax.plot(x, y, label=panel.heading(pivot), linewidth=1.2, markersize=5,
-                            **style(pivots, pivot))  # fmt: skip
+                    ax.plot(*zip(*points, strict=True), label=panel.heading(pivot), linewidth=1.2,
+                            markersize=5, **style(pivots, pivot))  # fmt: skip
             ax.set_xscale("log")
             ax.xaxis.set_minor_locator(NullLocator())
             ax.set_xticks(self.shares, [f"{share:.0%}" for share in self.shares])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from xnmt_bench.analyses.agreement import places
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.metric import Row
-from xnmt_bench.report.panels import Panel
+from xnmt_bench.report.panels import Panel, least_first
 from xnmt_bench.report.summary import Cell
 
 NOTE = (
@@ -41,7 +42,7 @@ class Ranking(Analysis):
         if not usable:
             raise NotApplicable(f"no results have all of {', '.join(self.wanted)}")
         column, by_panel = metric.headline, [self._rows(panel) for panel in usable]
-        rows = [row for own in by_panel for row in own]
+        rows = list(chain(*by_panel))
         if not rows:
             raise NotApplicable("no results of any of the explainers")
 
@@ -49,22 +50,22 @@ class Ranking(Analysis):
             place = str(row["rank"]) if row["agrees"] else f"({row['rank']})"
             return Cell(f"{column.form(row[column.name])}, place {place}")
 
-        words = {metric.compared: metric.compared}
         title = "Rankings by " + " and ".join(usable[0].heading(pivot) for pivot in self.wanted)
         note = NOTE.format(heading=column.heading, thing=metric.compared)
+        words = {metric.compared: metric.compared}
         summary = pivoted(title, usable, by_panel, words, "result", cell, [note])
         identity = (*usable[0].condition, metric.compared, "result")
         return Result(rows, identity, (column.name, "rank", "agrees"), summary)
 
     def _rows(self, panel: Panel) -> list[Row]:
         """The best by the last of the columns first."""
-        column = panel.metric.headline
-        names = sorted(set.intersection(*(set(panel.measured(p)) for p in self.wanted)))
+        column, by_pivot = panel.metric.headline, panel.by_pivot()
+        names = sorted(set.intersection(*(set(by_pivot[p]) for p in self.wanted)))
         names = [n for n in names if self.explainers is None or n in self.explainers]
-        value_EP = np.array([[panel.value(p, name) for p in self.wanted] for name in names])
-        if not len(value_EP):
+        if not names:
             return []
-        place_EP = places(-value_EP if column.better == "higher" else value_EP)
+        value_EP = np.array([[panel.value(p, name) for p in self.wanted] for name in names])
+        place_EP = places(least_first(column, value_EP))
         return [
             {**panel.condition, panel.metric.compared: names[e], "result": pivot,
              column.name: float(value_EP[e, i]), "rank": int(place_EP[e, i]),

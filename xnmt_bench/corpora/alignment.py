@@ -6,7 +6,8 @@ A link is (source word, target word), counted from 0, whatever the file counts f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -18,8 +19,11 @@ from xnmt_bench.errors import DataError, XnmtError
 Form = Literal["pharaoh", "naacl"]
 FORMS: tuple[Form, ...] = ("pharaoh", "naacl")
 # `3-4` is a sure link in both Pharaoh's form and talp's; `3p4` is talp's possible one.
-_LINK = re.compile(r"(\d+)([-p])(\d+)")
-_NAACL = re.compile(r"(\d+)\s+(\d+)\s+(\d+)(?:\s+([SP]))?(?:\s+[\d.eE+-]+)?")
+_PHARAOH = re.compile(r"(?P<i>\d{1,9})(?P<kind>[-p])(?P<j>\d{1,9})")
+# Aligners may add how sure they are, which nobody here asks.
+_NAACL = re.compile(
+    r"(?P<pair>\d{1,9})\s+(?P<i>\d{1,9})\s+(?P<j>\d{1,9})(?:\s+(?P<kind>[SP]))?(?:\s+[\d.eE+-]+)?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,73 +82,51 @@ class AlignmentFile:
             DataError: a malformed link, an index beyond its sentence, or another number of pairs
                 than there must be; with file and line.
         """
-        read = self._pharaoh if self.form == "pharaoh" else self._naacl
         pairs = len(lengths) if lengths is not None else pairs
-        return [self._alignment(links) for links in read(lengths, pairs)]
-
-    def _alignment(self, links: Iterable[tuple[int, int, bool]]) -> Alignment:
-        kept = [(i, j, sure or self.all_sure) for i, j, sure in links]
-        sure = frozenset((i, j) for i, j, is_sure in kept if is_sure)
-        rest = frozenset() if self.ignore_possible else frozenset((i, j) for i, j, _ in kept)
-        return Alignment(sure, sure | rest)
-
-    def _pharaoh(
-        self, lengths: Sequence[tuple[int, int]] | None, pairs: int | None
-    ) -> Iterator[list[tuple[int, int, bool]]]:
-        count = 0
-        for count, line in enumerate(lines(self.path), start=1):
-            if pairs is not None and count > pairs:
-                raise DataError(self.path, count, f"more lines than the {pairs} pairs")
-            links = []
-            for text in decode_line(line, self.path, count).split():
-                match = _LINK.fullmatch(text)
-                if not match:
-                    raise DataError(self.path, count, f"{text!r} is no link such as 3-4 or 3p4")
-                i, kind, j = match.groups()
-                links.append((*self._link(i, j, lengths, count - 1, count, text), kind == "-"))
-            yield links
-        if pairs is not None and count < pairs:
-            raise DataError(self.path, count, f"the file ends here but there are {pairs} pairs")
-
-    def _naacl(
-        self, lengths: Sequence[tuple[int, int]] | None, pairs: int | None
-    ) -> Iterator[list[tuple[int, int, bool]]]:
-        found: dict[int, list[tuple[int, int, bool]]] = {}
+        pharaoh, count = self.form == "pharaoh", 0
+        sure, possible = (defaultdict[int, set[tuple[int, int]]](set) for _ in range(2))
         for number, line in enumerate(lines(self.path), start=1):
-            text = decode_line(line, self.path, number).strip()
-            match = _NAACL.fullmatch(text)
-            if not match:
-                raise DataError(self.path, number, f"{text!r} is no link such as 1 3 4 S")
-            pair, i, j, kind = match.groups()
-            place = int(pair) - 1
-            if place < 0 or (pairs is not None and place >= pairs):
-                there = f"; there are {pairs}" if pairs is not None else ""
-                raise DataError(self.path, number, f"no sentence pair {pair}{there}")
-            link = self._link(i, j, lengths, place, number, text)
-            found.setdefault(place, []).append((*link, kind != "P"))
-        count = pairs if pairs is not None else max(found, default=-1) + 1
-        yield from (found.get(place, []) for place in range(count))
+            if pharaoh:
+                count = number  # a line without links is a pair too
+                if pairs is not None and number > pairs:
+                    raise DataError(self.path, number, f"more lines than the {pairs} pairs")
+            text = decode_line(line, self.path, number)
+            for written in text.split() if pharaoh else [text.strip()]:
+                place, link, is_sure = self._link(written, number, lengths, pairs)
+                count = max(count, place + 1)
+                if is_sure or self.all_sure:
+                    sure[place].add(link)
+                elif not self.ignore_possible:
+                    possible[place].add(link)
+        if pharaoh and pairs is not None and count < pairs:
+            raise DataError(self.path, count, f"the file ends here but there are {pairs} pairs")
+        return [
+            Alignment(frozenset(sure[n]), frozenset(sure[n] | possible[n]))
+            for n in range(count if pairs is None else pairs)
+        ]
 
     def _link(
-        self,
-        first: str,
-        second: str,
-        lengths: Sequence[tuple[int, int]] | None,
-        place: int,
-        line: int,
-        text: str,
-    ) -> tuple[int, int]:
-        i, j = int(first) - self.base, int(second) - self.base
+        self, text: str, line: int, lengths: Sequence[tuple[int, int]] | None, pairs: int | None
+    ) -> tuple[int, tuple[int, int], bool]:
+        """The number of its pair, the link itself, and whether it is sure."""
+        match = (_PHARAOH if self.form == "pharaoh" else _NAACL).fullmatch(text)
+        if not match:
+            example = "3-4 or 3p4" if self.form == "pharaoh" else "1 3 4 S"
+            raise DataError(self.path, line, f"{text[:40]!r} is no link such as {example}")
+        place = (line if self.form == "pharaoh" else int(match["pair"])) - 1
+        if place < 0 or (pairs is not None and place >= pairs):
+            there = f"; there are {pairs}" if pairs is not None else ""
+            raise DataError(self.path, line, f"no sentence pair {match['pair']}{there}")
+        i, j = int(match["i"]) - self.base, int(match["j"]) - self.base
         if self.reverse:
             i, j = j, i
         if min(i, j) < 0:
             raise DataError(self.path, line, f"{text!r}: words are counted from {self.base}")
         if lengths is not None and (i >= lengths[place][0] or j >= lengths[place][1]):
             s, t = lengths[place]
-            raise DataError(
-                self.path, line, f"{text!r} lies beyond its pair of {s} source and {t} target words"
-            )
-        return i, j
+            problem = f"{text!r} lies beyond its pair of {s} source and {t} target words"
+            raise DataError(self.path, line, problem)
+        return place, (i, j), match["kind"] not in ("p", "P")
 
 
 def to_pharaoh(links: Links) -> str:

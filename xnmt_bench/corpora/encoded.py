@@ -3,38 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from xnmt_bench.corpora.sentence import SPLITS, Corpus, Sentence, Split
+from xnmt_bench.corpora.sentence import SIDES, SPLITS, Corpus, Split
 from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Subwords
-
-Ids = np.ndarray
-
-
-def _add(stem: Path, ending: str) -> Path:
-    return stem.with_name(stem.name + ending)
-
-
-class _Column:
-    """Appends runs of ids to a flat file, and the offsets of their ends to another."""
-
-    def __init__(self, stem: Path) -> None:
-        self._ids = _add(stem, ".ids").open("wb")
-        self._ends = _add(stem, ".ends").open("wb")
-        self._end = 0
-
-    def append(self, ids: list[int]) -> None:
-        np.asarray(ids, dtype="<i4").tofile(self._ids)
-        self._end += len(ids)
-        np.asarray([self._end], dtype="<i8").tofile(self._ends)
-
-    def close(self) -> None:
-        self._ids.close()
-        self._ends.close()
 
 
 class EncodedSide:
@@ -46,10 +23,10 @@ class EncodedSide:
     @classmethod
     def open(cls, stem: Path) -> EncodedSide:
         """Opens what `encode` wrote; the ids stay on disk."""
-        ends_path = _add(stem, ".ends")
-        if ends_path.stat().st_size == 0:
+        ids, ends = Path(f"{stem}.ids"), Path(f"{stem}.ends")
+        if ends.stat().st_size == 0:  # an empty file cannot be mapped
             return cls(np.zeros(0, "<i4"), np.zeros(0, "<i8"))
-        return cls(np.memmap(_add(stem, ".ids"), "<i4", "r"), np.memmap(ends_path, "<i8", "r"))
+        return cls(np.memmap(ids, "<i4", "r"), np.memmap(ends, "<i8", "r"))
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[int]]) -> EncodedSide:
@@ -60,9 +37,9 @@ class EncodedSide:
     def __len__(self) -> int:
         return len(self._ends)
 
-    def __getitem__(self, index: int | np.integer) -> Ids:
+    def __getitem__(self, index: int | np.integer) -> np.ndarray:
         start = self._ends[index - 1] if index else 0
-        return np.array(self._ids[start : self._ends[index]])
+        return np.array(self._ids[start : self._ends[index]])  # a copy: nobody writes into the file
 
     def lengths(self) -> np.ndarray:
         """Ids of each sentence, EOS included; shape (N,)."""
@@ -126,43 +103,31 @@ def encode(
     Returns:
         For each split how many pairs were `kept` and how many were `too_long`.
     """
-    return {
-        split: _encode_split(
-            corpus.sentences(split), source, target, max_length, folder / split, context
-        )
-        for split in splits
-    }
-
-
-def _encode_split(
-    sentences: Iterable[Sentence],
-    source: Subwords,
-    target: Subwords,
-    max_length: int,
-    stem: Path,
-    context: Context,
-) -> dict[str, int]:
-    columns = (_Column(_add(stem, ".source")), _Column(_add(stem, ".target")))
-    counts = {"kept": 0, "too_long": 0}
-    before: deque[tuple[list[int], list[int]]] = deque(maxlen=context.sentences)
-    document = None
-    with _add(stem, ".number").open("wb") as numbers:
-        for number, sentence in enumerate(sentences):
-            sides = (source.encode(sentence.source), target.encode(sentence.target))
-            if max(map(len, sides)) > max_length:
-                counts["too_long"] += 1
-                continue
-            if sentence.document != document:
-                before.clear()
-                document = sentence.document
-            columns[0].append(concatenated([x for x, _ in before], sides[0]))
-            shown = [y for _, y in before] if context.target else []
-            columns[1].append(concatenated(shown, sides[1]))
-            before.append(sides)
-            np.asarray([number], dtype="<i8").tofile(numbers)
-            counts["kept"] += 1
-    for column in columns:
-        column.close()
+    counts: dict[str, dict[str, int]] = {split: {"kept": 0, "too_long": 0} for split in splits}
+    for split in splits:
+        before: deque[tuple[list[int], list[int]]] = deque(maxlen=context.sentences)
+        document = None
+        with ExitStack() as stack:
+            files = {
+                ending: stack.enter_context((folder / f"{split}.{ending}").open("wb"))
+                for ending in ("source.ids", "source.ends", "target.ids", "target.ends", "number")
+            }
+            for number, sentence in enumerate(corpus.sentences(split)):
+                sides = (source.encode(sentence.source), target.encode(sentence.target))
+                if max(map(len, sides)) > max_length:  # it is in no later sentence's context either
+                    counts[split]["too_long"] += 1
+                    continue
+                if sentence.document != document:
+                    before.clear()
+                    document = sentence.document
+                previous = ([x for x, _ in before], [y for _, y in before if context.target])
+                for side, shown, ids in zip(SIDES, previous, sides, strict=True):
+                    np.asarray(concatenated(shown, ids), dtype="<i4").tofile(files[f"{side}.ids"])
+                    end = files[f"{side}.ids"].tell() // 4  # in ids, of four bytes each
+                    np.asarray([end], dtype="<i8").tofile(files[f"{side}.ends"])
+                np.asarray([number], dtype="<i8").tofile(files["number"])
+                before.append(sides)
+                counts[split]["kept"] += 1
     return counts
 
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
+from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
 from xnmt_bench.corpora.subwords import WORD_START
-from xnmt_bench.corpora.text import decode_line, lines
+from xnmt_bench.corpora.text import decode_line, lines, present
 from xnmt_bench.errors import DataError
+from xnmt_bench.options import Text
 from xnmt_bench.store import file_hash
 
 # fairseq's own numbers, before those of the dictionary's lines.
@@ -62,8 +63,7 @@ class FairseqBinCorpus(Corpus):
     Args:
         root: the folder.
         splits: fairseq's names for train, valid and test.
-        source_language: of the source files.
-        target_language: of the target files.
+        source_language, target_language: of the files.
         name: the corpus's name in results.
 
     Raises (when read):
@@ -72,13 +72,9 @@ class FairseqBinCorpus(Corpus):
     """
 
     def __init__(
-        self,
-        root: str | Path,
-        splits: Mapping[str, str],
-        source_language: str,
-        target_language: str,
-        name: str = "fairseq_bin",
-    ) -> None:
+        self, root: Text | Path, splits: Mapping[str, Text],
+        source_language: Text, target_language: Text, name: Text = "fairseq_bin",
+    ) -> None:  # fmt: skip
         self.name = name
         self.source_language, self.target_language = source_language, target_language
         self._root, self._splits = Path(root), dict(splits)
@@ -87,70 +83,55 @@ class FairseqBinCorpus(Corpus):
         """A sentence's words, put together from their subwords."""
         return join(text.split())
 
-    def _stems(self, split: str) -> tuple[Path, Path]:
-        languages = (self.source_language, self.target_language)
-        pair = "-".join(languages)
-        source, target = (self._root / f"{self._splits[split]}.{pair}.{x}" for x in languages)
-        return source, target
+    def _files(self, split: str, language: str) -> tuple[Path, Path]:
+        """The index and the ids of one side."""
+        stem = f"{self._splits[split]}.{'-'.join(languages(self))}.{language}"
+        return self._root / f"{stem}.idx", self._root / f"{stem}.bin"
 
     def _dictionary(self, language: str) -> Path:
         return self._root / f"dict.{language}.txt"
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Streams the pairs; a split is one document."""
-        stems = self._stems(split)
-        languages = (self.source_language, self.target_language)
-        sides = (
-            _texts(stem, np.asarray(read_dictionary(self._dictionary(language)), dtype=object))
-            for stem, language in zip(stems, languages, strict=True)
-        )
-        for position, (source, target) in enumerate(zip_longest(*sides)):
-            if source is None or target is None:
-                short = stems[0] if source is None else stems[1]
-                raise DataError(_file(short, "idx"), None, f"ends after {position} sentences, "
-                                "but the other side goes on")  # fmt: skip
+        files = [self._files(split, language) for language in languages(self)]
+        words = [read_dictionary(self._dictionary(language)) for language in languages(self)]
+        sides = (_texts(*pair, side) for pair, side in zip(files, words, strict=True))
+        for position, texts in enumerate(zip_longest(*sides)):
+            if None in texts:
+                problem = f"ends after {position} sentences, but the other side goes on"
+                raise DataError(files[texts.index(None)][0], None, problem)
+            source, target = texts
             yield Sentence(source, target, self._splits[split], position)
 
     def recipe(self) -> dict[str, Any]:
         """The bytes of every file, and which side is which."""
-        paths = [self._dictionary(x) for x in (self.source_language, self.target_language)]
+        paths = [self._dictionary(language) for language in languages(self)]
         for split in self._splits:
-            paths += [_file(s, ending) for s in self._stems(split) for ending in ("idx", "bin")]
-        for path in paths:
-            if not path.is_file():
-                raise DataError(path, None, "no such file")
-        pair = [self.source_language, self.target_language]
-        return {"kind": "fairseq", "pair": pair, "files": [file_hash(path) for path in paths]}
+            paths += [path for language in languages(self) for path in self._files(split, language)]
+        hashes = [file_hash(present(path)) for path in paths]
+        return {"kind": "fairseq", "pair": list(languages(self)), "files": hashes}
 
 
-def _file(stem: Path, ending: str) -> Path:
-    return stem.with_name(f"{stem.name}.{ending}")
-
-
-def _texts(stem: Path, words: np.ndarray) -> Iterator[str]:
+def _texts(index: Path, data: Path, dictionary: list[str]) -> Iterator[str]:
     """Each sentence of one side, without its EOS."""
-    path = _file(stem, "bin")
-    for number, ids in enumerate(_rows(stem), 1):
+    for path in (index, data):
+        present(path)
+    dtype, starts, ends, first = _index(index)
+    words = np.asarray(dictionary, dtype=object)
+    if data.stat().st_size % dtype.itemsize:
+        raise DataError(data, None, "truncated: its last id is half there")
+    # An empty file cannot be mapped.
+    stream = np.memmap(data, dtype, "r") if data.stat().st_size else np.zeros(0, dtype)
+    if len(ends) and (starts.min() < 0 or (ends < starts).any() or ends.max() > len(stream)):
+        raise DataError(data, None, "truncated: its index knows of other words")
+    for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True), 1):
+        ids = np.asarray(stream[start:end]).astype(np.int64) - first
         ids = ids[:-1] if len(ids) and ids[-1] == THEIR_EOS else ids
         if not len(ids):
-            raise DataError(path, None, f"sentence {number} has no words")
+            raise DataError(data, None, f"sentence {number} has no words")
         if ids.min() < 0 or ids.max() >= len(words):
-            raise DataError(path, None, f"sentence {number} has words beyond the dictionary")
+            raise DataError(data, None, f"sentence {number} has words beyond the dictionary")
         yield " ".join(words[ids])
-
-
-def _rows(stem: Path) -> Iterator[np.ndarray]:
-    """The ids of each sentence."""
-    index, data = _file(stem, "idx"), _file(stem, "bin")
-    for path in (index, data):
-        if not path.is_file():
-            raise DataError(path, None, "no such file")
-    dtype, starts, ends, first = _index(index)
-    ids = np.memmap(data, dtype, "r") if data.stat().st_size else np.zeros(0, dtype)
-    if len(ends) and int(ends.max()) > len(ids):
-        raise DataError(data, None, "truncated: its index knows of more words")
-    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        yield np.asarray(ids[start:end]).astype(np.int64) - first
 
 
 def _index(path: Path) -> tuple[np.dtype, np.ndarray, np.ndarray, int]:
@@ -164,6 +145,7 @@ def _index(path: Path) -> tuple[np.dtype, np.ndarray, np.ndarray, int]:
             code, count = struct.unpack_from("<BQ", raw, len(MMAP) + 8)
             dtype, place = np.dtype(TYPES[code]), len(MMAP) + 17
             sizes = np.frombuffer(raw, "<i4", count, place).astype(np.int64)
+            # Their begins are counted in bytes.
             starts = np.frombuffer(raw, "<i8", count, place + 4 * count) // dtype.itemsize
             return dtype, starts, starts + sizes, 0
         if raw.startswith(INDEXED):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from xnmt_bench.corpora.alignment import AlignmentFile
-from xnmt_bench.corpora.sentence import Corpus, Gold, Sentence, Split
-from xnmt_bench.corpora.text import decode_line, lines
+from xnmt_bench.corpora.alignment import AlignmentFile, Form
+from xnmt_bench.corpora.sentence import Corpus, Gold, Sentence, Split, languages
+from xnmt_bench.corpora.text import decode_line, lines, present, visible
 from xnmt_bench.errors import DataError
+from xnmt_bench.options import Text
 from xnmt_bench.store import file_hash
 
 BETWEEN_SIDES = " ||| "  # of a file that holds both
@@ -22,27 +23,26 @@ def read_pairs(paths: Sequence[Path]) -> list[tuple[str, str]]:
         DataError: unequal lengths, an empty side or a line without a separator, with file and line.
     """
     if len(paths) == 1:
-        return [_pair(line, paths[0], n) for n, line in enumerate(lines(paths[0]), start=1)]
-    source, target = (
+        pairs = []
+        for number, line in enumerate(lines(paths[0]), start=1):
+            source, _, target = decode_line(line, paths[0], number).partition(BETWEEN_SIDES)
+            if not (visible(source) and visible(target)):  # as is the target without a separator
+                problem = "not a line such as `source words ||| target words`"
+                raise DataError(paths[0], number, problem)
+            pairs.append((source.strip(), target.strip()))
+        return pairs
+    sides = [
         [decode_line(line, path, n).strip() for n, line in enumerate(lines(path), start=1)]
         for path in paths
-    )
-    if len(source) != len(target):
-        short, longer = sorted((len(source), len(target)))
-        path = paths[0] if len(source) == short else paths[1]
+    ]
+    (short, path), (longer, _) = sorted(zip(map(len, sides), paths, strict=True))
+    if short != longer:
         raise DataError(path, short, f"the file ends here but the other side has {longer} lines")
-    for path, side in zip(paths, (source, target), strict=True):
+    for path, side in zip(paths, sides, strict=True):
         for number, text in enumerate(side, start=1):
-            if not text:
+            if not visible(text):
                 raise DataError(path, number, "an empty line, so the pair has no words here")
-    return list(zip(source, target, strict=True))
-
-
-def _pair(line: bytes, path: Path, number: int) -> tuple[str, str]:
-    source, separator, target = decode_line(line, path, number).partition(BETWEEN_SIDES)
-    if not separator or not source.strip() or not target.strip():
-        raise DataError(path, number, "not a line such as `source words ||| target words`")
-    return source.strip(), target.strip()
+    return list(zip(*sides, strict=True))
 
 
 class GoldCorpus(Corpus):
@@ -66,19 +66,18 @@ class GoldCorpus(Corpus):
     def __init__(
         self,
         training: Corpus,
-        text: Sequence[str | Path],
-        links: str | Path,
-        base: int = 0,
-        form: str = "pharaoh",
+        text: Sequence[Text | Path],
+        links: Text | Path,
+        base: Literal[0, 1] = 0,
+        form: Form = "pharaoh",
         reverse: bool = False,
-        name: str = "gold",
+        name: Text = "gold",
     ) -> None:
         self.name = name
-        self.source_language = training.source_language
-        self.target_language = training.target_language
+        self.source_language, self.target_language = languages(training)
         self._training = training
         self._text = [Path(path) for path in text]
-        self._links = AlignmentFile(Path(links), base, reverse, form=form)  # type: ignore[arg-type]
+        self._links = AlignmentFile(Path(links), base, reverse, form=form)
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Streams a split; each gold pair is a document of its own."""
@@ -96,8 +95,8 @@ class GoldCorpus(Corpus):
         return {
             "kind": "gold",
             "training": self._training.recipe(),
-            "text": [file_hash(path) for path in self._text],
-            "links": file_hash(self._links.path),
+            "text": [file_hash(present(path)) for path in self._text],
+            "links": file_hash(present(self._links.path)),
             "read": [self._links.base, self._links.form, self._links.reverse],
         }
 

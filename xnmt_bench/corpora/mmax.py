@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from xnmt_bench.corpora.sentence import Mention
 from xnmt_bench.errors import DataError
 
-_WORD = re.compile(r"word_(\d+)")
 NO_CHAIN = ("", "empty")
 
 
@@ -41,23 +38,26 @@ def read_document(folder: Path, name: str, needed: str | None = None) -> Documen
     Raises:
         DataError: words or sentences are not readable, with file and line.
     """
-    words = _words(folder / "Basedata" / f"{name}_words.xml")
+    path = folder / "Basedata" / f"{name}_words.xml"
+    words = {e.get("id", ""): (e.text or "").strip() for e in _elements(path)}
+    if not words:
+        raise DataError(path, None, "the document has no words")
     places = {identifier: place for place, identifier in enumerate(words)}
     path = folder / "Markables" / f"{name}_sentence_level.xml"
-    spans = sorted(_span(path, m, places) for m in _elements(path))
+    spans = sorted(_span(path, m, places) for m in _elements(path))  # files have them in any order
     sentence_of = {place: s for s, span in enumerate(spans) for place in span}
     first = [span[0] for span in spans]
     mentions: list[list[Mention]] = [[] for _ in spans]
     path, problem = folder / "Markables" / f"{name}_coref_level.xml", None
     try:
-        found = [
+        chained = [
             (m.get("coref_class", ""), _span(path, m, places), _answer(path, m, needed))
             for m in _elements(path)
             if m.get("coref_class", "") not in NO_CHAIN
         ]
     except DataError as error:
-        found, problem = [], error
-    for chain, span, answer in found:
+        chained, problem = [], error
+    for chain, span, answer in chained:
         if span[0] in sentence_of:
             s = sentence_of[span[0]]
             inside = tuple(p - first[s] for p in span if sentence_of.get(p) == s)
@@ -73,47 +73,40 @@ def document_names(folder: Path) -> list[str]:
     Raises:
         DataError: there are none.
     """
-    names = sorted(
-        p.name.removesuffix("_words.xml") for p in (folder / "Basedata").glob("*_words.xml")
-    )
+    paths = (folder / "Basedata").glob("*_words.xml")
+    names = sorted(path.name.removesuffix("_words.xml") for path in paths)
     if not names:
         raise DataError(folder, None, "no Basedata/*_words.xml is here")
     return names
 
 
-def _elements(path: Path) -> Iterator[ET.Element]:
+def _elements(path: Path) -> ET.Element:
     try:
-        root = ET.parse(path).getroot()
+        return ET.parse(path).getroot()
     except FileNotFoundError:
         raise DataError(path, None, "no such file") from None
     except ET.ParseError as error:
-        line, _ = error.position
-        raise DataError(path, line, f"not well-formed XML: {error}") from None
-    return iter(root)
-
-
-def _words(path: Path) -> dict[str, str]:
-    words = {e.get("id", ""): (e.text or "").strip() for e in _elements(path)}
-    if not words:
-        raise DataError(path, None, "the document has no words")
-    return words
+        raise DataError(path, error.position[0], f"not well-formed XML: {error}") from None
+    except (LookupError, ValueError) as error:  # an encoding that there is not
+        raise DataError(path, 1, f"not readable XML: {error}") from None
 
 
 def _span(path: Path, markable: ET.Element, places: dict[str, int]) -> tuple[int, ...]:
     """The words of `word_3..word_5,word_9`: a discontinuous span has a comma."""
-    found: list[int] = []
+    span: list[int] = []
     for part in markable.get("span", "").split(","):
         ends = part.split("..")
-        unknown = [end for end in ends if end not in places]
-        if unknown or len(ends) > 2:
+        known = places.keys() >= set(ends)
+        if len(ends) > 2 or not known or places[ends[0]] > places[ends[-1]]:
             raise DataError(path, None, f"{markable.get('id')}: no such words: {part!r}")
-        found += range(places[ends[0]], places[ends[-1]] + 1)
-    return tuple(found)
+        span += range(places[ends[0]], places[ends[-1]] + 1)
+    return tuple(span)
 
 
 def _answer(path: Path, markable: ET.Element, attribute: str | None) -> bool | None:
     """What an attribute says; None where it says nothing."""
-    said = markable.get(attribute) if attribute else None
-    if said not in (None, "yes", "no"):
-        raise DataError(path, None, f"{markable.get('id')}: {attribute} is {said!r}, not yes or no")
-    return None if said is None else said == "yes"
+    answer = markable.get(attribute) if attribute else None
+    if answer not in (None, "yes", "no"):
+        problem = f"{markable.get('id')}: {attribute} is {answer!r}, not yes or no"
+        raise DataError(path, None, problem)
+    return None if answer is None else answer == "yes"

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from xnmt_bench.corpora.mmax import Document, document_names, read_document
-from xnmt_bench.corpora.sentence import Corpus, Gold, Mention, Sentence, Split
+from xnmt_bench.corpora.sentence import Corpus, Gold, Mention, Sentence, Split, languages
 from xnmt_bench.corpora.tokens import align_tokens, detokenizer, tokenizer
-from xnmt_bench.errors import DataError, XnmtError
+from xnmt_bench.errors import DataError
+from xnmt_bench.options import Text
 from xnmt_bench.store import file_hash
 
 log = logging.getLogger(__name__)
@@ -34,10 +35,8 @@ class Statistics:
     """Counts of one side, to be laid beside the paper's Table 1.
 
     Attributes:
-        sentences: number of sentences.
-        tokens: the corpus's tokens.
-        mentions: mentions that belong to a chain.
-        chains: coreference chains.
+        tokens: the corpus's own.
+        mentions: those that belong to a chain.
         mention_tokens: tokens of mentions.
         matched: those of them that the system's tokenisation has unchanged.
     """
@@ -73,18 +72,16 @@ class ParCorFull(Corpus):
     def __init__(
         self,
         training: Corpus,
-        root: str | Path,
-        parts: Sequence[str],
-        tokenizer: str | None = "moses",
-        needed: str | None = None,
-        name: str = "parcorfull",
+        root: Text | Path,
+        parts: Sequence[Text],
+        tokenizer: Literal["moses"] | None = "moses",
+        needed: Text | None = None,
+        name: Text = "parcorfull",
     ) -> None:
         self.name = name if set(parts) == set(HEADLINE) else f"{name}/{'+'.join(parts)}"
-        self._tokenizer = tokenizer
-        self.source_language = training.source_language
-        self.target_language = training.target_language
+        self.source_language, self.target_language = languages(training)
         self._training, self._root, self._parts = training, Path(root), list(parts)
-        self._needed = needed
+        self.tokenizer, self._needed = tokenizer, needed
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Streams a split."""
@@ -93,31 +90,32 @@ class ParCorFull(Corpus):
     @cached_property
     def statistics(self) -> dict[str, Statistics]:
         """Counts of each side, by language."""
-        found = {language: Statistics() for language in self._languages}
-        chains: dict[str, set[tuple[str, str]]] = {language: set() for language in found}
+        statistics = {language: Statistics() for language in languages(self)}
+        # Documents name their chains alike, so a chain is known by its document too.
+        chains: dict[str, set[tuple[str, str]]] = {language: set() for language in statistics}
         for document, pairs in self._documents():
-            for pair in pairs:
-                for language, side in zip(found, pair, strict=True):
-                    counts = found[language]
-                    counts.sentences += 1
-                    counts.tokens += len(side.tokens)
-                    counts.mentions += len(side.mentions)
-                    chains[language] |= {(document, m.chain) for m in side.mentions}
-                    words = self._retokenised(side.tokens, language)
-                    place = dict(align_tokens(side.tokens, words))
-                    for mention in side.mentions:
-                        counts.mention_tokens += len(mention.words)
-                        counts.matched += sum(
-                            i in place and words[place[i]] == side.tokens[i] for i in mention.words
-                        )
-        for language, counts in found.items():
+            for language, side in (s for pair in pairs for s in zip(statistics, pair, strict=True)):
+                words, place = self._retokenised(side.tokens, language)
+                mentioned = [i for mention in side.mentions for i in mention.words]
+                counts = statistics[language]
+                counts.sentences += 1
+                counts.tokens += len(side.tokens)
+                counts.mentions += len(side.mentions)
+                counts.mention_tokens += len(mentioned)
+                counts.matched += sum(
+                    i in place and words[place[i]] == side.tokens[i] for i in mentioned
+                )
+                chains[language] |= {(document, mention.chain) for mention in side.mentions}
+        for language, counts in statistics.items():
             counts.chains = len(chains[language])
-        return found
+        return statistics
 
     def raw(self, text: str, language: str) -> str:
         """As the training corpus has it, or without this corpus's own tokenisation."""
         raw = self._training.raw(text, language)
-        return self._detokenize[language](text.split()) if self._tokenizer and raw == text else raw
+        # Twice would glue quotes to words.
+        done = self._training.tokenizer or not self.tokenizer
+        return raw if done else detokenizer(language)(raw.split())
 
     def counts(self) -> Iterator[str]:
         """Counts of each side, beside those of Dinarelli et al. (2024), Table 1."""
@@ -130,56 +128,42 @@ class ParCorFull(Corpus):
                 "of the mentions' tokens are unchanged in the tokenised raw text"
             )
 
-    @property
-    def _languages(self) -> tuple[str, str]:
-        return self.source_language, self.target_language
-
     @cached_property
     def _test(self) -> list[Sentence]:
         made = []
         for document, pairs in self._documents():
             for position, pair in enumerate(pairs):
-                (x, source), (y, target) = (
-                    self._carried(side, language, document)
-                    for side, language in zip(pair, self._languages, strict=True)
-                )
-                gold = Gold(source_mentions=source, target_mentions=target)
-                made.append(Sentence(x, y, document, position, gold))
+                texts, mentions = [], []
+                for side, language in zip(pair, languages(self), strict=True):
+                    words, place = self._retokenised(side.tokens, language)
+                    chained = [replace(m, chain=f"{document}/{m.chain}") for m in side.mentions]
+                    texts.append(" ".join(words))
+                    mentions.append(carried(chained, place))
+                gold = Gold(source_mentions=mentions[0], target_mentions=mentions[1])
+                made.append(Sentence(texts[0], texts[1], document, position, gold))
         return made
 
     def _documents(self) -> Iterator[tuple[str, list[tuple[Side, Side]]]]:
         for part in self._parts:
-            folders = [self._root / part / language.upper() for language in self._languages]
+            folders = [self._root / part / language.upper() for language in languages(self)]
             for names in zip(*map(document_names, folders), strict=True):
-                sides = [
+                source, target = (
                     read_document(f, n, self._needed) for f, n in zip(folders, names, strict=True)
-                ]
-                for side in sides:
+                )
+                for side in (source, target):
                     if side.problem:
                         log.warning("%s; the document goes on without mentions", side.problem)
-                yield f"{part}/{names[0]}", _paired(*sides)
+                yield f"{part}/{names[0]}", _paired(source, target, folders[0])
 
-    def _retokenised(self, tokens: list[str], language: str) -> list[str]:
-        raw = self._detokenize[language](tokens)
-        return self._tokenize[language](raw).split()
-
-    @cached_property
-    def _detokenize(self) -> dict[str, Any]:
-        return {language: detokenizer(language) for language in self._languages}
-
-    @cached_property
-    def _tokenize(self) -> dict[str, Any]:
-        return {language: tokenizer(self._tokenizer, language) for language in self._languages}
-
-    def _carried(self, side: Side, language: str, document: str) -> tuple[str, tuple[Mention, ...]]:
-        """The text as the system reads it, and the mentions on its words."""
-        words = self._retokenised(side.tokens, language)
-        chained = [replace(m, chain=f"{document}/{m.chain}") for m in side.mentions]
-        return " ".join(words), carried(chained, dict(align_tokens(side.tokens, words)))
+    def _retokenised(self, tokens: list[str], language: str) -> tuple[list[str], dict[int, int]]:
+        """The words as the system reads them, and where each token is among them."""
+        raw = detokenizer(language)(tokens)
+        words = tokenizer(self.tokenizer, language)(raw).split()
+        return words, dict(align_tokens(tokens, words))
 
     def recipe(self) -> dict[str, Any]:
         """The training corpus's recipe and the bytes of every file."""
-        folders = [self._root / p / x.upper() for p in self._parts for x in self._languages]
+        folders = [self._root / p / x.upper() for p in self._parts for x in languages(self)]
         files = sorted(path for folder in folders for path in folder.glob("*/*.xml"))
         if not files:
             raise DataError(self._root, None, f"no XML files of {', '.join(self._parts)} are here")
@@ -187,7 +171,7 @@ class ParCorFull(Corpus):
             "kind": "parcorfull",
             "training": self._training.recipe(),
             "files": {str(p.relative_to(self._root)): file_hash(p) for p in files},
-            "tokenizer": self._tokenizer,
+            "tokenizer": self.tokenizer,
             "needed": self._needed,
         }
 
@@ -206,40 +190,37 @@ def carried(mentions: Iterable[Mention], place: Mapping[int, int]) -> tuple[Ment
     return tuple(m for m in moved if m.words)
 
 
-def _paired(source: Document, target: Document) -> list[tuple[Side, Side]]:
-    """The sentence pairs of a document."""
-    sides = [
-        [Side(t, m) for t, m in zip(d.sentences, d.mentions, strict=True)] for d in (source, target)
-    ]
-    if len(sides[0]) == len(sides[1]):
-        return list(zip(*sides, strict=True))
-    lengths = [[sum(map(len, side.tokens)) for side in part] for part in sides]
-    return [
-        (_merged([sides[0][i] for i in ours]), _merged([sides[1][j] for j in theirs]))
-        for ours, theirs in _beads(*lengths)
-    ]
-
-
-def _beads(source: list[int], target: list[int]) -> list[tuple[list[int], list[int]]]:
-    """Sentences that belong together, by their lengths; those without a counterpart are left out.
+def _paired(source: Document, target: Document, folder: Path) -> list[tuple[Side, Side]]:
+    """The sentence pairs of a document; sentences without a counterpart are left out.
 
     Raises:
-        XnmtError: NLTK is not installed.
+        DataError: the sides differ, and NLTK is not installed.
     """
+    ours, theirs = (
+        [Side(tokens, mentions) for tokens, mentions in zip(d.sentences, d.mentions, strict=True)]
+        for d in (source, target)
+    )
+    if len(ours) == len(theirs):
+        return list(zip(ours, theirs, strict=True))
     try:
         from nltk.translate.gale_church import align_blocks
     except ImportError:
-        raise XnmtError(
-            "documents whose sides differ need a sentence aligner; pip install -e '.[align]'"
-        ) from None
-    beads: list[tuple[list[int], list[int]]] = []
-    for i, j in align_blocks(source, target):
+        problem = (
+            f"document {source.name} has {len(ours)} sentences, its other side {len(theirs)}; that "
+            "takes a sentence aligner: pip install -e '.[align]'"
+        )
+        raise DataError(folder, None, problem) from None
+    beads: list[tuple[set[int], set[int]]] = []  # sentences that belong together
+    lengths = ([sum(map(len, side.tokens)) for side in sides] for sides in (ours, theirs))
+    for i, j in align_blocks(*lengths):
         if not beads or (i not in beads[-1][0] and j not in beads[-1][1]):
-            beads.append(([], []))
-        ours, theirs = beads[-1]
-        ours += [i] * (i not in ours)
-        theirs += [j] * (j not in theirs)
-    return beads
+            beads.append((set(), set()))
+        beads[-1][0].add(i)
+        beads[-1][1].add(j)
+    return [
+        (_merged([ours[i] for i in sorted(x)]), _merged([theirs[j] for j in sorted(y)]))
+        for x, y in beads
+    ]
 
 
 def _merged(sides: list[Side]) -> Side:
@@ -248,5 +229,5 @@ def _merged(sides: list[Side]) -> Side:
     for side in sides:
         start = len(tokens)
         mentions += [replace(m, words=tuple(start + i for i in m.words)) for m in side.mentions]
-        tokens = tokens + side.tokens
+        tokens += side.tokens
     return Side(tokens, mentions)

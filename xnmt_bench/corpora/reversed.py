@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from xnmt_bench.corpora.sentence import Corpus, Gold, Links, Sentence, Split
+from xnmt_bench.corpora.sentence import Corpus, Gold, Links, Sentence, Split, languages
 
 
 class ReversedCorpus(Corpus):
@@ -16,16 +16,16 @@ class ReversedCorpus(Corpus):
     """
 
     def __init__(self, corpus: Corpus) -> None:
-        self.name = corpus.name
-        self.source_language = corpus.target_language
-        self.target_language = corpus.source_language
-        self._corpus = corpus
-        self.generated = corpus.generated
+        self.name, self.generated, self._corpus = corpus.name, corpus.generated, corpus
+        self.target_language, self.source_language = languages(corpus)
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Streams the pairs of a split, in the corpus's own order."""
         for s in self._corpus.sentences(split):
-            gold = s.gold and _exchanged(s.gold)
+            g = s.gold
+            gold = g and Gold(
+                flipped(g.sure), flipped(g.possible), g.target_mentions, g.source_mentions
+            )
             yield Sentence(s.target, s.source, s.document, s.position, gold)
 
     def recipe(self) -> dict[str, Any]:
@@ -39,12 +39,6 @@ class ReversedCorpus(Corpus):
     def counts(self) -> Iterator[str]:
         """The corpus's own."""
         return self._corpus.counts()
-
-
-def _exchanged(gold: Gold) -> Gold:
-    return Gold(
-        flipped(gold.sure), flipped(gold.possible), gold.target_mentions, gold.source_mentions
-    )
 
 
 def flipped(links: Links) -> Links:

@@ -68,12 +68,14 @@ class Corpus(ABC):
         source_language: what is translated from.
         target_language: what is translated to.
         generated: nobody said these sentences.
+        tokenizer: what put blanks between words, where `raw` takes them out again.
     """
 
     name: str
     source_language: str
     target_language: str
     generated: bool = False
+    tokenizer: str | None = None
 
     @abstractmethod
     def sentences(self, split: Split) -> Iterator[Sentence]:
@@ -97,6 +99,11 @@ class Corpus(ABC):
         return iter(())
 
 
+def languages(corpus: Corpus) -> tuple[str, str]:
+    """Of the source and the target side."""
+    return corpus.source_language, corpus.target_language
+
+
 def lang_pair(corpus: Corpus) -> str:
     """The pair in the field's notation, such as `de-en`."""
-    return f"{corpus.source_language}-{corpus.target_language}"
+    return "-".join(languages(corpus))

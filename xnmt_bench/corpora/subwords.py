@@ -85,18 +85,11 @@ class SentencePiece(Subwords):
             self._model = spm.SentencePieceProcessor(model_file=str(self.path))
         except RuntimeError as error:
             raise DataError(self.path, None, f"not a SentencePiece model: {error}") from None
-        ids = (
-            self._model.pad_id(),
-            self._model.unk_id(),
-            self._model.bos_id(),
-            self._model.eos_id(),
-        )
-        if ids != (PAD, UNK, BOS, EOS):
-            raise DataError(
-                self.path,
-                None,
-                f"pad, unk, bos, eos are {ids}; train it with {(PAD, UNK, BOS, EOS)}",
-            )
+        model, ours = self._model, (PAD, UNK, BOS, EOS)
+        ids = (model.pad_id(), model.unk_id(), model.bos_id(), model.eos_id())
+        if ids != ours:
+            problem = f"pad, unk, bos, eos are {ids}; train it with {ours}"
+            raise DataError(self.path, None, problem)
 
     @property
     def fingerprint(self) -> str:
@@ -125,21 +118,6 @@ def current_start(ids: Sequence[int] | np.ndarray) -> int:
     return int(places[-1]) + 1 if len(places) else 0
 
 
-class _Watched:
-    """Remembers the error of a stream, which SentencePiece would report as one of its own."""
-
-    def __init__(self, sentences: Iterable[str]) -> None:
-        self._sentences = sentences
-        self.error: Exception | None = None
-
-    def __iter__(self) -> Iterator[str]:
-        try:
-            yield from self._sentences
-        except Exception as error:
-            self.error = error
-            raise
-
-
 def train_subwords(sentences: Iterable[str], path: Path, kind: str, size: int) -> None:
     """Trains a model on a stream of sentences and writes it to a file.
 
@@ -152,26 +130,26 @@ def train_subwords(sentences: Iterable[str], path: Path, kind: str, size: int) -
     Raises:
         XnmtError: SentencePiece cannot train such a model; an error of the stream is passed on.
     """
-    buffer, watched = io.BytesIO(), _Watched(sentences)
+    buffer, errors = io.BytesIO(), list[Exception]()
+
+    def watched() -> Iterator[str]:
+        try:
+            yield from sentences
+        except Exception as error:  # which SentencePiece would report as one of its own
+            errors.append(error)
+            raise
+
     try:
         spm.SentencePieceTrainer.train(
-            sentence_iterator=iter(watched),
-            model_writer=buffer,
-            model_type=kind,
-            vocab_size=size,
-            hard_vocab_limit=False,
-            character_coverage=1.0,
-            pad_id=PAD,
-            unk_id=UNK,
-            bos_id=BOS,
-            eos_id=EOS,
+            sentence_iterator=watched(), model_writer=buffer, model_type=kind, vocab_size=size,
+            hard_vocab_limit=False, character_coverage=1.0, minloglevel=2,
+            pad_id=PAD, unk_id=UNK, bos_id=BOS, eos_id=EOS,
             num_threads=1,  # more threads do not always give the same model
-            minloglevel=2,
-        )
+        )  # fmt: skip
     except RuntimeError as error:
-        if watched.error:
-            raise watched.error from None
+        if errors:
+            raise errors[0] from None
         raise XnmtError(f"SentencePiece cannot train a {kind} model of {size}: {error}") from None
-    temporary = path.with_suffix(".tmp")
+    temporary = path.with_suffix(".tmp")  # a killed job leaves no half a model
     temporary.write_bytes(buffer.getvalue())
     temporary.replace(path)

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import gzip
+import unicodedata
 import zlib
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
+from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
 from xnmt_bench.errors import DataError
+from xnmt_bench.options import Text
 from xnmt_bench.store import file_hash
 
 
-def open_binary(path: Path) -> IO[bytes]:
-    """Opens a plain or gzip file.
-
-    Raises:
-        DataError: there is no such file.
-    """
+def present(path: Path) -> Path:
+    """The path of a file that is there; a DataError where it is not."""
     if not path.is_file():
         raise DataError(path, None, "no such file")
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+    return path
 
 
 def lines(path: Path) -> Iterator[bytes]:
@@ -31,8 +29,8 @@ def lines(path: Path) -> Iterator[bytes]:
     Raises:
         DataError: there is no such file, or it is a damaged gzip file.
     """
-    number = 0
-    with open_binary(path) as file:
+    number, packed = 0, path.suffix == ".gz"
+    with gzip.open(present(path)) if packed else present(path).open("rb") as file:
         try:
             for line in file:
                 number += 1
@@ -54,11 +52,9 @@ def decode_line(line: bytes, path: Path, number: int) -> str:
         raise DataError(path, number, f"not UTF-8: {error.reason} at byte {error.start}") from None
 
 
-def _side(line: bytes, path: Path, number: int) -> str:
-    text = decode_line(line, path, number).strip()
-    if not text:
-        raise DataError(path, number, "an empty line, so the pair has no words on this side")
-    return text
+def visible(text: str) -> bool:
+    """Whether there is anything to read: blanks, control and zero-width characters are nothing."""
+    return any(unicodedata.category(character)[0] not in "ZC" for character in text)
 
 
 class TextCorpus(Corpus):
@@ -67,8 +63,7 @@ class TextCorpus(Corpus):
     Args:
         root: the folder of the files.
         splits: the file's name, without its language, for train, valid and test.
-        source_language: ending of the source files.
-        target_language: ending of the target files.
+        source_language, target_language: endings of the files of either side.
         name: the corpus's name in results.
 
     Raises (when read):
@@ -76,57 +71,34 @@ class TextCorpus(Corpus):
     """
 
     def __init__(
-        self,
-        root: str | Path,
-        splits: Mapping[str, str],
-        source_language: str,
-        target_language: str,
-        name: str = "text",
-    ) -> None:
+        self, root: Text | Path, splits: Mapping[str, Text],
+        source_language: Text, target_language: Text, name: Text = "text",
+    ) -> None:  # fmt: skip
         self.name = name
-        self.source_language = source_language
-        self.target_language = target_language
-        self._root = Path(root)
-        self._splits = dict(splits)
+        self.source_language, self.target_language = source_language, target_language
+        self._root, self._splits = Path(root), dict(splits)
 
-    def _paths(self, split: Split) -> tuple[Path, Path]:
-        stem = self._splits[split]
-        return (
-            self._root / f"{stem}.{self.source_language}",
-            self._root / f"{stem}.{self.target_language}",
-        )
+    def _paths(self, split: str) -> list[Path]:
+        return [self._root / f"{self._splits[split]}.{language}" for language in languages(self)]
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Streams the pairs; a plain-text file is one document."""
-        source_path, target_path = self._paths(split)
-        pairs = zip_longest(lines(source_path), lines(target_path))
-        for number, (x, y) in enumerate(pairs, start=1):
-            if x is None or y is None:
-                short, longer = source_path, target_path
-                if y is None:
-                    short, longer = longer, short
-                raise DataError(short, number, f"the file ends here but {longer} goes on")
-            yield Sentence(
-                _side(x, source_path, number),
-                _side(y, target_path, number),
-                self._splits[split],
-                number - 1,
-            )
+        paths = self._paths(split)
+        for number, pair in enumerate(zip_longest(*map(lines, paths)), start=1):
+            if None in pair:
+                short = pair.index(None)
+                problem = f"the file ends here but {paths[1 - short]} goes on"
+                raise DataError(paths[short], number, problem)
+            texts = []
+            for line, path in zip(pair, paths, strict=True):
+                texts.append(decode_line(line, path, number).strip())
+                if not visible(texts[-1]):
+                    problem = "an empty line, so the pair has no words on this side"
+                    raise DataError(path, number, problem)
+            source, target = texts
+            yield Sentence(source, target, self._splits[split], number - 1)
 
     def recipe(self) -> dict[str, Any]:
         """The bytes of every file, and which side is which."""
-        files = {
-            split: [file_hash(path) for path in self._existing(split)]  # type: ignore[arg-type]
-            for split in self._splits
-        }
-        return {
-            "kind": "text",
-            "pair": [self.source_language, self.target_language],
-            "files": files,
-        }
-
-    def _existing(self, split: Split) -> tuple[Path, Path]:
-        paths = self._paths(split)
-        for path in paths:
-            open_binary(path).close()
-        return paths
+        files = {s: [file_hash(present(path)) for path in self._paths(s)] for s in self._splits}
+        return {"kind": "text", "pair": list(languages(self)), "files": files}

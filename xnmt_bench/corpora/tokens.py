@@ -8,6 +8,7 @@ from functools import cache
 from xnmt_bench.errors import XnmtError
 
 
+@cache
 def tokenizer(name: str | None, language: str) -> Callable[[str], str]:
     """A function that puts blanks between a text's words.
 
@@ -52,7 +53,7 @@ def align_tokens(first: Sequence[str], second: Sequence[str]) -> list[tuple[int,
         first: tokens, such as a corpus's.
         second: tokens, such as a system's.
     """
-    cost = _costs(first, second)
+    cost = _costs(first, second)  # which the way back retraces from the end
     pairs: list[tuple[int, int]] = []
     i, j = len(first), len(second)
     while i and j:
@@ -76,23 +77,14 @@ def _costs(first: Sequence[str], second: Sequence[str]) -> list[list[int]]:
     for i in range(1, len(first) + 1):
         row = [i]
         for j in range(1, len(second) + 1):
-            least = min(
-                rows[i - 1][j - 1] + (first[i - 1] != second[j - 1]),
-                rows[i - 1][j] + 1,
-                row[j - 1] + 1,
-            )
+            changed = rows[i - 1][j - 1] + (first[i - 1] != second[j - 1])
+            row.append(min(changed, rows[i - 1][j] + 1, row[j - 1] + 1))
             if _swapped(first, second, i, j):
-                least = min(least, rows[i - 2][j - 2] + 1)
-            row.append(least)
+                row[j] = min(row[j], rows[i - 2][j - 2] + 1)
         rows.append(row)
     return rows
 
 
 def _swapped(first: Sequence[str], second: Sequence[str], i: int, j: int) -> bool:
     """Whether the last two tokens of both prefixes are each other's, exchanged."""
-    return (
-        i > 1
-        and j > 1
-        and first[i - 1] == second[j - 2]
-        and first[i - 2] == second[j - 1] != first[i - 1]
-    )
+    return min(i, j) > 1 and first[i - 2] == second[j - 1] != first[i - 1] == second[j - 2]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from xnmt_bench.corpora.sentence import Gold, Mention
 from xnmt_bench.corpora.toy_lexicon import Verb
@@ -65,14 +66,10 @@ class Word:
 
 
 def word(
-    text: str,
-    key: str = "",
-    carries: str = "",
-    needs: str = "",
-    possible: str = "",
-    chain: str = "",
-) -> list[Word]:
-    """The words of a text that belong together; features are written separated by blanks."""
+    text: str, key: str = "", carries: str = "", needs: str = "",
+    possible: str = "", chain: str = "",
+) -> list[Word]:  # fmt: skip
+    """The words of a text, which share all else; features are separated by blanks."""
     have, want = frozenset(carries.split()), frozenset(needs.split())
     return [Word(part, key, have, want, possible, chain) for part in text.split()]
 
@@ -83,6 +80,9 @@ class Phrase:
 
     source: list[Word] = field(default_factory=list)
     target: list[Word] = field(default_factory=list)
+
+    def __add__(self, other: Phrase) -> Phrase:
+        return Phrase(self.source + other.source, self.target + other.target)
 
 
 @dataclass(slots=True)
@@ -119,74 +119,57 @@ class NounPhrase:
 
     def render(self, case: str) -> Phrase:
         """Both sides of the phrase in a case."""
+        i, chain = self.id, self.chain
         if self.form == "you":
-            return self._you()
+            carries, needs = f"{i}.you {i}.person", f"{i}.you address"
+            target = word(self.address, f"{i}.n", carries + " address", needs)
+            return Phrase(word("you", f"{i}.n", carries), target)
         if self.form == "pronoun":
-            return self._pronoun(case)
-        phrase = Phrase() if self.form == "name" else self._article(case)
-        if self.adjective and self.form != "name":
-            adjective = self._adjective(case, self.adjective)
-            phrase.source += adjective.source
-            phrase.target += adjective.target
+            # The gender comes from the antecedent, wherever in the sentence it stands.
+            carries, needs = f"{i}.ref {i}.person", f"{i}.ref {i}.case {chain}.gender"
+            english, german = ENGLISH_PRONOUN[case][self.sex], PRONOUN[case][self.gender]
+            return Phrase(
+                word(english, f"{i}.n", carries, chain=chain),
+                word(german, f"{i}.n", f"{carries} {chain}.gender", needs, chain=chain),
+            )
         # The chain's gender is what a later pronoun looks for.
-        head = f"{self.id}.lex {self.id}.gender {self.id}.person {self.chain}.gender"
-        phrase.source += word(self.english, f"{self.id}.n", head, chain=self.chain)
-        phrase.target += word(self.german, f"{self.id}.n", head, f"{self.id}.lex", chain=self.chain)
-        return phrase
-
-    def _you(self) -> Phrase:
-        carries = f"{self.id}.you {self.id}.person"
-        return Phrase(
-            word("you", f"{self.id}.n", carries),
-            word(self.address, f"{self.id}.n", carries + " address", f"{self.id}.you address"),
+        carries = f"{i}.lex {i}.gender {i}.person {chain}.gender"
+        head = Phrase(
+            word(self.english, f"{i}.n", carries, chain=chain),
+            word(self.german, f"{i}.n", carries, f"{i}.lex", chain=chain),
         )
-
-    def _pronoun(self, case: str) -> Phrase:
-        i = self.id
-        source = word(
-            ENGLISH_PRONOUN[case][self.sex], f"{i}.n", f"{i}.ref {i}.person", chain=self.chain
-        )
-        # The gender comes from the antecedent, wherever in the sentence it stands.
-        needs = f"{i}.ref {i}.case {self.chain}.gender"
-        carries = f"{i}.ref {i}.person {self.chain}.gender"
-        target = word(PRONOUN[case][self.gender], f"{i}.n", carries, needs, chain=self.chain)
-        return Phrase(source, target)
+        return head if self.form == "name" else self._article(case) + self._adjective(case) + head
 
     def _article(self, case: str) -> Phrase:
         i = self.id
         needs = f"{i}.form {i}.gender {i}.case"
-        carries = f"{needs} {self.chain}.gender"
-        next_word = self.adjective[0] if self.adjective else self.english
-        a = "an" if next_word[0] in "aeiou" else "a"
-        english = {"definite": "the", "indefinite": a}.get(self.form, "")
-        german = DEFINITE[case][self.gender] if self.form == "definite" else ""
-        source_carries = f"{i}.form"
-        if not german:
-            german = "ein" + INDEFINITE_ENDING[case][self.gender]
+        carries, source_carries = f"{needs} {self.chain}.gender", f"{i}.form"
+        ending = INDEFINITE_ENDING[case][self.gender]
         if self.form == "possessive" and self.owner:
             english = ENGLISH_POSSESSIVE[self.owner.sex]
-            stem = "ihr" if self.owner.gender == "f" else "sein"
-            german = stem + INDEFINITE_ENDING[case][self.gender]
+            german = ("ihr" if self.owner.gender == "f" else "sein") + ending
             needs += f" {self.owner.chain}.gender"
             source_carries += f" {self.owner.id}.ref"
+        elif self.form == "definite":
+            english, german = "the", DEFINITE[case][self.gender]
+        else:
+            next_word = self.adjective[0] if self.adjective else self.english
+            english, german = "an" if next_word[0] in "aeiou" else "a", "ein" + ending
         return Phrase(
             word(english, f"{i}.a", source_carries, chain=self.chain),
             word(german, f"{i}.a", carries, needs, chain=self.chain),
         )
 
-    def _adjective(self, case: str, adjective: tuple[str, str]) -> Phrase:
-        i, (english, german) = self.id, adjective
+    def _adjective(self, case: str) -> Phrase:
+        if not self.adjective:
+            return Phrase()
+        i, (english, german) = self.id, self.adjective
         kind = "definite" if self.form == "definite" else "indefinite"
-        ending = ADJECTIVE_ENDING[kind, case][self.gender]
+        german = german.removesuffix("e") + ADJECTIVE_ENDING[kind, case][self.gender]
+        carries, needs = f"{i}.adj {i}.gender", f"{i}.adj {i}.gender {i}.case {i}.form"
         return Phrase(
             word(english, f"{i}.j", f"{i}.adj", chain=self.chain),
-            word(
-                german.removesuffix("e") + ending,
-                f"{i}.j",
-                f"{i}.adj {i}.gender",
-                f"{i}.adj {i}.gender {i}.case {i}.form",
-                chain=self.chain,
-            ),
+            word(german, f"{i}.j", carries, needs, chain=self.chain),
         )
 
 
@@ -215,40 +198,33 @@ class Clause:
         """Both sides of the clause."""
         subject = self.subject.render("nominative")
         other = self.object.render("accusative") if self.object else Phrase()
+        (english, german), key = self.adverb or ("", ""), f"{self.id}.adv"
         return Phrase(
-            self._source(subject.source, other.source), self._target(subject.target, other.target)
+            self._source(subject.source, other.source, word(english, key, key)),
+            self._target(subject.target, other.target, word(german, key, key, key)),
         )
 
-    def _case(self) -> str:
-        return f" {self.object.id}.case" if self.object else ""
+    def _verb_carries(self) -> str:
+        case = f" {self.object.id}.case" if self.object else ""  # it is the verb that asks for it
+        return f"{self.id}.lex {self.id}.tense{case}"
 
-    def _source(self, subject: list[Word], other: list[Word]) -> list[Word]:
-        c, third = self.id, self.subject.person == "third"
-        verb_carries, helper_carries = f"{c}.lex {c}.tense" + self._case(), f"{c}.tense"
-        form = {"perfect": self.verb.participle, "can": self.verb.base}.get(
-            self.tense, self.verb.third if third else self.verb.base
-        )
-        helper = {"perfect": "has" if third else "have", "can": "can"}.get(self.tense, "")
-        if self.order == "question" and not helper:
+    def _source(self, subject: list[Word], other: list[Word], adverb: list[Word]) -> list[Word]:
+        c, verb, third = self.id, self.verb, self.subject.person == "third"
+        helper, form, carries = "", verb.third if third else verb.base, f"{c}.tense {c}.order"
+        if self.tense == "perfect":
+            helper, form = "has" if third else "have", verb.participle
+        elif self.tense == "can":
+            helper, form = "can", verb.base
+        elif self.order == "question":
             # Do-support has no counterpart: it may only be linked to the verb, never must.
-            helper, form, helper_carries = "does" if third else "do", self.verb.base, f"{c}.order"
-        first = word(helper, f"{c}.h", helper_carries + f" {c}.order")
-        verb = word(form, f"{c}.v", verb_carries)
-        adverb = self._adverb(0)
-        start = adverb if self.fronted else []
-        end = [] if self.fronted else adverb
-        inner = first + subject if self.order == "question" else subject + first
-        return start + inner + verb + other + end
+            helper, form, carries = "does" if third else "do", verb.base, f"{c}.order"
+        first = word(helper, f"{c}.h", carries)
+        clause = first + subject if self.order == "question" else subject + first
+        clause += word(form, f"{c}.v", self._verb_carries()) + other
+        return adverb + clause if self.fronted else clause + adverb
 
-    def _adverb(self, side: int) -> list[Word]:
-        if not self.adverb:
-            return []
-        needs = f"{self.id}.adv" if side else ""
-        return word(self.adverb[side], f"{self.id}.adv", f"{self.id}.adv", needs)
-
-    def _target(self, subject: list[Word], other: list[Word]) -> list[Word]:
+    def _target(self, subject: list[Word], other: list[Word], adverb: list[Word]) -> list[Word]:
         finite, last = self._verbs()
-        adverb = self._adverb(1)
         if self.order == "subordinate":
             return subject + adverb + other + last + finite
         if self.order == "question":
@@ -262,17 +238,13 @@ class Clause:
         c, verb, person = self.id, self.verb, self.subject.person
         agreement = f"{self.subject.id}.person" + (" address" if person != "third" else "")
         clause = f" {c}.clause" if self.order == "subordinate" else ""
-        helper = f"{c}.h"
         if self.tense == "present":
-            finite = {
-                "third": verb.finite_third,
-                "du": verb.finite_second,
-                "Sie": verb.bare_infinitive,
-            }[person]
-            needs, carries = f"{c}.lex {agreement}{clause}", f"{c}.lex {c}.tense{self._case()}"
-            if self.order == "subordinate":
+            forms = {"third": verb.finite_third, "du": verb.finite_second}
+            finite = forms.get(person, verb.bare_infinitive)  # which formal `Sie` asks for
+            needs, carries = f"{c}.lex {agreement}{clause}", self._verb_carries()
+            if self.order == "subordinate":  # where the particle stays with its verb
                 return word(verb.particle + finite, f"{c}.v", carries, needs), []
-            possible = helper if self.order == "question" else ""
+            possible = f"{c}.h" if self.order == "question" else ""
             return (
                 word(finite, f"{c}.v", carries, needs, possible),
                 word(verb.particle, f"{c}.v", f"{c}.lex", f"{c}.lex"),
@@ -282,28 +254,18 @@ class Clause:
         needs = f"{c}.tense {agreement}{clause}{lexical}"
         form = verb.infinitive if self.tense == "can" else verb.german_participle
         return (
-            word(AUXILIARY[auxiliary][person], helper, f"{c}.tense", needs),
+            word(AUXILIARY[auxiliary][person], f"{c}.h", f"{c}.tense", needs),
             word(form, f"{c}.v", f"{c}.lex", f"{c}.lex {c}.tense"),
         )
 
 
 def gold(source: Sequence[Word], target: Sequence[Word]) -> Gold:
     """The exact annotation of a generated pair."""
-    sure = {
-        (i, j)
-        for j, y in enumerate(target)
-        for i, x in enumerate(source)
-        if y.key and x.key == y.key
-    }
-    possible = {
-        (i, j)
-        for j, y in enumerate(target)
-        for i, x in enumerate(source)
-        if y.possible and x.key == y.possible
-    }
+    pairs = [(i, x.key, j, y) for j, y in enumerate(target) for i, x in enumerate(source) if x.key]
+    sure = frozenset((i, j) for i, key, j, y in pairs if key == y.key)
     return Gold(
-        sure=frozenset(sure),
-        possible=frozenset(sure | possible),
+        sure=sure,
+        possible=sure | {(i, j) for i, key, j, y in pairs if key == y.possible},
         source_mentions=_mentions(source),
         target_mentions=_mentions(target),
         deciding_source=tuple(_carriers(y, source) for y in target),
@@ -317,12 +279,5 @@ def _carriers(wanted: Word, among: Iterable[Word]) -> frozenset[int]:
 
 def _mentions(words: Sequence[Word]) -> tuple[Mention, ...]:
     """Neighbouring words of one chain are one mention."""
-    mentions: list[Mention] = []
-    for i, w in enumerate(words):
-        if not w.chain:
-            continue
-        if mentions and mentions[-1].chain == w.chain and mentions[-1].words[-1] == i - 1:
-            mentions[-1] = Mention(w.chain, (*mentions[-1].words, i))
-        else:
-            mentions.append(Mention(w.chain, (i,)))
-    return tuple(mentions)
+    runs = groupby(range(len(words)), key=lambda i: words[i].chain)
+    return tuple(Mention(chain, tuple(run)) for chain, run in runs if chain)

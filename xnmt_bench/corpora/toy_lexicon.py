@@ -89,19 +89,15 @@ def lexicon() -> Lexicon:
     rows: dict[str, list[list[str]]] = {}
     for line in text.splitlines():
         kind, *fields = line.split("\t")
-        rows.setdefault(kind, []).append(fields)
+        # A dash holds the place of a particle where a verb has none.
+        rows.setdefault(kind, []).append([field.removeprefix("-") for field in fields])
     return Lexicon(
         things=tuple(Noun(*row) for row in rows["noun"]),
         people=tuple(Noun(*row) for row in rows["person"]),
         names=tuple(Name(e, tuple(g.split()), sex) for e, g, sex in rows["name"]),
         surnames=tuple((e, g) for e, g in rows["surname"]),
-        transitive=tuple(_verb(row) for row in rows["transitive"]),
-        intransitive=tuple(_verb(row) for row in rows["intransitive"]),
+        transitive=tuple(Verb(*row) for row in rows["transitive"]),
+        intransitive=tuple(Verb(*row) for row in rows["intransitive"]),
         adjectives=tuple((e, g) for e, g in rows["adjective"]),
         adverbs=tuple((e, g) for e, g in rows["adverb"]),
     )
-
-
-def _verb(row: list[str]) -> Verb:
-    *forms, particle = row
-    return Verb(*forms, particle="" if particle == "-" else particle)  # type: ignore[misc]

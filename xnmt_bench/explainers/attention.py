@@ -39,9 +39,7 @@ class Attention(Explainer):
         weights = model.attention(encoding, model.embed_target(batch.input_BT))
         prefix = weights.prefix_BLHTT
         return Relevance.of_inputs(
-            batch,
-            self.reduce(weights.cross_BLHTS),
-            None if prefix is None else self.reduce(prefix),
+            batch, self.reduce(weights.cross_BLHTS), None if prefix is None else self.reduce(prefix)
         )
 
     def reduce(self, weights_BLHTX: Tensor) -> Tensor:

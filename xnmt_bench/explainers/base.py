@@ -92,14 +92,7 @@ class Explainer(ABC):
         """
 
     def own_side(self, model: NMTModel, batch: Batch) -> tuple[Tensor, Tensor]:
-        """How much each word looks at the words of its own side; see `tells_own_side`.
-
-        Args:
-            model: the model under explanation.
-            batch: one sentence.
-
-        Returns:
-            Weights (S, S) over source ids and (T, T) over target ids.
+        """How much each source and target id of one sentence looks at its own side: (S, S), (T, T).
 
         Raises:
             NotApplicable: not of this model.
@@ -114,17 +107,22 @@ class Explainer(ABC):
             pairs: (source, target) texts; contexts are the source and the prefixes of the target.
 
         Raises:
-            XnmtError: this explainer needs a corpus's annotation.
+            XnmtError: this explainer needs a corpus's annotation, or a pair is not two texts.
         """
         if self.needs_gold:
             raise XnmtError(f"{type(self).__name__} needs gold annotation, which bare text has not")
+        pairs = list(pairs)
+        for number, pair in enumerate(pairs, start=1):
+            texts = isinstance(pair, tuple | list) and [type(text) for text in pair]
+            if texts != [str, str]:
+                raise XnmtError(f"pair {number} is {pair!r}, not a (source, target) pair of texts")
         return [self._explain(model, source, target) for source, target in pairs]
 
     def _explain(self, model: NMTModel, source: str, target: str) -> Explanation:
         source_ids = [*model.source_subwords.encode(source), EOS]
         target_ids = [*model.target_subwords.encode(target), EOS]
         batch = Batch.collate([(source_ids, target_ids)]).to(next(model.parameters()).device)
-        batch, log_probability_BT = decide(model, batch)
+        batch, log_probability_BT = decide(model, batch)  # before phi, which may read the labels
         relevance = self.relevance(model, batch)
         prefix = relevance.prefix_BTT
         assert batch.labels_BT is not None
@@ -140,7 +138,7 @@ class Explainer(ABC):
 
 @torch.no_grad()
 def decide(model: NMTModel, batch: Batch) -> tuple[Batch, Tensor]:
-    """The batch with the model's own choices f(c_t) as labels, and their log-probabilities (B, T).
+    """The batch labelled with the model's own choices f(c_t), and their log-probabilities (B, T).
 
     The context is the given target's prefix: the paper's teacher-forcing decode.
     """
@@ -151,10 +149,7 @@ def decide(model: NMTModel, batch: Batch) -> tuple[Batch, Tensor]:
 
 @torch.no_grad()
 def follow(model: NMTModel, batch: Batch) -> tuple[Batch, Tensor]:
-    """The batch with the target's own words y_t as labels, and their log-probabilities (B, T).
-
-    Golden data in the paper's words: what alignment explains.
-    """
+    """The same with the target's own words y_t: golden data, and what alignment explains."""
     return batch.labelled(batch.target_BT), model.log_probability(
         model.states(batch), batch.target_BT
     )

@@ -42,6 +42,7 @@ class GoldAlignment(Explainer):
             source = model.source_subwords.current_words(batch.source_BS[row].tolist())
             target = model.target_subwords.current_words(batch.target_BT[row].tolist())
             source_BTS[row] = _weights(gold, torch.tensor(source), torch.tensor(target))
+        # Greater for what stands further right; what a step cannot see is marked absent below.
         nearness = torch.arange(steps, dtype=torch.float32) / steps
         input_BTT = nearness.expand(size, steps, steps)
         device = batch.source_BS.device

@@ -16,6 +16,7 @@ from torch import Tensor
 from xnmt_bench.explainers.base import Explainer, Relevance, require_labels
 from xnmt_bench.nmt.base import Batch, NMTModel
 from xnmt_bench.nmt.switched import SwitchedOff
+from xnmt_bench.options import Count
 
 
 class PredictionDifference(Explainer):
@@ -25,7 +26,7 @@ class PredictionDifference(Explainer):
         positions: decoder positions computed in one pass; bounds memory, never changes a result.
     """
 
-    def __init__(self, positions: int = 8192) -> None:
+    def __init__(self, positions: Count = 8192) -> None:
         self.positions = positions
 
     @torch.no_grad()

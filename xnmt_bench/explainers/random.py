@@ -7,6 +7,7 @@ from torch import Tensor
 
 from xnmt_bench.explainers.base import Explainer, Relevance
 from xnmt_bench.nmt.base import Batch, NMTModel
+from xnmt_bench.options import Seed
 
 
 class Random(Explainer):
@@ -16,7 +17,7 @@ class Random(Explainer):
         seed: another seed is another draw.
     """
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: Seed = 0) -> None:
         self.seed = seed
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
@@ -27,6 +28,7 @@ class Random(Explainer):
             batch.source_mask_BS.sum(1).tolist(), batch.target_mask_BT.sum(1).tolist(), strict=True
         )
         for row, (s, t) in enumerate(lengths):
+            # Drawn on the CPU, without the padding: neither device nor batch plays a part.
             generator = self._generator(batch.source_BS[row, :s], batch.target_BT[row, :t])
             source_BTS[row, :t, :s] = torch.rand(t, s, generator=generator)
             input_BTT[row, :t, :t] = torch.rand(t, t, generator=generator)

@@ -17,12 +17,7 @@ BLOCK = 64  # samples drawn at once: bounds memory to BLOCK rows of units
 
 @dataclass(frozen=True)
 class Draws:
-    """How a bootstrap draws.
-
-    Attributes:
-        samples: how many samples.
-        seed: of the draws.
-    """
+    """How many samples a bootstrap draws, and from which seed."""
 
     samples: int
     seed: int
@@ -48,8 +43,7 @@ def weights(
     rng = np.random.default_rng(seed if stream == 0 else [seed, stream])
     for start in range(0, samples, BLOCK):
         rows = min(BLOCK, samples - start)
-        size = units if drawn is None else drawn
-        yield rng.multinomial(size, np.full(units, 1 / units), size=rows)
+        yield rng.multinomial(units if drawn is None else drawn, np.full(units, 1 / units), rows)
 
 
 def resample(
@@ -65,7 +59,7 @@ def resample(
 
 def interval(samples_R: np.ndarray) -> tuple[float, float]:
     """The 95 % percentile interval of samples; those without a number are left out."""
-    if np.isnan(samples_R).all():
+    if np.isnan(samples_R).all():  # numpy would warn
         return float("nan"), float("nan")
     low, high = np.nanpercentile(samples_R, [2.5, 97.5])
     return float(low), float(high)
@@ -79,12 +73,10 @@ def score(metric: Metric, measurement: Measurement, draws: Draws) -> Scored:
     try:
         units = measurement.units()
     except StoreError as error:
-        return Scored(replace(measurement, status=f"{FAILED}: {error}"), {}, signed)
+        return Scored(replace(measurement, status=f"{FAILED}: {error}"), {}, signed, damaged=True)
     resampled = resample(metric, units, draws)
     values: dict[str, float] = {"units": len(units)}
-    for column in metric.columns:
-        if column.name not in resampled:
-            continue
+    for column in (c for c in metric.columns if c.name in resampled):
         values[column.name] = float(resampled[column.name][0])
         if column.interval:
             low, high = interval(resampled[column.name][1:])
@@ -112,10 +104,8 @@ class Together:
         loaded = [[m.units() for m in seeds] for seeds in rows]
         self._draws, self._metrics = draws, metrics
         self._units: list[list[Units]] = [[] for _ in rows]
-        self._streams = [0] * len(rows)
-        test_sets = dict.fromkeys(u.test_set for seeds in loaded for u in seeds)
-        stream = 0
-        for test_set in test_sets:
+        self._streams, stream = [0] * len(rows), 0
+        for test_set in dict.fromkeys(u.test_set for seeds in loaded for u in seeds):
             members = [n for n, seeds in enumerate(loaded) if seeds[0].test_set == test_set]
             numbers = common([u for n in members for u in loaded[n]])
             for n in members:

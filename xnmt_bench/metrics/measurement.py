@@ -13,11 +13,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from xnmt_bench.errors import MissingError, StoreError
 from xnmt_bench.metrics.units import Units
 from xnmt_bench.store import file_hash, fingerprint, write_atomically
 
 FOLDER = "measurements"
+# What was measured is in the store, so this takes moments.
+CURE = "run its train.py again, which writes the row anew"
 OK, NOT_APPLICABLE, FAILED = "ok", "n/a", "failed"
 
 
@@ -26,7 +30,7 @@ class Evidence:
     """Units, and where they came from.
 
     Attributes:
-        units: one row a unit.
+        units: one row each.
         made_by: fingerprints of the artefacts behind them, for the signature.
         facts: what is known of the row beside its units.
         files: further files in the store, for analyses and for the page.
@@ -57,15 +61,11 @@ class Planned:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A row that was measured, or that could not be.
+    """A row that was measured, or that could not be: what was planned of it, and the evidence.
 
     Attributes:
         identity: the columns that tell it from others; another run of the same job replaces it.
-        model: fingerprint of the NMT system, empty where there is none.
         status: `ok`, `n/a`, or `failed: ` and why.
-        made_by: fingerprints of the artefacts behind the units.
-        facts: what is known of the row beside its units.
-        files: further files in the store.
         digest: SHA-256 of the file of its units.
         path: the file of its units; None where there are none.
     """
@@ -92,9 +92,9 @@ class Measurement:
         """
         assert self.path is not None, "a row that is not ok has no units"
         if not self.path.exists():
-            raise StoreError(f"{self.path}: the units of a measurement are missing")
+            raise StoreError(f"{self.path}: the units of a row are missing; {CURE}")
         if file_hash(self.path) != self.digest:
-            raise StoreError(f"{self.path}: truncated or altered since it was written")
+            raise StoreError(f"{self.path}: truncated or altered since it was written; {CURE}")
         return Units.load(self.path)
 
     def signature(self, metric: str, **parts: object) -> str:
@@ -111,44 +111,48 @@ def signature(name: str, *parts: Mapping[str, object]) -> str:
 def write(metric: str, planned: Planned, outcome: Evidence | str, results: Path) -> Measurement:
     """Writes a row under the fingerprint of its identity: its units first, then what it says.
 
-    Args:
-        metric: its name.
-        planned: what was to be measured.
-        outcome: what was found, or the status that says why nothing was.
-        results: the folder of the report.
+    The `outcome` is what was measured, or the status that says why nothing was.
     """
     name = fingerprint({**planned.identity, "model": planned.model})
-    stem = results / FOLDER / metric / name
+    file = results / FOLDER / metric / f"{name}.json"
+    path = file.with_suffix(".parquet")
     row = Measurement(planned.identity, planned.model, facts=planned.facts)
     if isinstance(outcome, str):
         row = replace(row, status=outcome)
     else:
-        path = stem.with_suffix(".parquet")
-        outcome.units.save(path)
-        row = replace(
-            row,
-            made_by=outcome.made_by,
-            facts=planned.facts | outcome.facts,
-            files=outcome.files,
-            digest=file_hash(path),
-            path=path,
-        )
-    said = {key: value for key, value in asdict(row).items() if key != "path"}
-    write_atomically(stem.with_suffix(".json"), json.dumps(said, indent=1, ensure_ascii=False))
+        # A job with nothing to do writes nothing, so that finished work may be read-only.
+        if not _holds(path, outcome.units):
+            outcome.units.save(path)
+        found = {key: value for key, value in vars(outcome).items() if key != "units"}
+        found["facts"] = planned.facts | outcome.facts
+        row = replace(row, **found, digest=file_hash(path), path=path)
+    described = {key: value for key, value in asdict(row).items() if key != "path"}
+    text = json.dumps(described, indent=1, ensure_ascii=False)
+    if not (file.exists() and file.read_bytes() == text.encode()):
+        write_atomically(file, text)
     return row
+
+
+def _holds(path: Path, units: Units) -> bool:
+    """Whether a file is there, whole, and has just these units."""
+    try:
+        there = Units.load(path)
+    except StoreError:
+        return False
+    return (
+        there.test_set == units.test_set
+        and np.array_equal(there.number_U, units.number_U)
+        and there.columns.keys() == units.columns.keys()
+        and all(np.array_equal(there[name], units[name]) for name in units.columns)
+    )
 
 
 def read(metric: str, results: Path, identity: Sequence[str]) -> list[Measurement]:
     """Every row of a metric in a results folder.
 
-    Args:
-        metric: its name.
-        results: the folder.
-        identity: the columns that each row has to have.
-
     Raises:
         MissingError: there is none.
-        StoreError: one is not readable.
+        StoreError: one is not readable, or lacks a column of the `identity`.
     """
     paths = sorted((results / FOLDER / metric).glob("*.json"))
     if not paths:
@@ -175,19 +179,18 @@ class Scored:
             where there is no number.
         signature: from which it can be made again.
         derived: made of other rows, as Comb is.
+        damaged: its units are missing, truncated or altered.
     """
 
     measurement: Measurement
     values: dict[str, float]
     signature: str
     derived: bool = False
+    damaged: bool = False
 
     @property
     def row(self) -> dict[str, Any]:
-        """Everything about it in one dictionary, the columns of the CSV among them.
-
-        What has no number is not in it.
-        """
+        """All of it, the columns of the CSV among them; what has no number is left out."""
         m = self.measurement
         return {
             **m.identity,

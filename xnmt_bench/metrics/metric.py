@@ -29,19 +29,17 @@ def digits(value: float) -> str:
     return f"{value:.2f}" if value < 100 else f"{value:.1f}" if value < 1000 else f"{value:.0f}"
 
 
-def percent(value: float) -> str:
-    """A share in per cent."""
-    return f"{100 * value:.1f} %"
-
-
 def hundredths(value: float) -> str:
     """A share in per cent, the sign left to the heading."""
     return f"{100 * value:.1f}"
 
 
-def count(value: float) -> str:
-    """A whole number."""
-    return f"{value:,.0f}"
+def percent(value: float) -> str:
+    """A share in per cent."""
+    return f"{hundredths(value)} %"
+
+
+count = "{:,.0f}".format  # a whole number
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class Key:
 
     def text(self, value: Any) -> str:
         """A value as it is read."""
-        if isinstance(value, int) and not isinstance(value, bool):
+        if isinstance(value, int) and not isinstance(value, bool):  # a bool is an int to Python
             return f"{value:,}"
         return str(value).replace("_", " ") if self.usual else str(value)
 
@@ -110,17 +108,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Section:
-    """A section of a metric's own on the page.
+    """A section of a metric's own on the page."""
 
-    Attributes:
-        name: its anchor.
-        title: its heading.
-        html: its body, escaped.
-    """
-
-    name: str
+    name: str  # its anchor
     title: str
-    html: str
+    html: str  # its body, escaped
 
 
 class Metric(ABC):
@@ -152,15 +144,12 @@ class Metric(ABC):
 
     @abstractmethod
     def score(self, units: Units, weights_RU: np.ndarray) -> Mapping[str, np.ndarray]:
-        """The results under weightings of the units.
+        """The results (R,) of each column; NaN where a weighting leaves nothing to measure.
 
         Args:
             units: U of them.
             weights_RU: how often each counts; a row of ones gives the value, a bootstrap's draws
                 its interval.
-
-        Returns:
-            (R,) for each column; NaN where a weighting leaves nothing to measure.
         """
 
     @property
@@ -180,13 +169,10 @@ class Metric(ABC):
     def plan(
         self, job: Job, make: Callable[[], Evidence], explained: bool = False, **keys: Any
     ) -> Planned:
-        """A row of a job.
+        """A row of a job, which `make` measures.
 
-        Args:
-            job: the job.
-            make: measures it.
-            explained: the explainer and its seed are part of the identity.
-            keys: the metric's own part, which has the last word.
+        Its identity is the system's, the explainer's and its seed if `explained`, and the metric's
+        own `keys`, which have the last word.
         """
         identity = (job.explained_identity() if explained else job.system_identity()) | keys
         return Planned(identity, job.model_id, make, {"generated": job.corpus.generated})

@@ -31,8 +31,7 @@ class Units:
     columns: Mapping[str, np.ndarray]
 
     def __post_init__(self) -> None:
-        wrong = [name for name, c in self.columns.items() if len(c) != len(self.number_U)]
-        if wrong:
+        if wrong := [n for n, column in self.columns.items() if len(column) != len(self)]:
             raise ValueError(f"column {wrong[0]!r} has not one row a unit")
 
     def __len__(self) -> int:
@@ -78,9 +77,10 @@ def common(units: Sequence[Units]) -> np.ndarray | None:
 def by_unit(
     numbers_N: np.ndarray, **columns: np.ndarray
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Sums of columns (N,) over the rows of each number: the numbers (U,), and sums (U,) by name.
+    """Sums of columns (N,) over the rows of each number, which the column `rows` counts.
 
-    The column `rows` counts them.
+    Returns:
+        The numbers (U,), and sums (U,) by name.
     """
     number_U, member_N = np.unique(numbers_N, return_inverse=True)
     sums = {name: np.bincount(member_N, column) for name, column in columns.items()}

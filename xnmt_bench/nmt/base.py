@@ -8,7 +8,7 @@ y_t; its prefix words are y_0..y_{t-1}, counted from 0 in code.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,17 +19,16 @@ from xnmt_bench.corpora.sentence import Gold
 from xnmt_bench.corpora.subwords import BOS, PAD, SEPARATOR, Subwords
 
 Ids = Sequence[int] | np.ndarray
-# Rows of the output layer that are computed at once: what bounds its memory is this times V.
-OUTPUT_ROWS = 1024
+OUTPUT_ROWS = 1024  # of the output layer at once: its memory is this times V, whatever the batch
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentence pairs as padded ids, with the labels under explanation once they are known.
+    """Sentence pairs as ids, EOS included and padded with PAD.
 
     Attributes:
-        source_BS: source ids, EOS included, padded with PAD.
-        target_BT: the target whose prefixes are the contexts, EOS included, padded with PAD.
+        source_BS: source ids.
+        target_BT: the target whose prefixes are the contexts.
         labels_BT: the label of each step, f(c_t) or another; None before anybody has decided.
         gold: the annotation of each pair, for the explainers that ask for it.
     """
@@ -42,7 +41,7 @@ class Batch:
     @classmethod
     def collate(cls, pairs: Sequence[tuple[Ids, Ids]]) -> Batch:
         """Pads pairs of id sequences."""
-        return cls(_pad([x for x, _ in pairs]), _pad([y for _, y in pairs]))
+        return cls(pad(x for x, _ in pairs), pad(y for _, y in pairs))
 
     @property
     def source_mask_BS(self) -> Tensor:
@@ -57,13 +56,15 @@ class Batch:
     @property
     def layout(self) -> Layout:
         """Where the ids are, and which segment each belongs to."""
+        # An input is there where its step is; its own ids would count EOS's place in a shorter row.
         return Layout(segments(self.source_BS), segments(self.input_BT, self.target_mask_BT))
 
     @property
     def current_BT(self) -> Tensor:
         """True for the steps of the current sentence: those behind the last separator."""
-        after = (self.target_BT == SEPARATOR).flip(1).cumsum(1).flip(1) == 0
-        return after & self.target_mask_BT
+        # Turned around, the running count is of the separators that are still to come.
+        to_come_BT = (self.target_BT == SEPARATOR).flip(1).cumsum(1).flip(1)
+        return (to_come_BT == 0) & self.target_mask_BT
 
     @property
     def input_BT(self) -> Tensor:
@@ -81,8 +82,9 @@ class Batch:
         return Batch(self.source_BS.to(device), self.target_BT.to(device), labels, self.gold)
 
 
-def _pad(rows: Sequence[Ids]) -> Tensor:
-    tensors = [torch.as_tensor(row, dtype=torch.long) for row in rows]
+def pad(rows: Iterable[Ids | Tensor], device: torch.device | None = None) -> Tensor:
+    """Rows of ids as one tensor, padded with PAD behind."""
+    tensors = [torch.as_tensor(row, dtype=torch.long, device=device) for row in rows]
     return nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=PAD)
 
 
@@ -94,7 +96,7 @@ def segments(ids: Tensor, mask: Tensor | None = None) -> Tensor:
         mask: True where there is an id; where the ids are not padding, if not given.
     """
     opened = (ids == SEPARATOR).cumsum(1)
-    opened = opened + 1 - opened[:, :1]
+    opened = opened + 1 - opened[:, :1]  # BOS and the separator are one id
     return opened * (ids != PAD if mask is None else mask)
 
 
@@ -126,7 +128,7 @@ class Encoding:
 
     Attributes:
         states_BSD: the encoder's states.
-        layout: of the ids.
+        layout: where the ids are.
         extra: further tensors a model wants, rows first.
     """
 
@@ -147,10 +149,10 @@ class Encoding:
         """The rows of the given indices."""
         return self.map(lambda x: x[rows])
 
-    def map(self, change) -> Encoding:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    def map(self, change: Callable[[Tensor], Tensor]) -> Encoding:
         """The same encoding with every tensor changed."""
         layout = Layout(change(self.layout.source_BS), change(self.layout.input_BT))
-        return Encoding(change(self.states_BSD), layout, tuple(change(x) for x in self.extra))
+        return Encoding(change(self.states_BSD), layout, tuple(map(change, self.extra)))
 
     def decoding(self, input_BT: Tensor) -> Encoding:
         """The same encoding for other decoder inputs, such as a prefix that has grown."""
@@ -178,8 +180,7 @@ class NMTModel(nn.Module, ABC):
     """A translation model as explainers see it. A back-end is a subclass and nothing else.
 
     Attributes:
-        source_subwords: the source vocabulary.
-        target_subwords: the target vocabulary.
+        source_subwords, target_subwords: the vocabularies.
         fingerprint: of everything that decides its numbers; set by whoever opens the model.
         longest_target: how many target ids it can read; None for any number.
         reads_separators: whether it was trained on concatenations with SEPARATOR between them.
@@ -238,34 +239,24 @@ class NMTModel(nn.Module, ABC):
         return self.decode(encoding, self.embed_target(batch.input_BT))
 
     def log_probability(self, states: Tensor, labels: Tensor) -> Tensor:
-        """Log-probabilities of labels, shape of `labels`, without keeping anything over V.
-
-        Args:
-            states: (..., D').
-            labels: (...) ids.
-        """
-        flat, wanted = states.flatten(0, -2), labels.flatten()
+        """Log-probabilities (...) of labels (...) at states (..., D'), with nothing kept over V."""
+        flat = (states.flatten(0, -2), labels.flatten())
         parts = [
             self.logits(s).log_softmax(-1).gather(-1, y[:, None])[:, 0]
-            for s, y in zip(flat.split(OUTPUT_ROWS), wanted.split(OUTPUT_ROWS), strict=True)
+            for s, y in zip(*(x.split(OUTPUT_ROWS) for x in flat), strict=True)
         ]
         return torch.cat(parts).view(labels.shape)
 
     def decide(self, states: Tensor) -> Tensor:
         """The model's own choice f(c_t) = argmax P for each state; shape (...) of ids."""
-        flat = states.flatten(0, -2)
-        choices = torch.cat([self.logits(s).argmax(-1) for s in flat.split(OUTPUT_ROWS)])
-        return choices.view(states.shape[:-1])
+        parts = states.flatten(0, -2).split(OUTPUT_ROWS)
+        return torch.cat([self.logits(s).argmax(-1) for s in parts]).view(states.shape[:-1])
 
 
 class Reader:
     """Reads the decoder inputs of several rows; this one reads all of them anew each time.
 
     A model that can go on from where it stood has a reader of its own, which gives the same states.
-
-    Args:
-        model: the model.
-        encoding: of each row's source.
     """
 
     def __init__(self, model: NMTModel, encoding: Encoding) -> None:
@@ -274,20 +265,22 @@ class Reader:
 
     def read(self, ids_RT: Tensor) -> Tensor:
         """Reads further inputs of every row, padded with PAD: the state behind the last, (R, D)."""
-        new = [row[row != PAD] for row in ids_RT]
+        new = [row[row != PAD] for row in ids_RT]  # rows may read unlike numbers of words
         old = self._read or [row[:0] for row in new]
         self._read = [torch.cat(both) for both in zip(old, new, strict=True)]
-        input_RT = nn.utils.rnn.pad_sequence(self._read, batch_first=True, padding_value=PAD)
-        model, encoding = self.model, self.encoding.decoding(input_RT)
-        return last_of(model.decode(encoding, model.embed_target(input_RT)), input_RT != PAD)
+        input_RT = pad(self._read)
+        input_RTD = self.model.embed_target(input_RT)
+        states_RTD = self.model.decode(self.encoding.decoding(input_RT), input_RTD)
+        return last_of(states_RTD, input_RT != PAD)
 
     def select(self, rows: Tensor) -> None:
         """Goes on with some of the rows, in a new order, some perhaps more than once."""
         self.encoding = self.encoding.select(rows)
-        self._read = [self._read[row] for row in rows.tolist()] if self._read else []
+        if self._read:
+            self._read = [self._read[row] for row in rows.tolist()]
 
 
 def last_of(states_RTD: Tensor, mask_RT: Tensor) -> Tensor:
     """Each row's state at its last input that is no padding, (R, D)."""
-    last = mask_RT.sum(1) - 1
-    return states_RTD[torch.arange(len(last), device=last.device), last]
+    last_R = mask_RT.sum(1) - 1
+    return states_RTD[torch.arange(len(last_R), device=last_R.device), last_R]

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.nmt.base import Batch
 
-POOL = 100  # batches' worth of pairs that are sorted together: enough order, enough chance
+POOL = 100  # batches' worth of pairs that are sorted together: little padding, enough chance
 
 
 def buckets(lengths: np.ndarray, order: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
@@ -29,9 +29,10 @@ def buckets(lengths: np.ndarray, order: np.ndarray, batch_tokens: int) -> list[n
     batches: list[np.ndarray] = []
     for start in range(0, len(order), pool):
         part = order[start : start + pool]
-        part = part[np.argsort(lengths[part], kind="stable")]
+        part = part[np.argsort(lengths[part], kind="stable")]  # stable: one order on any machine
         first = 0
         for i in range(1, len(part) + 1):
+            # Sorted, so the pair at i would be the longest of its batch.
             if i == len(part) or (i - first + 1) * lengths[part[i]] > batch_tokens:
                 batches.append(part[first:i])
                 first = i
@@ -46,13 +47,11 @@ class PairBatches(IterableDataset):
     ) -> None:
         self._split = split
         lengths = np.maximum(split.source.lengths(), split.target.lengths())
-        order = np.arange(len(split))
-        shuffle = None if seed is None else np.random.default_rng([seed, epoch])
-        if shuffle:
-            order = shuffle.permutation(len(split))
-        self.indices = buckets(lengths, order, batch_tokens)
-        if shuffle:
-            self.indices = [self.indices[i] for i in shuffle.permutation(len(self.indices))]
+        rng = None if seed is None else np.random.default_rng([seed, epoch])
+        order = rng.permutation(len(split)) if rng else np.arange(len(split))
+        batches = buckets(lengths, order, batch_tokens)
+        # Out of their order by length, which would be a curriculum.
+        self.indices = [batches[i] for i in rng.permutation(len(batches))] if rng else batches
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -22,12 +22,10 @@ class Renumbering:
     """Which of a toolkit's ids each of ours is.
 
     Args:
-        size: how many ids the toolkit's vocabulary has.
-        pad: its id of padding.
-        unk: of unknown words.
-        start: of the last decoder input before the first target word; plays BOS.
-        eos: of the end of a sentence.
-        never: of what the model's own search never writes.
+        size: of the toolkit's vocabulary.
+        pad, unk, eos: its ids of padding, of unknown words and of the end of a sentence.
+        start: its id of the last decoder input before the first target word; plays BOS.
+        never: its ids of what the model's own search never writes.
 
     Attributes:
         theirs_V: the toolkit's id of each of ours.
@@ -39,22 +37,20 @@ class Renumbering:
         self, size: int, pad: int, unk: int, start: int, eos: int, never: Sequence[int] = ()
     ) -> None:
         special = {PAD: pad, UNK: unk, BOS: start, EOS: eos}
-        used = set(special.values())
-        rest = [i for i in range(size) if i not in used]
-        self.theirs_V = torch.tensor([special[i] for i in sorted(special)] + rest)
-        self.unpredictable = [BOS] if start in (pad, unk, eos) else []
+        rest = [i for i in range(size) if i not in special.values()]
+        self.theirs_V = torch.tensor([special[i] for i in sorted(special)] + rest)  # may repeat one
         self._ours = {theirs: ours for ours, theirs in enumerate(self.theirs_V.tolist())}
-        for ours in (BOS, PAD, UNK, EOS):  # BOS gives way
-            self._ours[special[ours]] = ours
-        self.unpredictable += [self._ours[i] for i in never]
+        # Later ones win: BOS gives way where it shares its id.
+        self._ours |= {special[ours]: ours for ours in (BOS, PAD, UNK, EOS)}
+        shared = [BOS] if start in (pad, unk, eos) else []
+        self.unpredictable = shared + [self._ours[i] for i in never]
 
     def __len__(self) -> int:
         return len(self.theirs_V)
 
     def ours(self, theirs: Iterable[int]) -> list[int]:
         """Our ids of a text's; what is special in the toolkit is unknown in a text."""
-        found = (self._ours[i] for i in theirs)
-        return [UNK if i in SPECIAL else i for i in found]
+        return [UNK if self._ours[i] in SPECIAL else self._ours[i] for i in theirs]
 
     def theirs(self, ours: Iterable[int]) -> list[int]:
         """The toolkit's ids of ours."""
@@ -62,7 +58,10 @@ class Renumbering:
 
     def logits(self, theirs: Tensor) -> Tensor:
         """Logits (..., V) in our order; what the model cannot predict is impossible."""
-        ours = theirs.index_select(-1, self.theirs_V.to(theirs.device))
+        return self.possible(theirs.index_select(-1, self.theirs_V.to(theirs.device)))
+
+    def possible(self, ours: Tensor) -> Tensor:
+        """Changes logits (..., V) in our order in place: what is unpredictable is impossible."""
         ours[..., self.unpredictable] = -torch.inf
         return ours
 

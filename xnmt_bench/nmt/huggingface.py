@@ -15,7 +15,7 @@ import transformers
 from huggingface_hub import snapshot_download
 from safetensors import SafetensorError
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from xnmt_bench.corpora.subwords import PAD
@@ -23,15 +23,11 @@ from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import AttentionWeights, Batch, Encoding, Layout, NMTModel, Reader
 from xnmt_bench.nmt.foreign import Renumbering, made_from
 from xnmt_bench.nmt.huggingface_text import Frame, HubSubwords, find_frame, set_languages
+from xnmt_bench.options import Text
 
 # `model_type` of each family's config.json; NLLB is an M2M100 with another tokenizer.
-FAMILIES = {
-    "marian": "marian",
-    "m2m100": "m2m_100",
-    "nllb": "m2m_100",
-    "mbart": "mbart",
-    "t5": "t5",
-}
+FAMILIES = {"marian": "marian", "m2m100": "m2m_100", "nllb": "m2m_100", "mbart": "mbart",
+            "t5": "t5"}  # fmt: skip
 WANTED = ("*.json", "*.safetensors", "*.bin", "*.model", "*.spm", "*.txt")
 MAJOR = transformers.__version__.partition(".")[0]  # tokenizers are not the same in all
 TOLERANCE = 1e-4  # of the greatest logit, between a model's two paths
@@ -39,7 +35,7 @@ TOLERANCE = 1e-4  # of the greatest logit, between a model's two paths
 
 def open_huggingface(
     path: str,
-    family: str,
+    family: Text,
     source_language: str | None = None,
     target_language: str | None = None,
     prefix: str | None = None,
@@ -51,7 +47,7 @@ def open_huggingface(
         family: one of FAMILIES.
         source_language: the model's own code, where it reads many languages.
         target_language: the same of the target.
-        prefix: a task prefix that is put before every source; T5 needs one, or an empty one.
+        prefix: a task prefix before every source; T5 needs one, or an empty one.
 
     Raises:
         XnmtError: nothing is there, it is of another family, or its two paths from ids and from
@@ -64,46 +60,21 @@ def open_huggingface(
             "T5 is told its task: give nmt.reader.prefix, such as "
             '"translate English to German: ", or an empty one'
         )
-    transformers.utils.logging.disable_progress_bar()
-    folder = _folder(path)
-    try:
-        ours_alone = {"trust_remote_code": False}  # no code of the model's own, nor a question
-        config = AutoConfig.from_pretrained(folder, **ours_alone)
-        if config.model_type != FAMILIES[family]:
-            raise XnmtError(f"{path}: a model of type {config.model_type}, not of {family}")
-        tokenizer = AutoTokenizer.from_pretrained(folder, **ours_alone)
-        # Fused kernels give no attention weights.
-        model, report = AutoModelForSeq2SeqLM.from_pretrained(
-            folder,
-            dtype=torch.float32,
-            attn_implementation="eager",
-            output_loading_info=True,
-            **ours_alone,
-        )
-    except (OSError, ValueError, RuntimeError, SafetensorError, UnpicklingError) as error:
-        raise XnmtError(f"{path}: not a model of {family}: {error}") from None
-    # What is missing would be left at random, and explained as if it had been learnt.
-    if wrong := sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}):
-        raise XnmtError(
-            f"{path}: the weights lack {', '.join(wrong[:5])}, or have it in other sizes"
-        )
-    if getattr(tokenizer, "separate_vocabs", False):
-        raise XnmtError(f"{path}: separate vocabularies of source and target are not supported")
+    folder, tokenizer, model = _read(path, family)
     set_languages(tokenizer, source_language, target_language)
-    frame = find_frame(tokenizer, config, prefix)
+    frame = find_frame(tokenizer, model.config, prefix)
     files = sorted(f for pattern in WANTED for f in folder.glob(pattern))
     weights = [f for f in files if f.suffix in (".safetensors", ".bin")]
     texts = made_from([f for f in files if f not in weights], [frame.__dict__, MAJOR])
     pad, unk, eos = tokenizer.pad_token_id, tokenizer.unk_token_id, tokenizer.eos_token_id
-    words = len(model.get_encoder().get_input_embeddings().weight)
-    source_ids = Renumbering(words, pad, unk, pad, eos)  # of a source nothing is ever BOS
+    source_size = len(model.get_encoder().get_input_embeddings().weight)
+    source_ids = Renumbering(source_size, pad, unk, pad, eos)  # of a source nothing is ever BOS
     # What the model's own search never writes, such as Marian's padding, has no probability.
     never = [ids[0] for ids in model.generation_config.bad_words_ids or () if len(ids) == 1]
-    target_ids = Renumbering(
-        model.lm_head.out_features, pad, unk, frame.before_target[-1], eos, never
-    )
-    source = HubSubwords(tokenizer, False, source_ids, texts)
-    target = HubSubwords(tokenizer, True, target_ids, texts)
+    start = frame.before_target[-1]
+    target_ids = Renumbering(model.lm_head.out_features, pad, unk, start, eos, never)
+    source = HubSubwords(tokenizer, "text", source_ids, texts)
+    target = HubSubwords(tokenizer, "text_target", target_ids, texts)
     opened = HuggingFaceModel(model, source, target, frame)
     opened.fingerprint = made_from(weights, texts)
     opened.eval().requires_grad_(False)
@@ -111,24 +82,41 @@ def open_huggingface(
     return opened
 
 
-def _folder(path: str) -> Path:
-    if Path(path).is_dir():
-        return Path(path)
+def _read(path: str, family: str) -> tuple[Path, PreTrainedTokenizerBase, PreTrainedModel]:
+    """The folder of a model, its tokenizer and itself, with every weight that it needs."""
+    transformers.utils.logging.disable_progress_bar()
+    folder = Path(path)
+    if not folder.is_dir():
+        try:
+            folder = Path(snapshot_download(path, allow_patterns=list(WANTED)))
+        except Exception as error:  # whatever the hub's client raises, the user asked for this path
+            raise XnmtError(f"nmt.path={path}: no such folder, nor on the hub: {error}") from None
+    ours_alone = {"trust_remote_code": False}  # no code of the model's own, nor a question
     try:
-        return Path(snapshot_download(path, allow_patterns=list(WANTED)))
-    except Exception as error:  # whatever the hub's client raises, the user asked for this path
-        raise XnmtError(f"nmt.path={path}: no such folder, nor on the hub: {error}") from None
+        model_type = transformers.AutoConfig.from_pretrained(folder, **ours_alone).model_type
+        if model_type != FAMILIES[family]:
+            raise XnmtError(f"{path}: a model of type {model_type}, not of {family}")
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **ours_alone)
+        model, report = transformers.AutoModelForSeq2SeqLM.from_pretrained(
+            folder,
+            dtype=torch.float32,
+            attn_implementation="eager",  # fused kernels give no attention weights
+            output_loading_info=True,
+            **ours_alone,
+        )
+    except (OSError, ValueError, RuntimeError, SafetensorError, UnpicklingError) as error:
+        raise XnmtError(f"{path}: not a model of {family}: {error}") from None
+    # What is missing would be left at random, and explained as if it had been learnt.
+    if wrong := sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}):
+        lacking = ", ".join(wrong[:5])
+        raise XnmtError(f"{path}: the weights lack {lacking}, or have it in other sizes")
+    if getattr(tokenizer, "separate_vocabs", False):
+        raise XnmtError(f"{path}: separate vocabularies of source and target are not supported")
+    return folder, tokenizer, model
 
 
 class HuggingFaceModel(NMTModel):
-    """An encoder-decoder of `transformers` behind this project's interface.
-
-    Args:
-        model: the loaded model, with eager attention.
-        source_subwords: the source side of its tokenizer.
-        target_subwords: the target side.
-        frame: the ids around every sentence.
-    """
+    """An encoder-decoder of `transformers` with eager attention, in the frame of its ids."""
 
     reads_separators = False
     source_subwords: HubSubwords
@@ -140,18 +128,14 @@ class HuggingFaceModel(NMTModel):
     target_ids: Tensor
 
     def __init__(
-        self,
-        model: PreTrainedModel,
-        source_subwords: HubSubwords,
-        target_subwords: HubSubwords,
-        frame: Frame,
+        self, model: PreTrainedModel, source: HubSubwords, target: HubSubwords, frame: Frame
     ) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.source_subwords, self.target_subwords = model, source, target
         self.longest_target = getattr(model.config, "max_position_embeddings", None)
-        self.source_subwords, self.target_subwords = source_subwords, target_subwords
-        for name, ids in (*frame.__dict__.items(), ("source_ids", source_subwords.ids.theirs_V),
-                          ("target_ids", target_subwords.ids.theirs_V)):  # fmt: skip
+        theirs = {"source_ids": source.ids.theirs_V, "target_ids": target.ids.theirs_V}
+        # Buffers, so that they go to the model's device with it; no weights, so not kept.
+        for name, ids in (frame.__dict__ | theirs).items():
             self.register_buffer(name, torch.as_tensor(ids, dtype=torch.long), persistent=False)
 
     def embed_source(self, ids_BS: Tensor) -> Tensor:
@@ -168,17 +152,18 @@ class HuggingFaceModel(NMTModel):
 
     def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
         """Encodes source embeddings in their frame; `extra` holds the mask of the whole."""
-        rows, encoder = len(source_BSD), self.model.get_encoder()
-        before = self._embed(encoder, self.before_source).expand(rows, -1, -1)
-        after = self._embed(encoder, self.after_source).expand(rows, -1, -1)
-        length_B = before.shape[1] + layout.mask_BS.sum(1)
-        framed = torch.cat([before, source_BSD, torch.zeros_like(after)], dim=1)
-        if after.shape[1]:  # right behind each row's EOS, and before its padding
-            places = length_B[:, None] + torch.arange(after.shape[1], device=length_B.device)
-            framed = framed.scatter(1, places[..., None].expand_as(after), after)
-        mask = torch.arange(framed.shape[1], device=length_B.device) < (
-            length_B[:, None] + after.shape[1]
+        encoder = self.model.get_encoder()
+        before, after = (
+            self._embed(encoder, ids).expand(len(source_BSD), -1, -1)
+            for ids in (self.before_source, self.after_source)
         )
+        framed = torch.cat([before, source_BSD, torch.zeros_like(after)], dim=1)
+        end_B1 = before.shape[1] + layout.mask_BS.sum(1, keepdim=True)
+        places = torch.arange(framed.shape[1], device=end_B1.device)
+        if after.shape[1]:  # right behind each row's EOS, and before its padding
+            behind = end_B1 + places[: after.shape[1]]
+            framed = framed.scatter(1, behind[..., None].expand_as(after), after)
+        mask = places < end_B1 + after.shape[1]
         states = encoder(inputs_embeds=framed, attention_mask=mask.long()).last_hidden_state
         return Encoding(states, layout, (mask,))
 
@@ -188,11 +173,12 @@ class HuggingFaceModel(NMTModel):
 
     def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
         """Cross-attention and decoder self-attention, less what goes to the frame."""
-        found = self._decode(encoding, input_BTD, output_attentions=True)
+        decoded = self._decode(encoding, input_BTD, output_attentions=True)
         framed, before = len(self.before_target) - 1, len(self.before_source)
         words = slice(before, before + encoding.mask_BS.shape[1])
-        cross = torch.stack(found.cross_attentions, dim=1)[..., framed:, words]
-        prefix = torch.stack(found.attentions, dim=1)[..., framed:, framed:]
+        cross = torch.stack(decoded.cross_attentions, dim=1)[..., framed:, words]
+        prefix = torch.stack(decoded.attentions, dim=1)[..., framed:, framed:]
+        # What follows the source stands in the padding of shorter rows.
         return AttentionWeights(cross * encoding.mask_BS[:, None, None, None], prefix)
 
     def _decode(
@@ -226,9 +212,9 @@ class HuggingFaceModel(NMTModel):
             config, "scale_decoder_outputs", config.tie_word_embeddings
         ):
             states = states * config.d_model**-0.5
-        found = self.model.lm_head(states)
+        logits = self.model.lm_head(states)
         bias = getattr(self.model, "final_logits_bias", None)
-        return found if bias is None else found + bias[0]
+        return logits if bias is None else logits + bias[0]
 
     @torch.no_grad()
     def verify(self) -> None:
@@ -238,18 +224,16 @@ class HuggingFaceModel(NMTModel):
             XnmtError: they differ, so explained would be another function than what translates.
         """
         sides = (self.source_subwords, self.target_subwords)
-        whole = [list(range(4, len(side), max(1, len(side) // 6)))[:6] for side in sides]
-        pairs = [(whole[0], whole[1]), (whole[0][:3], whole[1][:4])]  # one of them padded
+        x, y = (list(range(4, len(side), max(1, len(side) // 6)))[:6] for side in sides)
+        pairs = [(x, y), (x[:3], y[:4])]  # one of them padded
         device = self.before_target.device
         ours = self._their_logits(self.states(Batch.collate(pairs).to(device)))
         for row, (source, target) in zip(ours, pairs, strict=True):
-            ids_S = [self.before_source, self.source_ids[source], self.after_source]
-            ids_T = [self.before_target, self.target_ids[target[:-1]]]
-            found = self.model(
-                input_ids=torch.cat(ids_S)[None], decoder_input_ids=torch.cat(ids_T)[None]
-            )
-            theirs = found.logits[0, len(self.before_target) - 1 :]
-            # Not a number is not close either.
+            ids_S = torch.cat([self.before_source, self.source_ids[source], self.after_source])
+            ids_T = torch.cat([self.before_target, self.target_ids[target[:-1]]])
+            theirs = self.model(input_ids=ids_S[None], decoder_input_ids=ids_T[None]).logits[0]
+            theirs = theirs[len(self.before_target) - 1 :]
+            # Asked this way round, since not a number is not close either.
             if not (row[: len(target)] - theirs).abs().max() <= TOLERANCE * theirs.abs().max():
                 raise XnmtError(
                     f"{type(self.model).__name__}: from ids and from their embeddings this model "
@@ -269,20 +253,16 @@ class HuggingFaceReader(Reader):
 
     def __init__(self, model: HuggingFaceModel, encoding: Encoding) -> None:
         super().__init__(model, encoding)
-        self._kept, self._begun = EncoderDecoderCache(DynamicCache(), DynamicCache()), False
+        self._kept = EncoderDecoderCache(DynamicCache(), DynamicCache())
 
     def read(self, ids_RT: Tensor) -> Tensor:
         """Reads further inputs of every row; the state behind the last, (R, D)."""
         assert (ids_RT != PAD).all()
-        found = self.model._decode(
-            self.encoding,
-            self.model.embed_target(ids_RT),
-            framed=not self._begun,
-            past_key_values=self._kept,
-            use_cache=True,
+        input_RTD, begins = self.model.embed_target(ids_RT), not self._kept.get_seq_length()
+        decoded = self.model._decode(
+            self.encoding, input_RTD, framed=begins, past_key_values=self._kept, use_cache=True
         )
-        self._begun = True
-        return found.last_hidden_state[:, -1]  # type: ignore[no-any-return]
+        return decoded.last_hidden_state[:, -1]  # type: ignore[no-any-return]
 
     def select(self, rows: Tensor) -> None:
         """Goes on with some of the rows, in a new order, some perhaps more than once."""

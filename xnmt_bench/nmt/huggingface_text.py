@@ -11,28 +11,25 @@ from xnmt_bench.corpora.subwords import SPECIAL, Subwords
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.foreign import Renumbering
 
-SAMPLE = "a"  # some text, to see what a tokenizer puts around it
-
 
 class HubSubwords(Subwords):
     """One side of a Hugging Face tokenizer; the families read here are all SentencePiece's.
 
     Args:
-        tokenizer: both sides' tokenizer.
-        target: whether this is the target side.
+        tokenizer: of both sides.
+        key: what it calls texts of this side, `text` or `text_target`.
         ids: the renumbering of this side.
         made_from: fingerprint of the tokenizer's files and options.
     """
 
     def __init__(
-        self, tokenizer: PreTrainedTokenizerBase, target: bool, ids: Renumbering, made_from: str
+        self, tokenizer: PreTrainedTokenizerBase, key: str, ids: Renumbering, made_from: str
     ) -> None:
-        self.ids = ids
-        self._tokenizer, self._key = tokenizer, "text_target" if target else "text"
-        self._made_from = f"{made_from} {self._key}"
-        written = {number: piece for piece, number in _vocabulary(tokenizer, target).items()}
+        self.ids, self._tokenizer, self._key = ids, tokenizer, key
+        self._made_from = f"{made_from} {key}"
+        written = {number: piece for piece, number in tokenizer.get_vocab().items()}
         # Vocabularies are padded to a round size with ids that nothing is written as.
-        self._pieces = [written.get(i, f"<{i}>") for i in self.ids.theirs(range(len(self.ids)))]
+        self._pieces = [written.get(i, f"<{i}>") for i in ids.theirs_V.tolist()]
 
     @property
     def fingerprint(self) -> str:
@@ -48,21 +45,13 @@ class HubSubwords(Subwords):
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids; special ones are left out."""
-        words = [int(i) for i in ids if i not in SPECIAL]
-        text = self._tokenizer.decode(
-            self.ids.theirs(words), skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
-        return str(text)
+        words = self.ids.theirs(i for i in ids if i not in SPECIAL)
+        options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+        return str(self._tokenizer.decode(words, **options))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The ids as they are written in the vocabulary."""
         return [self._pieces[int(i)] for i in ids]
-
-
-def _vocabulary(tokenizer: PreTrainedTokenizerBase, target: bool) -> dict[str, int]:
-    if target and getattr(tokenizer, "separate_vocabs", False):
-        return tokenizer.get_tgt_vocab()  # type: ignore[no-any-return, attr-defined]
-    return tokenizer.get_vocab()  # type: ignore[no-any-return]
 
 
 def bare(tokenizer: PreTrainedTokenizerBase, key: str, text: str) -> list[int]:
@@ -90,14 +79,8 @@ def find_frame(
 ) -> Frame:
     """What this tokenizer, with its languages set, puts around a sentence.
 
-    Args:
-        tokenizer: the model's.
-        config: the model's.
-        prefix: a task prefix that is put before every source, such as T5's.
-
     Raises:
-        XnmtError: it does not close a sentence with EOS, or it does not say what the decoder starts
-            with.
+        XnmtError: it closes no sentence with EOS, or does not say what the decoder starts with.
     """
     eos = tokenizer.eos_token_id
     before, after = _around(tokenizer, "text")
@@ -105,20 +88,19 @@ def find_frame(
     if after[:1] != [eos] or target_after[:1] != [eos]:
         raise XnmtError(f"{type(tokenizer).__name__} does not close a sentence with EOS")
     if prefix:
-        before = before + bare(tokenizer, "text", prefix)
+        before += bare(tokenizer, "text", prefix)
     if config.model_type == "mbart" and len(target_after) > 1:
         # The language code behind the target turns to the front, and nothing stands before it.
         return Frame(before, after[1:], target_after[1:])
     if config.decoder_start_token_id is None:
         raise XnmtError("config.json: no decoder_start_token_id")
-    return Frame(
-        before, after[1:], [config.decoder_start_token_id, *target_before, *target_after[1:]]
-    )
+    start = config.decoder_start_token_id
+    return Frame(before, after[1:], [start, *target_before, *target_after[1:]])
 
 
 def _around(tokenizer: PreTrainedTokenizerBase, key: str) -> tuple[list[int], list[int]]:
     """The ids before and behind a text."""
-    inner, whole = bare(tokenizer, key, SAMPLE), tokenizer(**{key: SAMPLE})["input_ids"]
+    inner, whole = bare(tokenizer, key, "a"), tokenizer(**{key: "a"})["input_ids"]  # any text does
     start = next(i for i in range(len(whole)) if whole[i : i + len(inner)] == inner)
     return whole[:start], whole[start + len(inner) :]
 
@@ -126,26 +108,21 @@ def _around(tokenizer: PreTrainedTokenizerBase, key: str) -> tuple[list[int], li
 def set_languages(
     tokenizer: PreTrainedTokenizerBase, source: str | None, target: str | None
 ) -> None:
-    """Tells a multilingual tokenizer its languages; others have no such thing.
-
-    Raises:
-        XnmtError: the model does not know a language, or knows several of that name.
-    """
+    """Tells a multilingual tokenizer its languages, or raises an XnmtError for an unknown one."""
     # M2M100 tells its languages; others' codes are special tokens, among which nothing is so named.
     codes = set(getattr(tokenizer, "lang_code_to_token", tokenizer.all_special_tokens))
     sides = (("src_lang", "source_language", source), ("tgt_lang", "target_language", target))
     for attribute, name, wanted in sides:
-        if hasattr(tokenizer, attribute):
-            setattr(tokenizer, attribute, _code(codes, wanted, name))
-
-
-def _code(codes: set[str], wanted: str | None, name: str) -> str:
-    if wanted is None:
-        raise XnmtError(f"this model reads many languages: give nmt.reader.{name}")
-    if wanted in codes:
-        return wanted
-    longer = sorted(code for code in codes if code.startswith(f"{wanted}_"))
-    if len(longer) == 1:  # `de` for mBART's `de_DE`
-        return longer[0]
-    among = f"; there are {', '.join(longer)}" if longer else ", which needs a code of its own"
-    raise XnmtError(f"nmt.reader.{name}={wanted} is no language of this model{among}")
+        if not hasattr(tokenizer, attribute):
+            continue
+        if wanted is None:
+            raise XnmtError(f"this model reads many languages: give nmt.reader.{name}")
+        longer = sorted(code for code in codes if code.startswith(f"{wanted}_"))
+        if wanted in codes:
+            setattr(tokenizer, attribute, wanted)
+        elif len(longer) == 1:  # `de` for mBART's `de_DE`
+            setattr(tokenizer, attribute, longer[0])
+        else:
+            known = f"; there are {', '.join(longer)}"
+            advice = known if longer else ", which needs a code of its own"
+            raise XnmtError(f"nmt.reader.{name}={wanted} is no language of this model{advice}")

@@ -22,11 +22,7 @@ from xnmt_bench.store import META, Artefact, file_hash, write_atomically
 def build_model(
     architecture: str, sizes: dict[str, Any], source: Subwords, target: Subwords
 ) -> NMTModel:
-    """A model with fresh weights.
-
-    Raises:
-        XnmtError: an unknown architecture, or a size it does not have.
-    """
+    """A model with fresh weights; an XnmtError for an architecture or size that there is not."""
     model: NMTModel = create("architectures", architecture, source, target, **sizes)
     return model
 
@@ -35,7 +31,7 @@ def save_model(model: NMTModel, architecture: str, sizes: dict[str, Any], folder
     """Writes weights, sizes and both vocabularies into a folder."""
     for side in SIDES:
         subwords: SentencePiece = getattr(model, f"{side}_subwords")
-        shutil.copyfile(subwords.path, folder / f"{side}.model")
+        shutil.copyfile(subwords.path, folder / f"{side}.model")  # the folder stands alone
     vocabularies = {side: file_hash(folder / f"{side}.model") for side in SIDES}
     description = {"architecture": architecture, "sizes": sizes, "vocabularies": vocabularies}
     write_atomically(folder / "model.json", json.dumps(description, indent=1))
@@ -46,41 +42,42 @@ def load_model(path: str | Path) -> NMTModel:
     """Opens a trained system, ready to be explained.
 
     Args:
-        path: the folder `train.py` reported, such as `outputs/store/nmt/0123456789abcdef`.
+        path: the folder that `train.py` named, such as `outputs/store/nmt/0123456789abcdef`.
 
     Raises:
         StoreError: files are missing, truncated or altered, or a vocabulary is not the model's.
     """
     folder = Path(path)
-    if (folder / META).exists():
+    if (folder / META).exists():  # a copy that was carried off may have lost it
         Artefact.open(folder)
+    named = folder / "model.json"
     try:
-        description = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        description = json.loads(named.read_text(encoding="utf-8"))
+        architecture, sizes = description["architecture"], description["sizes"]
+        hashes = [description["vocabularies"][side] for side in SIDES]
     except FileNotFoundError:
-        raise StoreError(f"{folder / 'model.json'}: no NMT model is here") from None
-    for side in SIDES:
-        if file_hash(folder / f"{side}.model") != description["vocabularies"][side]:
-            raise StoreError(
-                f"{folder / f'{side}.model'}: this vocabulary does not belong to the model"
-            )
-    source, target = (SentencePiece(folder / f"{side}.model") for side in SIDES)
-    model = build_model(description["architecture"], description["sizes"], source, target)
+        raise StoreError(f"{named}: no NMT model is here") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{named}: not a description of an NMT model: {error!r}") from None
+    vocabularies = [folder / f"{side}.model" for side in SIDES]
+    for expected, file in zip(hashes, vocabularies, strict=True):
+        if file_hash(file) != expected:
+            raise StoreError(f"{file}: this vocabulary does not belong to the model")
+    source, target = map(SentencePiece, vocabularies)
+    model = build_model(architecture, sizes, source, target)
+    weights = folder / "model.safetensors"
     try:
-        load_weights(model, str(folder / "model.safetensors"))
+        load_weights(model, str(weights))
     except (SafetensorError, RuntimeError, FileNotFoundError) as error:
-        raise StoreError(
-            f"{folder / 'model.safetensors'}: not this model's weights: {error}"
-        ) from None
+        raise StoreError(f"{weights}: not this model's weights: {error}") from None
+    if not all(weight.isfinite().all() for weight in model.parameters()):
+        raise StoreError(f"{weights}: a weight is NaN or infinite")
     model.fingerprint = weights_id(folder)
     return model.eval().requires_grad_(False)
 
 
 def weights_id(folder: Path) -> str:
-    """The fingerprint of a trained system's weights.
-
-    Raises:
-        StoreError: no system is there.
-    """
+    """The fingerprint of a trained system's weights; a StoreError where there are none."""
     path = folder / "model.safetensors"
     if not path.exists():
         raise StoreError(f"{folder}: no NMT model is here")
@@ -88,12 +85,7 @@ def weights_id(folder: Path) -> str:
 
 
 def start_from(model: NMTModel, path: str | Path) -> None:
-    """Gives a model the weights of a trained system, to go on from there.
-
-    Raises:
-        StoreError: no system is there.
-        XnmtError: its sizes are not the model's.
-    """
+    """Gives a model the weights of a trained system; an XnmtError if it has other sizes."""
     try:
         model.load_state_dict(load_model(path).state_dict())
     except RuntimeError as error:

@@ -7,6 +7,9 @@ from torch import Tensor, nn
 
 from xnmt_bench.corpora.subwords import PAD, Subwords
 from xnmt_bench.nmt.base import AttentionWeights, Encoding, Layout, NMTModel, Reader, last_of
+from xnmt_bench.options import Count, Rate
+
+States = tuple[Tensor, ...]
 
 
 class RNNSearch(NMTModel):
@@ -25,20 +28,21 @@ class RNNSearch(NMTModel):
         self,
         source_subwords: Subwords,
         target_subwords: Subwords,
-        dimension: int = 256,
-        encoder_hidden: int = 256,
-        decoder_hidden: int = 512,
-        dropout: float = 0.2,
+        dimension: Count = 256,
+        encoder_hidden: Count = 256,
+        decoder_hidden: Count = 512,
+        dropout: Rate = 0.2,
     ) -> None:
         super().__init__()
         self.source_subwords, self.target_subwords = source_subwords, target_subwords
         self.source_embedding = nn.Embedding(len(source_subwords), dimension, padding_idx=PAD)
         self.target_embedding = nn.Embedding(len(target_subwords), dimension, padding_idx=PAD)
+        # Behind both, since the order of these draws is part of what a seed means.
         for embedding in (self.source_embedding, self.target_embedding):
             nn.init.uniform_(embedding.weight, -0.1, 0.1)
             with torch.no_grad():
                 embedding.weight[PAD].zero_()
-        memory = 2 * encoder_hidden
+        memory = 2 * encoder_hidden  # both directions side by side
         self.encoder = nn.LSTM(dimension, encoder_hidden, batch_first=True, bidirectional=True)
         self.start = nn.Linear(encoder_hidden, decoder_hidden)
         self.attention_query = nn.Linear(decoder_hidden, decoder_hidden, bias=False)
@@ -58,59 +62,61 @@ class RNNSearch(NMTModel):
         return self.target_embedding(ids_BT)
 
     def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
-        """Encodes source embeddings; `extra` holds the attention's keys and the first state."""
+        """Encodes source embeddings; `extra` holds the first hidden state and attention's keys."""
+        states, (hidden, _) = self._run_encoder(source_BSD, layout)
+        start = torch.tanh(self.start(hidden[1]))  # the backward direction has read it all
+        return Encoding(states, layout, (start, self.attention_key(states)))
+
+    def _run_encoder(self, source_BSD: Tensor, layout: Layout) -> tuple[Tensor, States]:
+        """The encoder's states (B, S, D), and the last hidden and cell states of its layers."""
+        lengths_B = layout.mask_BS.sum(1).cpu()  # where packing wants them
         # Packing keeps the backward direction from starting in the padding.
         packed = nn.utils.rnn.pack_padded_sequence(
-            self.dropout(source_BSD),
-            layout.mask_BS.sum(1).cpu(),
-            batch_first=True,
-            enforce_sorted=False,
+            self.dropout(source_BSD), lengths_B, batch_first=True, enforce_sorted=False
         )
-        output, (hidden, _) = self.encoder(packed)
-        states, _ = nn.utils.rnn.pad_packed_sequence(
+        output, last = self.encoder(packed)
+        states_BSD, _ = nn.utils.rnn.pad_packed_sequence(
             output, batch_first=True, total_length=source_BSD.shape[1]
         )
-        start = torch.tanh(self.start(hidden[1]))  # the backward direction has read it all
-        return Encoding(states, layout, (self.attention_key(states), start))
+        return states_BSD, last
+
+    def begin(self, encoding: Encoding) -> States:
+        """What the first step is handed, rows first."""
+        return encoding.extra[0], torch.zeros_like(encoding.extra[0])
+
+    def step(
+        self, encoding: Encoding, x_BD: Tensor, states: States
+    ) -> tuple[Tensor, Tensor, States]:
+        """One step: what the read-out sees, attention over the source (B, S), the new states."""
+        query = self.attention_query(states[0])[:, None]
+        energy = self.attention_energy(torch.tanh(query + encoding.extra[1]))[..., 0]
+        weight_BS, context = attend(encoding, energy)
+        states = self.cell(torch.cat([x_BD, context], -1), states)
+        return torch.cat([states[0], context, x_BD], -1), weight_BS, states
+
+    def read_out(self, features: Tensor) -> Tensor:
+        """The states that `logits` reads, (..., D)."""
+        return torch.tanh(self.readout(features))
+
+    def _decode(self, encoding: Encoding, input_BTD: Tensor) -> tuple[Tensor, Tensor]:
+        states, features, weights = self.begin(encoding), [], []
+        for x_BD in self.dropout(input_BTD).unbind(1):
+            feature, weight_BS, states = self.step(encoding, x_BD, states)
+            features.append(feature)
+            weights.append(weight_BS)
+        return self.dropout(self.read_out(torch.stack(features, 1))), torch.stack(weights, 1)
 
     def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
         """Decodes a teacher-forced prefix: read-outs (B, T, D)."""
         return self._decode(encoding, input_BTD)[0]
 
     def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
-        """Attention over the source; RNNSearch has none over its prefix."""
+        """Attention over the source; there is none over the prefix."""
         return AttentionWeights(self._decode(encoding, input_BTD)[1][:, None, None], None)
 
-    def _decode(self, encoding: Encoding, input_BTD: Tensor) -> tuple[Tensor, Tensor]:
-        hidden = encoding.extra[1]
-        cell, inputs = torch.zeros_like(hidden), self.dropout(input_BTD)
-        features, weights = [], []
-        for x_BD in inputs.unbind(1):
-            seen, weight_BS, hidden, cell = self.step(encoding, x_BD, hidden, cell)
-            features.append(seen)
-            weights.append(weight_BS)
-        return self.dropout(self.read_out(torch.stack(features, 1))), torch.stack(weights, 1)
-
-    def step(
-        self, encoding: Encoding, x_BD: Tensor, hidden: Tensor, cell: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """One step: what the read-out sees, attention weights, and the LSTM's two new states."""
-        weight_BS = self._attend(hidden, encoding.extra[0], encoding.mask_BS)  # Eq. 2
-        context = (weight_BS[:, None] @ encoding.states_BSD)[:, 0]
-        hidden, cell = self.cell(torch.cat([x_BD, context], -1), (hidden, cell))
-        return torch.cat([hidden, context, x_BD], -1), weight_BS, hidden, cell
-
-    def read_out(self, features: Tensor) -> Tensor:
-        """The states that `logits` reads, (..., D)."""
-        return torch.tanh(self.readout(features))
-
     def reader(self, encoding: Encoding) -> Reader:
-        """Keeps the states of the LSTM."""
+        """Keeps the decoder's states."""
         return RecurrentReader(self, encoding)
-
-    def _attend(self, query: Tensor, keys_BSA: Tensor, mask_BS: Tensor) -> Tensor:
-        energy = self.attention_energy(torch.tanh(self.attention_query(query)[:, None] + keys_BSA))
-        return energy[..., 0].masked_fill(~mask_BS, -torch.inf).softmax(-1)
 
     def logits(self, states: Tensor) -> Tensor:
         """Unnormalised log-probabilities (..., V)."""
@@ -118,28 +124,33 @@ class RNNSearch(NMTModel):
 
 
 class RecurrentReader(Reader):
-    """Goes on from the LSTM's states."""
+    """Goes on from the decoder's states."""
 
     model: RNNSearch
 
     def __init__(self, model: RNNSearch, encoding: Encoding) -> None:
         super().__init__(model, encoding)
-        self._hidden = encoding.extra[1]
-        self._cell = torch.zeros_like(self._hidden)
+        self._states = model.begin(encoding)
 
     def read(self, ids_RT: Tensor) -> Tensor:
         """Reads further inputs of every row, padded with PAD; the state behind the last, (R, D)."""
         features = []
         for ids_R in ids_RT.unbind(1):
-            x_RD = self.model.embed_target(ids_R)
-            seen, _, hidden, cell = self.model.step(self.encoding, x_RD, self._hidden, self._cell)
-            word = (ids_R != PAD)[:, None]
-            self._hidden = torch.where(word, hidden, self._hidden)
-            self._cell = torch.where(word, cell, self._cell)
-            features.append(seen)
+            x_RD, word_R1 = self.model.embed_target(ids_R), (ids_R != PAD)[:, None]
+            feature, _, states = self.model.step(self.encoding, x_RD, self._states)
+            # A row that has no word here waits for the others.
+            pairs = zip(states, self._states, strict=True)
+            self._states = tuple(torch.where(word_R1, new, old) for new, old in pairs)
+            features.append(feature)
         return self.model.read_out(last_of(torch.stack(features, 1), ids_RT != PAD))
 
     def select(self, rows: Tensor) -> None:
         """Goes on with some of the rows, in a new order, some perhaps more than once."""
         super().select(rows)
-        self._hidden, self._cell = self._hidden[rows], self._cell[rows]
+        self._states = tuple(state[rows] for state in self._states)
+
+
+def attend(encoding: Encoding, energy_BS: Tensor) -> tuple[Tensor, Tensor]:
+    """Attention's weights over the source (B, S) and what they mix of its states (B, D)."""
+    weight_BS = energy_BS.masked_fill(~encoding.mask_BS, -torch.inf).softmax(-1)
+    return weight_BS, (weight_BS[:, None] @ encoding.states_BSD)[:, 0]

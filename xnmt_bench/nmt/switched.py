@@ -15,12 +15,7 @@ from xnmt_bench.nmt.base import Batch, Encoding, NMTModel
 
 
 class SwitchedOff:
-    """A batch whose words can be switched off; BOS, EOS and padding are the caller's to keep.
-
-    Args:
-        model: the model.
-        batch: B sentences, embedded once.
-    """
+    """A batch whose words can be switched off; BOS, EOS and padding are the caller's to keep."""
 
     def __init__(self, model: NMTModel, batch: Batch) -> None:
         self._model, self._layout = model, batch.layout

@@ -14,6 +14,7 @@ from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.fitting import MONITOR, SeededModule, inverse_square_root
 from xnmt_bench.nmt.base import Batch, NMTModel
 from xnmt_bench.nmt.batching import loader
+from xnmt_bench.options import Count, Natural, Positive, Rate
 
 
 @dataclass(frozen=True)
@@ -31,13 +32,13 @@ class NMTTrainingOptions:
             weigh 1 (context-discounted loss, Lupo et al. 2022).
     """
 
-    batch_tokens: int = 4096
-    learning_rate: float = 1e-3
-    warmup_steps: int = 1000
-    label_smoothing: float = 0.1
-    max_epochs: int = 30
-    patience: int = 3
-    context_discount: float = 1.0
+    batch_tokens: Count = 4096
+    learning_rate: Positive = 1e-3
+    warmup_steps: Count = 1000
+    label_smoothing: Rate = 0.1
+    max_epochs: Count = 30
+    patience: Natural = 3
+    context_discount: Positive = 1.0
 
 
 class NMTTraining(SeededModule):
@@ -59,12 +60,6 @@ class NMTTraining(SeededModule):
         """The validation split in corpus order."""
         return loader(self._valid_split, self._options.batch_tokens)
 
-    def transfer_batch_to_device(
-        self, batch: Batch, device: torch.device, dataloader_idx: int
-    ) -> Batch:
-        """Moves a batch."""
-        return batch.to(device)
-
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Smoothed cross-entropy a token, in nats."""
         options = self._options
@@ -79,19 +74,20 @@ class NMTTraining(SeededModule):
 
     def _loss(self, batch: Batch, smoothing: float, discount: float) -> Tensor:
         mask = batch.target_mask_BT if discount else batch.current_BT
+        # Only steps that count reach the output layer, the largest of the model.
         logits, labels = self.model.logits(self.model.states(batch)[mask]), batch.target_BT[mask]
-        if discount in (0.0, 1.0):  # all words that are left weigh the same
-            return F.cross_entropy(logits.float(), labels, label_smoothing=smoothing)
-        losses = F.cross_entropy(
-            logits.float(), labels, label_smoothing=smoothing, reduction="none"
+        reduction = "mean" if discount in (0.0, 1.0) else "none"
+        loss = F.cross_entropy(  # in float32, since bfloat16 is too coarse for a sum over V
+            logits.float(), labels, label_smoothing=smoothing, reduction=reduction
         )
+        if reduction == "mean":  # all words that are left weigh the same
+            return loss
         weights = torch.where(batch.current_BT[mask], 1.0, discount)
-        return (weights * losses).sum() / weights.sum()
+        return (weights * loss).sum() / weights.sum()
 
     def configure_optimizers(self) -> Any:
         """Adam with the inverse-square-root schedule."""
-        optimizer = torch.optim.Adam(
-            self.parameters(), lr=self._options.learning_rate, betas=(0.9, 0.98), eps=1e-9
-        )
-        schedule = inverse_square_root(optimizer, self._options.warmup_steps)
-        return {"optimizer": optimizer, "lr_scheduler": schedule}
+        rate, warmup = self._options.learning_rate, self._options.warmup_steps
+        # Vaswani et al. 2017, section 5.3.
+        adam = torch.optim.Adam(self.parameters(), lr=rate, betas=(0.9, 0.98), eps=1e-9)
+        return {"optimizer": adam, "lr_scheduler": inverse_square_root(adam, warmup)}

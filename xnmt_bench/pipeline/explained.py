@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import hashlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
@@ -13,16 +14,14 @@ from typing import Any
 
 import numpy as np
 from omegaconf import DictConfig
-from rich.progress import track
 
 from xnmt_bench.corpora.encoded import EncodedSplit
-from xnmt_bench.corpora.sentence import Gold, Split
+from xnmt_bench.corpora.sentence import Split
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer
 from xnmt_bench.pipeline.outputs import Translations
 from xnmt_bench.pipeline.settings import plain
-from xnmt_bench.pipeline.system import System
-from xnmt_bench.pipeline.texts import Texts
+from xnmt_bench.progress import track
 from xnmt_bench.registry import instantiate, options, unknown
 from xnmt_bench.rules.extract import (
     LABELLING,
@@ -52,32 +51,36 @@ def code_hash(cls: type) -> str:
     waiting = [cls.__module__]
     while waiting:
         name = waiting.pop()
-        inside = any(name == room or name.startswith(f"{room}.") for room in rooms)
-        spec = find_spec(name) if (inside or name == cls.__module__) and name not in trees else None
-        if spec is None or spec.origin is None:
+        ours = name == cls.__module__ or any(f"{name}.".startswith(f"{room}.") for room in rooms)
+        spec = find_spec(name) if ours and name not in trees else None
+        if spec is None or spec.origin is None:  # somebody else's, done, or no module but a name
             continue
         tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             match node:
-                case (
-                    ast.Module(body=[ast.Expr(value=ast.Constant(value=str())), *_])
-                    | ast.ClassDef(body=[ast.Expr(value=ast.Constant(value=str())), *_])
-                    | ast.FunctionDef(body=[ast.Expr(value=ast.Constant(value=str())), *_])
-                ):
-                    node.body.pop(0)
+                case ast.Module() | ast.ClassDef() | ast.FunctionDef():
+                    if ast.get_docstring(node, clean=False) is not None:
+                        del node.body[0]
                 case ast.ImportFrom(module=module, level=level, names=names):
                     base = resolve_name("." * level + (module or ""), spec.parent)
-                    # What is imported from a package may be a module of it.
-                    waiting += [base, *(f"{base}.{n.name}" for n in names if _is_module(base))]
+                    # What is imported from a package, which has a path, may be a module of it.
+                    package = hasattr(sys.modules.get(base), "__path__")
+                    waiting += [base, *(f"{base}.{alias.name}" for alias in names if package)]
                 case ast.Import(names=names):
                     waiting += [alias.name for alias in names]
         trees[name] = ast.dump(tree)
     return hashlib.sha256("".join(trees[n] for n in sorted(trees)).encode()).hexdigest()[:16]
 
 
-def _is_module(name: str) -> bool:
-    """Whether a package of that name has been imported, so that it may be searched for modules."""
-    return hasattr(sys.modules.get(name), "__path__")
+@dataclass(frozen=True)
+class Relevances:
+    """Relevance of a test set, sentence by sentence and by whomever; `fingerprint` is of it."""
+
+    fingerprint: str
+    read: Callable[[], Iterable[SentenceRelevance]]
+
+    def __iter__(self) -> Iterator[SentenceRelevance]:
+        return iter(self.read())
 
 
 class Explained:
@@ -86,32 +89,20 @@ class Explained:
     Args:
         config: the job's whole configuration; `explainer` and `rules` are read.
         store: where rules go.
-        system: whose decisions.
-        texts: the sentences.
-        translations: the system's own, for the scenario that asks for them.
+        translations: the texts, whose decisions, and what it makes of them in real decoding.
         progress: show a bar.
     """
 
     def __init__(
-        self,
-        config: DictConfig,
-        store: Store,
-        system: System,
-        texts: Texts,
-        translations: Translations,
-        progress: bool,
+        self, config: DictConfig, store: Store, translations: Translations, progress: bool
     ) -> None:
         self._config, self._store, self._progress = config, store, progress
-        self.system, self.texts, self._translations = system, texts, translations
+        self._translations = translations
+        self.system, self.texts = translations.system, translations.texts
 
     @cached_property
     def explainer(self) -> Explainer:
-        """The configured explainer.
-
-        Raises:
-            XnmtError: the configuration names something that is no explainer, or an option that
-                the explainer does not have.
-        """
+        """The configured one; an XnmtError where it is none, or has no such option."""
         name = self._config.explainer.name
         phi = instantiate(f"explainer {name!r}", self._config.explainer.phi)
         if not isinstance(phi, Explainer):
@@ -122,8 +113,8 @@ class Explained:
     def name(self) -> str:
         """The explainer's name in results, with the options that are not its defaults."""
         defaults = options(type(self.explainer), but=["seed"])
-        given = plain(self._config.explainer.phi)
-        changed = [f"{o}={v}" for o, v in given.items() if o in defaults and v != defaults[o]]
+        phi = plain(self._config.explainer.phi)
+        changed = [f"{o}={v}" for o, v in phi.items() if o in defaults and v != defaults[o]]
         return self._config.explainer.name + (f"[{', '.join(changed)}]" if changed else "")
 
     @property
@@ -133,9 +124,8 @@ class Explained:
 
     def count(self, name: Split) -> int:
         """How many sentences of a split are explained."""
-        wanted = self._config.rules[f"{name}_sentences"]
-        there = len(self.texts.split(name))
-        return there if wanted is None else min(wanted, there)
+        wanted, whole = self._config.rules[f"{name}_sentences"], len(self.texts.split(name))
+        return whole if wanted is None else min(wanted, whole)
 
     def contexts(self, name: Split, scenario: Scenario) -> EncodedSplit:
         """A split with the targets whose prefixes are the contexts of a scenario."""
@@ -158,8 +148,7 @@ class Explained:
             f"{name}_sentences": self.count(name),
         }
         if scenario == REAL:
-            count = None if name == EVALUATED else self.count(name)
-            recipe[f"{name}_translation"] = self._translations.made(name, count)
+            recipe[f"{name}_translation"] = self._translations.made(name, self.count(name))
         return recipe
 
     def top_words(self, scenario: Scenario, words: int) -> dict[str, np.ndarray]:
@@ -168,7 +157,7 @@ class Explained:
         return top_words(self.system.model, split, self.count(EVALUATED), words)  # type: ignore[return-value]
 
     def rules(
-        self, scenario: Scenario, splits: Iterable[Split], source_alone: bool = False
+        self, scenario: Scenario, splits: Sequence[Split], source_alone: bool = False
     ) -> Artefact:
         """Relevance and rules of some splits.
 
@@ -181,7 +170,7 @@ class Explained:
             NotApplicable: the explainer does not cover this model or this corpus.
             XnmtError: there is no such scenario.
         """
-        explainer, phi = self.explainer, plain(self._config.explainer.phi)
+        explainer = self.explainer  # asked first: a wrong name shows before anything is made
         if scenario == REAL and explainer.needs_gold:
             raise NotApplicable("the annotation is of the reference, not of the translation")
         extraction = ExtractionOptions(
@@ -193,66 +182,33 @@ class Explained:
                 self._extract(name, extraction, folder, scenario, source_alone)
             return {"sentences": {name: self.count(name) for name in splits}}
 
+        decided = dict(part for name in splits for part in self.decided(name, scenario).items())
         return self._store.make(
-            "rules",
-            work,
-            version=2,
-            **{
-                key: value for name in splits for key, value in self.decided(name, scenario).items()
-            },
-            explainer=phi,
+            "rules", work, version=2, **decided, explainer=plain(self._config.explainer.phi),
             code=code_hash(type(explainer)),
-            # They decide which sentences share a batch, and so the last digit.
-            extraction=extraction.__dict__,
+            extraction=vars(extraction),  # also decides who shares a batch, and so the last digit
             source_alone=source_alone,
-        )
+        )  # fmt: skip
 
     def _extract(
-        self,
-        name: Split,
-        extraction: ExtractionOptions,
-        folder: Path,
-        scenario: Scenario,
+        self, name: Split, extraction: ExtractionOptions, folder: Path, scenario: Scenario,
         source_alone: bool,
-    ) -> None:
-        gold: Mapping[int, Gold] | None = None
-        if self.explainer.needs_gold:
-            gold = self.texts.gold(name)
-            if not any(g.possible for g in gold.values()):
-                raise NotApplicable(f"the {name} sentences have no gold alignment")
-        done = extract(
-            self.system.model,
-            self.contexts(name, scenario),
-            self.count(name),
-            self.explainer,
-            extraction,
-            folder,
-            name,
-            keep_relevance=name == EVALUATED,
-            scenario=scenario,
-            gold=gold,
+    ) -> None:  # fmt: skip
+        gold = self.texts.gold(name) if self.explainer.needs_gold else None
+        if gold is not None and not any(g.possible for g in gold.values()):
+            raise NotApplicable(f"the {name} sentences have no gold alignment")
+        count = self.count(name)
+        shards = extract(
+            self.system.model, self.contexts(name, scenario), count, self.explainer, extraction,
+            folder, name, keep_relevance=name == EVALUATED, scenario=scenario, gold=gold,
             source_alone=source_alone,
-        )
-        shards = -(-self.count(name) // extraction.shard_sentences)
+        )  # fmt: skip
         label = f"{self._config.explainer.name}, {name}"
-        for _ in track(done, label, shards, disable=not self._progress):
-            pass
+        total = -(-count // extraction.shard_sentences)
+        for _ in track(shards, label, total, "shards", self._progress):
+            pass  # each is on disk already
 
     def relevance(self, scenario: Scenario, source_alone: bool = False) -> Relevances:
         """The whole relevance of the test set, sentence by sentence, and what it was made from."""
         made = self.rules(scenario, (EVALUATED,), source_alone)
         return Relevances(made.fingerprint, lambda: relevance(made.path, EVALUATED))
-
-
-class Relevances:
-    """Relevance of a test set, by whomever.
-
-    Attributes:
-        fingerprint: of the relevance.
-    """
-
-    def __init__(self, fingerprint: str, read: Any) -> None:
-        self.fingerprint, self._read = fingerprint, read
-
-    def __iter__(self) -> Iterator[SentenceRelevance]:
-        return iter(self._read())

@@ -14,19 +14,19 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 from xnmt_bench.corpora.reversed import ReversedCorpus
-from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, lang_pair
+from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, lang_pair, languages
 from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.fitting import TrainerOptions
 from xnmt_bench.nmt.base import Batch
 from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.parquet import read_table, write_table
-from xnmt_bench.pipeline.doors import Door
+from xnmt_bench.pipeline.doors import READERS, Door
 from xnmt_bench.pipeline.explained import EVALUATED, Explained, Relevances
 from xnmt_bench.pipeline.outputs import Outputs, Translations
 from xnmt_bench.pipeline.proxy import TrainedProxy
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.pipeline.system import System
-from xnmt_bench.pipeline.texts import Texts
+from xnmt_bench.pipeline.texts import Texts, test_set
 from xnmt_bench.registry import instantiate
 from xnmt_bench.rules.extract import GOLDEN, Scenario
 from xnmt_bench.store import Store
@@ -69,13 +69,13 @@ class Job:
     @property
     def from_files(self) -> bool:
         """Whether something comes in by a door, so that it can be measured without training."""
-        return any(self.door(kind) for kind in ("outputs", "scores", "relevance"))
+        return any(map(self.door, READERS))
 
     @cached_property
     def corpus(self) -> Corpus:
         """The configured corpus, streaming."""
-        description = plain(self.config.corpus, complete=True)
-        node = {key: value for key, value in description.items() if key not in CORPUS_EXTRAS}
+        settings = plain(self.config.corpus, complete=True)
+        node = {key: value for key, value in settings.items() if key not in CORPUS_EXTRAS}
         corpus: Corpus = instantiate(f"corpus {self.config.corpus.name!r}", node)
         return ReversedCorpus(corpus) if self.config.corpus.reversed else corpus
 
@@ -89,14 +89,10 @@ class Job:
         """The corpus as the system's ids."""
         return self.system.texts
 
-    def _texts(self, corpus: Corpus | None) -> Texts:
-        """The configured corpus as ids, or a test set of a metric's own."""
-        return self.texts if corpus is None else self.system.read(corpus, (EVALUATED,))
-
     def translations(self, corpus: Corpus | None = None) -> Translations:
         """The system's own translations of the corpus, or of a test set of the metric's own."""
-        beam = self.config.nmt.beam
-        return Translations(self.store, self.system, self._texts(corpus), beam, self.progress)
+        texts = self.texts if corpus is None else self.system.read(corpus, (EVALUATED,))
+        return Translations(self.store, self.system, texts, self.config.nmt.beam, self.progress)
 
     def outputs(self, corpus: Corpus | None = None) -> Outputs:
         """Translations of the test set: a file's, where one is given, else the system's own.
@@ -107,9 +103,14 @@ class Job:
         Raises:
             DataError: the file has not one line a test sentence.
         """
-        if door := self.door("outputs"):
-            return Outputs.from_file(door, corpus or self.corpus)
-        return self.translations(corpus).outputs
+        door = self.door("outputs")
+        if door is None:
+            return self.translations(corpus).outputs()
+        corpus, texts = corpus or self.corpus, door.read()
+        sentences = list(corpus.sentences(EVALUATED))
+        door.counted(len(texts), len(sentences), f"test sentences in {corpus.name}")
+        number_N = np.arange(len(texts))
+        return Outputs(corpus, test_set(corpus), number_N, sentences, texts, door.fingerprint)
 
     def log_probability(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
         """Log P of each target given its source, EOS included; a file's numbers, if one is given.
@@ -133,13 +134,15 @@ class Job:
             encoded = [([*source.encode(x), EOS], [*target.encode(y), EOS]) for x, y in pairs]
             lengths = np.array([max(len(x), len(y)) for x, y in encoded])
             log_p_N = np.empty(len(encoded))
-            limit = self.config.rules.batch_tokens
-            for group in buckets(lengths, np.arange(len(encoded)), limit):
-                batch = Batch.collate([encoded[i] for i in group])
+            device = next(system.model.parameters()).device
+            for group in buckets(lengths, np.arange(len(encoded)), self.config.rules.batch_tokens):
+                batch = Batch.collate([encoded[i] for i in group]).to(device)
                 with torch.no_grad():
                     states = system.model.states(batch)
-                    log_p_BT = system.model.log_probability(states, batch.target_BT).double()
-                log_p_N[group] = (log_p_BT * batch.target_mask_BT).sum(1).numpy()
+                    log_p_BT = system.model.log_probability(states, batch.target_BT)
+                # Summed in double: the terms of a long target are many.
+                log_p_B = (log_p_BT.double() * batch.target_mask_BT).sum(1)
+                log_p_N[group] = log_p_B.cpu().numpy()
             write_table(pa.table({"log_probability": log_p_N}), folder / "scores.parquet")
 
         made = self.store.make("scores", work, version=1, model=system, pairs=list(pairs))
@@ -148,11 +151,10 @@ class Job:
     @cached_property
     def explained(self) -> Explained:
         """The system's decisions on the corpus, explained by the configured explainer."""
-        return self._explained(None)
+        return self._explained()
 
-    def _explained(self, corpus: Corpus | None) -> Explained:
-        texts, translations = self._texts(corpus), self.translations(corpus)
-        return Explained(self.config, self.store, self.system, texts, translations, self.progress)
+    def _explained(self, corpus: Corpus | None = None) -> Explained:
+        return Explained(self.config, self.store, self.translations(corpus), self.progress)
 
     def relevance(
         self,
@@ -188,12 +190,12 @@ class Job:
         return {
             "corpus": self.corpus.name,
             "lang_pair": lang_pair(self.corpus),
-            "nmt": door.name if door else self.config.nmt.name,
+            "nmt": door.name if door else self.config.nmt.name,  # a file stands for its writer
         }
 
     def explained_identity(self) -> dict[str, Any]:
         """The same with the explainer, and the seed of one that draws."""
-        if door := self.door("relevance"):
+        if door := self.door("relevance"):  # which does not say whose decisions it explains
             return self.system_identity() | {"nmt": "", "explainer": door.name, "seed": ""}
         seed = self.config.seed if self.explained.seeded else ""
         return self.system_identity() | {"explainer": self.explained.name, "seed": seed}
@@ -209,12 +211,11 @@ class _Targets(Corpus):
 
     def __init__(self, corpus: Corpus, targets: Sequence[str]) -> None:
         self.name, self.generated = corpus.name, corpus.generated
-        self.source_language = corpus.source_language
-        self.target_language = corpus.target_language
+        self.source_language, self.target_language = languages(corpus)
         self._corpus, self._targets = corpus, list(targets)
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
-        """The test sentences; what was annotated of the references is left out."""
+        """The test sentences; the annotation is left out, since it is of the references."""
         pairs = zip(self._corpus.sentences(split), self._targets, strict=True)
         return (replace(sentence, target=text, gold=None) for sentence, text in pairs)
 

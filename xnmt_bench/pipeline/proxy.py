@@ -27,7 +27,7 @@ from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.registry import create, entries
 from xnmt_bench.rules.extract import Scenario
 from xnmt_bench.rules.scores import DecisionScores
-from xnmt_bench.rules.table import Rules, all_rules, read_rules, shards
+from xnmt_bench.rules.table import Rules, all_rules, read_rules, sentence_rows, shards
 from xnmt_bench.store import Artefact, Store
 
 SCORES = "test.parquet"
@@ -65,13 +65,11 @@ class TrainedProxy:
         Raises:
             XnmtError: more are asked for than are explained.
         """
-        explained = self.explained.count("train")
-        wanted = self._config.train_sentences or explained
-        if wanted > explained:
-            raise XnmtError(
-                f"train_sentences={wanted} but only {explained} are explained; "
-                "raise rules.train_sentences"
-            )
+        count = self.explained.count("train")
+        wanted = self._config.train_sentences or count
+        if wanted > count:
+            only = f"only {count} are explained; raise rules.train_sentences"
+            raise XnmtError(f"train_sentences={wanted} but {only}")
         return wanted
 
     @cached_property
@@ -82,7 +80,7 @@ class TrainedProxy:
     @cached_property
     def applies(self) -> bool:
         """Whether the explainer has rules of this system to learn from and to be tested on."""
-        try:
+        try:  # with the extraction of the rules, since only that asks the explainer
             return bool(self.rules and self.judged) and self._teachable
         except NotApplicable:
             return False
@@ -102,6 +100,7 @@ class TrainedProxy:
     @cached_property
     def judged(self) -> Artefact:
         """The rules that predictors are tested on."""
+        # In its own scenario the test set was explained together with the training set.
         if self.scenario == self.learned_from:
             return self.rules
         return self.explained.rules(self.scenario, (EVALUATED,))
@@ -116,10 +115,10 @@ class TrainedProxy:
         left = self.train_sentences
         for path in shards(self.rules.path, "train"):
             rules = read_rules(path, self.k)
-            starts = np.flatnonzero(np.diff(rules.sentence_N, prepend=-1))
-            yield rules.take(slice(0, int(starts[left]))) if left < len(starts) else rules
-            left -= len(starts)
-            if left <= 0:
+            rows = list(sentence_rows(rules.sentence_N))[:left]
+            yield rules.take(slice(0, rows[-1].stop))
+            left -= len(rows)
+            if not left:
                 return
 
     @cached_property
@@ -138,32 +137,21 @@ class TrainedProxy:
             decisions, cut = self._pack(folder, training.validation_share)
             module, facts = fit(
                 lambda: ProxyTraining(self._fresh(), decisions[:cut], decisions[cut:], training),
-                folder,
-                self._config.seed,
-                training.max_epochs,
-                training.patience,
-                self._options,
+                folder, self._config.seed, training.max_epochs, training.patience, self._options,
                 f"{proxy['name']} on {self._config.explainer.name}, k={self.k}",
-            )
+            )  # fmt: skip
             save_model(module.model, str(folder / WEIGHTS))  # type: ignore[arg-type]
             _test(module.model, all_rules(rules.path, EVALUATED, self.k), folder)  # type: ignore[arg-type]
-            (folder / "decisions").unlink()
+            (folder / "decisions").unlink()  # a copy of the rules, and the largest file here
             clean(folder)
             return {**facts, "train_decisions": len(decisions)}
 
         return self._store.make(
-            "proxy",
-            work,
-            version=2,
-            rules=rules,
-            k=self.k,
-            proxy=entries("proxies")[proxy["name"]].value,
-            sizes=proxy["sizes"],
-            training=proxy["training"],
-            train_sentences=self.train_sentences,
-            seed=self._config.seed,
-            precision=self._options.precision,
-        )
+            "proxy", work, version=2, rules=rules, k=self.k,
+            proxy=entries("proxies")[proxy["name"]].value,  # its class: a name decides nothing
+            sizes=proxy["sizes"], training=proxy["training"], train_sentences=self.train_sentences,
+            seed=self._config.seed, precision=self._options.precision,
+        )  # fmt: skip
 
     @cached_property
     def tested(self) -> Artefact:
@@ -171,12 +159,9 @@ class TrainedProxy:
         if self.judged.fingerprint == self.rules.fingerprint:
             return self.trained
         return self._store.make(
-            "tested",
-            lambda folder: _test(self.open(), self.test_rules, folder),
-            version=1,
-            proxy=self.trained,
-            rules=self.judged,
-        )
+            "tested", lambda folder: _test(self.open(), self.test_rules, folder), version=1,
+            proxy=self.trained, rules=self.judged,
+        )  # fmt: skip
 
     def log_probabilities(self, ids_NM: np.ndarray) -> np.ndarray:
         """Log Q of M words at each decision of the test set, (N, M)."""
@@ -189,16 +174,11 @@ class TrainedProxy:
         return proxy.eval()
 
     def _fresh(self) -> Proxy:
-        """The configured proxy with fresh weights.
-
-        Raises:
-            XnmtError: there is no such proxy, or a size that it does not have.
-        """
+        """The configured proxy with fresh weights; an XnmtError where there is none such."""
         source, target = self.explained.texts.subwords
         vocabulary = Vocabulary(len(source), len(target), self.k)
-        proxy: Proxy = create(
-            "proxies", self._config.proxy.name, vocabulary, **plain(self._config.proxy.sizes)
-        )
+        sizes = plain(self._config.proxy.sizes)
+        proxy: Proxy = create("proxies", self._config.proxy.name, vocabulary, **sizes)
         return proxy
 
     def _pack(self, folder: Path, validation_share: float) -> tuple[np.ndarray, int]:
@@ -208,9 +188,9 @@ class TrainedProxy:
             for rules in self.training_rules():
                 append(decisions_of(rules), file)
                 sentences.append(rules.sentence_N)
-        starts = np.flatnonzero(np.diff(np.concatenate(sentences), prepend=-1))
-        held_out = max(1, round(validation_share * len(starts)))
-        return open_decisions(path, self.k), int(starts[-held_out])
+        rows = list(sentence_rows(np.concatenate(sentences)))
+        held_out = max(1, round(validation_share * len(rows)))  # in sentences, none of them halved
+        return open_decisions(path, self.k), rows[-held_out].start
 
 
 def _test(proxy: Proxy, rules: Rules, folder: Path) -> None:

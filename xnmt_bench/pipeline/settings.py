@@ -10,9 +10,7 @@ from omegaconf import OmegaConf
 def plain(node: Any, complete: bool = False) -> Any:
     """A configuration node as plain Python values; anything else is given back.
 
-    Args:
-        node: the node.
-        complete: raise omegaconf's MissingMandatoryValue where a value is yet to be given.
+    With `complete`, a value that is yet to be given raises omegaconf's MissingMandatoryValue.
     """
     if not OmegaConf.is_config(node):
         return node

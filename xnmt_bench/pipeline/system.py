@@ -7,8 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import hydra
-from hydra.errors import InstantiationException
 from omegaconf import DictConfig
 
 from xnmt_bench.corpora.encoded import Context
@@ -21,6 +19,7 @@ from xnmt_bench.nmt.loading import build_model, save_model, start_from, weights_
 from xnmt_bench.nmt.training import NMTTraining, NMTTrainingOptions
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.pipeline.texts import Texts
+from xnmt_bench.registry import instantiate
 from xnmt_bench.store import Artefact, Store
 
 
@@ -50,16 +49,16 @@ class System:
         """Both vocabularies: the given system's, given files, or trained on the training split."""
         if self._config.nmt.path:
             return self.model.source_subwords, self.model.target_subwords
-        if self._config.nmt.initial:
+        if self._config.nmt.initial:  # weights mean something with their own vocabularies alone
             folder = Path(self._config.nmt.initial)
             return SentencePiece(folder / "source.model"), SentencePiece(folder / "target.model")
         return self._vocabulary("source"), self._vocabulary("target")
 
     def _vocabulary(self, side: str) -> Subwords:
-        wanted = self._config.corpus.subwords
-        if given := wanted[f"{side}_model"]:
-            return SentencePiece(given)
-        kind, size = wanted.type, wanted[f"{side}_size"]
+        subwords = self._config.corpus.subwords
+        if model := subwords[f"{side}_model"]:
+            return SentencePiece(model)
+        kind, size = subwords.type, subwords[f"{side}_size"]
 
         def work(folder: Path) -> None:
             texts: Iterator[str] = (getattr(s, side) for s in self._corpus.sentences("train"))
@@ -83,7 +82,7 @@ class System:
 
     @cached_property
     def path(self) -> Path:
-        """The folder of the trained system; training it first if nobody has."""
+        """The folder of the system; it is trained first if nobody has."""
         return Path(self._config.nmt.path or self.trained.path)
 
     @cached_property
@@ -92,7 +91,7 @@ class System:
         nmt = plain(self._config.nmt)
         training = NMTTrainingOptions(**nmt["training"])
         recipe = {key: nmt[key] for key in ("architecture", "sizes", "training", "seed")}
-        if nmt["initial"]:
+        if nmt["initial"]:  # else no entry: one of None would be another fingerprint
             recipe["initial"] = weights_id(Path(nmt["initial"]))
 
         def work(folder: Path) -> dict[str, Any]:
@@ -105,14 +104,9 @@ class System:
                 return NMTTraining(model, train, valid, training)
 
             module, facts = fit(
-                build,
-                folder,
-                nmt["seed"],
-                training.max_epochs,
-                training.patience,
-                self._options,
+                build, folder, nmt["seed"], training.max_epochs, training.patience, self._options,
                 f"NMT {nmt['name']}",
-            )
+            )  # fmt: skip
             save_model(module.model, nmt["architecture"], nmt["sizes"], folder)  # type: ignore[arg-type]
             clean(folder)
             return {**facts, "name": nmt["name"], "train_sentences": len(train)}
@@ -131,16 +125,15 @@ class System:
         """
         reader = plain(self._config.nmt.reader, complete=True)
         for side in ("source_language", "target_language"):
-            if side in reader and reader[side] is None:
+            if side in reader and reader[side] is None:  # of a model that reads many languages
                 reader[side] = getattr(self._corpus, side)
+        path = str(self.path)  # outside of the `try`, since it may train, with errors of its own
         try:
-            model: NMTModel = hydra.utils.instantiate(reader, str(self.path))
-        except InstantiationException as error:
-            if isinstance(error.__cause__, XnmtError):
-                raise error.__cause__ from None
-            if isinstance(error.__cause__, ImportError):
+            model: NMTModel = instantiate(f"nmt {self.name!r}", reader, path)
+        except XnmtError as error:
+            if isinstance(error.__cause__, ImportError):  # only that back-end needs an extra
                 raise XnmtError(f"{error.__cause__}: install xnmt_bench[huggingface]") from None
-            raise XnmtError(f"nmt {self.name!r}: {error.__cause__ or error}") from error
+            raise
         if self.context.sentences and not model.reads_separators:
             raise XnmtError(f"{self.name} knows no separator, so it reads no context")
         return model

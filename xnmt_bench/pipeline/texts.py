@@ -31,14 +31,9 @@ class Texts:
     """
 
     def __init__(
-        self,
-        store: Store,
-        corpus: Corpus,
-        subwords: tuple[Subwords, Subwords],
-        max_length: int,
-        context: Context,
-        splits: Sequence[Split],
-    ) -> None:
+        self, store: Store, corpus: Corpus, subwords: tuple[Subwords, Subwords], max_length: int,
+        context: Context, splits: Sequence[Split],
+    ) -> None:  # fmt: skip
         self.corpus, self.subwords, self.context = corpus, subwords, context
         self._store, self._max_length, self._splits = store, max_length, tuple(splits)
         self._open: dict[Split, EncodedSplit] = {}
@@ -50,44 +45,34 @@ class Texts:
         Raises:
             XnmtError: a split has no sentence pair.
         """
-        recipe = {
-            "corpus": self.corpus.recipe(),
-            "subwords": self.subwords,
-            "max_length": self._max_length,
-            "context": self.context.__dict__,
-            "splits": self._splits,
-        }
+        corpus, subwords, longest = self.corpus, self.subwords, self._max_length
+        context, splits = self.context, self._splits
         artefact = self._store.make(
-            "encoded",
-            lambda folder: encode(
-                self.corpus, *self.subwords, self._max_length, folder, self.context, self._splits
-            ),
-            version=1,
-            **recipe,
-        )
-        for split in self._splits:
+            "encoded", lambda folder: encode(corpus, *subwords, longest, folder, context, splits),
+            version=1, corpus=corpus.recipe(), subwords=subwords, max_length=longest,
+            context=vars(context), splits=splits,
+        )  # fmt: skip
+        for split in splits:
             counts = artefact.facts[split]
             if not counts["kept"]:
-                raise XnmtError(f"{self.corpus.name}: the {split} split has no sentence pair")
+                raise XnmtError(f"{corpus.name}: the {split} split has no sentence pair")
             if counts["too_long"]:
+                left_out = f"{counts['too_long']} of {sum(counts.values())} pairs"
                 log.warning(
-                    "%s: %d of %d pairs have more than %d subwords and are left out",
-                    split,
-                    counts["too_long"],
-                    sum(counts.values()),
-                    self._max_length,
+                    "%s: %s have more than %d subwords and are left out", split, left_out, longest
                 )
         return artefact
 
     def split(self, name: Split) -> EncodedSplit:
         """A split as ids."""
-        if name not in self._open:
+        if name not in self._open:  # a file is mapped once, whoever asks
             self._open[name] = EncodedSplit.open(self.encoded.path, name)
         return self._open[name]
 
     def sentences(self, name: Split, count: int | None = None) -> list[Sentence]:
         """The sentences of a split that have ids, in order; the first ones, if `count` is given."""
         kept = set(self.split(name).number[:count].tolist())
+        # Numbers count all of the corpus's sentences, also those that were too long for ids.
         return [s for number, s in enumerate(self.corpus.sentences(name)) if number in kept]
 
     def gold(self, name: Split) -> dict[int, Gold]:
@@ -104,7 +89,7 @@ class Texts:
         if not self.context.sentences:
             return np.zeros(len(self.split(name)), dtype=np.int64)
         places: list[int] = []
-        document = None
+        document = None  # is no document's name, so the first sentence opens one
         for sentence in self.sentences(name):
             places.append(places[-1] + 1 if sentence.document == document else 0)
             document = sentence.document

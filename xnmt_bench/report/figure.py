@@ -17,12 +17,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
 from xnmt_bench.metrics.metric import Metric
-from xnmt_bench.report.panels import Panel, told_apart
+from xnmt_bench.report.panels import Panel, pooled, told_apart
 
 # Okabe and Ito's palette: told apart also by those who see fewer colours; so are the markers.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 SHAPES = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = (":", "--", "-.")
+LONGEST_SIDE = 8000  # pixels of a PNG
 
 
 def style(names: Sequence[str], name: str) -> dict[str, Any]:
@@ -31,27 +32,20 @@ def style(names: Sequence[str], name: str) -> dict[str, Any]:
     return {"color": PALETTE[place % len(PALETTE)], "marker": SHAPES[place % len(SHAPES)]}
 
 
-def interval_figure(metric: Metric, found: Sequence[Panel]) -> Figure | None:
-    """The headline of everything compared with its interval, one axes a panel.
-
-    None where nothing has a number.
-    """
-    shown = [p for p in found if any(p.measured(pivot) for pivot in p.rows)]
+def interval_figure(metric: Metric, panels: Sequence[Panel]) -> Figure | None:
+    """The headline with its interval, one axes a panel; None where nothing has a number."""
+    shown = [panel for panel in panels if panel.by_pivot()]
     if not shown:
         return None
     told, column = told_apart(shown), metric.headline
-    pivots = sorted(
-        {pivot for panel in shown for pivot in panel.rows if panel.measured(pivot)},
-        key=metric.pivot_order,
-    )
+    pivots = sorted({p for panel in shown for p in panel.by_pivot()}, key=metric.pivot_order)
     heights = [0.7 + 0.45 * len(panel.names) for panel in shown]
-    figure, axes = plt.subplots(
-        len(shown), 1, figsize=(7.5, 1.4 + sum(heights)), squeeze=False, sharex=True,
-        height_ratios=heights,
-    )  # fmt: skip
+    figure, axes = plt.subplots(len(shown), 1, figsize=(7.5, 1.4 + sum(heights)), squeeze=False,
+                                sharex=True, height_ratios=heights)  # fmt: skip
     for ax, panel, phrase in zip(axes[:, 0], shown, told.phrases, strict=True):
         _draw(ax, panel, pivots)
-        title = ", ".join([*([phrase] if phrase else []), *told.common])
+        title = ", ".join(filter(None, [phrase, *told.common]))
+        # A figure may stand in a paper without the notes that its table has.
         generated = any(m.facts.get("generated") for _, m in panel.measurements())
         ax.set_title(title + " (generated data)" * generated, fontsize=10)
     which = {"lower": " (further left: better)", "higher": " (further right: better)"}
@@ -66,24 +60,21 @@ def interval_figure(metric: Metric, found: Sequence[Panel]) -> Figure | None:
 
 def _draw(ax: plt.Axes, panel: Panel, pivots: Sequence[str]) -> None:
     column = panel.metric.headline
-    by_pivot = {pivot: panel.measured(pivot) for pivot in pivots}
-    having = {name for measured in by_pivot.values() for name in measured}
-    values = {
-        name: [v for p in pivots if (v := panel.value(p, name)) is not None] for name in having
+    measured = sorted({name for by_name in panel.by_pivot().values() for name in by_name})
+    least = {
+        name: min(v for p in pivots if (v := panel.value(p, name)) is not None) for name in measured
     }
-    worst_first = column.better == "lower"
-    names = sorted(having, key=lambda n: min(values[n]), reverse=worst_first)
+    # The y-axis goes up, so that the last one, the best, stands above.
+    names = sorted(measured, key=least.__getitem__, reverse=column.better == "lower")
     for number, pivot in enumerate(pivots):
         offset = 0.18 * ((len(pivots) - 1) / 2 - number)
         look = style(pivots, pivot)
-        for name in by_pivot[pivot]:
+        for name in panel.measured(pivot):
             for one in panel.of(pivot, name):
-                if column.name not in one.values or one.derived:
-                    continue
-                value = one.values[column.name]
-                ends = (one.values.get(f"{column.name}_{end}", value) for end in ("low", "high"))
-                at = names.index(name) + offset
-                draw_interval(ax, "x", at, value, *ends, label=panel.heading(pivot), **look)
+                # What is derived is drawn already, as what it was chosen from.
+                if (numbers := pooled(column, [one])) and not one.derived:
+                    at = names.index(name) + offset
+                    draw_interval(ax, "x", at, *numbers, label=panel.heading(pivot), **look)
     for number, (kind, reference) in enumerate(sorted(panel.references.items(), reverse=True)):
         if column.name in reference.values:
             ax.axvline(reference.values[column.name], color="black", linewidth=0.9,
@@ -102,13 +93,8 @@ def draw_interval(
     # A skewed bootstrap may leave the number itself a hair outside its interval.
     error = np.maximum(0, [np.atleast_1d(value) - low, high - np.atleast_1d(value)])
     x, y = (value, at) if along == "x" else (at, value)
-    drawn: dict[str, Any] = {
-        "linestyle": "none",
-        "capsize": 2,
-        "markersize": 5,
-        f"{along}err": error,
-    }
-    ax.errorbar(x, y, **(drawn | look))
+    points = {"linestyle": "none", "capsize": 2, "markersize": 5}
+    ax.errorbar(x, y, **{f"{along}err": error, **points, **look})
 
 
 def legend_below(figure: Figure, axes: Iterable[plt.Axes]) -> None:
@@ -119,10 +105,9 @@ def legend_below(figure: Figure, axes: Iterable[plt.Axes]) -> None:
         drawn |= dict(zip(map(str, labels), handles, strict=True))
     entry = 0.45 + 0.075 * max(map(len, drawn), default=0)  # inches
     columns = max(1, min(len(drawn), int(figure.get_figwidth() / entry)))
-    figure.legend(
-        list(drawn.values()), list(drawn), loc="lower center", ncol=columns, frameon=False
-    )
     rows = -(-len(drawn) // columns)
+    figure.legend(list(drawn.values()), list(drawn), loc="lower center", ncol=columns,
+                  frameon=False)  # fmt: skip
     figure.tight_layout(rect=(0, (0.15 + 0.22 * rows) / figure.get_figheight(), 1, 1))
 
 
@@ -132,14 +117,15 @@ def log_scale(ax: plt.Axes, which: Literal["x", "y"]) -> None:
     axis: Axis = getattr(ax, f"{which}axis")
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter("{x:,g}")
-    axis.set_minor_locator(NullLocator())
+    axis.set_minor_locator(NullLocator())  # its labels would overlap those of 2 and 5
 
 
 def save_figure(figure: Figure, stem: Path) -> list[Path]:
     """Writes a figure as SVG and PNG and closes it."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = [stem.with_suffix(ending) for ending in (".svg", ".png")]
+    dpi = min(160, LONGEST_SIDE / max(figure.get_size_inches()))
     for path in paths:
-        figure.savefig(path, dpi=160)
+        figure.savefig(path, dpi=dpi)
     plt.close(figure)
     return paths

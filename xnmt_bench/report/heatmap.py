@@ -1,13 +1,14 @@
-"""One sentence's relevance as a heatmap, in the terminal and as a file."""
+"""One sentence's relevance as a heatmap, in the terminal and as a figure; long sentences fold."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 
 import matplotlib
 
-matplotlib.use("Agg")
+matplotlib.use("Agg")  # no window, also where there is a screen
 
 import matplotlib.pyplot as plt
 import torch
@@ -20,6 +21,8 @@ from xnmt_bench.explainers.base import Explanation
 
 SHADES = " ░▒▓█"
 WIDTH = 5  # characters of a step's column
+FOLD = 60  # words or steps of a figure's panel
+CELL, LINE = (0.3, 0.22), 0.09  # inches: a word's cell, wide and high; a character of a label
 
 
 def scaled(relevance_TX: Tensor) -> Tensor:
@@ -31,82 +34,137 @@ def scaled(relevance_TX: Tensor) -> Tensor:
     return relevance_TX / torch.where(greatest > 0, greatest, 1.0)
 
 
-def terminal_heatmap(name: str, explanation: Explanation) -> Table:
-    """One column a step, headed by its label; one row a word, the source's first, shaded."""
-    table = Table(
-        title=name.replace("_", " "), title_justify="left", box=None, padding=(0, 1, 0, 0)
-    )
-    table.add_column("", no_wrap=True)
-    for label in explanation.labels:
+def terminal_heatmaps(name: str, explanation: Explanation, width: int) -> Iterator[Table]:
+    """One column a step, headed by its label; one row a word, the source's first, shaded.
+
+    As many steps go into each table as fit into `width`, the characters of the terminal.
+    """
+    words = list(map(_seen, (*explanation.source_tokens, *explanation.target_tokens)))
+    longest = min(max(map(len, words)), width // 2)
+    fit = max(1, (width - longest - 1) // (WIDTH + 1))
+    for start in range(0, len(explanation.labels), fit):
+        part = _steps(explanation, start, start + fit)
+        title = name.replace("_", " ") + f", from step {start + 1}" * (start > 0)
+        yield _terminal_heatmap(title, part, longest)
+
+
+def _terminal_heatmap(title: str, explanation: Explanation, longest: int) -> Table:
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
+    table.add_column("", no_wrap=True, width=longest)
+    for label in map(_seen, explanation.labels):
         table.add_column(Text(label[:WIDTH]), justify="center", width=WIDTH)
     table.add_row("P", *(f"{p:.2f}" for p in explanation.probabilities.tolist()), style="dim")
-    _rows(table, explanation.source_tokens, explanation.source_TS, "")
-    if explanation.prefix_TT is not None:
+    sides = [("", explanation.source_tokens, explanation.source_TS)]
+    if explanation.prefix_TT is not None:  # no step sees the last target word
+        sides.append(("italic", explanation.target_tokens[:-1], explanation.prefix_TT))
+    for style, tokens, relevance_TX in sides:
+        values_XT = scaled(relevance_TX).T.tolist()
+        for token, values_T in zip(map(_seen, tokens), values_XT, strict=False):
+            table.add_row(Text(token, style=style), *map(_cell, values_T))
         table.add_section()
-        _rows(table, explanation.target_tokens[:-1], explanation.prefix_TT, "italic")
     return table
 
 
-def _rows(table: Table, tokens: list[str], relevance_TX: Tensor, style: str) -> None:
-    values_TX = scaled(relevance_TX)
-    for place, token in enumerate(tokens):
-        table.add_row(Text(token, style=style), *(_cell(v) for v in values_TX[:, place].tolist()))
+def _seen(token: str) -> str:
+    """A piece as shown; a blank that is a piece of its own would look like an empty cell."""
+    return "␣" if token in ("▁", " ", "") else token
+
+
+def _steps(explanation: Explanation, start: int, stop: int) -> Explanation:
+    prefix_TT = explanation.prefix_TT
+    return Explanation(
+        explanation.source_tokens,
+        explanation.target_tokens,
+        explanation.labels[start:stop],
+        explanation.probabilities[start:stop],
+        explanation.source_TS[start:stop],
+        None if prefix_TT is None else prefix_TT[start:stop],
+    )
 
 
 def _cell(value: float) -> Text:
     """Blue for words that help, red for words that hurt; the shade reads without colour too."""
     if value != value:  # NaN: the step cannot see this word
         return Text("·", style="dim")
-    shade = SHADES[min(len(SHADES) - 1, round(abs(value) * (len(SHADES) - 1)))]
+    shade = SHADES[round(abs(value) * (len(SHADES) - 1))]
     return Text(shade * WIDTH, style="blue" if value >= 0 else "red")
 
 
+@dataclass(frozen=True)
+class _Panel:
+    """A part of one explainer's matrix that fits: its rows' and columns' labels and its values."""
+
+    title: str
+    rows: Sequence[str]
+    columns: Sequence[str]
+    values: Tensor
+
+
 def heatmap_figure(explanations: Mapping[str, Explanation]) -> Figure:
-    """All explainers under each other: source words left, prefix words right, one row a step."""
-    first = next(iter(explanations.values()))
-    steps, source = len(first.labels), len(first.source_tokens)
-    width, height = 2.5 + 0.42 * (source + steps), 1.1 + 0.3 * steps
-    figure, axes = plt.subplots(
-        len(explanations),
-        2,
-        figsize=(width, height * len(explanations) + 0.4),
-        squeeze=False,
-        width_ratios=[source, max(1, steps - 1)],
-    )
-    for (left, right), (name, explanation) in zip(axes, explanations.items(), strict=True):
-        image = _panel(left, explanation.source_TS, explanation.source_tokens)
-        rows = [
-            f"{label}  {p:.2f}"
-            for label, p in zip(explanation.labels, explanation.probabilities.tolist(), strict=True)
-        ]
-        left.set_yticks(range(steps), rows, fontsize=8)
-        left.set_title(f"{name.replace('_', ' ')}: source", fontsize=9, loc="left")
-        right.set_yticks([])
-        right.set_title("target prefix", fontsize=9, loc="left")
-        if explanation.prefix_TT is None or steps < 2:
-            right.axis("off")
-        else:
-            _panel(right, explanation.prefix_TT[:, :-1], explanation.target_tokens[:-1])
-    figure.tight_layout()
-    bar = figure.colorbar(image, ax=axes, shrink=0.6, pad=0.02)
-    bar.set_label("relevance, each row scaled to its greatest", fontsize=8)
+    """All explainers under each other: source words left, prefix words right, one row a step.
+
+    Laid out in inches: matplotlib's own layouts draw every label several times over.
+    """
+    pairs = [pair for name, one in explanations.items() for pair in _pairs(name, one)]
+    panels = [panel for pair in pairs for panel in pair if panel]
+    left = 0.2 + LINE * max(len(row) for panel in panels for row in panel.rows)
+    below = 0.5 + LINE * max(len(column) for panel in panels for column in panel.columns)
+    wide = [
+        max((max(CELL[0] * len(p.columns), LINE * len(p.title)) for p in side if p), default=0)
+        for side in zip(*pairs, strict=True)
+    ]
+    high = [CELL[1] * max(len(panel.rows) for panel in pair if panel) for pair in pairs]
+    width, height = left + sum(wide) + 1.5, sum(high) + below * len(pairs)
+    figure = plt.figure(figsize=(width, height))
+    top = height
+    for pair, tall in zip(pairs, high, strict=True):
+        starts = (left, left + wide[0] + CELL[0])
+        top -= 0.3
+        for number, (panel, start) in enumerate(zip(pair, starts, strict=True)):
+            if panel:
+                size = CELL[0] * len(panel.columns), CELL[1] * len(panel.rows)
+                x, y = start / width, (top - size[1]) / height
+                ax = figure.add_axes((x, y, size[0] / width, size[1] / height))
+                image = _draw(ax, panel, labelled=number == 0)
+        top -= tall + below - 0.3
+    beside = (width - 0.9) / width
+    tall = max(high[0], 1.5) / height
+    bar_axes = figure.add_axes((beside, 1 - 0.3 / height - tall, 0.15 / width, tall))
+    figure.colorbar(image, cax=bar_axes).set_label("relevance, each step scaled", fontsize=8)
     return figure
 
 
-def _panel(ax: plt.Axes, relevance: Tensor, tokens: list[str]) -> matplotlib.image.AxesImage:
-    values = scaled(relevance).numpy()
+def _pairs(name: str, explanation: Explanation) -> Iterator[tuple[_Panel | None, _Panel | None]]:
+    """What stands beside each other, source and prefix, at most `FOLD` words or steps of each."""
+    said = zip(map(_seen, explanation.labels), explanation.probabilities.tolist(), strict=True)
+    labels = [f"{label}  {probability:.2f}" for label, probability in said]
+    sides = [
+        (name.replace("_", " ") + ": source", explanation.source_tokens, explanation.source_TS)
+    ]
+    if explanation.prefix_TT is not None and len(labels) > 1:  # otherwise there is only EOS
+        prefix = (explanation.target_tokens[:-1], explanation.prefix_TT[:, :-1])
+        sides.append(("target prefix", *prefix))
+    for start in range(0, len(labels), FOLD):
+        steps = slice(start, start + FOLD)
+        folded = [
+            [
+                _Panel(title, labels[steps], list(map(_seen, tokens[words])), part)
+                for words in (slice(x, x + FOLD) for x in range(0, len(tokens), FOLD))
+                if not (part := scaled(relevance_TX)[steps, words]).isnan().all()
+            ]
+            for title, tokens, relevance_TX in sides
+        ]
+        yield from zip_longest(folded[0], folded[1] if len(folded) > 1 else [])
+
+
+def _draw(ax: plt.Axes, panel: _Panel, labelled: bool) -> matplotlib.image.AxesImage:
     ax.set_facecolor("#EEEEEE")  # where a step cannot see a word
-    image = ax.imshow(values, cmap="RdBu", vmin=-1, vmax=1, aspect="auto")
-    ax.set_xticks(range(len(tokens)), tokens, rotation=60, ha="right", fontsize=8)
+    # Without interpolation an SVG holds a pixel a cell, enlarged where it is shown.
+    image = ax.imshow(
+        panel.values.numpy(), cmap="RdBu", vmin=-1, vmax=1, aspect="auto", interpolation="none"
+    )
+    ax.set_xticks(range(len(panel.columns)), panel.columns, rotation=60, ha="right", fontsize=8)
+    ax.set_yticks(range(len(panel.rows)), panel.rows if labelled else [], fontsize=8)
+    ax.tick_params(length=0)
+    ax.set_title(panel.title, fontsize=9, loc="left")
     return image
-
-
-def save_heatmap(explanations: Mapping[str, Explanation], stem: Path) -> list[Path]:
-    """Writes the figure as SVG and PNG and closes it."""
-    figure = heatmap_figure(explanations)
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    paths = [stem.with_suffix(ending) for ending in (".svg", ".png")]
-    for path in paths:
-        figure.savefig(path, dpi=150, bbox_inches="tight")
-    plt.close(figure)
-    return paths

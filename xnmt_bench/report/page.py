@@ -19,34 +19,28 @@ PAGE = "report.html"
 def write_page(
     shown: Sequence[Shown], signatures: Sequence[str], config: DictConfig, results: Path
 ) -> Path:
-    """Writes `report.html`: it needs no network and no other file.
+    """Writes `report.html`, which needs no network and no other file.
 
     Args:
-        shown: tables and figures, in reading order.
+        shown: tables, figures and sections, in reading order.
         signatures: of every number.
         config: the report's own configuration.
-        results: the folder where the page goes.
+        results: where the page goes.
     """
+    tables: list[dict[str, str | None]] = []
+    sections: list[dict[str, str]] = []
+    for one in shown:
+        figure = None
+        if one.figure:  # as a data URL, so that its identifiers cannot collide with another's
+            svg = base64.b64encode(one.figure.read_bytes()).decode()
+            figure = f"data:image/svg+xml;base64,{svg}"
+        table = Markup(to_html(one.summary))  # escaped already, as are the sections
+        tables.append({"name": one.name, "table": table, "figure": figure})
+        sections += [{**vars(section), "html": Markup(section.html)} for section in one.sections]
     environment = Environment(loader=PackageLoader("xnmt_bench.report", "."), autoescape=True)
+    yaml = OmegaConf.to_yaml(config, resolve=True)
     page = environment.get_template("page.html.jinja").render(
-        tables=[
-            {"name": s.name, "table": Markup(to_html(s.summary)), "figure": _embedded(s.figure)}
-            for s in shown
-        ],
-        sections=[
-            {"name": section.name, "title": section.title, "html": Markup(section.html)}
-            for s in shown
-            for section in s.sections
-        ],
-        config=OmegaConf.to_yaml(config, resolve=True),
-        signatures=signatures,
+        tables=tables, sections=sections, config=yaml, signatures=signatures
     )
     write_atomically(results / PAGE, page)
     return results / PAGE
-
-
-def _embedded(figure: Path | None) -> str | None:
-    """A figure as a data URL, so that its identifiers cannot collide with another's."""
-    if figure is None:
-        return None
-    return "data:image/svg+xml;base64," + base64.b64encode(figure.read_bytes()).decode()

@@ -8,7 +8,7 @@ from statistics import mean
 from typing import Any
 
 from xnmt_bench.metrics.measurement import OK, Measurement, Scored
-from xnmt_bench.metrics.metric import Column, Metric
+from xnmt_bench.metrics.metric import Column, Key, Metric
 
 
 @dataclass
@@ -33,44 +33,46 @@ class Panel:
         """What is compared, in alphabetical order."""
         return sorted({name for by_name in self.rows.values() for name in by_name})
 
-    def value(self, pivot: str, name: str, column: Column | None = None) -> float | None:
-        """The mean of the seeds that have a number; None where none has."""
-        wanted = (column or self.metric.headline).name
-        values = [s.values[wanted] for s in self.of(pivot, name) if _number(s, wanted)]
-        return mean(values) if values else None
-
     def of(self, pivot: str, name: str) -> list[Scored]:
         """Every seed's row."""
         return self.rows.get(pivot, {}).get(name, [])
 
+    def value(self, pivot: str, name: str, column: Column | None = None) -> float | None:
+        """The mean of the seeds that have a number; None where none has."""
+        numbers = pooled(column or self.metric.headline, self.of(pivot, name))
+        return numbers[0] if numbers else None
+
+    def rank(self, pivot: str, name: str, column: Column | None = None) -> float | None:
+        """The value such that the least is the best."""
+        value = self.value(pivot, name, column)
+        return None if value is None else least_first(column or self.metric.headline, value)
+
+    def ranked(self, pivot: str) -> list[str]:
+        """The names that have a number, from the best to the worst."""
+        ranks = {n: rank for n in self.names if (rank := self.rank(pivot, n)) is not None}
+        return sorted(ranks, key=ranks.__getitem__)  # stable: ties stay in alphabetical order
+
     def measured(self, pivot: str, derived: bool = False) -> dict[str, list[Measurement]]:
         """What can be resampled: the measurements of each name's seeds, by name.
 
-        Args:
-            pivot: which.
-            derived: rows made of others count too.
+        Rows that were made of others are left out unless `derived`.
         """
         headline = self.metric.headline.name
-        found = {
+        by_name = {
             name: [s.measurement for s in rows if _number(s, headline) and s.derived <= derived]
             for name, rows in sorted(self.rows.get(pivot, {}).items())
         }
-        return {name: rows for name, rows in found.items() if rows}
+        return {name: seeds for name, seeds in by_name.items() if seeds}
+
+    def by_pivot(self, derived: bool = False) -> dict[str, dict[str, list[Measurement]]]:
+        """What `measured` gives for each value of the pivot that has any."""
+        return {p: own for p in self.rows if (own := self.measured(p, derived))}
 
     def measurements(self) -> Iterator[tuple[str, Measurement]]:
         """Every row under the name of what is compared."""
         for by_name in self.rows.values():
             for name, rows in by_name.items():
                 yield from ((name, s.measurement) for s in rows)
-
-    def ranked(self, pivot: str) -> list[str]:
-        """The names that have a number, from the best to the worst."""
-        column = self.metric.headline
-        values = {name: self.value(pivot, name) for name in self.names}
-        ranks = {
-            n: column.rank(v) if column.better else v for n, v in values.items() if v is not None
-        }
-        return sorted(ranks, key=lambda name: (ranks[name] or 0.0, name))
 
     def heading(self, pivot: str) -> str:
         """The heading of a value of the pivot; the result's own where there is no pivot."""
@@ -79,33 +81,55 @@ class Panel:
 
 def _number(scored: Scored, column: str) -> bool:
     value = scored.values.get(column)
-    return value is not None and value == value
+    return value is not None and value == value  # NaN is no number, and not equal to itself
 
 
-def condition_columns(metric: Metric) -> list[str]:
-    """The columns in which panels of a metric differ."""
-    inside = {metric.compared, metric.pivot, "seed"}
-    if metric.compared == "nmt":
-        inside.add("model")
-    columns = ["corpus", "lang_pair", "nmt", "model", *(key.name for key in metric.keys)]
-    return [column for column in columns if column not in inside]
+def least_first(column: Column, value: Any) -> Any:
+    """A value or an array of them such that the least is the best."""
+    return -value if column.better == "higher" else value
+
+
+def ends(name: str) -> tuple[str, str, str]:
+    """Where a row keeps a result, and the lower and upper end of its interval."""
+    return name, f"{name}_low", f"{name}_high"
+
+
+def pooled(column: Column, rows: Iterable[Scored]) -> tuple[float, float, float] | None:
+    """The mean over seeds and the union of their intervals; None where none has a number."""
+    name, low, high = ends(column.name)
+    seeds = [s.values for s in rows if _number(s, name)]
+    if not seeds:
+        return None
+    value = mean(v[name] for v in seeds)
+    return value, min(v.get(low, value) for v in seeds), max(v.get(high, value) for v in seeds)
 
 
 def panels(metric: Metric, scored: Sequence[Scored]) -> list[Panel]:
     """Groups rows by condition, sorted by it; a stored row of any type can be sorted."""
-    columns = condition_columns(metric)
+    inside = {metric.compared, metric.pivot, "seed"}
+    inside |= {"model"} if metric.compared == "nmt" else set()  # it is part of a system's name
+    columns = ["corpus", "lang_pair", "nmt", "model", *(key.name for key in metric.keys)]
+    columns = [column for column in columns if column not in inside]
     by_condition: dict[tuple[Any, ...], Panel] = {}
-    references = [s for s in scored if metric.reference(s.row) is not None]
+    references = []
     for one in scored:
-        if metric.reference(one.row) is not None:
+        row = one.row
+        if metric.reference(row) is not None:
+            references.append(one)
             continue
-        condition = {column: one.row[column] for column in columns}
-        key = tuple(condition.values())
-        panel = by_condition.setdefault(key, Panel(metric, condition))
-        pivot = one.row[metric.pivot] if metric.pivot else ""
-        name = compared_name(metric, one, scored)
-        panel.rows.setdefault(pivot, {}).setdefault(name, []).append(one)
-    order = {key.name: list(key.order) for key in metric.keys if key.order}
+        condition = {column: row[column] for column in columns}
+        panel = by_condition.setdefault(tuple(condition.values()), Panel(metric, condition))
+        by_name = panel.rows.setdefault(row[metric.pivot] if metric.pivot else "", {})
+        by_name.setdefault(compared_name(metric, one, scored), []).append(one)
+    for panel in by_condition.values():
+        panel.rows = {p: panel.rows[p] for p in sorted(panel.rows, key=metric.pivot_order)}
+        # A reference that knows nothing of a column stands beside every value of it.
+        panel.references = {
+            one.row[metric.pivot]: one
+            for one in references
+            if metric.pivot and all(one.row[c] in ("", v) for c, v in panel.condition.items())
+        }
+    order = {key.name: list(key.order) for key in metric.keys}
 
     def place(panel: Panel) -> list[Any]:
         return [
@@ -113,15 +137,7 @@ def panels(metric: Metric, scored: Sequence[Scored]) -> list[Panel]:
             for c, v in panel.condition.items()
         ]
 
-    found = sorted(by_condition.values(), key=place)
-    for panel in found:
-        panel.rows = {p: panel.rows[p] for p in sorted(panel.rows, key=metric.pivot_order)}
-        for reference in references:
-            # A reference that knows nothing of a column stands beside every value of it.
-            told = {c: reference.row[c] for c in columns if reference.row[c] != ""}
-            if told.items() <= panel.condition.items() and metric.pivot:
-                panel.references[reference.row[metric.pivot]] = reference
-    return found
+    return sorted(by_condition.values(), key=place)
 
 
 def sortable(value: Any) -> tuple[int, Any]:
@@ -132,11 +148,15 @@ def sortable(value: Any) -> tuple[int, Any]:
     return (1, value) if number else (2, str(value))
 
 
+def compared_heading(metric: Metric) -> str:
+    """What is compared, as a heading says it."""
+    return "NMT" if metric.compared == "nmt" else metric.compared
+
+
 def compared_name(metric: Metric, one: Scored, scored: Sequence[Scored]) -> str:
     """What is compared: an explainer's name, or a system's."""
-    if metric.compared == "nmt":
-        return system_name(one.row, scored)
-    return str(one.row[metric.compared])
+    row = one.row
+    return system_name(row, scored) if metric.compared == "nmt" else str(row[metric.compared])
 
 
 def system_name(row: Mapping[str, Any], scored: Iterable[Scored]) -> str:
@@ -147,60 +167,46 @@ def system_name(row: Mapping[str, Any], scored: Iterable[Scored]) -> str:
 
 @dataclass(frozen=True)
 class Told:
-    """How panels are told apart.
+    """How panels are told apart."""
 
-    Attributes:
-        varying: headings of the columns in which they differ.
-        common: what all share, as phrases for a title.
-        texts: of each panel, by heading.
-        phrases: of each panel, what tells it from the others, in words.
-    """
-
-    varying: list[str]
-    common: list[str]
-    texts: list[dict[str, str]]
-    phrases: list[str]
+    varying: list[str]  # headings of the columns in which they differ
+    common: list[str]  # what all share, as phrases for a title
+    texts: list[list[str]]  # of each panel, its text in each of the varying columns
+    phrases: list[str]  # of each panel, what tells it from the others, in words
 
     def title(self, start: str) -> str:
         """A title that ends with what all panels share."""
         return ", ".join([start, *self.common])
 
 
-def told_apart(found: Sequence[Panel], but: Iterable[str] = ()) -> Told:
-    """Splits what is to say of panels into what they share and what tells them apart.
+def told_apart(shown: Sequence[Panel], but: Sequence[str] = ()) -> Told:
+    """What is to say of a metric's panels, `but` some columns: shared by all, or told of each."""
+    if not shown:
+        return Told([], [], [], [])
+    every = [s for p in shown for names in p.rows.values() for rows in names.values() for s in rows]
+    keys = [Key("corpus", "corpus"), Key("nmt", "NMT"), *shown[0].metric.keys]
+    keys = [key for key in keys if key.name in shown[0].condition and key.name not in but]
+    texts = []
+    for panel in shown:
+        told = dict(panel.condition)
+        told["corpus"] = f"{told['corpus']} {told['lang_pair']}".strip()
+        if "nmt" in told:
+            told["nmt"] = system_name(told, every)
+        texts.append({key.name: key.text(told[key.name]) for key in keys})
+    varying = [key for key in keys if len({text[key.name] for text in texts}) > 1]
+    common = [key for key in keys if key not in varying]
 
-    Args:
-        found: the panels, of one metric.
-        but: columns that are not told.
-    """
-    every = [
-        s for p in found for by_name in p.rows.values() for rows in by_name.values() for s in rows
-    ]
-    left_out = set(but)
-    phrase_of: dict[str, str] = {"corpus": "{}", "NMT": "{}"}
-    usual_of: dict[str, str] = {}
-    texts: list[dict[str, str]] = []
-    for panel in found:
-        c, text = panel.condition, {}
-        if "corpus" not in left_out:
-            text["corpus"] = f"{c['corpus']} {c['lang_pair']}".strip()
-        if "nmt" in c and "nmt" not in left_out:
-            text["NMT"] = system_name(c, every)
-        for key in panel.metric.keys:
-            if key.name in c and key.name not in left_out:
-                text[key.heading] = key.text(c[key.name])
-                phrase_of[key.heading] = key.phrase
-                usual_of[key.heading] = key.text(key.usual)
-        texts.append(text)
-    headings = list(texts[0]) if texts else []
-    varying = [h for h in headings if len({text[h] for text in texts}) > 1]
+    def phrases(text: Mapping[str, str], keys: Iterable[Key]) -> list[str]:
+        # What is usual goes without saying, also where it tells one panel from others.
+        told = [key for key in keys if text[key.name] not in ("", key.text(key.usual))]
+        return [key.phrase.format(text[key.name]) for key in told]
 
-    def phrases(text: Mapping[str, str], wanted: Iterable[str]) -> list[str]:
-        said = [h for h in wanted if text[h] not in ("", usual_of.get(h))]
-        return [phrase_of[h].format(text[h]) for h in said]
-
-    shared = phrases(texts[0], [h for h in headings if h not in varying]) if texts else []
-    return Told(varying, shared, texts, [", ".join(phrases(text, varying)) for text in texts])
+    return Told(
+        [key.heading for key in varying],
+        phrases(texts[0], common),
+        [[text[key.name] for key in varying] for text in texts],
+        [", ".join(phrases(text, varying)) for text in texts],
+    )
 
 
 def generated_notes(measurements: Iterable[Measurement]) -> list[str]:
@@ -212,20 +218,12 @@ def generated_notes(measurements: Iterable[Measurement]) -> list[str]:
 def seeds_cell(
     column: Column, rows: Sequence[Scored], emphasise: bool = True
 ) -> tuple[str, float | None]:
-    """The mean over seeds with the union of their intervals, and its rank.
-
-    Where some seeds have no number, it says how many have.
-    """
-    numbers = [s for s in rows if _number(s, column.name)]
-    if not numbers:
-        status = rows[0].measurement.status.split(":")[0] if rows else ""
+    """What `pooled` gives as text, and its rank; how many seeds have a number, where not all."""
+    numbers = pooled(column, rows)
+    if numbers is None:
+        status = rows[0].measurement.status.split(":")[0] if rows else OK
         return ("" if status == OK else status), None
-    value = mean(s.values[column.name] for s in numbers)
-    low = high = None
-    if column.interval:
-        low = min(s.values[f"{column.name}_low"] for s in numbers)
-        high = max(s.values[f"{column.name}_high"] for s in numbers)
-    text = column.cell(value, low, high)
-    if len(numbers) < len(rows):
-        text += f" ({len(numbers)} of {len(rows)} seeds)"
-    return text, column.rank(value) if emphasise else None
+    having = sum(_number(s, column.name) for s in rows)
+    some = "" if having == len(rows) else f" ({having} of {len(rows)} seeds)"
+    text = column.cell(*numbers if column.interval else numbers[:1]) + some
+    return text, column.rank(numbers[0]) if emphasise else None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from xnmt_bench.metrics.bootstrap import Draws, score
 from xnmt_bench.metrics.measurement import Scored, read
@@ -13,9 +14,7 @@ from xnmt_bench.metrics.metric import Metric
 from xnmt_bench.report.panels import panels, sortable, system_name
 from xnmt_bench.report.summary import Shown, show, write_rows, write_summary
 from xnmt_bench.report.table import csv_columns, tables
-
-if TYPE_CHECKING:
-    from xnmt_bench.report.tracking import Tracker
+from xnmt_bench.report.tracking import Tracker
 
 log = logging.getLogger(__name__)
 
@@ -27,45 +26,34 @@ def collect(metric: Metric, results: Path, draws: Draws) -> list[Scored]:
         MissingError: there is none.
         StoreError: one is not readable.
     """
-    rows = [score(metric, m, draws) for m in read(metric.name, results, metric.identity)]
-    rows += metric.combine(rows)
+    scored = [score(metric, m, draws) for m in read(metric.name, results, metric.identity)]
+    columns = [c for c in (*metric.identity, "model") if c != metric.pivot]
 
     def place(one: Scored) -> list[object]:
-        columns = [c for c in metric.identity if c != metric.pivot]
-        values = [sortable(one.row[c]) for c in (*columns, "model")]
-        pivot = metric.pivot_order(one.row[metric.pivot]) if metric.pivot else ()
-        return [*values, pivot]
+        row = one.row
+        pivot = metric.pivot_order(row[metric.pivot]) if metric.pivot else ()
+        return [*(sortable(row[c]) for c in columns), pivot]  # the pivot's values stand together
 
-    return sorted(rows, key=place)
+    return sorted([*scored, *metric.combine(scored)], key=place)
 
 
 def about_systems(scored: Mapping[str, tuple[Metric, Sequence[Scored]]], metric: str) -> list[str]:
-    """What other metrics say of the systems in a metric's table, a note each.
-
-    Args:
-        scored: every metric that has rows, by name.
-        metric: whose table it is for.
-    """
+    """What the other metrics that have rows say of the systems in a metric's table, a note each."""
     own = scored[metric][1]
+    # Of one name and fingerprint, whatever corpus the others measured it on.
     systems = {(s.measurement.identity["nmt"], s.measurement.model): s.row for s in own}
     notes = []
-    for name, (other, rows) in scored.items():
-        for one in rows if name != metric else ():
-            identity = one.measurement.identity
-            row = systems.get((identity["nmt"], one.measurement.model))
-            text = other.about_system(one.row)
-            if row is not None and text:
-                where = f"{identity['corpus']} {identity['lang_pair']} {system_name(row, own)}"
+    for other, rows in (pair for name, pair in scored.items() if name != metric):
+        for row in (one.row for one in rows):
+            text, system = other.about_system(row), systems.get((row["nmt"], row["model"]))
+            if system is not None and text:
+                where = f"{row['corpus']} {row['lang_pair']} {system_name(system, own)}"
                 notes.append(f"{where}: {text}.")
     return notes
 
 
 def report(
-    metric: Metric,
-    scored: Sequence[Scored],
-    about: Sequence[str],
-    results: Path,
-    tracker: Tracker,
+    metric: Metric, scored: Sequence[Scored], about: Sequence[str], results: Path, tracker: Tracker
 ) -> list[Shown]:
     """Writes and prints a metric's tables, draws its figures; gives back what the page shows."""
     from xnmt_bench.report.figure import interval_figure, save_figure  # heavy, and train draws none
@@ -84,7 +72,16 @@ def report(
     for name, summary in tables(metric, scored, about):
         write_summary(name, summary, results)
         show(summary)
-        first = not shown
+        first = not shown  # figure and sections stand once, with the headline's table
         sections = metric.sections(measurements) if first else []
         shown.append(Shown(name, summary, svg if first else None, sections))
     return shown
+
+
+def writable(results: Path) -> Path:
+    """The folder of a report, or another one where nothing may be written there."""
+    if os.access(results, os.W_OK):
+        return results
+    elsewhere = Path(tempfile.mkdtemp(prefix="results-"))
+    log.warning("%s is read-only: what is written goes to %s", results, elsewhere)
+    return elsewhere

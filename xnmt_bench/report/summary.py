@@ -6,8 +6,10 @@ import csv
 import html
 import io
 import os
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby, repeat
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +23,7 @@ from xnmt_bench.store import write_atomically
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a summary.
-
-    Attributes:
-        text: what it says.
-        rank: where the best of its column should stand out, a number whose least is the best.
-    """
+    """What one cell says, and the rank of what it says: the least stands out as the best."""
 
     text: str
     rank: float | None = None
@@ -34,7 +31,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the summary, and the block that it is compared in."""
+    """One line of a summary, and the block that it is compared in."""
 
     block: tuple[Any, ...]
     cells: list[Cell]
@@ -47,7 +44,7 @@ class Summary:
     Attributes:
         title: one line.
         headings: of the columns.
-        lines: its lines; those of one block stand together.
+        lines: those of one block stand together.
         notes: under the table.
         words: how many columns, from the left, hold words and not numbers.
     """
@@ -61,13 +58,9 @@ class Summary:
 
 @dataclass(frozen=True)
 class Shown:
-    """A table that was shown, the figure that belongs to it, and what else is on the page.
+    """A table that was shown, the SVG of its figure, and what else the page says of its metric.
 
-    Attributes:
-        name: of its files, such as `fidelity`.
-        summary: the table.
-        figure: the SVG file.
-        sections: further sections.
+    Its name is that of its files, such as `fidelity`.
     """
 
     name: str
@@ -77,46 +70,49 @@ class Shown:
 
 
 def to_csv(rows: Sequence[Row], columns: Sequence[str]) -> str:
-    """Every row, every column."""
+    """Every row, every column; words that a spreadsheet would run as a formula begin with `'`."""
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, columns, restval="", extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: _harmless(value) for name, value in row.items()} for row in rows)
     return buffer.getvalue()
+
+
+def _harmless(value: Any) -> Any:
+    formula = isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value)
+    return f"'{value}" if formula else value
 
 
 def to_markdown(summary: Summary) -> str:
     """The summary as a Markdown table."""
     marks = _marks(summary, lambda text: text.replace("|", r"\|"), "**{}**")
-    lines = ["| " + " | ".join(summary.headings) + " |", "|" + " --- |" * len(summary.headings)]
-    lines += ["| " + " | ".join(line) + " |" for line in marks]
-    notes = [f"{note}  " for note in (f"{summary.title}.", *summary.notes)]
-    return "\n".join([*lines, "", *notes, ""])
+    head, *lines = (f"| {' | '.join(texts)} |" for texts in (summary.headings, *marks))
+    rule = "|" + " --- |" * len(summary.headings)
+    notes = [f"{note}  " for note in (f"{summary.title}.", *summary.notes)]  # two blanks end a line
+    return "\n".join([head, rule, *lines, "", *notes, ""])
 
 
 def to_latex(summary: Summary) -> str:
     """The summary as a LaTeX table; needs booktabs."""
-    marks = _marks(summary, _escape, "\\textbf{{{}}}")
-    texts = [" & ".join(line) + r" \\" for line in marks]
-    head = " & ".join(_escape(h) for h in summary.headings) + r" \\"
-    notes = " ".join(_escape(note) for note in (f"{summary.title}.", *summary.notes))
+    marks = _marks(summary, _escape, r"\textbf{{{}}}")
+    head, *lines = (" & ".join(x) + r" \\" for x in (map(_escape, summary.headings), *marks))
+    notes = " ".join(map(_escape, (f"{summary.title}.", *summary.notes)))
     columns = "".join("l" if n < summary.words else "r" for n in range(len(summary.headings)))
-    body = ["\\begin{tabular}{" + columns + "}", "\\toprule", head, "\\midrule", *texts]
-    end = ["\\bottomrule", "\\end{tabular}", f"\\caption{{{notes}}}", "\\end{table}", ""]
-    return "\n".join(["\\begin{table}", "\\centering", *body, *end])
+    body = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *lines]
+    end = [r"\bottomrule", r"\end{tabular}", rf"\caption{{{notes}}}", r"\end{table}", ""]
+    return "\n".join([r"\begin{table}", r"\centering", *body, *end])
 
 
 def to_html(summary: Summary) -> str:
     """The summary as an HTML table, with its title and its notes."""
-    lines = "".join(
-        "<tr>"
-        + "".join(f"<td{_side(summary, n)}>{text}</td>" for n, text in enumerate(texts))
-        + "</tr>\n"
-        for texts in _marks(summary, html.escape, "<strong>{}</strong>")
-    )
-    head = "".join(
-        f"<th{_side(summary, n)}>{html.escape(h)}</th>" for n, h in enumerate(summary.headings)
-    )
+
+    def cells(tag: str, texts: Iterable[str]) -> str:
+        starts = chain(repeat(f'{tag} class="words"', summary.words), repeat(tag))
+        return "".join(f"<{start}>{t}</{tag}>" for start, t in zip(starts, texts, strict=False))
+
+    marks = _marks(summary, html.escape, "<strong>{}</strong>")
+    lines = "".join(f"<tr>{cells('td', line)}</tr>\n" for line in marks)
+    head = cells("th", map(html.escape, summary.headings))
     notes = "".join(f"<p>{html.escape(note)}</p>" for note in summary.notes)
     return (
         f"<h2>{html.escape(summary.title)}</h2>\n<div class=scroll><table>\n<thead><tr>{head}</tr>"
@@ -124,48 +120,48 @@ def to_html(summary: Summary) -> str:
     )
 
 
-def _side(summary: Summary, column: int) -> str:
-    return ' class="words"' if column < summary.words else ""
+_FORMULA = re.compile(r"[=+\-@].")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?")
+_LATEX = str.maketrans(
+    {c: f"\\{c}" for c in "_%&#${}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+)
 
 
 def _escape(text: str) -> str:
-    return "".join(f"\\{c}" if c in "_%&#${}" else c for c in text)
+    return text.translate(_LATEX)
 
 
 def _marks(summary: Summary, escape: Callable[[str], str], emphasis: str) -> list[list[str]]:
     """The lines' texts, escaped, the best of each column of each block emphasised."""
     best: dict[tuple[Any, ...], float] = {}
     for line in summary.lines:
-        for column, cell in enumerate(line.cells):
+        for place, cell in enumerate(line.cells):
             if cell.rank is not None:
-                key = (*line.block, column)
+                key = (*line.block, place)
                 best[key] = min(best.get(key, cell.rank), cell.rank)
 
-    def mark(line: Line, column: int) -> str:
-        cell = line.cells[column]
-        won = cell.rank is not None and cell.rank == best[*line.block, column]
+    def mark(line: Line, place: int, cell: Cell) -> str:
+        won = cell.rank is not None and cell.rank == best[*line.block, place]
         return emphasis.format(escape(cell.text)) if won else escape(cell.text)
 
-    return [[mark(line, column) for column in range(len(line.cells))] for line in summary.lines]
+    return [[mark(line, *numbered) for numbered in enumerate(line.cells)] for line in summary.lines]
 
 
 def to_rich(summary: Summary) -> Table:
     """The summary for a terminal."""
-    caption = "\n".join(summary.notes)
-    table = Table(title=summary.title, caption=caption, caption_justify="left")
+    notes = "\n".join(summary.notes)
+    table = Table(title=summary.title, caption=notes, caption_justify="left")
     for column, heading in enumerate(summary.headings):
         left = column < summary.words
         table.add_column(heading, justify="left" if left else "right", no_wrap=left)
     # An interval stands under its number, so that the table fits a terminal.
-    marks = _marks(
-        summary, lambda text: markup_escape(text.replace(" [", "\n[")), "[bold green]{}[/]"
-    )
-    block = None
-    for line, texts in zip(summary.lines, marks, strict=True):
-        if block not in (None, line.block):
-            table.add_section()
-        table.add_row(*texts)
-        block = line.block
+    marks = _marks(summary, lambda t: markup_escape(t.replace(" [", "\n[")), "[bold green]{}[/]")
+    lines = zip(summary.lines, marks, strict=True)
+    for _, block in groupby(lines, key=lambda pair: pair[0].block):
+        for _, texts in block:
+            table.add_row(*texts)
+        table.add_section()
     return table
 
 
@@ -182,13 +178,9 @@ def show(summary: Summary) -> None:
 
 
 def write_summary(name: str, summary: Summary, results: Path) -> None:
-    """Writes a table as `<name>.txt`, `.md` and `.tex`."""
-    for ending, text in {
-        "txt": to_text(summary),
-        "md": to_markdown(summary),
-        "tex": to_latex(summary),
-    }.items():
-        write_atomically(results / f"{name}.{ending}", text)
+    """Writes a table as text, Markdown and LaTeX."""
+    for ending, form in {"txt": to_text, "md": to_markdown, "tex": to_latex}.items():
+        write_atomically(results / f"{name}.{ending}", form(summary))
 
 
 def write_rows(name: str, rows: Sequence[Row], columns: Sequence[str], results: Path) -> None:

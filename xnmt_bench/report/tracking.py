@@ -7,7 +7,6 @@ import os
 import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
@@ -46,12 +45,7 @@ class Tracker:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(failed=kind is not None)
 
 
@@ -95,9 +89,8 @@ class WandbTracker(Tracker):
             reinit="finish_previous",
         )
         if mode == "offline":
-            log.info(
-                "W&B is offline; the run lies in %s (send it with `wandb sync`)", self._run.dir
-            )
+            where = self._run.dir
+            log.info("W&B is offline; the run lies in %s (send it with `wandb sync`)", where)
         return self
 
     def lightning(self) -> Logger:
@@ -110,6 +103,7 @@ class WandbTracker(Tracker):
         """Logs a table; numbers stay numbers, and what has no number is empty."""
         import wandb
 
+        # An empty text would make the whole column one of texts.
         data = [[None if row.get(c, "") == "" else row[c] for c in columns] for row in rows]
         table = wandb.Table(columns=list(columns), data=data, allow_mixed_types=True)
         self._run.log({f"tables/{name}": table})
@@ -134,7 +128,7 @@ def _reachable() -> bool:
     host = (os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai").split("//")[-1].strip("/")
     name, _, port = host.partition(":")
     try:
-        socket.create_connection((name, int(port or 443)), timeout=3).close()
+        with socket.create_connection((name, int(port or 443)), timeout=3):
+            return True
     except OSError:
         return False
-    return True

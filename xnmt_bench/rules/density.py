@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -19,7 +18,7 @@ IN_MEMORY = 2**23  # rules that are counted at once
 
 @dataclass(frozen=True)
 class Density:
-    """How many rules there are, and how many unique ones of each frequency.
+    """How often rules come.
 
     Attributes:
         rules: all rules, one a decision.
@@ -33,41 +32,34 @@ class Density:
 
 
 def density(shards: Iterable[Rules], total: int, in_memory: int = IN_MEMORY) -> Density:
-    """Counts the unique rules at k = 1, in the memory of a part of them.
+    """Counts the unique rules at k = 1: only the most relevant word of each side counts.
 
     Args:
-        shards: the rules, shard by shard; only the most relevant word of each side counts.
+        shards: the rules, shard by shard.
         total: about how many rules there are.
         in_memory: about how many are counted at once; the others wait on disk.
     """
     parts = max(1, -(-total // in_memory))
     bins = np.zeros(len(BINS) + 1, dtype=np.int64)
     rules = 0
-    for keys in _partitioned(map(_keys, shards), parts):
+    for keys in _partitioned(shards, parts):
         _, counts = np.unique(keys, return_counts=True)
         rules += len(keys)
         bins += np.bincount(np.searchsorted(BINS, counts), minlength=len(bins))
     return Density(rules, int(bins.sum()), tuple(bins.tolist()))
 
 
-def _keys(rules: Rules) -> np.ndarray:
-    """Source word, prefix word and label of each rule, as one number."""
-    ids = [rules.source_NK[:, 0] + 1, rules.prefix_NK[:, 0] + 1, rules.label_N]
-    key = np.zeros(len(rules), dtype=np.int64)
-    for column in ids:
-        key = (key << BITS) | column.astype(np.int64)
-    return key
-
-
-def _partitioned(batches: Iterable[np.ndarray], parts: int) -> Iterator[np.ndarray]:
-    """The keys again, so that equal ones come in the same part."""
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        paths = [Path(folder) / str(part) for part in range(parts)]
-        files = [stack.enter_context(path.open("wb")) for path in paths]
-        for keys in batches:
-            part_of = keys % parts
+def _partitioned(shards: Iterable[Rules], parts: int) -> Iterator[np.ndarray]:
+    """Source word, prefix word and label of each rule as one number, equal ones in one part."""
+    with ExitStack() as stack:
+        files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(parts)]
+        for rules in shards:
+            # One more than the id, since -1 stands for no word.
+            ids = (rules.source_NK[:, 0] + 1, rules.prefix_NK[:, 0] + 1, rules.label_N)
+            source_N, prefix_N, label_N = (column.astype(np.int64) for column in ids)
+            keys = (source_N << 2 * BITS) | (prefix_N << BITS) | label_N
             for part, file in enumerate(files):
-                keys[part_of == part].tofile(file)
-        for path, file in zip(paths, files, strict=True):
-            file.close()
-            yield np.fromfile(path, dtype=np.int64)
+                keys[keys % parts == part].tofile(file)
+        for file in files:
+            file.seek(0)
+            yield np.fromfile(file, dtype=np.int64)

@@ -12,12 +12,12 @@ import torch
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.sentence import Gold
-from xnmt_bench.corpora.subwords import SPECIAL, current_start
+from xnmt_bench.corpora.subwords import PAD, SPECIAL, current_start
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer, decide, follow
 from xnmt_bench.nmt.base import Batch, NMTModel
 from xnmt_bench.nmt.batching import buckets
-from xnmt_bench.rules.table import RULE_SIDES, read_columns, shard_path, write_shard
+from xnmt_bench.rules.table import read_columns, shard_path, write_shard
 from xnmt_bench.rules.topk import ids_at, top_k
 
 Columns = dict[str, np.ndarray | list[np.ndarray]]
@@ -68,7 +68,7 @@ def extract(
         split: its sentences.
         sentences: how many of them, from the first.
         explainer: the relevance.
-        options: see there.
+        options: what else decides the rules.
         folder: where `<name>/<shard>.parquet` go.
         name: of the split.
         keep_relevance: keep every word's score beside the rules.
@@ -83,74 +83,51 @@ def extract(
         NotApplicable: the explainer says nothing of prefix words of this model.
         XnmtError: the explainer gave no number to a word that a step can see.
     """
-    for number, start in enumerate(range(0, sentences, options.shard_sentences)):
-        end = min(start + options.shard_sentences, sentences)
-        path = shard_path(folder, name, number)
+    for shard, start in enumerate(range(0, sentences, options.shard_sentences)):
+        members = range(start, min(start + options.shard_sentences, sentences))
+        path = shard_path(folder, name, shard)
         if path.exists():
             read_columns(path)  # a shard that was damaged since is an error that names it
         else:
-            sentences_of = _Sentences(split, range(start, end), gold)
-            columns = _shard(
-                model, sentences_of, explainer, options, keep_relevance, scenario, source_alone
-            )
-            write_shard(columns, path)
-        yield end
+            by_sentence: dict[int, Columns] = {}
+            for indices, batch in _batches(model, split, members, options.batch_tokens, gold):
+                explained = _explain(model, batch, explainer, options, scenario, source_alone)
+                for i, columns in zip(indices, explained, strict=True):
+                    columns["sentence"] = np.full(len(columns["label"]), split.number[i], np.int64)
+                    by_sentence[i] = columns
+            write_shard(_stack(by_sentence, keep_relevance), path)
+        yield members.stop
 
 
-@dataclass(frozen=True)
-class _Sentences:
-    """Some sentences of a split, with their annotation where it is asked for."""
-
-    split: EncodedSplit
-    members: range
-    gold: Mapping[int, Gold] | None
-
-    def lengths(self) -> np.ndarray:
-        """The longer side of each."""
-        split = self.split
-        return np.asarray([max(len(split.source[i]), len(split.target[i])) for i in self.members])
-
-    def batch(self, indices: list[int]) -> Batch:
-        """Some of them, by their index in the split."""
-        batch = Batch.collate([(self.split.source[i], self.split.target[i]) for i in indices])
-        if self.gold is None:
-            return batch
-        numbers = [int(self.split.number[i]) for i in indices]
-        return replace(batch, gold=tuple(self.gold.get(n, Gold()) for n in numbers))
-
-
-def _shard(
+def _batches(
     model: NMTModel,
-    sentences: _Sentences,
-    explainer: Explainer,
-    options: ExtractionOptions,
-    keep_relevance: bool,
-    scenario: Scenario,
-    source_alone: bool,
-) -> Columns:
-    """All columns of a shard; sentences are grouped by length and put back in order."""
-    by_sentence: dict[int, Columns] = {}
-    count = len(sentences.members)
-    for group in buckets(sentences.lengths(), np.arange(count), options.batch_tokens):
-        chosen = [sentences.members[int(i)] for i in group]
-        batch = sentences.batch(chosen).to(next(model.parameters()).device)
-        rows = _explain(model, batch, explainer, options, scenario, source_alone)
-        for i, columns in zip(chosen, rows, strict=True):
-            steps = len(columns["label"])
-            columns["sentence"] = np.full(steps, sentences.split.number[i], dtype=np.int64)
-            by_sentence[i] = columns
-    return _stack([by_sentence[i] for i in sentences.members], keep_relevance)
+    split: EncodedSplit,
+    members: range,
+    batch_tokens: int,
+    gold: Mapping[int, Gold] | None = None,
+) -> Iterator[tuple[list[int], Batch]]:
+    """Sentences of like length on the model's device, with their indices in the split."""
+    device = next(model.parameters()).device
+    lengths = np.asarray([max(len(split.source[i]), len(split.target[i])) for i in members])
+    for group in buckets(lengths, np.arange(len(members)), batch_tokens):
+        indices = [members[i] for i in group.tolist()]
+        batch = Batch.collate([(split.source[i], split.target[i]) for i in indices])
+        if gold is not None:
+            own = tuple(gold.get(n, Gold()) for n in split.number[indices].tolist())
+            batch = replace(batch, gold=own)
+        yield indices, batch.to(device)
 
 
-def _stack(sentences: list[Columns], keep_relevance: bool) -> Columns:
-    names = [n for n in sentences[0] if keep_relevance or not n.endswith("_relevance")]
+def _stack(by_sentence: dict[int, Columns], keep_relevance: bool) -> Columns:
+    """Sentences, which came by length, as one in the order of their indices."""
+    sentences = [by_sentence[i] for i in sorted(by_sentence)]
     stacked: Columns = {}
-    for name in names:
+    for name in sentences[0]:
         parts = [columns[name] for columns in sentences]
-        if name.endswith("_relevance"):
-            stacked[name] = [row for part in parts for row in part]
-        else:
+        if not name.endswith("_relevance"):
             stacked[name] = np.concatenate(parts)  # type: ignore[arg-type]
+        elif keep_relevance:
+            stacked[name] = [row for part in parts for row in part]
     return stacked
 
 
@@ -168,85 +145,36 @@ def _explain(
     silent = relevance.prefix_BTT is None  # of prefix words
     if silent and not source_alone:
         raise NotApplicable("no relevance of prefix words: the model has no attention there")
-    source_BTS = relevance.source_BTS.detach().cpu().numpy().astype(np.float32)
-    prefix_BTT = np.full((*batch.target_BT.shape, batch.target_BT.shape[1]), np.nan, np.float32)
-    if not silent:
-        assert relevance.prefix_BTT is not None
-        prefix_BTT = relevance.prefix_BTT.detach().cpu().numpy().astype(np.float32)
     assert batch.labels_BT is not None
-    labels_BT, source_BS, target_BT = (
-        x.cpu().numpy() for x in (batch.labels_BT, batch.source_BS, batch.target_BT)
-    )
+    tensors = (relevance.source_BTS, batch.labels_BT, batch.source_BS, batch.target_BT)
+    source_BTS, labels_BT, source_BS, target_BT = (x.detach().cpu().numpy() for x in tensors)
     probability_BT = log_probability_BT.exp().cpu().numpy()
-    sizes = zip(
-        batch.source_mask_BS.sum(1).tolist(), batch.target_mask_BT.sum(1).tolist(), strict=True
-    )
-    for b, (s, t) in enumerate(sizes):
+    prefix_BTT = np.full((*target_BT.shape, target_BT.shape[1]), np.nan)
+    if relevance.prefix_BTT is not None:
+        prefix_BTT = relevance.prefix_BTT.detach().cpu().numpy()
+    lengths = ((ids != PAD).sum(1).tolist() for ids in (source_BS, target_BT))
+    for b, (s, t) in enumerate(zip(*lengths, strict=True)):
         now = slice(current_start(target_BT[b, :t]), t)  # a context's decisions are its own
-        columns: Columns = {
+        steps = t - now.start
+        # The last step sees all words before it, each step before it one less.
+        unseen = steps * t if silent else steps * (steps + 1) // 2
+        yield {
             "step": np.arange(now.start, t, dtype=np.int32),
             "label": labels_BT[b, now].astype(np.int32),
             "probability": probability_BT[b, now].astype(np.float32),
             "gold": target_BT[b, now].astype(np.int32),
+            **_one_side("source", source_BTS[b, now, :s], source_BS[b, :s], 0, options),
+            **_one_side("prefix", prefix_BTT[b, now, :t], target_BT[b, :t], unseen, options),
         }
-        scores = {"source": source_BTS[b, now, :s], "prefix": prefix_BTT[b, now, :t]}
-        ids = {"source": source_BS[b, :s], "prefix": target_BT[b, :t]}
-        for side in RULE_SIDES:
-            if np.isnan(scores[side]).sum() != _unseen(side, scores[side].shape, silent):
-                raise XnmtError(
-                    f"the explainer gave no number to a {side} word that the step can see"
-                )
-            columns |= _side(side, scores[side], ids[side], options)
-        yield columns
 
 
-@torch.no_grad()
-def top_words(
-    model: NMTModel, split: EncodedSplit, sentences: int, words: int, batch_tokens: int = 1024
+def _one_side(
+    side: str, scores_TX: np.ndarray, ids_X: np.ndarray, unseen: int, options: ExtractionOptions
 ) -> Columns:
-    """The model's most probable words at each step of a split's first sentences.
-
-    Args:
-        model: the system.
-        split: its sentences.
-        sentences: how many of them, from the first.
-        words: M, how many words a step.
-        batch_tokens: sentences are run together up to this many ids; never changes a result.
-
-    Returns:
-        Columns `sentence`, `step`, `top_ids` (N, M) and `top_scores` (N, M), log-probabilities.
-    """
-    chosen = _Sentences(split, range(sentences), None)
-    by_sentence: dict[int, Columns] = {}
-    for group in buckets(chosen.lengths(), np.arange(sentences), batch_tokens):
-        batch = chosen.batch(group.tolist()).to(next(model.parameters()).device)
-        states = model.states(batch)
-        for b, i in enumerate(group.tolist()):
-            now = batch.current_BT[b].nonzero().flatten()
-            log_p, ids = model.logits(states[b, now]).log_softmax(-1).topk(words)
-            by_sentence[i] = {
-                "sentence": np.full(len(now), split.number[i], dtype=np.int64),
-                "step": now.cpu().numpy().astype(np.int32),
-                "top_ids": ids.cpu().numpy().astype(np.int32),
-                "top_scores": log_p.cpu().numpy().astype(np.float32),
-            }
-    return _stack([by_sentence[i] for i in range(sentences)], keep_relevance=False)
-
-
-def _unseen(side: str, shape: tuple[int, int], silent: bool) -> int:
-    """How many words the last steps cannot see: of the prefix all but j < t, none of the source.
-
-    Of an explainer that is silent on the prefix it is the whole prefix.
-    """
-    rows, columns = shape
-    if side == "source":
-        return 0
-    return rows * columns if silent else rows * (rows + 1) // 2
-
-
-def _side(
-    side: str, scores_TX: np.ndarray, ids_X: np.ndarray, options: ExtractionOptions
-) -> Columns:
+    """The columns of one side; `unseen` scores are NaN, since steps cannot see all of a prefix."""
+    if np.isnan(scores_TX).sum() != unseen:
+        raise XnmtError(f"the explainer gave no number to a {side} word that the step can see")
+    scores_TX = scores_TX.astype(np.float32)
     words = np.ones(len(ids_X), dtype=bool) if options.admit_special else ~np.isin(ids_X, SPECIAL)
     allowed = np.broadcast_to(words, scores_TX.shape)
     positions, kept = top_k(scores_TX, allowed, options.largest_k)
@@ -256,3 +184,27 @@ def _side(
         f"{side}_scores": kept.astype(np.float32),
         f"{side}_relevance": list(scores_TX),
     }
+
+
+@torch.no_grad()
+def top_words(
+    model: NMTModel, split: EncodedSplit, sentences: int, words: int, batch_tokens: int = 1024
+) -> Columns:
+    """The model's M = `words` most probable words at each step of a split's first sentences.
+
+    Returns:
+        Columns `sentence`, `step`, `top_ids` (N, M) and `top_scores` (N, M), log-probabilities.
+    """
+    by_sentence: dict[int, Columns] = {}
+    for indices, batch in _batches(model, split, range(sentences), batch_tokens):
+        states = model.states(batch)
+        for b, i in enumerate(indices):
+            now = batch.current_BT[b].nonzero().flatten()
+            log_p, ids = model.logits(states[b, now]).log_softmax(-1).topk(words)
+            by_sentence[i] = {
+                "sentence": np.full(len(now), split.number[i], dtype=np.int64),
+                "step": now.cpu().numpy().astype(np.int32),
+                "top_ids": ids.cpu().numpy().astype(np.int32),
+                "top_scores": log_p.cpu().numpy().astype(np.float32),
+            }
+    return _stack(by_sentence, keep_relevance=False)

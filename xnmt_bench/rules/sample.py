@@ -20,15 +20,7 @@ def write_sample(
     sentences: int,
     path: Path,
 ) -> None:
-    """Writes a split's first sentences as JSON.
-
-    Args:
-        rules: the decisions.
-        split: their sentences.
-        subwords: the vocabularies of both sides.
-        sentences: how many.
-        path: where they go.
-    """
+    """Writes a split's first sentences, in the pieces of both sides' subwords, as JSON."""
     source, target = subwords
     sample = []
     for index, number in enumerate(split.number[:sentences].tolist()):

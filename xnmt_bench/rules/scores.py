@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from xnmt_bench.parquet import read_table, write_table
 
+# On disk, in the order of the fields.
 COLUMNS = ("sentence", "step", "log_likelihood", "correct")
 
 
@@ -31,8 +32,7 @@ class DecisionScores:
 
     def save(self, path: Path) -> None:
         """Writes the scores as Parquet."""
-        arrays = (self.sentence_N, self.step_N, self.log_likelihood_N, self.correct_N)
-        write_table(pa.table(dict(zip(COLUMNS, arrays, strict=True))), path)
+        write_table(pa.table(dict(zip(COLUMNS, vars(self).values(), strict=True))), path)
 
     @classmethod
     def load(cls, path: Path) -> DecisionScores:
@@ -54,4 +54,4 @@ class DecisionScores:
 
     def take(self, chosen_N: np.ndarray) -> DecisionScores:
         """Some of the decisions, by a mask or by their places."""
-        return DecisionScores(*(values[chosen_N] for values in self.__dict__.values()))
+        return DecisionScores(*(values[chosen_N] for values in vars(self).values()))

@@ -20,6 +20,11 @@ from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.parquet import read_table, write_table
 
 RULE_SIDES = ("source", "prefix")
+# As fields of `Rules`, in their order.
+RULE_COLUMNS = (
+    *("sentence", "step", "label", "probability"),
+    *("source_ids", "prefix_ids", "source_positions", "prefix_positions"),
+)
 TOP_K = ("_ids", "_positions", "_scores")  # endings of the columns that are lists of fixed size
 
 
@@ -57,7 +62,7 @@ class Rules:
 
     def take(self, rows: np.ndarray | slice) -> Rules:
         """Some of the rules."""
-        return Rules(**{name: getattr(self, name)[rows] for name in self.__dataclass_fields__})
+        return Rules(*(column[rows] for column in vars(self).values()))
 
 
 def write_shard(columns: dict[str, np.ndarray | list[np.ndarray]], path: Path) -> None:
@@ -68,28 +73,16 @@ def write_shard(columns: dict[str, np.ndarray | list[np.ndarray]], path: Path) -
             arrays (lists of any size).
         path: where it goes.
     """
-    write_table(pa.table({name: _arrow(values) for name, values in columns.items()}), path)
-
-
-def _arrow(values: np.ndarray | list[np.ndarray]) -> pa.Array:
-    if isinstance(values, list):
-        return pa.array(values, type=pa.list_(pa.float32()))
-    if values.ndim == 1:
-        return pa.array(values)
-    return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
-
-
-def _numpy(name: str, column: pa.ChunkedArray, path: Path) -> np.ndarray:
-    array = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):  # of a table without rows
-        array = pa.concat_arrays(array.chunks)
-    fixed = isinstance(array, pa.FixedSizeListArray)
-    if fixed != name.endswith(TOP_K):
-        raise StoreError(f"{path}: column {name!r} is altered: it is of type {array.type}")
-    if fixed:
-        flat = array.flatten().to_numpy(zero_copy_only=False)
-        return flat.reshape(len(array), array.type.list_size)
-    return array.to_numpy(zero_copy_only=False)
+    arrays: dict[str, pa.Array] = {}
+    for name, values in columns.items():
+        if isinstance(values, list):
+            arrays[name] = pa.array(values, type=pa.list_(pa.float32()))
+        elif values.ndim == 1:
+            arrays[name] = pa.array(values)
+        else:
+            flat = pa.array(values.ravel())
+            arrays[name] = pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
+    write_table(pa.table(arrays), path)
 
 
 def shards(folder: Path, split: str) -> list[Path]:
@@ -98,10 +91,10 @@ def shards(folder: Path, split: str) -> list[Path]:
     Raises:
         StoreError: there are none.
     """
-    found = sorted((folder / split).glob("*.parquet"))
-    if not found:
+    paths = sorted((folder / split).glob("*.parquet"))
+    if not paths:
         raise StoreError(f"{folder / split}: no rules are here")
-    return found
+    return paths
 
 
 def read_columns(path: Path, columns: Sequence[str] | None = None) -> dict[str, np.ndarray]:
@@ -111,7 +104,18 @@ def read_columns(path: Path, columns: Sequence[str] | None = None) -> dict[str, 
         StoreError: the shard is truncated, altered or lacks a column.
     """
     table = read_table(path, columns)
-    return {name: _numpy(name, table[name], path) for name in table.column_names}
+    arrays = {}
+    for name in table.column_names:
+        array = table[name].combine_chunks()
+        if isinstance(array, pa.ChunkedArray):  # of a table without rows
+            array = pa.concat_arrays(array.chunks)
+        fixed = isinstance(array, pa.FixedSizeListArray)
+        # The pages' checksums do not cover the schema, so its types are asked here.
+        if fixed != name.endswith(TOP_K):
+            raise StoreError(f"{path}: column {name!r} is altered: it is of type {array.type}")
+        values = (array.flatten() if fixed else array).to_numpy(zero_copy_only=False)
+        arrays[name] = values.reshape(len(array), array.type.list_size) if fixed else values
+    return arrays
 
 
 def read_rules(path: Path, k: int) -> Rules:
@@ -121,29 +125,24 @@ def read_rules(path: Path, k: int) -> Rules:
         XnmtError: the rules were extracted with a smaller k.
         StoreError: the shard is not readable.
     """
-    names = {
-        "sentence_N": "sentence",
-        "step_N": "step",
-        "label_N": "label",
-        "probability_N": "probability",
-        "source_NK": "source_ids",
-        "prefix_NK": "prefix_ids",
-        "source_position_NK": "source_positions",
-        "prefix_position_NK": "prefix_positions",
-    }
-    columns = read_columns(path, list(names.values()))
+    columns = read_columns(path, RULE_COLUMNS)
     largest = columns["source_ids"].shape[1]
     if k > largest:
         raise XnmtError(f"k={k} but the rules hold {largest} words a side; raise rules.largest_k")
-    sliced = {f: columns[c][:, :k] if f.endswith("K") else columns[c] for f, c in names.items()}
-    return Rules(**sliced)
+    fields = ((name, columns[name]) for name in RULE_COLUMNS)
+    return Rules(*(values[:, :k] if name.endswith(TOP_K) else values for name, values in fields))
 
 
 def all_rules(folder: Path, split: str, k: int) -> Rules:
     """Every rule of a split at once: for evaluation sets."""
-    parts = [read_rules(path, k) for path in shards(folder, split)]
-    fields = Rules.__dataclass_fields__
-    return Rules(**{name: np.concatenate([getattr(p, name) for p in parts]) for name in fields})
+    parts = [vars(read_rules(path, k)).values() for path in shards(folder, split)]
+    return Rules(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def sentence_rows(sentence_N: np.ndarray) -> Iterator[slice]:
+    """The rows of each sentence in a column of their numbers; they stand together."""
+    starts = np.flatnonzero(np.diff(sentence_N, prepend=-1)).tolist()
+    return (slice(*ends) for ends in pairwise([*starts, len(sentence_N)]))
 
 
 @dataclass(frozen=True)
@@ -167,11 +166,10 @@ def relevance(folder: Path, split: str) -> Iterator[SentenceRelevance]:
     """The whole relevance of an evaluation set, sentence by sentence."""
     for path in shards(folder, split):
         columns = read_columns(path, ["sentence", "step", "source_relevance", "prefix_relevance"])
-        numbers, steps = columns["sentence"], columns["step"]
-        starts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
-        for start, end in pairwise([*starts, len(numbers)]):
+        for rows in sentence_rows(columns["sentence"]):
             source, prefix = (
-                np.stack(list(columns[f"{side}_relevance"][start:end])).astype(np.float64)
+                np.stack(list(columns[f"{side}_relevance"][rows])).astype(np.float64)
                 for side in RULE_SIDES
             )
-            yield SentenceRelevance(int(numbers[start]), int(steps[start]), source, prefix)
+            number, first = (int(columns[name][rows.start]) for name in ("sentence", "step"))
+            yield SentenceRelevance(number, first, source, prefix)

@@ -20,18 +20,14 @@ def top_k(
     Returns:
         Positions (N, k), NOTHING where there are fewer words, and their relevance, NaN there.
     """
-    usable = allowed_NX & ~np.isnan(relevance_NX)
-    score = np.where(usable, relevance_NX, -np.inf)
+    short = ((0, 0), (0, max(0, k - relevance_NX.shape[1])))  # rows of fewer than k words
+    scores = np.pad(relevance_NX, short, constant_values=np.nan)
+    usable = np.pad(allowed_NX, short) & ~np.isnan(scores)
     # The sort is stable, so ties stay in reading order; whether a word may be used comes first.
-    order = np.lexsort((-score, ~usable), axis=1)[:, :k]
+    order = np.lexsort((np.where(usable, -scores, np.inf), ~usable), axis=1)[:, :k]
     missing = ~np.take_along_axis(usable, order, axis=1)
-    positions = np.where(missing, NOTHING, order)
-    scores = np.where(missing, np.nan, np.take_along_axis(score, order, axis=1))
-    short = k - positions.shape[1]
-    return (
-        np.pad(positions, ((0, 0), (0, max(0, short))), constant_values=NOTHING),
-        np.pad(scores, ((0, 0), (0, max(0, short))), constant_values=np.nan),
-    )
+    kept = np.where(missing, np.nan, np.take_along_axis(scores, order, axis=1))
+    return np.where(missing, NOTHING, order), kept
 
 
 def ids_at(ids_X: np.ndarray, positions_NK: np.ndarray) -> np.ndarray:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from xnmt_bench.corpora.alignment import Alignment, to_pharaoh
 from xnmt_bench.corpora.reversed import flipped
-from xnmt_bench.corpora.sentence import Links, Sentence
+from xnmt_bench.corpora.sentence import SIDES, Links, Sentence
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.metrics.aer.counts import count_links
 from xnmt_bench.metrics.aer.eflomal import align
@@ -26,9 +27,7 @@ BOTH = (FORWARD, BACKWARD, *METHODS)
 class Alignments:
     """Word alignments of the explained part of a job's test set.
 
-    Args:
-        job: the job.
-        reverse: the folder of a system of the other direction, if there is one.
+    With `reverse`, the folder of a system of the other direction, also of that.
     """
 
     def __init__(self, job: Job, reverse: str | None = None) -> None:
@@ -42,8 +41,7 @@ class Alignments:
     @cached_property
     def numbers(self) -> list[int]:
         """Their numbers in the corpus."""
-        split, count = self._job.texts.split(EVALUATED), self._job.explained.count(EVALUATED)
-        return split.number[:count].tolist()
+        return self._job.texts.split(EVALUATED).number[: len(self.sentences)].tolist()
 
     @cached_property
     def _gold(self) -> list[Alignment]:
@@ -63,17 +61,6 @@ class Alignments:
         """For the reference's words."""
         return self._job.relevance(GOLDEN, source_alone=True)
 
-    @cached_property
-    def _backward(self) -> Alignments | None:
-        """The same explainer on the system of the other direction, where one is given."""
-        if self._reverse is None:
-            return None
-        changes = {
-            "corpus": {"reversed": not self._job.config.corpus.reversed},
-            "nmt": {"path": self._reverse},
-        }
-        return Alignments(self._job.changed(changes))
-
     def links(self) -> Iterator[Links]:
         """The links of each sentence: the best source word of each target word.
 
@@ -91,56 +78,50 @@ class Alignments:
                 # Relevance is kept for the steps of the current sentence.
                 target.current_words(split.target[index].tolist())[relevance.first :],
             )
-            for side, own in zip(("source", "target"), words, strict=True):
-                there = len(getattr(sentence, side).split())
-                if max(own) + 1 != there:
+            for side, word_of_piece in zip(SIDES, words, strict=True):
+                between_blanks = len(getattr(sentence, side).split())
+                if max(word_of_piece) + 1 != between_blanks:
                     raise XnmtError(
-                        f"test sentence {self.numbers[index]}: {there} {side} words between "
-                        f"blanks, but its subwords make {max(own) + 1}"
+                        f"test sentence {self.numbers[index]}: {between_blanks} {side} words "
+                        f"between blanks, but its subwords make {max(word_of_piece) + 1}"
                     )
             yield best_links(relevance.source_TS, *words)
 
     @cached_property
     def explained(self) -> Artefact:
         """Links by relevance: of this direction, and with the other one symmetrised."""
-        gold, backward = self._gold, self._backward
+        _ = self._gold  # a corpus without gold is told before any relevance is made
+        backward = None
+        if self._reverse is not None:  # the same explainer on the system of the other direction
+            turned = {"reversed": not self._job.config.corpus.reversed}
+            backward = Alignments(
+                self._job.changed({"corpus": turned, "nmt": {"path": self._reverse}})
+            )
 
-        def work(folder: Path) -> None:
-            links = {FORWARD: list(self.links())}
-            if backward:
-                if backward.numbers != self.numbers:
-                    raise XnmtError(
-                        "the two directions leave out other pairs; raise corpus.max_length"
-                    )
-                links |= _both(links[FORWARD], [flipped(pair) for pair in backward.links()])
-            self._save(links, gold, folder)
+        def aligned(_: Path) -> Mapping[str, Sequence[Links]]:
+            forward = list(self.links())
+            if backward is None:
+                return {FORWARD: forward}
+            if backward.numbers != self.numbers:
+                raise XnmtError("the two directions leave out other pairs; raise corpus.max_length")
+            return _both(forward, [flipped(pair) for pair in backward.links()])
 
-        return self._job.store.make(
+        return self._made(
             "alignment",
-            work,
-            version=2,
+            aligned,
             relevance=self._relevance,
-            encoded=self._job.texts.encoded,
             backward=backward and backward._relevance,
         )
 
     @cached_property
     def diagonal(self) -> Artefact:
         """Each target word linked to the source word at its own share of the sentence."""
-        gold = self._gold
 
-        def work(folder: Path) -> None:
+        def aligned(_: Path) -> Mapping[str, Sequence[Links]]:
             lengths = [(len(s.source.split()), len(s.target.split())) for s in self.sentences]
-            self._save({FORWARD: [diagonal(*pair) for pair in lengths]}, gold, folder)
+            return {FORWARD: [diagonal(*pair) for pair in lengths]}
 
-        return self._job.store.make(
-            "alignment",
-            work,
-            version=2,
-            kind="diagonal",
-            encoded=self._job.texts.encoded,
-            sentences=len(self.sentences),
-        )
+        return self._made("alignment", aligned, kind="diagonal", sentences=len(self.sentences))
 
     @cached_property
     def eflomal(self) -> Artefact:
@@ -149,35 +130,33 @@ class Alignments:
         Raises:
             NotApplicable: eflomal is not installed.
         """
+
+        def aligned(folder: Path) -> Mapping[str, Sequence[Links]]:
+            return _both(*align(self.sentences, self._job.corpus.sentences("train"), folder))
+
+        return self._made("eflomal", aligned, sentences=len(self.sentences))
+
+    def _made(
+        self, stage: str, aligned: Callable[[Path], Mapping[str, Sequence[Links]]], **recipe: Any
+    ) -> Artefact:
+        """The links of each method that `aligned` gives, and their counts."""
         gold = self._gold
 
         def work(folder: Path) -> None:
-            training = self._job.corpus.sentences("train")
-            forward, backward = align(self.sentences, training, folder)
-            self._save({FORWARD: forward} | _both(forward, backward), gold, folder)
+            lengths = [len(s.target.split()) for s in self.sentences]
+            for method, links in aligned(folder).items():
+                text = "".join(f"{to_pharaoh(pair)}\n" for pair in links)
+                (folder / f"{method}.links").write_text(text, encoding="utf-8")
+                units = count_links(self._job.texts.test_set, self.numbers, links, gold, lengths)
+                units.save(folder / f"{method}.parquet")
 
-        return self._job.store.make(
-            "eflomal",
-            work,
-            version=2,
-            encoded=self._job.texts.encoded,
-            sentences=len(self.sentences),
-        )
-
-    def _save(
-        self, links: Mapping[str, Sequence[Links]], gold: Sequence[Alignment], folder: Path
-    ) -> None:
-        lengths = [len(s.target.split()) for s in self.sentences]
-        for method, hypotheses in links.items():
-            text = "".join(f"{to_pharaoh(pair)}\n" for pair in hypotheses)
-            (folder / f"{method}.links").write_text(text, encoding="utf-8")
-            units = count_links(self._job.texts.test_set, self.numbers, hypotheses, gold, lengths)
-            units.save(folder / f"{method}.parquet")
+        encoded = self._job.texts.encoded
+        return self._job.store.make(stage, work, version=2, cheap=True, encoded=encoded, **recipe)
 
 
-def _both(forward: Sequence[Links], backward: Sequence[Links]) -> dict[str, list[Links]]:
-    """The other direction, and every symmetrisation of the two."""
+def _both(forward: Sequence[Links], backward: Sequence[Links]) -> dict[str, Sequence[Links]]:
+    """Both directions, and every symmetrisation of the two."""
     pairs = list(zip(forward, backward, strict=True))
-    return {BACKWARD: list(backward)} | {
+    return {FORWARD: forward, BACKWARD: backward} | {
         name: [method(f, b) for f, b in pairs] for name, method in METHODS.items()
     }

@@ -24,30 +24,29 @@ def count_links(
     Args:
         test_set: what `numbers` count in.
         numbers: of each pair.
-        hypotheses: links of each.
+        hypotheses: the links of each.
         gold: of each.
-        target_lengths: target words of each, where they are known.
+        target_lengths: words of each pair's target side, where they are known.
 
     Returns:
         `links` |A|, `sure` |S|, `sure_links` |A and S|, `possible_links` |A and P|; and, where
         lengths are known, `target_words`, those with `no_link` in the gold and with `no_sure_link`.
     """
-    rows = [
-        (len(a), len(g.sure), len(a & g.sure), len(a & g.possible))
-        for a, g in zip(hypotheses, gold, strict=True)
-    ]
-    names = ("links", "sure", "sure_links", "possible_links")
-    columns = dict(zip(names, np.asarray(rows, dtype=np.int64).reshape(-1, 4).T, strict=True))
+    pairs = list(zip(hypotheses, gold, strict=True))
+    counts = {
+        "links": [len(a) for a, _ in pairs],
+        "sure": [len(g.sure) for g in gold],
+        "sure_links": [len(a & g.sure) for a, g in pairs],
+        "possible_links": [len(a & g.possible) for a, g in pairs],
+    }
     if target_lengths is not None:
-        words = np.asarray(target_lengths)
-        linked = np.array([len({j for _, j in g.possible}) for g in gold])
-        surely = np.array([len({j for _, j in g.sure}) for g in gold])
-        columns |= {
-            "target_words": words,
-            "no_link": words - linked,
-            "no_sure_link": words - surely,
+        words = list(zip(target_lengths, gold, strict=True))
+        counts |= {
+            "target_words": list(target_lengths),
+            "no_link": [n - len({j for _, j in g.possible}) for n, g in words],
+            "no_sure_link": [n - len({j for _, j in g.sure}) for n, g in words],
         }
-    columns = {name: np.ascontiguousarray(column) for name, column in columns.items()}
+    columns = {name: np.array(column, dtype=np.int64) for name, column in counts.items()}
     return Units(test_set, np.asarray(numbers, dtype=np.int64), columns)
 
 
@@ -61,8 +60,8 @@ def alignment_scores(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         "links": sums_R["links"],
     }
     if "target_words" in sums_R:
-        results["no_link"] = ratio(sums_R["no_link"], sums_R["target_words"])
-        results["no_sure_link"] = ratio(sums_R["no_sure_link"], sums_R["target_words"])
+        for name in ("no_link", "no_sure_link"):
+            results[name] = ratio(sums_R[name], sums_R["target_words"])
     return results
 
 

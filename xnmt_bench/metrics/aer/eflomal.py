@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 
 from xnmt_bench.corpora.alignment import AlignmentFile
@@ -14,16 +14,14 @@ from xnmt_bench.errors import NotApplicable
 def align(
     wanted: Sequence[Sentence], more: Iterable[Sentence], folder: Path
 ) -> tuple[list[Links], list[Links]]:
-    """Aligns sentences in both directions.
+    """The forward and the backward links of sentences, both as (source, target).
+
+    Eflomal samples from a seed of its own choosing, so another run gives slightly other links.
 
     Args:
         wanted: the sentences whose links are wanted.
         more: further sentences that eflomal learns from.
         folder: where its files lie while it runs.
-
-    Returns:
-        Forward and backward links of the wanted ones, both as (source, target). Eflomal samples
-        from a seed of its own choosing, so another run gives slightly other links.
 
     Raises:
         NotApplicable: eflomal is not installed.
@@ -42,11 +40,9 @@ def align(
         Aligner().align(
             x, y, links_filename_fwd=str(links[0]), links_filename_rev=str(links[1]), quiet=True
         )
-    forward, backward = (list(_read(path, len(wanted))) for path in links)
+    forward, backward = (
+        [pair.sure for pair in AlignmentFile(path).read()[: len(wanted)]] for path in links
+    )
     for path in (*texts, *links):
         path.unlink()
     return forward, backward
-
-
-def _read(path: Path, count: int) -> Iterator[Links]:
-    return (alignment.sure for alignment in islice(AlignmentFile(path).read(), count))

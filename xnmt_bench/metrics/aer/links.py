@@ -10,10 +10,8 @@ from xnmt_bench.corpora.sentence import Links
 def best_links(relevance_TS: np.ndarray, source_words: list[int], target_words: list[int]) -> Links:
     """For each target word the source word of greatest relevance, ties to the leftmost.
 
-    Relevance is summed over a source word's pieces and averaged over a target word's.
-
     Args:
-        relevance_TS: of source pieces for target pieces.
+        relevance_TS: of source pieces for target pieces; see `to_words`.
         source_words: the word each source piece belongs to, -1 for none; length S.
         target_words: the same for target pieces; length T.
     """
@@ -29,20 +27,14 @@ def to_words(scores_TS: np.ndarray, rows: list[int], columns: list[int]) -> np.n
         rows: the word each piece of the rows belongs to, -1 for none; length T.
         columns: the same for the columns; length S.
     """
-    of_rows, of_columns = _membership(rows), _membership(columns)
+    # 1 where a piece belongs to a word: (pieces, words).
+    of_rows, of_columns = (
+        (np.asarray(words)[:, None] == np.arange(max(words) + 1)).astype(np.float64)
+        for words in (rows, columns)
+    )
     return (of_rows / of_rows.sum(0)).T @ np.nan_to_num(scores_TS) @ of_columns
 
 
-def _membership(words: list[int]) -> np.ndarray:
-    """1 where a piece belongs to a word: (pieces, words)."""
-    return (np.asarray(words)[:, None] == np.arange(max(words) + 1)).astype(np.float64)
-
-
 def diagonal(source: int, target: int) -> Links:
-    """Each target word with the source word at the same share of its sentence.
-
-    Args:
-        source: source words.
-        target: target words.
-    """
+    """Each of `target` words with that of `source` words at the same share of its sentence."""
     return frozenset((int((j + 0.5) * source / target), j) for j in range(target))

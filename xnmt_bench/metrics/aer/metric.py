@@ -7,11 +7,13 @@ from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
-from xnmt_bench.corpora.alignment import AlignmentFile
+from xnmt_bench.corpora.alignment import AlignmentFile, Form
 from xnmt_bench.corpora.gold import read_pairs
+from xnmt_bench.corpora.sentence import Links
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.metrics.aer.alignments import BOTH, FORWARD, Alignments
 from xnmt_bench.metrics.aer.counts import alignment_scores, count_links, line
@@ -19,9 +21,10 @@ from xnmt_bench.metrics.aer.symmetrise import METHODS
 from xnmt_bench.metrics.measurement import Evidence, Planned, Scored
 from xnmt_bench.metrics.metric import Column, Key, SumMetric, count, hundredths, percent
 from xnmt_bench.metrics.units import Units
+from xnmt_bench.options import Text
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import unknown
-from xnmt_bench.store import file_hash
+from xnmt_bench.store import Artefact, file_hash
 
 
 class AER(SumMetric):
@@ -68,18 +71,18 @@ class AER(SumMetric):
 
     def __init__(
         self,
-        reverse: str | None = None,
-        gold: str | None = None,
-        hypothesis: str | None = None,
-        backward: str | None = None,
-        symmetrisation: str = "grow-diagonal-final",
-        gold_base: int = 0,
-        gold_form: str = "pharaoh",
+        reverse: Text | None = None,
+        gold: Text | None = None,
+        hypothesis: Text | None = None,
+        backward: Text | None = None,
+        symmetrisation: Text = "grow-diagonal-final",
+        gold_base: Literal[0, 1] = 0,
+        gold_form: Form = "pharaoh",
         gold_reverse: bool = False,
         gold_all_sure: bool = False,
         gold_ignore_possible: bool = False,
-        hypothesis_base: int = 0,
-        hypothesis_form: str = "pharaoh",
+        hypothesis_base: Literal[0, 1] = 0,
+        hypothesis_form: Form = "pharaoh",
         hypothesis_reverse: bool = False,
         text: Sequence[str] | None = None,
     ) -> None:
@@ -88,18 +91,13 @@ class AER(SumMetric):
         if symmetrisation not in METHODS:
             what = unknown("symmetrisation", symmetrisation, METHODS)
             raise XnmtError(f"metric.aer.symmetrisation: {what}")
-        self.reverse, self.gold, self.hypothesis, self.backward = (
-            reverse, gold, hypothesis, backward,
+        self.gold, self.hypothesis, self.backward = gold, hypothesis, backward
+        self.reverse, self.symmetrisation, self.text = reverse, symmetrisation, text
+        self._gold_file = partial(
+            AlignmentFile, base=gold_base, reverse=gold_reverse, all_sure=gold_all_sure,
+            ignore_possible=gold_ignore_possible, form=gold_form,
         )  # fmt: skip
-        self.symmetrisation, self.text = symmetrisation, text
-        self._read_gold = {
-            "base": gold_base,
-            "reverse": gold_reverse,
-            "all_sure": gold_all_sure,
-            "ignore_possible": gold_ignore_possible,
-            "form": gold_form,
-        }
-        self._read_hypothesis = {"base": hypothesis_base, "form": hypothesis_form}
+        self._hypothesis_file = partial(AlignmentFile, base=hypothesis_base, form=hypothesis_form)
         self._hypothesis_reverse = hypothesis_reverse
 
     def measured_from_files(self, job: Job) -> bool:
@@ -116,21 +114,21 @@ class AER(SumMetric):
             return
         alignments = Alignments(job, self.reverse)
 
-        def of(name: str, method: str) -> Evidence:
-            made = getattr(alignments, name)
-            made_by = {"links": made.fingerprint}
-            return Evidence(Units.load(made.path / f"{method}.parquet"), made_by)
+        def counted(kind: str, method: str) -> Evidence:
+            made: Artefact = getattr(alignments, kind)
+            units = Units.load(made.path / f"{method}.parquet")
+            return Evidence(units, {"links": made.fingerprint})
 
-        for method in BOTH if self.reverse else BOTH[:1]:
-            make = partial(of, "explained", method)
+        for method in BOTH if self.reverse else (FORWARD,):
+            make = partial(counted, "explained", method)
             yield self.plan(job, make, explained=True, alignment=method)
-        baselines = {"diagonal": BOTH[:1]} | ({"eflomal": BOTH} if find_spec("eflomal") else {})
-        for name, methods in baselines.items():
-            for method in methods:
-                make = partial(of, name, method)
-                row = {"nmt": "", "explainer": name, "alignment": method, "seed": ""}
-                # No system has a part in it.
-                yield replace(self.plan(job, make, **row), model="")  # type: ignore[arg-type]
+        baselines = [("diagonal", FORWARD)]
+        if find_spec("eflomal"):
+            baselines += [("eflomal", method) for method in BOTH]
+        for name, method in baselines:
+            row: dict[str, Any] = {"nmt": "", "explainer": name, "alignment": method, "seed": ""}
+            # No system has a part in it.
+            yield replace(self.plan(job, partial(counted, name, method), **row), model="")
 
     def _of_files(self) -> Evidence:
         """Counts of an alignment file of any tool against a gold file.
@@ -143,11 +141,11 @@ class AER(SumMetric):
             pairs = read_pairs([Path(path) for path in self.text])
             lengths = [(len(x.split()), len(y.split())) for x, y in pairs]
         gold_path, path = Path(str(self.gold)), Path(str(self.hypothesis))
-        gold = AlignmentFile(gold_path, **self._read_gold).read(lengths)  # type: ignore[arg-type]
+        gold = self._gold_file(gold_path).read(lengths)
 
-        def read(file: Path, reverse: bool) -> list[frozenset[tuple[int, int]]]:
-            links = AlignmentFile(file, reverse=reverse, **self._read_hypothesis)  # type: ignore[arg-type]
-            return [pair.possible for pair in links.read(lengths, len(gold))]
+        def read(file: Path, reverse: bool) -> list[Links]:
+            pairs = self._hypothesis_file(file, reverse=reverse).read(lengths, len(gold))
+            return [pair.possible for pair in pairs]
 
         links, made_by = read(path, self._hypothesis_reverse), {"hypothesis": file_hash(path)[:16]}
         if self.backward:
@@ -166,10 +164,10 @@ class AER(SumMetric):
 
     def notes(self, scored: Sequence[Scored]) -> list[str]:
         """What AER cannot judge, and a file's result in the field's own form."""
-        unjudged, lines = set(), []
+        unjudged, of_files = set(), []
         for row in (one.row for one in scored if one.measurement.ok):
             if not row["nmt"] and not row["lang_pair"]:
-                lines.append(f"{row['explainer']}: {line(row)}")
+                of_files.append(f"{row['explainer']}: {line(row)}")
             if "no_link" in row:
                 where = f"{row['corpus']} {row['lang_pair']}".strip()
                 unjudged.add(
@@ -177,4 +175,4 @@ class AER(SumMetric):
                     f"and {percent(row['no_sure_link'])} no sure one; AER cannot judge them, "
                     "fidelity can."
                 )
-        return [*sorted(unjudged), *lines]
+        return [*sorted(unjudged), *of_files]

@@ -8,66 +8,49 @@ link for link. (Moses' `grow-diag` lets a link in when either of its words is fr
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import and_, or_
 
 from xnmt_bench.corpora.sentence import Links
 
+intersection, union = and_, or_  # links of both directions, and of either
 NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
-class _Growing:
-    """A set of links that only takes links between words that are both free."""
+def grow_diagonal(forward: Links, backward: Links, final: bool = False) -> Links:
+    """The intersection, grown by neighbouring links of the union, diagonals included.
 
-    def __init__(self, links: Links) -> None:
-        self.links = set(links)
-        self._source = {i for i, _ in links}
-        self._target = {j for _, j in links}
+    With `final` whatever links of either direction join two words left free are taken too.
+    """
+    candidates, links = forward | backward, set(forward & backward)
+    sources, targets = ({link[side] for link in links} for side in (0, 1))
 
-    def add(self, link: tuple[int, int]) -> bool:
+    def took(i: int, j: int) -> bool:
         """Takes a link if both of its words are free; tells whether it did."""
-        i, j = link
-        if i in self._source or j in self._target:
+        if i in sources or j in targets:
             return False
-        self.links.add(link)
-        self._source.add(i)
-        self._target.add(j)
+        links.add((i, j))
+        sources.add(i)
+        targets.add(j)
         return True
 
-
-def intersection(forward: Links, backward: Links) -> Links:
-    """Links of both directions."""
-    return forward & backward
-
-
-def union(forward: Links, backward: Links) -> Links:
-    """Links of either direction."""
-    return forward | backward
-
-
-def grow_diagonal(forward: Links, backward: Links) -> Links:
-    """The intersection, grown by neighbouring links of the union, diagonals included."""
-    return frozenset(_grown(forward, backward).links)
-
-
-def grow_diagonal_final(forward: Links, backward: Links) -> Links:
-    """`grow_diagonal`, then whatever links of either direction join two words left free."""
-    grown = _grown(forward, backward)
-    for direction in (forward, backward):
-        for link in sorted(direction):
-            grown.add(link)
-    return frozenset(grown.links)
-
-
-def _grown(forward: Links, backward: Links) -> _Growing:
-    candidates, grown = forward | backward, _Growing(forward & backward)
     changed = True
     while changed:
         changed = False
         # In reading order, so that a link grown in this pass may grow further ones in it.
         for i, j in sorted(candidates):
-            if (i, j) in grown.links:
-                near = ((i + di, j + dj) for di, dj in NEIGHBOURS)
-                changed |= any([grown.add(link) for link in near if link in candidates])
-    return grown
+            if (i, j) in links:
+                near = [(i + di, j + dj) for di, dj in NEIGHBOURS]
+                # A list, not a generator: every neighbour has to be tried.
+                changed |= any([took(*link) for link in near if link in candidates])
+    if final:
+        for link in (*sorted(forward), *sorted(backward)):
+            took(*link)
+    return frozenset(links)
+
+
+def grow_diagonal_final(forward: Links, backward: Links) -> Links:
+    """`grow_diagonal`, then whatever links of either direction join two words left free."""
+    return grow_diagonal(forward, backward, final=True)
 
 
 METHODS: dict[str, Callable[[Links, Links], Links]] = {

@@ -22,26 +22,20 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.rules.extract import REAL
 
+# A sentence's index; for each side its weights (I, N) over each context sentence, nearest first.
+Blocks = Iterator[tuple[int, dict[str, list[np.ndarray]]]]
+
 
 @dataclass(frozen=True)
 class Spoken:
-    """One sentence on one side, as the system reads or wrote it.
-
-    Attributes:
-        words: its words.
-        mentions: coreference mentions on them.
-    """
+    """One sentence on one side, as the system reads or wrote it, and the mentions on its words."""
 
     words: list[str]
     mentions: tuple[PlacedMention, ...]
 
 
 class ContextWeights:
-    """Weights over the context's words, and the sentences that they are of.
-
-    Args:
-        job: the job.
-    """
+    """A job's weights over the context's words, and the sentences that they are of."""
 
     def __init__(self, job: Job) -> None:
         self._job, self._texts, self._explained = job, job.texts, job.explained
@@ -72,19 +66,18 @@ class ContextWeights:
 
     @cached_property
     def _own(self) -> EncodedSplit:
+        """With the system's own translations."""
         return self._explained.contexts(EVALUATED, REAL)
 
     @cached_property
-    def _matched(self) -> list[dict[int, int]]:
-        """For each sentence, where the reference's words are in the system's own translation."""
+    def _outputs(self) -> list[tuple[list[str], dict[int, int]]]:
+        """The words of each own translation, and where the reference's words are among them."""
+        # All test sentences are translated, the first of them explained.
+        pairs = zip(self.sentences, self._job.outputs().texts, strict=False)
         return [
-            dict(align_tokens(sentence.target.split(), output.split()))
-            for sentence, output in zip(self.sentences, self._outputs, strict=False)
+            (text.split(), dict(align_tokens(sentence.target.split(), text.split())))
+            for sentence, text in pairs
         ]
-
-    @cached_property
-    def _outputs(self) -> list[str]:
-        return self._job.outputs().texts
 
     @cached_property
     def spoken(self) -> dict[str, list[Spoken]]:
@@ -92,24 +85,22 @@ class ContextWeights:
 
         Mentions of the reference are carried over to the system's translation by edit distance.
         """
-        sides: dict[str, list[Spoken]] = {side: [] for side in SIDES}
-        for i, sentence in enumerate(self.sentences):
+        spoken: dict[str, list[Spoken]] = {side: [] for side in SIDES}
+        for sentence, (output, place) in zip(self.sentences, self._outputs, strict=True):
             gold = sentence.gold or Gold()
-            sides["source"].append(_spoken(sentence.source, gold.source_mentions))
-            on_output = carried(gold.target_mentions, self._matched[i])
-            sides["target"].append(_spoken(self._outputs[i], on_output))
-        return sides
+            spoken["source"].append(_spoken(sentence.source.split(), gold.source_mentions))
+            spoken["target"].append(_spoken(output, carried(gold.target_mentions, place)))
+        return spoken
 
     @cached_property
     def match_rate(self) -> float:
         """Share of the reference mentions' words that the system's own translation has too."""
-        right = total = 0
-        for i, (sentence, place) in enumerate(zip(self.sentences, self._matched, strict=True)):
-            words, output = sentence.target.split(), self._outputs[i].split()
-            inside = [n for m in (sentence.gold or Gold()).target_mentions for n in m.words]
-            total += len(inside)
-            right += sum(n in place and output[place[n]] == words[n] for n in inside)
-        return right / max(1, total)
+        there = []
+        for sentence, (output, place) in zip(self.sentences, self._outputs, strict=True):
+            words, gold = sentence.target.split(), sentence.gold or Gold()
+            inside = [n for m in gold.target_mentions for n in m.words]
+            there += [n in place and output[place[n]] == words[n] for n in inside]
+        return sum(there) / max(1, len(there))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -119,10 +110,8 @@ class ContextWeights:
             return f"{code_hash(type(explainer))} {plain(self._job.config.explainer.phi)}"
         return self._job.relevance(REAL).fingerprint
 
-    def weights(self) -> Iterator[tuple[int, dict[str, list[np.ndarray]]]]:
-        """Raw weights (I, N) over each context sentence, nearest first, on each side.
-
-        They come with the index of their sentence; sentences without a context are left out.
+    def weights(self) -> Blocks:
+        """Raw weights (I, N) over each context sentence; sentences without any are left out.
 
         Of an explainer that can tell, it is how much each word looks at the words of its own side
         (of attention: the self-attention of encoder and decoder). Of any other it is relevance, as
@@ -133,29 +122,28 @@ class ContextWeights:
             NotApplicable: the explainer does not cover this model.
         """
         told = self._explained.explainer.tells_own_side
-        for index, rows in self._own_side() if told else self._relevance():
-            blocks = {side: self._blocks(side, index, rows[side]) for side in self._sides}
+        for index, blocks in self._own_side() if told else self._relevance():
             if blocks["source"]:
-                yield index, blocks
+                yield index, {side: blocks[side] for side in self._sides}
 
     @property
     def _sides(self) -> tuple[str, ...]:
+        """Those on which the system reads a context."""
         return SIDES if self._job.system.context.target else SIDES[:1]
 
-    def _own_side(self) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+    def _own_side(self) -> Blocks:
         """Weights of the current words over all words of their side."""
         explainer, model = self._explained.explainer, self._job.system.model
         for index in range(len(self.sentences)):
             batch = Batch.collate([(self._own.source[index], self._own.target[index])])
-            rows = {}
-            weights = zip(SIDES, explainer.own_side(model, batch), strict=True)
-            for side, weights_XX in weights:
+            blocks = {}
+            for side, weights_XX in zip(SIDES, explainer.own_side(model, batch), strict=True):
                 words, sizes = self._words(side, index)
                 whole = to_words(weights_XX.detach().cpu().double().numpy(), words, words)
-                rows[side] = whole[sum(sizes[:-1]) :]
-            yield index, rows
+                blocks[side] = _blocks(whole[sum(sizes[:-1]) :], sizes)
+            yield index, blocks
 
-    def _relevance(self) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+    def _relevance(self) -> Blocks:
         """Relevance of all words of a side, for the current words of that side."""
         for index, relevance in enumerate(self._job.relevance(REAL)):
             source_words, source_sizes = self._words("source", index)
@@ -164,7 +152,9 @@ class ContextWeights:
             current = [w - sum(target_sizes[:-1]) if w >= 0 else -1 for w in steps]
             source_YX = _shares(to_words(relevance.source_TS, current, source_words))
             target_YY = _shares(to_words(relevance.prefix_TT, current, target_words))
-            yield index, {"source": _of_source(source_YX, source_sizes[-1]), "target": target_YY}
+            source_IX = _of_source(source_YX, source_sizes[-1])
+            blocks = _blocks(source_IX, source_sizes), _blocks(target_YY, target_sizes)
+            yield index, dict(zip(SIDES, blocks, strict=True))
 
     def _words(self, side: str, index: int) -> tuple[list[int], list[int]]:
         """For each id of a concatenation the number of its word, and the words of each sentence.
@@ -181,37 +171,24 @@ class ContextWeights:
             raise XnmtError(f"subwords and blanks do not agree on the words of {texts!r}")
         return words, sizes
 
-    def _blocks(self, side: str, index: int, rows_IX: np.ndarray) -> list[np.ndarray]:
-        """The columns of each context sentence, nearest first."""
-        _, sizes = self._words(side, index)
-        ends = np.cumsum(sizes)
-        return [
-            rows_IX[:, end - n : end] for end, n in zip(ends[-2::-1], sizes[-2::-1], strict=True)
-        ]
-
-    def uniform(self) -> Iterator[tuple[int, dict[str, list[np.ndarray]]]]:
+    def uniform(self) -> Blocks:
         """The floor, as `weights` gives them: every word attended to alike."""
         for index in range(len(self.sentences)):
-            blocks: dict[str, list[np.ndarray]] = {}
+            blocks = {}
             for side in self._sides:
                 parts = self.spoken[side][index - self.depth(index) : index + 1]
-                total = max(1, sum(len(part.words) for part in parts))
-                blocks[side] = [
-                    np.full((len(parts[-1].words), len(part.words)), 1 / total)
-                    for part in parts[-2::-1]
-                ]
+                sizes = [len(part.words) for part in parts]
+                even_IX = np.full((sizes[-1], sum(sizes)), 1 / max(1, sum(sizes)))
+                blocks[side] = _blocks(even_IX, sizes)
             yield index, blocks
 
 
 def segment_words(subwords: Subwords, ids: list[int]) -> tuple[list[int], list[int]]:
-    """Words of a concatenation.
+    """For each id of a concatenation its word, and the number of words of each sentence.
 
-    Returns:
-        For each id the number of its word in the whole concatenation, -1 for separators and EOS;
-        and how many words each sentence has.
+    Words are counted through the whole concatenation; separators and EOS are -1.
     """
-    words: list[int] = []
-    sizes: list[int] = []
+    words, sizes = list[int](), list[int]()
     ends = [n for n, i in enumerate(ids) if i in (SEPARATOR, EOS)]
     for start, end in zip([0, *(end + 1 for end in ends)], ends, strict=False):
         own = subwords.words(ids[start:end])
@@ -220,13 +197,16 @@ def segment_words(subwords: Subwords, ids: list[int]) -> tuple[list[int], list[i
     return words, sizes
 
 
-def _spoken(text: str, mentions: tuple[Mention, ...]) -> Spoken:
-    words = text.split()
-    placed = (
-        PlacedMention(m.chain, m.words, tuple(words[i] for i in m.words), m.needed)
-        for m in mentions
-    )
-    return Spoken(words, tuple(placed))
+def _spoken(words: list[str], mentions: tuple[Mention, ...]) -> Spoken:
+    texts = [tuple(words[i] for i in m.words) for m in mentions]
+    pairs = zip(mentions, texts, strict=True)
+    return Spoken(words, tuple(PlacedMention(m.chain, m.words, t, m.needed) for m, t in pairs))
+
+
+def _blocks(rows_IX: np.ndarray, sizes: list[int]) -> list[np.ndarray]:
+    """The columns of each context sentence, nearest first, of sentences of these sizes."""
+    # The last sentence is the current one itself.
+    return np.split(rows_IX, np.cumsum(sizes)[:-1], axis=1)[-2::-1]
 
 
 def _shares(relevance_IN: np.ndarray) -> np.ndarray:
@@ -237,13 +217,9 @@ def _shares(relevance_IN: np.ndarray) -> np.ndarray:
 
 
 def _of_source(shares_YX: np.ndarray, size: int) -> np.ndarray:
-    """Current source words by source words, from current target words by source words.
+    """For each of the `size` current source words, which are the last of X, weights over all X.
 
-    A current source word is explained through the target words whose best current word it is.
-
-    Args:
-        shares_YX: relevance of all source words for the current target words.
-        size: how many of the source words, the last ones, are current.
+    Those are of the target words whose best current source word it is, their mean.
     """
     rows_IX = np.zeros((size, shares_YX.shape[1]))
     current = shares_YX[:, shares_YX.shape[1] - size :]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import product
 from typing import TYPE_CHECKING
 
 from xnmt_bench.metrics.metric import Section
@@ -46,6 +47,11 @@ class Example:
     links: list[tuple[list[int], list[int]]]
 
 
+def _linked(example: Example) -> set[tuple[int, int]]:
+    """The cells of links, each word of a mention with each of its antecedent."""
+    return {cell for pair in example.links for cell in product(*pair)}
+
+
 def heatmap_figure(example: Example) -> Figure:
     """One heatmap for a paper: rows are the current sentence's words; links are framed."""
     import matplotlib.pyplot as plt  # heavy, and only a report draws
@@ -56,17 +62,13 @@ def heatmap_figure(example: Example) -> Figure:
     image = ax.imshow(example.weights, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     ax.set_xticks(range(columns), example.context, rotation=60, ha="right", fontsize=8)
     ax.set_yticks(range(rows), example.current, fontsize=8)
-    ax.set_xlabel("context sentence")
-    ax.set_ylabel("current sentence")
+    ax.set(xlabel="context sentence", ylabel="current sentence")
     ax.set_title(example.title, fontsize=9, loc="left")
-    for mention, antecedent in example.links:
-        for i in mention:
-            ax.get_yticklabels()[i].set_color(MARK)
-            for n in antecedent:
-                frame = Rectangle((n - 0.5, i - 0.5), 1, 1, fill=False, edgecolor=MARK, linewidth=2)
-                ax.add_patch(frame)
-        for n in antecedent:
-            ax.get_xticklabels()[n].set_color(MARK)
+    for i, n in sorted(_linked(example)):
+        ax.get_yticklabels()[i].set_color(MARK)
+        ax.get_xticklabels()[n].set_color(MARK)
+        frame = Rectangle((n - 0.5, i - 0.5), 1, 1, fill=False, edgecolor=MARK, linewidth=2)
+        ax.add_patch(frame)
     scale = figure.colorbar(image, ax=ax, shrink=0.8)
     scale.set_label("significant weight, greatest = 1", fontsize=8)
     figure.tight_layout()
@@ -75,13 +77,13 @@ def heatmap_figure(example: Example) -> Figure:
 
 def page_section(examples: Sequence[Example]) -> Section:
     """All examples, for the page."""
-    body = "\n".join(_html(example) for example in examples)
+    body = "\n".join(map(_html, examples))
     html = f"<style>{STYLE}</style>\n<p class=notes>{NOTE}</p>\n{body}"
     return Section("coref_heatmaps", "Where do mentions look in the context?", html)
 
 
 def _html(example: Example) -> str:
-    linked = {(i, n) for mention, ante in example.links for i in mention for n in ante}
+    linked = _linked(example)
     rows, columns = {i for i, _ in linked}, {n for _, n in linked}
 
     def th(word: str, mention: bool) -> str:

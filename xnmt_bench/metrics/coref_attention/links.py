@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 
@@ -19,8 +20,8 @@ ROUNDING = 1e-5  # relative: uniform weights that were rounded are still uniform
 def significant(weights_IN: np.ndarray, whole_matrix: bool = False) -> np.ndarray:
     """Weights worth looking at, scaled so that the greatest is 1.
 
-    First, raw weights at or below 1/N, what a uniform distribution over the context sentence would
-    give, are dropped. Then what is left is divided by the greatest weight.
+    Raw weights at or below 1/N, which a uniform distribution over the context sentence would give,
+    are dropped, then what is left is divided by the greatest.
 
     Args:
         weights_IN: raw weights of the current sentence's words over one context sentence.
@@ -72,6 +73,13 @@ class PlacedMention:
     needed: bool | None = None
 
 
+def same_chain(
+    current: Iterable[PlacedMention], context: Iterable[PlacedMention]
+) -> list[tuple[PlacedMention, PlacedMention]]:
+    """Each mention of a sentence with each of its chain in a context sentence."""
+    return [(m, a) for m, a in product(current, context) if m.chain == a.chain]
+
+
 @dataclass
 class CorefScores:
     """Everything that the table of one explainer and side is computed from.
@@ -104,32 +112,24 @@ class CorefScores:
         Args:
             sentence: number of the current sentence.
             distance: of the context sentence, from 1.
-            weights_IN: significant weights, from `significant`.
+            weights_IN: from `significant`.
             current: mentions of the current sentence.
             context: mentions of the context sentence.
             context_words: its N words.
             function_words: lower-cased words that do not make a mention hard.
             links: the pairs to score; every pair of one chain, if not given.
         """
-        pairs = [(m, a) for m in current for a in context if m.chain == a.chain]
-        for mention, antecedent in pairs if links is None else links:
-            block = weights_IN[np.ix_(mention.words, antecedent.words)]
-            self.links.append(
-                Link(
-                    sentence,
-                    distance,
-                    float(block.max()),  # one weight for a link of many words: the greatest
-                    _naive(block, mention, antecedent),
-                    _needed(mention, current),
-                    _hard(mention, antecedent, function_words),
-                )
-            )
+        pairs = same_chain(current, context)
+        self.links += [
+            _link(sentence, distance, weights_IN, current, pair, function_words)
+            for pair in (pairs if links is None else links)
+        ]
         for mention in current:
             attended_N = weights_IN[list(mention.words)].max(axis=0, initial=0.0) > 0
             right = [n for m, a in pairs if m == mention for n in a.words]
-            here = np.array([bool(right), attended_N.any(), attended_N[right].any()])
-            seen = self.mentions.setdefault((sentence, mention), np.zeros(3, dtype=bool))
-            seen |= here
+            looks = self.mentions.setdefault((sentence, mention), np.zeros(3, dtype=bool))
+            # In place, since a mention is met once for each context sentence.
+            looks |= np.array([bool(right), attended_N.any(), attended_N[right].any()])
         function_N = np.array([_is_function(w, function_words) for w in context_words], dtype=bool)
         for attended_N in weights_IN > 0:
             if attended_N.any():
@@ -139,28 +139,24 @@ class CorefScores:
     def units(self, test_set: str, numbers: Sequence[int], subset: str) -> Units:
         """Sums by sentence over the links of a subset.
 
-        Precision and dispersion are no properties of a link, so they are there for all links alone.
-
         Args:
             test_set: what `numbers` count in.
             numbers: of every sentence that was explained; the links' `sentence` are places in it.
             subset: which links count, a name in SUBSETS.
         """
-        chosen = [link for link in self.links if SUBSETS[subset](link)]
         columns = {name: np.zeros(len(numbers)) for name in LINK_SUMS}
-        for link in chosen:
+        for link in filter(SUBSETS[subset], self.links):
             values = (1, link.weight >= 1 - ROUNDING, link.weight > 0, link.weight, link.naive)
             for name, value in zip(LINK_SUMS, values, strict=True):
                 columns[name][link.sentence] += value
-        if subset == "all":
+        if subset == "all":  # precision and dispersion are no properties of a link
             columns |= {name: np.zeros(len(numbers)) for name in SENTENCE_SUMS}
             for (sentence, _), (antecedent, anywhere, right) in self.mentions.items():
                 columns["looking"][sentence] += antecedent and anywhere
                 columns["looking_right"][sentence] += antecedent and anywhere and right
-            for sentence, content, function in self.attended:
-                columns["attending"][sentence] += 1
-                columns["content"][sentence] += content
-                columns["function"][sentence] += function
+            for sentence, *words in self.attended:
+                for name, number in zip(SENTENCE_SUMS[2:], (1, *words), strict=True):
+                    columns[name][sentence] += number
         return Units(test_set, np.asarray(numbers, dtype=np.int64), columns)
 
 
@@ -188,13 +184,9 @@ def coref_scores(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         `dispersion_function`: attended words a word, content and function words.
     """
     links_R = sums_R["links"]
-    results = {
-        "max_weight": ratio(sums_R["greatest"], links_R),
-        "nonzero": ratio(sums_R["nonzero"], links_R),
-        "average": ratio(sums_R["weight"], links_R),
-        "naive": ratio(sums_R["naive"], links_R),
-        "links": links_R,
-    }
+    names = zip(("max_weight", "nonzero", "average", "naive"), LINK_SUMS[1:], strict=True)
+    results = {name: ratio(sums_R[of_links], links_R) for name, of_links in names}
+    results["links"] = links_R
     if "looking" in sums_R:
         results["precision"] = ratio(sums_R["looking_right"], sums_R["looking"])
         results["dispersion"] = ratio(sums_R["content"], sums_R["attending"])
@@ -202,34 +194,32 @@ def coref_scores(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return results
 
 
-def _naive(block: np.ndarray, mention: PlacedMention, antecedent: PlacedMention) -> bool:
-    ours, theirs = _lower(mention.texts), _lower(antecedent.texts)
-    if ours == theirs:
-        return True
-    pairs = [(ours[i], theirs[n]) for i, n in np.argwhere(block > 0)]
-    return bool(pairs) and all(one == two for one, two in pairs)
-
-
-def _hard(
-    mention: PlacedMention, antecedent: PlacedMention, function_words: frozenset[str]
-) -> bool:
-    ours, theirs = (
-        {w for w in _lower(m.texts) if not _is_function(w, function_words)}
-        for m in (mention, antecedent)
+def _link(
+    sentence: int,
+    distance: int,
+    weights_IN: np.ndarray,
+    current: Sequence[PlacedMention],
+    pair: tuple[PlacedMention, PlacedMention],
+    function_words: frozenset[str],
+) -> Link:
+    """A mention and its antecedent, with what the weights and the words say of them."""
+    mention, antecedent = pair
+    block = weights_IN[np.ix_(mention.words, antecedent.words)]
+    words, earlier = ([text.lower() for text in m.texts] for m in pair)
+    same = [words[i] == earlier[n] for i, n in np.argwhere(block > 0)]
+    needed = mention.needed
+    if needed is None:  # a heuristic: the sentence does not name the chain before this mention does
+        needed = not any(m.chain == mention.chain and m.words < mention.words for m in current)
+    return Link(
+        sentence,
+        distance,
+        weight=float(block.max()),  # one weight for a link of many words: the greatest
+        naive=words == earlier or (bool(same) and all(same)),
+        needed=needed,
+        hard=any(w not in earlier and not _is_function(w, function_words) for w in words),
     )
-    return bool(ours - theirs)
-
-
-def _needed(mention: PlacedMention, current: Sequence[PlacedMention]) -> bool:
-    if mention.needed is not None:
-        return mention.needed
-    # A heuristic: the current sentence does not name the chain before this mention does.
-    return not any(m.chain == mention.chain and m.words < mention.words for m in current)
-
-
-def _lower(texts: Sequence[str]) -> list[str]:
-    return [text.lower() for text in texts]
 
 
 def _is_function(word: str, function_words: frozenset[str]) -> bool:
+    """Punctuation counts as one too."""
     return word.lower() in function_words or not any(c.isalnum() for c in word)

@@ -8,29 +8,31 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.progress import track
 
 from xnmt_bench.corpora.function_words import function_words
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.errors import NotApplicable, StoreError
-from xnmt_bench.metrics.coref_attention.context import ContextWeights
+from xnmt_bench.metrics.coref_attention.context import ContextWeights, Spoken
 from xnmt_bench.metrics.coref_attention.examples import Example, heatmap_figure, page_section
 from xnmt_bench.metrics.coref_attention.links import (
     SUBSETS,
     CorefScores,
     PlacedMention,
     coref_scores,
+    same_chain,
     significant,
 )
 from xnmt_bench.metrics.measurement import Evidence, Measurement, Planned, Scored
 from xnmt_bench.metrics.metric import Column, Key, Section, SumMetric, count, hundredths, percent
 from xnmt_bench.metrics.units import Units
+from xnmt_bench.options import Natural
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.progress import track
 from xnmt_bench.store import Artefact, verified, write_atomically
 
 if TYPE_CHECKING:
@@ -38,12 +40,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 EXAMPLES = "examples.json"
-Weights = Iterator[tuple[int, dict[str, list[np.ndarray]]]]
-
-
-def three_digits(value: float) -> str:
-    """A mean weight."""
-    return f"{value:.3f}"
 
 
 class CorefAttention(SumMetric):
@@ -77,7 +73,7 @@ class CorefAttention(SumMetric):
     columns = (
         Column("nonzero", "non-zero %", hundredths, "higher", interval=True),
         Column("max_weight", "max-weight %", hundredths, "higher", interval=True),
-        Column("average", "average", three_digits, "higher", interval=True),
+        Column("average", "average", "{:.3f}".format, "higher", interval=True),
         Column("naive", "naive %", hundredths),
         Column("precision", "precision %", hundredths, "higher", interval=True),
         Column("dispersion", "dispersion"),
@@ -86,7 +82,7 @@ class CorefAttention(SumMetric):
     )
 
     def __init__(
-        self, nearest: bool = False, whole_matrix: bool = False, heatmaps: int = 3
+        self, nearest: bool = False, whole_matrix: bool = False, heatmaps: Natural = 3
     ) -> None:
         self.nearest, self.whole_matrix, self.heatmaps = nearest, whole_matrix, heatmaps
 
@@ -100,72 +96,74 @@ class CorefAttention(SumMetric):
         changed = ", ".join(name for name, value in options.items() if value)
         suffix = f" ({changed})" if changed else ""
         explainer = job.explained_identity()["explainer"]
-        kinds: tuple[tuple[str, dict[str, Any], Callable[[], Artefact]], ...] = (
-            (explainer, {}, partial(self.weighed, job, context)),
-            ("uniform", {"seed": ""}, partial(self.uniform, job, context)),
-        )
         applies = True
-        for name, keys, made in kinds:
-            if not applies:  # a floor alone says nothing
-                return
+        for name, keys, weighed in (
+            (explainer, {}, self.weighed),
+            ("uniform", {"seed": ""}, self.uniform),
+        ):
+            made = partial(weighed, job, context)
             for side in SIDES:
-                row = keys | {"side": side, "explainer": name + suffix}
+                row: dict[str, Any] = keys | {"side": side, "explainer": name + suffix}
                 make = partial(self._evidence, context, made, side)
                 yield self.plan(job, partial(make, "all"), explained=True, **row, links_of="all")
                 try:
                     subsets = made().facts["subsets"][side]
                 except NotApplicable:
-                    subsets, applies = [], False
+                    applies, subsets = False, []
                 for subset in subsets:
-                    yield self.plan(
-                        job, partial(make, subset), explained=True, **row, links_of=subset
-                    )
+                    given = row | {"links_of": subset}
+                    yield self.plan(job, partial(make, subset), explained=True, **given)
+            if not applies:  # a floor alone says nothing
+                return
 
     def _evidence(
         self, context: ContextWeights, made: Callable[[], Artefact], side: str, subset: str
     ) -> Evidence:
         artefact = made()
         units = Units.load(artefact.path / f"{side} {subset}.parquet")
+        examples = artefact.path / EXAMPLES
+        drawn = subset == "all" and examples.exists()  # each is drawn once, whatever its rows
+        files = {"examples": str(examples)} if drawn else {}
         facts = {"match_rate": context.match_rate}
-        files = {}
-        if subset == "all" and (artefact.path / EXAMPLES).exists():
-            files["examples"] = str(artefact.path / EXAMPLES)
         return Evidence(units, {"coreference": artefact.fingerprint}, facts, files)
 
     def weighed(self, job: Job, context: ContextWeights) -> Artefact:
         """Every link's weight by the explainer, on each side."""
-        _ = context.sentences  # says first what does not apply
-        return self._made(job, context, context.weights, context.fingerprint, self.heatmaps)
+        return self._made(job, context, uniform=False)
 
     def uniform(self, job: Job, context: ContextWeights) -> Artefact:
         """The same with every word attended to alike."""
-        _ = context.sentences
-        return self._made(job, context, context.uniform, "uniform", 0)
+        return self._made(job, context, uniform=True)
 
-    def _made(
-        self,
-        job: Job,
-        context: ContextWeights,
-        weights: Callable[[], Weights],
-        kind: str,
-        heatmaps: int,
-    ) -> Artefact:
+    def _made(self, job: Job, context: ContextWeights, uniform: bool) -> Artefact:
+        sentences = len(context.sentences)  # says what does not apply, before anything is made
+        kind = "uniform" if uniform else context.fingerprint
+        name = "uniform" if uniform else job.explained_identity()["explainer"]
+        heatmaps = 0 if uniform else self.heatmaps
+
         def work(folder: Path) -> dict[str, Any]:
             scores = {side: CorefScores() for side in SIDES}
             examples: dict[str, list[Example]] = {side: [] for side in SIDES}
-            name = "uniform" if kind == "uniform" else job.explained_identity()["explainer"]
+            weights = context.uniform() if uniform else context.weights()
             for index, sides in track(
-                weights(), f"{name}, coreference", len(context.sentences), disable=not job.progress
+                weights, f"{name}, coreference", sentences, "sentences", job.progress
             ):
                 for side, blocks in sides.items():
-                    self._score(scores[side], job, context, side, index, blocks)
-                    drawn = self._examples(context, side, index, blocks, name)
+                    language = getattr(job.corpus, f"{side}_language")
+                    self._score(scores[side], context.spoken[side], index, blocks, language)
+                    drawn = self._examples(context.spoken[side], index, blocks, f"{name}, {side}")
                     examples[side] += islice(drawn, heatmaps - len(examples[side]))
             if heatmaps:
                 described = {side: [asdict(e) for e in examples[side]] for side in SIDES}
                 write_atomically(folder / EXAMPLES, json.dumps(described, ensure_ascii=False))
-            return {"subsets": {side: self._save(scores[side], folder, side, context, job)
-                                for side in SIDES}}  # fmt: skip
+            subsets: dict[str, list[str]] = {side: [] for side in SIDES}
+            for side, (subset, chosen) in product(SIDES, SUBSETS.items()):
+                # A row of no link says nothing, but that there is none at all has to be said.
+                if subset == "all" or any(map(chosen, scores[side].links)):
+                    units = scores[side].units(job.texts.test_set, context.numbers, subset)
+                    units.save(folder / f"{side} {subset}.parquet")
+                    subsets[side].append(subset)
+            return {"subsets": {side: names[1:] for side, names in subsets.items()}}
 
         return job.store.make(
             "coreference",
@@ -173,74 +171,43 @@ class CorefAttention(SumMetric):
             version=3,
             kind=kind,
             translation=job.translations().made("test"),
-            sentences=len(context.sentences),
+            sentences=sentences,
             nearest=self.nearest,
             whole_matrix=self.whole_matrix,
             heatmaps=heatmaps,
         )
 
-    def _save(
-        self, scores: CorefScores, folder: Path, side: str, context: ContextWeights, job: Job
-    ) -> list[str]:
-        """Writes the units of each kind of link; names those that there are, `all` apart."""
-        there = []
-        for subset, chosen in SUBSETS.items():
-            if subset == "all" or any(map(chosen, scores.links)):
-                units = scores.units(job.texts.test_set, context.numbers, subset)
-                units.save(folder / f"{side} {subset}.parquet")
-                there.append(subset)
-        return there[1:]
-
     def _score(
         self,
         scores: CorefScores,
-        job: Job,
-        context: ContextWeights,
-        side: str,
+        spoken: Sequence[Spoken],
         index: int,
-        blocks: list[np.ndarray],
+        blocks: Sequence[np.ndarray],
+        language: str,
     ) -> None:
-        spoken = context.spoken[side]
-        language = getattr(job.corpus, f"{side}_language")
-        linked: set[PlacedMention] = set()
+        """Adds a sentence's links to each of its context sentences."""
+        current, linked = spoken[index], set[PlacedMention]()
         for distance, raw_IN in enumerate(blocks, start=1):
-            current, earlier = spoken[index], spoken[index - distance]
-            links = [
-                (m, a)
-                for m in current.mentions
-                for a in earlier.mentions
-                if m.chain == a.chain and not (self.nearest and m in linked)
-            ]
+            earlier = spoken[index - distance]
+            links = same_chain(current.mentions, earlier.mentions)
             if self.nearest:
                 # Of several antecedents in one sentence the last is the nearest.
-                links = list({m: (m, a) for m, a in links}.values())
+                links = list({m: (m, a) for m, a in links if m not in linked}.values())
                 linked |= {m for m, _ in links}
-            scores.add(
-                index,
-                distance,
-                significant(raw_IN, self.whole_matrix),
-                current.mentions,
-                earlier.mentions,
-                earlier.words,
-                function_words(language),
-                links,
-            )
+            weights_IN = significant(raw_IN, self.whole_matrix)
+            told = current.mentions, earlier.mentions, earlier.words, function_words(language)
+            scores.add(index, distance, weights_IN, *told, links)
 
     def _examples(
-        self, context: ContextWeights, side: str, index: int, blocks: list[np.ndarray], name: str
+        self, spoken: Sequence[Spoken], index: int, blocks: Sequence[np.ndarray], who: str
     ) -> Iterator[Example]:
         """The context sentences that a link leads to, ready to be drawn."""
-        current = context.spoken[side][index]
+        current = spoken[index]
         for distance, raw_IN in enumerate(blocks, start=1):
-            earlier = context.spoken[side][index - distance]
-            links = [
-                (list(m.words), list(a.words))
-                for m in current.mentions
-                for a in earlier.mentions
-                if m.chain == a.chain
-            ]
-            if links:
-                title = f"{name}, {side} side, sentence {index}, {distance} back"
+            earlier = spoken[index - distance]
+            pairs = same_chain(current.mentions, earlier.mentions)
+            if links := [(list(m.words), list(a.words)) for m, a in pairs]:
+                title = f"{who} side, sentence {index}, {distance} back"
                 weights = significant(raw_IN, self.whole_matrix).round(4).tolist()
                 yield Example(title, current.words, earlier.words, weights, links)
 
@@ -253,25 +220,24 @@ class CorefAttention(SumMetric):
         rates = {}
         for m in (s.measurement for s in scored if s.measurement.ok):
             where = " ".join(m.identity[c] for c in ("corpus", "lang_pair", "nmt"))
-            rates[where, m.model] = m.facts["match_rate"]
+            rates[where, m.model] = percent(m.facts["match_rate"])
         return [
-            f"{where}: its translations have {percent(rate)} of the words of the reference's "
-            "mentions."
+            f"{where}: its translations have {rate} of the words of the reference's mentions."
             for (where, _), rate in rates.items()
         ]
 
     def sections(self, measurements: Sequence[Measurement]) -> list[Section]:
         """Heatmaps of each explainer's first links."""
-        examples = [example for _, example in _stored_examples(measurements)]
+        examples = [example for _, example in _stored(measurements)]
         return [page_section(examples)] if examples else []
 
     def figures(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, Figure]]:
         """The same as files."""
-        for name, example in _stored_examples(measurements):
+        for name, example in _stored(measurements):
             yield name, heatmap_figure(example)
 
 
-def _stored_examples(measurements: Sequence[Measurement]) -> Iterator[tuple[str, Example]]:
+def _stored(measurements: Sequence[Measurement]) -> Iterator[tuple[str, Example]]:
     """Every example that is in the store, with a name for its file."""
     for m in (m for m in measurements if "examples" in m.files):
         try:

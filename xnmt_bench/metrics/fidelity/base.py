@@ -18,9 +18,7 @@ from xnmt_bench.rules.table import Rules
 def base_log_likelihoods(
     model: NMTModel, split: EncodedSplit, rules: Rules, positions: int = 8192
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Log P(label) with the embedding of every word outside the rule zeroed.
-
-    One row for each decision. BOS and EOS are no words and stay.
+    """Log P(label) with the embedding of every word outside the rule zeroed; BOS and EOS stay.
 
     Args:
         model: the NMT model.
@@ -42,37 +40,35 @@ def base_log_likelihoods(
 def base_log_probabilities(
     model: NMTModel, split: EncodedSplit, rules: Rules, ids_NM: np.ndarray, positions: int = 8192
 ) -> np.ndarray:
-    """The same of M words a decision, (N, M).
-
-    Args:
-        model: the NMT model.
-        split: the sentences the rules are of.
-        rules: the decisions.
-        ids_NM: the words.
-        positions: see there.
-    """
-    found = np.empty(ids_NM.shape)
+    """The same of the words `ids_NM` of each decision, (N, M)."""
+    log_p_NM = np.empty(ids_NM.shape)
     for rows, states in _states(model, split, rules, positions):
-        wanted = torch.as_tensor(ids_NM[rows].astype(np.int64), device=states.device)
-        log_p = [
-            model.logits(part).log_softmax(-1).gather(-1, ids)
-            for part, ids in zip(states.split(OUTPUT_ROWS), wanted.split(OUTPUT_ROWS), strict=True)
-        ]
-        found[rows] = torch.cat(log_p).double().cpu().numpy()
-    return found
+        ids = torch.as_tensor(ids_NM[rows].astype(np.int64), device=states.device)
+        # In parts, since logits are as wide as the vocabulary.
+        parts = zip(states.split(OUTPUT_ROWS), ids.split(OUTPUT_ROWS), strict=True)
+        log_p = [model.logits(part).log_softmax(-1).gather(-1, words) for part, words in parts]
+        log_p_NM[rows] = torch.cat(log_p).double().cpu().numpy()
+    return log_p_NM
 
 
 @torch.no_grad()
 def _states(
     model: NMTModel, split: EncodedSplit, rules: Rules, positions: int
 ) -> Iterator[tuple[np.ndarray, Tensor]]:
-    """Decisions that are computed together, and the state of each that saw its rule alone."""
+    """Decisions that are computed together, and the states (B, D) that saw their rules alone."""
     index_N = np.searchsorted(split.number, rules.sentence_N)
     for rows in _groups(split.source.lengths()[index_N], rules.step_N, positions):
         group, sentences = rules.take(rows), index_N[rows]
         longest = int(group.step_N.max()) + 1
         batch = Batch.collate([(split.source[i], split.target[i][:longest]) for i in sentences])
-        yield rows, _masked_states(model, batch.to(next(model.parameters()).device), group)
+        batch = batch.to(next(model.parameters()).device)
+        keep_source_BS = _keep(batch.source_BS, group.source_position_NK)
+        # Decoder input j + 1 is target word j; input 0 is BOS.
+        input_position_NK = group.prefix_position_NK + (group.prefix_position_NK >= 0)
+        keep_input_BT = _keep(batch.input_BT, input_position_NK)
+        states_BTD = SwitchedOff(model, batch).states(keep_source_BS, keep_input_BT)
+        step_B = torch.as_tensor(group.step_N.astype(np.int64), device=states_BTD.device)
+        yield rows, states_BTD[torch.arange(len(rows), device=states_BTD.device), step_B]
 
 
 def _groups(lengths: np.ndarray, steps: np.ndarray, positions: int) -> Iterator[np.ndarray]:
@@ -83,17 +79,6 @@ def _groups(lengths: np.ndarray, steps: np.ndarray, positions: int) -> Iterator[
         if i == len(order) or (i - start + 1) * (steps[order[i]] + 1) > positions:
             yield order[start:i]
             start = i
-
-
-def _masked_states(model: NMTModel, batch: Batch, rules: Rules) -> Tensor:
-    """The state of each row's own step, (N, D)."""
-    keep_source_BS = _keep(batch.source_BS, rules.source_position_NK)
-    # Decoder input j + 1 is target word j; input 0 is BOS.
-    input_position_NK = rules.prefix_position_NK + (rules.prefix_position_NK >= 0)
-    keep_input_BT = _keep(batch.input_BT, input_position_NK)
-    states = SwitchedOff(model, batch).states(keep_source_BS, keep_input_BT)
-    step = torch.as_tensor(rules.step_N.astype(np.int64), device=states.device)
-    return states[torch.arange(len(step), device=states.device), step]
 
 
 def _keep(ids: Tensor, positions_NK: np.ndarray) -> Tensor:

@@ -12,12 +12,11 @@ import numpy as np
 
 from xnmt_bench.errors import StoreError
 from xnmt_bench.metrics.measurement import Measurement
-from xnmt_bench.metrics.metric import Section
+from xnmt_bench.metrics.metric import SYSTEM, Section
 from xnmt_bench.rules.sample import read_sample
 from xnmt_bench.rules.table import Rules, all_rules
 
 log = logging.getLogger(__name__)
-SYSTEM = ("corpus", "lang_pair", "nmt", "scenario")
 
 
 def browse(measurements: Sequence[Measurement]) -> list[Section]:
@@ -35,9 +34,9 @@ def browse(measurements: Sequence[Measurement]) -> list[Section]:
                 continue
             for name, folder in _named([m for m in explained if m.identity["k"] == k]):
                 _pick(sentences, name, Path(folder), k)
-            who = sampled.identity
-            scenario = who["scenario"].replace("_", " ")
-            title = f"{who['corpus']} {who['lang_pair']}, {who['nmt']}, {scenario}, k = {k}"
+            corpus, lang_pair, nmt, scenario, _ = _system(sampled)
+            scenario = scenario.replace("_", " ")
+            title = f"{corpus} {lang_pair}, {nmt}, {scenario}, k = {k}"
             systems.append({"title": title, "sentences": sentences})
     if not systems:
         return []
@@ -51,7 +50,8 @@ def browse(measurements: Sequence[Measurement]) -> list[Section]:
 
 
 def _system(measurement: Measurement) -> tuple[Any, ...]:
-    return (*(measurement.identity[c] for c in SYSTEM), measurement.model)
+    columns = (*SYSTEM, "scenario")
+    return (*(measurement.identity[c] for c in columns), measurement.model)
 
 
 def _named(measurements: Sequence[Measurement]) -> list[tuple[str, str]]:
@@ -77,11 +77,9 @@ def _pick(sentences: list[dict[str, Any]], name: str, folder: Path, k: int) -> N
         return
     for sentence in sentences:
         own: Rules = rules.take(np.flatnonzero(rules.sentence_N == sentence["number"]))
-        order = np.argsort(own.step_N)
+        own = own.take(np.argsort(own.step_N))
+        sides = {"source": own.source_position_NK, "prefix": own.prefix_position_NK}
         sentence.setdefault("picked", {})[name] = {
-            side: [[int(p) for p in row if p >= 0] for row in positions_NK[order]]
-            for side, positions_NK in (
-                ("source", own.source_position_NK),
-                ("prefix", own.prefix_position_NK),
-            )
+            side: [row[row >= 0].tolist() for row in positions_NK]
+            for side, positions_NK in sides.items()
         }

@@ -25,61 +25,53 @@ def hit_at_k(
     """How many decisions' top-k words of a side hold a deciding word of that side.
 
     Counted are decisions whose label is the gold word, since the gold decides nothing else, and
-    sides on which something decides. The earlier pieces of a word decide its later ones.
+    sides on which something decides.
 
     Args:
-        sentences: the corpus's sentences, in order, with gold.
-        split: the same sentences as ids.
-        source: source vocabulary.
-        target: target vocabulary.
+        sentences: all of the corpus's, in order, with gold.
+        split: those that have ids.
+        source: vocabulary.
+        target: vocabulary.
         rules: the decisions, in the order of the split.
 
     Returns:
         Hits and counted decisions of the source and of the prefix, (U, 4), one row a sentence of
         the rules, in their order; None where no gold names deciding words.
     """
-    starts = np.flatnonzero(np.diff(rules.sentence_N, prepend=-1))
-    wanted = {int(rules.sentence_N[i]): n for n, i in enumerate(starts)}
-    ends = [*starts[1:].tolist(), len(rules)]
+    starts = np.flatnonzero(np.diff(rules.sentence_N, prepend=-1)).tolist()
+    row_of = {int(rules.sentence_N[start]): n for n, start in enumerate(starts)}
+    ends = [*starts[1:], len(rules)]
     counts_U4 = np.zeros((len(starts), 4), dtype=np.int64)
     for number, sentence in enumerate(sentences):
-        if number not in wanted:
+        if number not in row_of:
             continue
         if sentence.gold is None or not sentence.gold.deciding_source:
             return None
-        n = wanted[number]
-        index = int(np.searchsorted(split.number, number))
-        words = (
-            np.asarray(source.current_words(split.source[index].tolist())),
-            np.asarray(target.current_words(split.target[index].tolist())),
-        )
-        rows = rules.take(slice(int(starts[n]), ends[n]))
-        counts_U4[n] = _count(rows, split.target[index], sentence.gold, words)
+        n, index = row_of[number], int(np.searchsorted(split.number, number))
+        source_words = source.current_words(split.source[index].tolist())
+        target_words = target.current_words(split.target[index].tolist())
+        own = rules.take(slice(starts[n], ends[n]))
+        counts_U4[n] = _count(own, split.target[index], sentence.gold, source_words, target_words)
     return counts_U4
 
 
 def _count(
-    rules: Rules, gold_ids: np.ndarray, gold: Gold, words: tuple[np.ndarray, np.ndarray]
+    rules: Rules, ids: np.ndarray, gold: Gold, source_words: list[int], target_words: list[int]
 ) -> list[int]:
     """One sentence's hits and counted decisions of the source, then of the prefix."""
-    source_words, target_words = words
     counts = [0, 0, 0, 0]
     for row, step in enumerate(rules.step_N):
         label, word = rules.label_N[row], target_words[step]
-        if label == EOS or label != gold_ids[step]:
+        if label == EOS or label != ids[step]:
             continue
         # The earlier pieces of a word decide its later ones.
-        own = {int(word)} if step and target_words[step - 1] == word else set()
+        own = {word} if step and target_words[step - 1] == word else set()
         sides = (
-            (gold.deciding_source[word], source_words, rules.source_position_NK),
-            (gold.deciding_prefix[word] | own, target_words, rules.prefix_position_NK),
+            (gold.deciding_source[word], source_words, rules.source_position_NK[row]),
+            (gold.deciding_prefix[word] | own, target_words, rules.prefix_position_NK[row]),
         )
-        for side, (deciding, words_X, positions_NK) in enumerate(sides):
-            if deciding:
-                counts[2 * side] += bool(deciding & _words_at(words_X, positions_NK[row]))
+        for side, (deciding, words, positions_K) in enumerate(sides):
+            if deciding:  # words alone do, and never -1
+                counts[2 * side] += any(p >= 0 and words[p] in deciding for p in positions_K)
                 counts[2 * side + 1] += 1
     return counts
-
-
-def _words_at(words: np.ndarray, positions_K: np.ndarray) -> set[int]:
-    return {int(words[p]) for p in positions_K if p >= 0 and words[p] >= 0}

@@ -11,15 +11,11 @@ import numpy as np
 
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.metrics.fidelity.browse import browse
-from xnmt_bench.metrics.fidelity.predictors import (
-    FACETS_FILE,
-    KL_FILE,
-    SAMPLE_FILE,
-    Predictors,
-)
+from xnmt_bench.metrics.fidelity.predictors import FACETS_FILE, KL_FILE, SAMPLE_FILE, Predictors
 from xnmt_bench.metrics.measurement import Evidence, Measurement, Planned, Scored
 from xnmt_bench.metrics.metric import Column, Key, Row, Section, SumMetric, count, percent, ratio
 from xnmt_bench.metrics.units import Units, by_unit
+from xnmt_bench.options import Count, Natural
 from xnmt_bench.parquet import read_table
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.proxy import SCORES
@@ -29,6 +25,7 @@ from xnmt_bench.rules.scores import DecisionScores
 from xnmt_bench.store import Artefact
 
 FAMILY = ("fn", "rn", "sa")  # the paper's proxies, whose best is Comb
+HEADINGS = {"base": "Base", "fn": "FN", "rn": "RN", "sa": "SA", "comb": "Comb"}
 REFERENCES = {
     "unigram": "the labels' own distribution, which no rule can help",
     "nmt": "the NMT model's own, with its whole context",
@@ -80,7 +77,7 @@ class Fidelity(SumMetric):
     pivot = "instantiation"
     csv_only = ("comb_valid",)
 
-    def __init__(self, kl_words: int | None = None, browsed: int = 50) -> None:
+    def __init__(self, kl_words: Count | None = None, browsed: Natural = 50) -> None:
         self.kl_words, self.browsed = kl_words, browsed
 
     def measure(self, job: Job) -> Iterator[Planned]:
@@ -91,45 +88,34 @@ class Fidelity(SumMetric):
         """
         config = job.config
         if not 1 <= config.k <= config.rules.largest_k:
-            raise XnmtError(
-                f"k={config.k} is not within 1 and {config.rules.largest_k}, the largest k"
-            )
+            largest = config.rules.largest_k
+            raise XnmtError(f"k={config.k} is not within 1 and {largest}, the largest k")
         for key in ("scenario", "learned_from"):
             if config[key] not in LABELLING:
                 raise XnmtError(f"{key}: {unknown('scenario', config[key], LABELLING)}")
         predictors = Predictors(job)
         proxy = predictors.proxy
 
-        def row(instantiation: str, make: Callable[[], Evidence], **keys: Any) -> Planned:
-            told = {
-                "k": config.k,
-                "scenario": config.scenario,
-                "learned_from": config.learned_from,
-                "instantiation": instantiation,
-                "train_sentences": proxy.train_sentences,
-            }
-            return self.plan(job, make, explained=True, **(told | keys))
+        told = {key: config[key] for key in ("k", "scenario", "learned_from")}
+        told["train_sentences"] = proxy.train_sentences
 
-        # What draws nothing is the same for every seed.
-        yield row("base", partial(self._decided, predictors, "base", lambda: predictors.base))
-        yield row(
-            proxy.name,
-            partial(self._decided, predictors, proxy.name, lambda: proxy.tested),
-            seed=config.seed,
-        )
+        def row(name: str, measured: Callable[[Predictors, str], Evidence], **keys: Any) -> Planned:
+            make, identity = partial(measured, predictors, name), told | {"instantiation": name}
+            return self.plan(job, make, explained=True, **(identity | keys))
+
+        yield row("base", self._decided)  # its seed is the explainer's: itself it draws nothing
+        yield row(proxy.name, self._decided, seed=config.seed)
         if not proxy.applies:  # without rules there are no decisions to refer to
             return
         anybody = {"explainer": "", "k": "", "seed": ""}
-        yield row("unigram", lambda: self._reference(predictors, "unigram"), **anybody)
-        alone = anybody | {"train_sentences": "", "learned_from": ""}
-        yield row("nmt", lambda: self._reference(predictors, "nmt"), **alone)
+        yield row("unigram", self._reference, **anybody)
+        yield row("nmt", self._reference, **anybody, train_sentences="", learned_from="")
 
-    def _decided(
-        self, predictors: Predictors, instantiation: str, made: Callable[[], Artefact]
-    ) -> Evidence:
+    def _decided(self, predictors: Predictors, instantiation: str) -> Evidence:
         """What a predictor with rules did on each sentence."""
-        artefact = made()
         extra, proxy = {}, predictors.proxy
+        base = instantiation == "base"
+        artefact = predictors.base if base else proxy.tested
         made_by = {
             "rules": proxy.rules.fingerprint,
             "judged": proxy.judged.fingerprint,
@@ -141,23 +127,21 @@ class Fidelity(SumMetric):
             made_by["kl"] = f"{kl.fingerprint}@{self.kl_words}"
         units, decisions = _units(predictors, artefact, extra)
         if (hits_U4 := predictors.hits) is not None:
-            both_U2 = hits_U4[:, :2] + hits_U4[:, 2:]
-            more = {"hits": both_U2[:, 0], "hittable": both_U2[:, 1]}
+            hits_U, hittable_U = (hits_U4[:, :2] + hits_U4[:, 2:]).T  # of both sides together
+            more = {"hits": hits_U, "hittable": hittable_U}
             units = replace(units, columns={**units.columns, **more})
         files = {"rules": str(proxy.judged.path), "decisions": decisions}
         if (training := proxy.rules.path / "train").is_dir():
             files["training_rules"] = str(training.parent)
-        facts: dict[str, Any] = {}
-        if instantiation != "base":
-            facts = {key: proxy.trained.facts[key] for key in ("valid_loss", "epochs")}
-        return Evidence(units, made_by, facts, files)
+        known = () if base else ("valid_loss", "epochs")
+        return Evidence(units, made_by, {key: proxy.trained.facts[key] for key in known}, files)
 
     def _reference(self, predictors: Predictors, kind: str) -> Evidence:
         """What a predictor without rules did, and what is known of the decisions."""
         artefact = predictors.reference(kind)
         units, decisions = _units(predictors, artefact, {})
         files = {"decisions": decisions}
-        if kind == "nmt":
+        if kind == "nmt":  # of one row a scenario, since they are the same under every explainer
             files["facets"] = str(predictors.facets.path / FACETS_FILE)
             files["sample"] = str(predictors.sample(self.browsed).path / SAMPLE_FILE)
         return Evidence(units, {"scores": artefact.fingerprint}, {}, files)
@@ -184,19 +168,17 @@ class Fidelity(SumMetric):
         would choose without a look at the test set.
         """
         families: dict[tuple[Any, ...], dict[str, Scored]] = {}
-        for one in scored:
-            identity = one.measurement.identity
-            if identity["instantiation"] in FAMILY and one.measurement.ok:
-                others = (v for name, v in identity.items() if name != "instantiation")
-                key = (*others, one.measurement.model)
-                families.setdefault(key, {})[identity["instantiation"]] = one
-        made = []
+        for one in (s for s in scored if s.measurement.ok):
+            identity = one.measurement.identity.copy()
+            if (name := identity.pop("instantiation")) in FAMILY:
+                families.setdefault((*identity.values(), one.measurement.model), {})[name] = one
+        combs = []
         for family in families.values():
             if len(family) == len(FAMILY):
                 least = min(family.values(), key=lambda s: s.values["ppl"])
                 valid = min(family.values(), key=lambda s: s.measurement.facts["valid_loss"])
-                made += [_renamed(least, "comb"), _renamed(valid, "comb_valid")]
-        return made
+                combs += [_renamed(least, "comb"), _renamed(valid, "comb_valid")]
+        return combs
 
     def reference(self, row: Row) -> str | None:
         """The predictors without rules stand under the table."""
@@ -204,16 +186,13 @@ class Fidelity(SumMetric):
 
     def heading(self, value: str) -> str:
         """As the paper writes it; a plug-in's proxy by its own name."""
-        return (
-            value.upper() if value in FAMILY else {"base": "Base", "comb": "Comb"}.get(value, value)
-        )
+        return HEADINGS.get(value, value)
 
     def pivot_order(self, value: str) -> tuple[Any, ...]:
         """Base, the paper's family, other proxies, Comb; `comb_valid` is for the CSV."""
         order = ("base", *FAMILY)
-        if value.startswith("comb"):
-            return (len(order) + 1, value)
-        return (order.index(value) if value in order else len(order), value)
+        others = len(order) + value.startswith("comb")
+        return (order.index(value) if value in order else others, value)
 
     def ranking(self, by_pivot: Mapping[str, float]) -> float:
         """The best of the trained proxies; Base's where there is none."""
@@ -238,8 +217,8 @@ def _units(
 
 def _renamed(chosen: Scored, name: str) -> Scored:
     """A member of the family as the choice of it."""
-    own = chosen.measurement.identity["instantiation"]
+    identity = chosen.measurement.identity
+    own = identity["instantiation"]
     signature = chosen.signature.replace(f"instantiation:{own}", f"instantiation:{name}={own}")
-    identity = {**chosen.measurement.identity, "instantiation": name}
-    measurement = replace(chosen.measurement, identity=identity)
+    measurement = replace(chosen.measurement, identity=identity | {"instantiation": name})
     return Scored(measurement, chosen.values, signature, derived=True)

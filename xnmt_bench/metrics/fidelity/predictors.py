@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.metrics.fidelity.base import base_log_likelihoods, base_log_probabilities
 from xnmt_bench.metrics.fidelity.hit import hit_at_k
@@ -28,18 +29,12 @@ from xnmt_bench.rules.scores import DecisionScores
 from xnmt_bench.rules.table import read_columns, write_shard
 from xnmt_bench.store import Artefact
 
-FACETS_FILE = "facets.parquet"
-HITS_FILE = "hits.npy"
-KL_FILE = "kl.parquet"
-SAMPLE_FILE = "sample.json"
+FACETS_FILE, KL_FILE = "facets.parquet", "kl.parquet"
+HITS_FILE, SAMPLE_FILE = "hits.npy", "sample.json"
 
 
 class Predictors:
-    """The predictors of a job, and what is known of its test decisions.
-
-    Args:
-        job: the job.
-    """
+    """The predictors of a job, and what is known of its test decisions."""
 
     def __init__(self, job: Job) -> None:
         self._job, self.proxy, self._explained = job, job.proxy, job.explained
@@ -50,18 +45,29 @@ class Predictors:
         return self._explained.decided(EVALUATED, self._scenario)
 
     @cached_property
+    def _contexts(self) -> EncodedSplit:
+        return self._explained.contexts(EVALUATED, self._scenario)
+
+    @property
+    def _recipe(self) -> dict[str, Any]:
+        return {"rules": self.proxy.judged, "k": self.proxy.k}
+
+    def _save(self, path: Path, **columns: np.ndarray) -> None:
+        """Writes a row for each test decision."""
+        rules = self.proxy.test_rules
+        table = {"sentence": rules.sentence_N, "step": rules.step_N, **columns}
+        write_table(pa.table(table), path)
+
+    @cached_property
     def base(self) -> Artefact:
         """Log-likelihoods of the NMT model itself on the rules alone."""
 
         def work(folder: Path) -> None:
-            rules = self.proxy.test_rules
-            split = self._explained.contexts(EVALUATED, self._scenario)
-            scores = base_log_likelihoods(self._job.system.model, split, rules)
+            rules, model = self.proxy.test_rules, self._job.system.model
+            scores = base_log_likelihoods(model, self._contexts, rules)
             DecisionScores(rules.sentence_N, rules.step_N, *scores).save(folder / SCORES)
 
-        return self._job.store.make(
-            "base", work, version=2, rules=self.proxy.judged, k=self.proxy.k
-        )
+        return self._job.store.make("base", work, version=2, **self._recipe)
 
     @cached_property
     def hits(self) -> np.ndarray | None:
@@ -70,17 +76,12 @@ class Predictors:
         def work(folder: Path) -> None:
             counts_U4 = None
             if self._scenario != REAL:  # the gold speaks of the reference's words
-                counts_U4 = hit_at_k(
-                    self._job.corpus.sentences(EVALUATED),
-                    self._explained.contexts(EVALUATED, self._scenario),
-                    *self._job.system.subwords,
-                    self.proxy.test_rules,
-                )
+                sentences, rules = self._job.corpus.sentences(EVALUATED), self.proxy.test_rules
+                subwords = self._job.system.subwords
+                counts_U4 = hit_at_k(sentences, self._contexts, *subwords, rules)
             np.save(folder / HITS_FILE, np.zeros((0, 4)) if counts_U4 is None else counts_U4)
 
-        made = self._job.store.make(
-            "hits", work, version=1, rules=self.proxy.judged, k=self.proxy.k
-        )
+        made = self._job.store.make("hits", work, version=1, **self._recipe)
         counts_U4 = np.load(made.path / HITS_FILE, allow_pickle=False)
         return counts_U4 if len(counts_U4) else None
 
@@ -111,49 +112,35 @@ class Predictors:
     def kl(self, instantiation: str, words: int) -> Artefact:
         """KL divergence from the NMT model of a predictor: of `base`, or of the proxy.
 
-        Args:
-            instantiation: which predictor.
-            words: how many of the NMT model's words are told apart.
-
         Raises:
-            XnmtError: the vocabulary has not so many words.
+            XnmtError: the vocabulary has not so many `words` to be told apart.
         """
         size = len(self._job.system.subwords[1])
         if not 1 <= words <= size:
             raise XnmtError(f"metric.fidelity.kl_words={words} is not within 1 and {size}")
+
+        def most_probable(folder: Path) -> None:
+            columns = self._explained.top_words(self._scenario, words)
+            write_shard(columns, folder / KL_FILE)  # type: ignore[arg-type]
+
         distribution = self._job.store.make(
-            "distribution",
-            lambda folder: write_shard(
-                self._explained.top_words(self._scenario, words),  # type: ignore[arg-type]
-                folder / KL_FILE,
-            ),
-            version=1,
-            words=words,
-            **self._decided,
+            "distribution", most_probable, version=1, words=words, **self._decided
         )
         base = instantiation == "base"
 
         def work(folder: Path) -> None:
-            rules, kept = self.proxy.test_rules, read_columns(distribution.path / KL_FILE)
+            kept = read_columns(distribution.path / KL_FILE)
+            ids_NM, log_p_NM = kept["top_ids"], kept["top_scores"].astype(np.float64)
             if base:
-                split = self._explained.contexts(EVALUATED, self._scenario)
-                model = self._job.system.model
-                log_q_NM = base_log_probabilities(model, split, rules, kept["top_ids"])
+                model, rules = self._job.system.model, self.proxy.test_rules
+                log_q_NM = base_log_probabilities(model, self._contexts, rules, ids_NM)
             else:
-                log_q_NM = self.proxy.log_probabilities(kept["top_ids"])
-            kl_N = kl_divergence(kept["top_scores"].astype(np.float64), log_q_NM)
-            columns = {"sentence": rules.sentence_N, "step": rules.step_N, "kl": kl_N}
-            write_table(pa.table(columns), folder / KL_FILE)
+                log_q_NM = self.proxy.log_probabilities(ids_NM)
+            self._save(folder / KL_FILE, kl=kl_divergence(log_p_NM, log_q_NM))
 
-        return self._job.store.make(
-            "kl",
-            work,
-            version=1,
-            distribution=distribution,
-            rules=self.proxy.judged,
-            k=self.proxy.k,
-            proxy=None if base else self.proxy.trained,
-        )
+        recipe = {"distribution": distribution, **self._recipe}
+        recipe["proxy"] = None if base else self.proxy.trained
+        return self._job.store.make("kl", work, version=1, **recipe)
 
     @cached_property
     def facets(self) -> Artefact:
@@ -161,15 +148,9 @@ class Predictors:
 
         def work(folder: Path) -> None:
             rules, texts = self.proxy.test_rules, self._explained.texts
-            kinds = facets(
-                rules,
-                self._explained.contexts(EVALUATED, self._scenario),
-                texts.subwords[1],
-                texts.split("train"),
-                None if self._scenario == REAL else texts.gold(EVALUATED),
-            )
-            columns = {"sentence": rules.sentence_N, "step": rules.step_N, **kinds}
-            write_table(pa.table(columns), folder / FACETS_FILE)
+            gold = None if self._scenario == REAL else texts.gold(EVALUATED)
+            kinds = facets(rules, self._contexts, texts.subwords[1], texts.split("train"), gold)
+            self._save(folder / FACETS_FILE, **kinds)
 
         return self._job.store.make("facets", work, version=1, **self._decided)
 
@@ -178,9 +159,8 @@ class Predictors:
         count = min(sentences, self._explained.count(EVALUATED))
 
         def work(folder: Path) -> None:
-            split = self._explained.contexts(EVALUATED, self._scenario)
-            subwords = self._job.system.subwords
-            write_sample(self.proxy.test_rules, split, subwords, count, folder / SAMPLE_FILE)
+            rules, subwords = self.proxy.test_rules, self._job.system.subwords
+            write_sample(rules, self._contexts, subwords, count, folder / SAMPLE_FILE)
 
         return self._job.store.make("sample", work, version=1, sample=count, **self._decided)
 
@@ -188,12 +168,7 @@ class Predictors:
 def unigram(
     train_labels: np.ndarray, test_labels: np.ndarray, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The labels' own distribution, counted on the training set and smoothed by one.
-
-    Args:
-        train_labels: label ids.
-        test_labels: label ids that are scored.
-        size: number of labels there are.
+    """The labels' own distribution over `size` ids, counted in training and smoothed by one.
 
     Returns:
         Log-likelihood of each test label, and whether it is the most frequent label.

@@ -25,24 +25,25 @@ def comet(
     Args:
         command: path of `comet-score`.
         model: a model's name, or the path of a checkpoint.
-        sources: raw source sentences.
-        hypotheses: raw translations.
-        references: raw references.
+        sources: raw, as are the other texts.
+        hypotheses: one a source.
+        references: one a source.
         folder: where the texts and the score of each sentence go.
 
     Raises:
         XnmtError: the program is not there, or it failed.
     """
-    texts = {"source": sources, "hypothesis": hypotheses, "reference": references}
-    paths = {name: folder / f"{name}.txt" for name in texts}
-    for name, lines in texts.items():
-        paths[name].write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     scores = folder / "scores.json"
-    line = [Path(command).expanduser(), "-s", paths["source"], "-t", paths["hypothesis"],
-            "-r", paths["reference"], "--model", model, "--quiet", "--only_system",
-            "--to_json", scores]  # fmt: skip
+    line = [str(Path(command).expanduser()), "--model", model, "--quiet", "--only_system",
+            "--to_json", str(scores)]  # fmt: skip
+    texts = {"source": ("-s", sources), "hypothesis": ("-t", hypotheses),
+             "reference": ("-r", references)}  # fmt: skip
+    for name, (option, sentences) in texts.items():
+        path = folder / f"{name}.txt"
+        path.write_text("".join(f"{sentence}\n" for sentence in sentences), encoding="utf-8")
+        line += [option, str(path)]
     try:
-        ended = subprocess.run(list(map(str, line)), capture_output=True, text=True)
+        ended = subprocess.run(line, capture_output=True, text=True)
     except OSError as error:
         raise XnmtError(f"metric.quality.comet_command={command}: {error.strerror}") from None
     if ended.returncode or not scores.exists():

@@ -13,15 +13,15 @@ from xnmt_bench.metrics.metric import Column, Row, SumMetric, ratio
 from xnmt_bench.metrics.quality.comet import comet
 from xnmt_bench.metrics.quality.sacre import scores, signatures, statistics
 from xnmt_bench.metrics.units import Units
+from xnmt_bench.options import Text
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.outputs import Outputs
 from xnmt_bench.store import file_hash
 
 COMET_FILE = "comet.npy"
 
 
-def two_digits(value: float) -> str:
-    """As these scores are printed."""
-    return f"{value:.2f}"
+two_digits = "{:.2f}".format  # as these scores are printed
 
 
 class Quality(SumMetric):
@@ -49,7 +49,7 @@ class Quality(SumMetric):
     compared = "nmt"
 
     def __init__(
-        self, comet_command: str | None = None, comet_model: str = "Unbabel/wmt22-comet-da"
+        self, comet_command: Text | None = None, comet_model: Text = "Unbabel/wmt22-comet-da"
     ) -> None:
         self.comet_command, self.comet_model = comet_command, comet_model
 
@@ -64,25 +64,21 @@ class Quality(SumMetric):
         columns["sentences"] = np.ones(len(hypotheses), dtype=np.int64)
         made_by = {"outputs": outputs.fingerprint} | signatures()
         if self.comet_command is not None:
-            columns["comet"] = self._comet(job, outputs.fingerprint, outputs.raw())
+            columns["comet"] = self._comet(job, outputs)
             made_by["comet"] = self.comet_model
         return Evidence(Units(outputs.test_set, outputs.number_N, columns), made_by)
 
-    def _comet(
-        self, job: Job, outputs: str, raw: tuple[list[str], list[str], list[str]]
-    ) -> np.ndarray:
+    def _comet(self, job: Job, outputs: Outputs) -> np.ndarray:
         """COMET of each translation, kept since it takes minutes."""
-        sources, hypotheses, references = raw
         command, model = str(self.comet_command), self.comet_model
 
         def work(folder: Path) -> None:
-            scored = comet(command, model, sources, hypotheses, references, folder)
-            np.save(folder / COMET_FILE, scored)
+            np.save(folder / COMET_FILE, comet(command, model, *outputs.raw(), folder))
 
-        recipe: dict[str, Any] = {"outputs": outputs, "model": model}
+        recipe: dict[str, Any] = {"outputs": outputs.fingerprint, "model": model}
         if Path(model).is_file():
             recipe["checkpoint"] = file_hash(Path(model))
-        made = job.store.make("comet", work, version=2, **recipe)
+        made = job.store.make("comet", work, version=2, cheap=True, **recipe)
         return np.load(made.path / COMET_FILE, allow_pickle=False)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
@@ -96,7 +92,5 @@ class Quality(SumMetric):
         """How good its translations are stands under every table of the system."""
         if row["status"] != "ok":
             return None
-        shown = [c for c in self.columns if c.name in row]
-        return "its translations have " + ", ".join(
-            f"{c.heading} {c.form(row[c.name])}" for c in shown
-        )
+        shown = [f"{c.heading} {c.form(row[c.name])}" for c in self.columns if c.name in row]
+        return f"its translations have {', '.join(shown)}"

@@ -13,12 +13,7 @@ METRICS: dict[str, Any] = {"bleu": BLEU(force=True), "chrf": CHRF(), "ter": TER(
 
 
 def statistics(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, np.ndarray]:
-    """Each sentence's sufficient statistics: columns `bleu_0`, `bleu_1`, ... (U,).
-
-    Args:
-        hypotheses: raw translations.
-        references: one raw reference each.
-    """
+    """Each sentence's sufficient statistics, of raw texts: columns `bleu_0`, `bleu_1`, ... (U,)."""
     columns: dict[str, np.ndarray] = {}
     for name, metric in METRICS.items():
         # What sacrebleu's own significance test resamples.
@@ -33,10 +28,9 @@ def scores(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     for name, metric in METRICS.items():
         width = sum(column.startswith(f"{name}_") for column in sums_R)
         sums_RN = np.stack([sums_R[f"{name}_{n}"] for n in range(width)], axis=1)
-        # chrF's statistics are counts, and it divides whole numbers.
-        results[name] = np.array(
-            [metric._compute_score_from_stats(row.tolist()).score for row in sums_RN]
-        )
+        # As lists: chrF's statistics are counts, and it divides whole numbers.
+        rows = sums_RN.tolist()
+        results[name] = np.array([metric._compute_score_from_stats(row).score for row in rows])
     return results
 
 

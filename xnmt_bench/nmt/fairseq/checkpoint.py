@@ -9,18 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from xnmt_bench.errors import XnmtError
+from xnmt_bench.nmt.foreign import Renumbering
 
 
 class Options:
-    """What a checkpoint says of the model and the task it was trained for.
-
-    Args:
-        path: of the checkpoint, for errors.
-        values: options by name.
-    """
+    """What a checkpoint says of the model and the task it was trained for."""
 
     def __init__(self, path: Path, values: Mapping[str, Any]) -> None:
         self.path, self._values = path, values
@@ -30,26 +26,15 @@ class Options:
         return self._values.get(name, default)
 
     def __getitem__(self, name: str) -> Any:
-        """An option that has no default.
-
-        Raises:
-            XnmtError: the checkpoint lacks it.
-        """
+        """An option that has no default; an XnmtError where the checkpoint lacks it."""
         if self._values.get(name) is None:
             raise XnmtError(f"{self.path}: its options lack {name}")
         return self._values[name]
 
     def refuse(self, **unsupported: object) -> None:
-        """Says which option this reader does not know how to follow.
-
-        Args:
-            unsupported: options with the only value that is read.
-
-        Raises:
-            XnmtError: an option has another value.
-        """
+        """An XnmtError for an option that has another value than the only one that is read."""
         for name, only in unsupported.items():
-            if self.get(name, only) not in (only, None, False, 0):
+            if self.get(name, only) not in (only, None, False, 0):  # all of these mean off
                 raise XnmtError(f"{self.path}: {name}={self.get(name)!r} is not supported")
 
 
@@ -76,25 +61,17 @@ def read_checkpoint(path: Path) -> tuple[Options, dict[str, Tensor]]:
         raise XnmtError(f"{path}: not a checkpoint of fairseq's: it has no model")
     # Since 0.10 the options stand in `cfg`, by section; before, all of them in `args`.
     sections = state.get("cfg") or {}
-    parts = [sections.get("task"), sections.get("model"), state.get("args")]
-    # A section may have a name without a value that another one has.
-    values = {k: v for part in parts if part is not None for k, v in _plain(part).items()
-              if v is not None}  # fmt: skip
-    weights = {name: tensor.float() for name, tensor in state["model"].items()}
-    return Options(path, values), weights
-
-
-def _plain(part: Any) -> dict[str, Any]:
-    return dict(part) if isinstance(part, Mapping) else vars(part)
+    values: dict[str, Any] = {}
+    for part in (sections.get("task"), sections.get("model"), state.get("args")):
+        named = part if isinstance(part, Mapping) else vars(part or argparse.Namespace())
+        # A section may have a name without a value that another one has.
+        values.update((name, value) for name, value in named.items() if value is not None)
+    # Some were saved in half precision, in which a sentence's numbers depend on its batch.
+    return Options(path, values), {name: x.float() for name, x in state["model"].items()}
 
 
 class Weights:
-    """A checkpoint's tensors, each to be taken once, so that none is left unread.
-
-    Args:
-        path: of the checkpoint, for errors.
-        tensors: by fairseq's names.
-    """
+    """A checkpoint's tensors by fairseq's names, each to be taken once: none is left unread."""
 
     def __init__(self, path: Path, tensors: Mapping[str, Tensor]) -> None:
         self._path, self._left = path, dict(tensors)
@@ -103,26 +80,29 @@ class Weights:
         return name in self._left
 
     def take(self, name: str) -> Tensor:
-        """A tensor by its name.
-
-        Raises:
-            XnmtError: the checkpoint has none of this name.
-        """
+        """A tensor by its name; an XnmtError where the checkpoint has none."""
         if name not in self._left:
             raise XnmtError(f"{self._path}: the weights lack {name}")
         return self._left.pop(name)
 
-    def peek(self, name: str) -> Tensor:
-        """The same, to be taken again."""
-        tensor = self._left[name] = self.take(name)
-        return tensor
+    def fill(self, module: nn.Module, stem: str) -> None:
+        """Gives a module its parameters, which have the same names here behind a stem."""
+        for name, _ in list(module.named_parameters()):  # a list, since they are replaced
+            setattr(module, name, nn.Parameter(self.take(f"{stem}.{name}")))
+
+    def linear(self, stem: str) -> nn.Linear:
+        """A linear layer, with a bias where there is one."""
+        linear = nn.Linear(1, 1, bias=f"{stem}.bias" in self)  # its sizes come with its weights
+        self.fill(linear, stem)
+        return linear
+
+    def embedding(self, side: str, ids: Renumbering) -> nn.Embedding:
+        """The embeddings of a side, in our order."""
+        table_VD = self.take(f"{side}.embed_tokens.weight")
+        return nn.Embedding.from_pretrained(table_VD[ids.theirs_V])
 
     def close(self) -> None:
-        """Says what nobody has taken, since a model without it would be another.
-
-        Raises:
-            XnmtError: something is left.
-        """
+        """An XnmtError for what nobody has taken, since a model without it would be another."""
         # Version marks, and tables of sines that are computed anew.
         ignored = ("version", "_float_tensor", "embed_positions.weights")
         left = sorted(name for name in self._left if not name.endswith(ignored))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from torch import Tensor
-
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.fairseq.checkpoint import Options, Weights, read_checkpoint
 from xnmt_bench.nmt.fairseq.lstm import FairseqLSTM
@@ -43,16 +41,19 @@ def open_fairseq(
     options, tensors = read_checkpoint(file)
     weights = Weights(file, tensors)
     folder = Path(data) if data else file.parent
-    languages = tuple(
-        _language(options, side, given)
-        for side, given in (("source", source_language), ("target", target_language))
-    )
+    given = {"source": source_language, "target": target_language}
+    languages = [_language(options, side, language) for side, language in given.items()]
     source, target = (
         DictionarySubwords(folder / f"dict.{language}.txt", codes)
         for language, codes in zip(languages, (source_codes, target_codes), strict=True)
     )
     for side, subwords in (("encoder", source), ("decoder", target)):
-        _fits(file, f"{side}.embed_tokens.weight", tensors, subwords)
+        # Another dictionary than it was trained with shows in the number of words.
+        name = f"{side}.embed_tokens.weight"
+        words = len(subwords) - len(subwords.ids.unpredictable)
+        if name in weights and len(tensors[name]) != words:
+            embeddings = f"{len(tensors[name])} embeddings in {name}"
+            raise XnmtError(f"{file}: {embeddings}, but its dictionary has {words}")
     model = _family(options)(source, target, options, weights)
     weights.close()
     model.fingerprint = made_from([file], [source.fingerprint, target.fingerprint])
@@ -60,29 +61,21 @@ def open_fairseq(
 
 
 def _family(options: Options) -> type[Model]:
-    """The class that follows an architecture's name.
-
-    Raises:
-        XnmtError: it is neither a transformer nor an LSTM.
-    """
+    """The class that follows an architecture's name."""
     # Language tokens would have to stand around a sentence, which nobody would put there.
     options.refuse(encoder_langtok=None, decoder_langtok=False, simul_type=None)
     if "multi" in str(options.get("task")):
         raise XnmtError(f"{options.path}: task={options.get('task')} is not supported")
     arch = str(options["arch"])
-    if arch.startswith("transformer") and "lm" not in arch.split("_"):
-        return FairseqTransformer
-    if arch.startswith("lstm") and "lm" not in arch.split("_"):
-        return FairseqLSTM
+    if "lm" not in arch.split("_"):  # a language model, such as transformer_lm, has no source
+        for name, model in (("transformer", FairseqTransformer), ("lstm", FairseqLSTM)):
+            if arch.startswith(name):
+                return model
     raise XnmtError(f"{options.path}: arch={arch} is not supported; transformer and lstm are")
 
 
 def _language(options: Options, side: str, given: str | None) -> str:
-    """The ending of a dictionary's name.
-
-    Raises:
-        XnmtError: nobody says it, or corpus and checkpoint say otherwise.
-    """
+    """The ending of a dictionary's name, in which corpus and checkpoint have to agree."""
     trained = options.get(f"{side}_lang", given)
     if trained is None:
         raise XnmtError(f"{options.path} does not say: give nmt.reader.{side}_language")
@@ -92,16 +85,3 @@ def _language(options: Options, side: str, given: str | None) -> str:
             f"nmt.reader.{side}_language={trained}"
         )
     return str(trained)
-
-
-def _fits(file: Path, name: str, tensors: dict[str, Tensor], subwords: DictionarySubwords) -> None:
-    """Makes sure that a dictionary is the one that the system was trained with.
-
-    Raises:
-        XnmtError: it has another number of words than there are embeddings.
-    """
-    words = len(subwords.ids.theirs_V) - len(subwords.ids.unpredictable)
-    if name in tensors and len(tensors[name]) != words:
-        raise XnmtError(
-            f"{file}: {len(tensors[name])} embeddings in {name}, but its dictionary has {words}"
-        )

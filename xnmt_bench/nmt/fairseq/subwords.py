@@ -22,14 +22,9 @@ from xnmt_bench.nmt.foreign import Renumbering, made_from
 
 
 def open_codes(path: str | None) -> Callable[[str], list[str]]:
-    """What makes subwords of a text.
+    """What makes subwords of a text: a SentencePiece model (`.model`) or codes of subword-nmt.
 
-    Args:
-        path: a SentencePiece model (`.model`), or codes of subword-nmt; None for text that consists
-            of subwords already.
-
-    Raises:
-        DataError: no such file, or it is neither.
+    Without a path a text consists of subwords already. Raises a DataError if it is neither.
     """
     if path is None:
         return str.split
@@ -45,10 +40,7 @@ def open_codes(path: str | None) -> Callable[[str], list[str]]:
     try:
         with file.open(encoding="utf-8") as lines:
             bpe = BPE(lines)
-    except (
-        SystemExit,
-        ValueError,
-    ) as error:  # subword-nmt leaves the program at a line it knows not
+    except (SystemExit, ValueError) as error:  # it leaves the program at a line it knows not
         raise DataError(file, None, f"not BPE codes of subword-nmt: {error}") from None
     return lambda text: bpe.process_line(text).split()
 
@@ -56,11 +48,7 @@ def open_codes(path: str | None) -> Callable[[str], list[str]]:
 class DictionarySubwords(Subwords):
     """A fairseq dictionary over BPE pieces (`to@@ day`), SentencePiece pieces or whole words.
 
-    Which of the three it is shows in the dictionary itself.
-
-    Args:
-        dictionary: the path of `dict.<language>.txt`.
-        codes: see `open_codes`.
+    Which of the three it is shows in the dictionary itself; for codes see `open_codes`.
     """
 
     def __init__(self, dictionary: Path, codes: str | None) -> None:

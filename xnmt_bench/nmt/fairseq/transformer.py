@@ -31,14 +31,7 @@ FIRST = THEIR_PAD + 1  # fairseq's first position
 
 
 class FairseqTransformer(Transformer):
-    """A checkpoint's Transformer.
-
-    Args:
-        source_subwords: the source dictionary.
-        target_subwords: the target dictionary.
-        options: the checkpoint's.
-        weights: the checkpoint's.
-    """
+    """A checkpoint's Transformer, of its dictionaries, options and weights."""
 
     reads_separators = False
     target_subwords: DictionarySubwords
@@ -52,45 +45,37 @@ class FairseqTransformer(Transformer):
         options: Options,
         weights: Weights,
     ) -> None:
-        NMTModel.__init__(self)
+        NMTModel.__init__(self)  # the Transformer's would make layers of its own
         self.source_subwords, self.target_subwords = source_subwords, target_subwords
         _check(options)
         self.position_shift, self.dropout = 0, nn.Dropout(0.0)
-        sides = {"encoder": source_subwords, "decoder": target_subwords}
-        embeddings = {
-            side: nn.Embedding.from_pretrained(
-                weights.take(f"{side}.embed_tokens.weight")[subwords.ids.theirs_V]
-            )
-            for side, subwords in sides.items()
-        }
-        self.source_embedding, self.target_embedding = embeddings["encoder"], embeddings["decoder"]
+        self.source_embedding = weights.embedding("encoder", source_subwords.ids)
+        self.target_embedding = weights.embedding("decoder", target_subwords.ids)
         dimension = self.source_embedding.embedding_dim
         self.scale = 1.0 if options.get("no_scale_embedding") else math.sqrt(dimension)
         self.positions, self.embedding_norms = nn.ModuleDict(), nn.ModuleDict()
-        if options.get("decoder_learned_pos"):
-            self.longest_target = len(weights.peek("decoder.embed_positions.weight")) - FIRST
-        for side in sides:
-            self._read_embedding_extras(side, options, weights, dimension)
+        for side in ("encoder", "decoder"):
+            if options.get("no_token_positional_embeddings"):
+                self.positions[side] = _NoPositions()
+            elif options.get(f"{side}_learned_pos"):
+                table = weights.take(f"{side}.embed_positions.weight")
+                self.positions[side] = nn.Embedding.from_pretrained(table)
+                if side == "decoder":
+                    self.longest_target = len(table) - FIRST
+            else:
+                self.positions[side] = _Sinusoids(dimension)
+            self.embedding_norms[side] = _norm(f"{side}.layernorm_embedding", dimension, weights)
         self.encoder = _layers("encoder", options, weights, dimension)
         self.decoder = _layers("decoder", options, weights, dimension)
-        self.encoder_norm = _norm(weights, "encoder.layer_norm", dimension, optional=True)
-        self.decoder_norm = _norm(weights, "decoder.layer_norm", dimension, optional=True)
+        self.encoder_norm = _norm("encoder.layer_norm", dimension, weights)
+        self.decoder_norm = _norm("decoder.layer_norm", dimension, weights)
         self.output = nn.Linear(dimension, len(target_subwords), bias=False)
-        table = _output(weights, self.target_embedding, target_subwords)
+        table = self.target_embedding.weight.clone()  # shared, unless one of these is there
+        for name in ("decoder.output_projection.weight", "decoder.embed_out"):
+            if name in weights:
+                table = weights.take(name)[target_subwords.ids.theirs_V]
+                break
         self.output.weight = nn.Parameter(table)
-
-    def _read_embedding_extras(
-        self, side: str, options: Options, weights: Weights, dimension: int
-    ) -> None:
-        stem = f"{side}.embed_positions.weight"
-        if options.get("no_token_positional_embeddings"):
-            self.positions[side] = _NoPositions()
-        elif options.get(f"{side}_learned_pos"):
-            self.positions[side] = nn.Embedding.from_pretrained(weights.take(stem))
-        else:
-            self.positions[side] = _Sinusoids(dimension)
-        norm = _norm(weights, f"{side}.layernorm_embedding", dimension, optional=True)
-        self.embedding_norms[side] = norm
 
     def place(
         self,
@@ -108,9 +93,7 @@ class FairseqTransformer(Transformer):
 
     def logits(self, states: Tensor) -> Tensor:
         """Unnormalised log-probabilities (..., V); BOS is EOS's input and no word to predict."""
-        found = self.output(states)
-        found[..., self.target_subwords.ids.unpredictable] = -torch.inf
-        return found
+        return self.target_subwords.ids.possible(self.output(states))
 
 
 class _Sinusoids(nn.Module):
@@ -121,6 +104,7 @@ class _Sinusoids(nn.Module):
     def __init__(self, dimension: int) -> None:
         super().__init__()
         half = dimension // 2
+        # In float32 and over half - 1, unlike the paper's: these are the ones it was trained with.
         rate = torch.exp(torch.arange(half, dtype=torch.float) * -(math.log(10000) / (half - 1)))
         self.register_buffer("rate", rate, persistent=False)
 
@@ -135,68 +119,45 @@ class _NoPositions(nn.Module):
 
 
 def _check(options: Options) -> None:
-    """What this reader does not follow is named.
-
-    Raises:
-        XnmtError: the options have any of it.
-    """
+    """Names what this reader does not follow, as an XnmtError."""
     options.refuse(
-        adaptive_input=False,
-        adaptive_softmax_cutoff=None,
-        cross_self_attention=False,
-        no_cross_attention=False,
-        base_layers=0,
-        encoder_layers_to_keep=None,
-        decoder_layers_to_keep=None,
-        quant_noise_scalar=0,
-    )
+        adaptive_input=False, adaptive_softmax_cutoff=None, cross_self_attention=False,
+        no_cross_attention=False, base_layers=0, encoder_layers_to_keep=None,
+        decoder_layers_to_keep=None, quant_noise_scalar=0,
+    )  # fmt: skip
     dimension = options["encoder_embed_dim"]
     for name in ("decoder_embed_dim", "decoder_input_dim", "decoder_output_dim"):
-        if options.get(name, dimension) != dimension:
-            raise XnmtError(
-                f"{options.path}: {name}={options.get(name)} beside encoder_embed_dim={dimension} "
-                "is not supported"
-            )
-    if options.get("activation_fn", "relu") not in ACTIVATIONS:
-        raise XnmtError(
-            f"{options.path}: activation_fn={options.get('activation_fn')} is not supported"
-        )
+        if (other := options.get(name, dimension)) != dimension:
+            beside = f"{name}={other} beside encoder_embed_dim={dimension}"
+            raise XnmtError(f"{options.path}: {beside} is not supported")
+    if (activation := options.get("activation_fn", "relu")) not in ACTIVATIONS:
+        raise XnmtError(f"{options.path}: activation_fn={activation} is not supported")
 
 
 def _layers(side: str, options: Options, weights: Weights, dimension: int) -> nn.ModuleList:
-    cross = side == "decoder"
+    """One side's layers with their weights."""
     activation = ACTIVATIONS[options.get("activation_fn", "relu")]
+    norms = ["self_attn_layer_norm", "final_layer_norm"]
+    if cross := side == "decoder":
+        norms.insert(1, "encoder_attn_layer_norm")
+    heads, inner = options[f"{side}_attention_heads"], options[f"{side}_ffn_embed_dim"]
+    pre_norm = bool(options.get(f"{side}_normalize_before"))
     layers = nn.ModuleList()
     for n in range(options[f"{side}_layers"]):
-        layer = Layer(
-            dimension,
-            options[f"{side}_attention_heads"],
-            options[f"{side}_ffn_embed_dim"],
-            0.0,
-            bool(options.get(f"{side}_normalize_before")),
-            cross,
-        )
+        stem = f"{side}.layers.{n}"
+        layer = Layer(dimension, heads, inner, 0.0, pre_norm, cross)
         layer.feed_forward[1] = activation()
-        _fill(layer, f"{side}.layers.{n}", weights, dimension)
+        _fill_attention(layer.self_attention, f"{stem}.self_attn", weights)
+        if layer.cross_attention is not None:
+            _fill_attention(layer.cross_attention, f"{stem}.encoder_attn", weights)
+        for i, name in enumerate(norms):
+            numbered = f"{stem}.layer_norms.{i}"  # as they were before 2019
+            old = f"{numbered}.weight" in weights
+            weights.fill(layer.norms[i], numbered if old else f"{stem}.{name}")
+        weights.fill(layer.feed_forward[0], f"{stem}.fc1")
+        weights.fill(layer.feed_forward[3], f"{stem}.fc2")
         layers.append(layer)
     return layers
-
-
-def _fill(layer: Layer, stem: str, weights: Weights, dimension: int) -> None:
-    """Gives a layer its weights."""
-    _fill_attention(layer.self_attention, f"{stem}.self_attn", weights)
-    norms = ["self_attn_layer_norm", "final_layer_norm"]
-    if layer.cross_attention is not None:
-        _fill_attention(layer.cross_attention, f"{stem}.encoder_attn", weights)
-        norms.insert(1, "encoder_attn_layer_norm")
-    # Before 2019 norms had numbers.
-    numbered = f"{stem}.layer_norms.0.weight" in weights
-    for n, name in enumerate(norms):
-        layer.norms[n] = _norm(
-            weights, f"{stem}.layer_norms.{n}" if numbered else f"{stem}.{name}", dimension
-        )
-    for place, name in ((0, "fc1"), (3, "fc2")):
-        _fill_linear(layer.feed_forward[place], f"{stem}.{name}", weights)
 
 
 def _fill_attention(attention: MultiHeadAttention, stem: str, weights: Weights) -> None:
@@ -207,25 +168,13 @@ def _fill_attention(attention: MultiHeadAttention, stem: str, weights: Weights) 
             q, k, v = (weights.take(f"{stem}.{name}_proj.{kind}") for name in "qkv")
         setattr(attention.query, kind, nn.Parameter(q.clone()))
         setattr(attention.key_value, kind, nn.Parameter(torch.cat([k, v])))
-    _fill_linear(attention.out, f"{stem}.out_proj", weights)
+    weights.fill(attention.out, f"{stem}.out_proj")
 
 
-def _fill_linear(linear: Any, stem: str, weights: Weights) -> None:
-    linear.weight = nn.Parameter(weights.take(f"{stem}.weight"))
-    linear.bias = nn.Parameter(weights.take(f"{stem}.bias"))
-
-
-def _norm(weights: Weights, stem: str, dimension: int, optional: bool = False) -> nn.Module:
-    if optional and f"{stem}.weight" not in weights:
+def _norm(stem: str, dimension: int, weights: Weights) -> nn.Module:
+    """A norm that only some checkpoints have."""
+    if f"{stem}.weight" not in weights:
         return nn.Identity()
     norm = nn.LayerNorm(dimension)
-    _fill_linear(norm, stem, weights)
+    weights.fill(norm, stem)
     return norm
-
-
-def _output(weights: Weights, shared: nn.Embedding, subwords: DictionarySubwords) -> Tensor:
-    """The output layer, in our order: of its own, or the target embeddings."""
-    for name in ("decoder.output_projection.weight", "decoder.embed_out"):
-        if name in weights:
-            return weights.take(name)[subwords.ids.theirs_V]
-    return shared.weight.clone()

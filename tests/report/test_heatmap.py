@@ -1,0 +1,70 @@
+"""Heatmaps of one sentence, in the terminal and as a figure."""
+
+import io
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+from rich.console import Console
+
+from xnmt_bench.explainers.base import Explanation
+from xnmt_bench.report.heatmap import FOLD, SHADES, heatmap_figure, scaled, terminal_heatmaps
+
+
+def explanation(words, steps, prefix=True):
+    earlier = torch.ones(steps, steps, dtype=torch.bool).tril(-1)
+    return Explanation(
+        ["▁", *(f"▁source{i}" for i in range(1, words))],
+        [f"▁target{i}" for i in range(steps)],
+        [f"▁target{i}" for i in range(steps)],
+        torch.linspace(0.1, 1, steps),
+        torch.arange(words * steps).view(steps, words) - words * steps / 2,
+        torch.rand(steps, steps).masked_fill(~earlier, torch.nan) if prefix else None,
+    )
+
+
+@pytest.mark.parametrize("width", [30, 80, 200])
+def test_terminal_blocks_fit(width):
+    """Every step's column whole, in as many tables as it takes."""
+    buffer = io.StringIO()
+    console = Console(file=buffer, width=width, color_system=None)
+    one = explanation(9, 32)
+    tables = list(terminal_heatmaps("attention", one, width))
+    for table in tables:
+        console.print(table)
+    printed = buffer.getvalue()
+    assert all(len(line) <= width for line in printed.splitlines())
+    assert "…" not in printed
+    assert sum(table.row_count > 0 for table in tables) == len(tables)
+    assert [f"{p:.2f}" for p in one.probabilities.tolist()] == [
+        x for line in printed.splitlines() if line.startswith("P") for x in line.split()[1:]
+    ]
+    assert "␣" in printed  # a blank that is a piece of its own
+
+
+def test_the_greatest_of_a_step_is_the_darkest():
+    buffer = io.StringIO()
+    [table] = terminal_heatmaps("random", explanation(4, 2, prefix=False), 80)
+    Console(file=buffer, width=80, color_system=None).print(table)
+    row = next(x for x in buffer.getvalue().splitlines() if x.startswith("▁source3"))
+    assert row.split()[-1] == SHADES[-1] * 5  # 3 of 0 to 3, the step's greatest
+
+
+@pytest.mark.parametrize(("words", "steps", "panels"), [(3, 1, 1), (5, 4, 2), (130, 61, 8)])
+def test_long_sentences_fold(words, steps, panels):
+    """130 words in 3 parts and 60 prefix words in 1, for each of two parts of the steps."""
+    assert FOLD == 60
+    one = explanation(words, steps)
+    figure = heatmap_figure({"attention": one})
+    drawn = [ax for ax in figure.axes if ax.images]
+    assert len(drawn) == panels
+    names = [x.get_text() for ax in drawn for x in ax.get_xticklabels()]
+    assert set(one.source_tokens[1:]) <= set(names)
+    for ax in drawn:
+        box = ax.get_position()
+        assert 0 <= box.x0 < box.x1 <= 1
+        assert 0 <= box.y0 < box.y1 <= 1
+    first = drawn[0].images[0].get_array()
+    assert first.shape == (min(steps, FOLD), min(words, FOLD))
+    assert torch.equal(torch.as_tensor(first), scaled(one.source_TS)[:FOLD, :FOLD])
+    plt.close(figure)

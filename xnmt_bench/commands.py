@@ -1,0 +1,37 @@
+"""The two commands as functions: what `train.py`, `evaluate.py` and an installed package run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import hydra
+from omegaconf import DictConfig
+
+from xnmt_bench.cli import guarded, prepare, quoted
+
+# Beside the packages in a checkout, inside the package where it is installed.
+HERE = Path(__file__).parent
+CONF = next(folder for folder in (HERE / "conf", HERE.parent / "conf") if folder.is_dir())
+
+
+def train() -> None:
+    """Makes what is missing, from subwords to proxies, and measures the configured metrics."""
+    _command("train")
+
+
+def evaluate() -> None:
+    """Prints the tables, or with `explain=...` what explainers say of one sentence."""
+    _command("evaluate")
+
+
+def _command(name: str) -> None:
+    @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
+    def main(config: DictConfig) -> None:
+        from xnmt_bench import run  # heavy, and `--help` should answer at once
+
+        guarded(getattr(run, name), config)
+
+    sys.argv[1:] = [*map(quoted, sys.argv[1:]), f"hydra.job.name={name}"]
+    prepare(sys.argv[1:], CONF)
+    main()

@@ -1,0 +1,108 @@
+"""Options: what a class or a function takes, said once by the annotations of its signature.
+
+`beam: Count`, `heads: Literal["mean", "max"]`, `share: Share`: plug-ins write the same. The types
+are pydantic's, so that a configuration can be checked against them before anything runs.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Annotated, Any, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+Count = Annotated[int, Field(ge=1)]
+Natural = Annotated[int, Field(ge=0)]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]  # what torch and numpy both take
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+Part = Annotated[float, Field(gt=0, le=1)]
+Rate = Annotated[float, Field(ge=0, lt=1)]  # of dropout, of smoothing
+Text = Annotated[str, Field(min_length=1)]
+Texts = Annotated[Sequence[Text], Field(min_length=1)]
+
+
+class Section(BaseModel):
+    """A part of the configuration: what is not in it is a slip, and nothing is coerced."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
+
+
+def section(made_by: Callable[..., Any], but: Iterable[str] = ()) -> type[BaseModel]:
+    """The schema of a class or function by its signature.
+
+    Args:
+        made_by: the class or function.
+        but: arguments that are no configuration.
+    """
+    function = made_by.__init__ if inspect.isclass(made_by) else made_by  # type: ignore[misc]
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except (NameError, TypeError):  # a plug-in's annotations that cannot be read check nothing
+        hints = {}
+    left_out, fields = {"self", "return", *but}, {}
+    open_ended = False
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            open_ended = True
+        elif parameter.kind is not parameter.VAR_POSITIONAL and name not in left_out:
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[name] = (hints.get(name, Any), default)
+    config = ConfigDict(
+        strict=True,
+        extra="allow" if open_ended else "forbid",
+        arbitrary_types_allowed=True,
+        protected_namespaces=(),
+    )
+    return create_model(made_by.__name__, __config__=config, **fields)  # type: ignore[call-overload]
+
+
+def faults(schema: type[BaseModel], values: Any, where: str = "") -> Iterator[str]:
+    """What is wrong with some values, one line each, by the full name of the leaf.
+
+    Args:
+        schema: what they should be.
+        values: as plain Python values.
+        where: the name of the node that holds them.
+    """
+    if not isinstance(values, Mapping):
+        yield f"{where}={values!r}: not a group of options"
+        return
+    try:
+        schema.model_validate({name: v for name, v in values.items() if name != "_target_"})
+    except ValidationError as error:
+        seen = set()
+        for problem in error.errors():
+            # The branches of a union stand behind the leaf's name.
+            path = [str(part) for part in problem["loc"]]
+            value: Any = values
+            leaf: list[str] = []
+            for part in path:
+                inside = isinstance(value, Mapping) and part in value
+                item = isinstance(value, list) and part.isdigit() and int(part) < len(value)
+                if not (inside or item):
+                    break
+                value = value[part] if inside else value[int(part)]
+                leaf.append(part)
+            if problem["type"] in ("missing", "extra_forbidden"):
+                leaf = path
+            name = ".".join(filter(None, [where, *leaf]))
+            if name not in seen:
+                seen.add(name)
+                yield f"{name}{_wrong(problem, value, schema, path)}"
+
+
+def _wrong(problem: Any, value: Any, schema: type[BaseModel], path: list[str]) -> str:
+    """A problem in words."""
+    if problem["type"] == "extra_forbidden":
+        near = get_close_matches(path[-1], schema.model_fields, n=1)
+        return f": no such option{f'; did you mean {near[0]}?' if near else ''}"
+    if problem["type"] == "missing":
+        return ": has to be given"
+    shown = "null" if value is None else repr(value) if isinstance(value, str) else value
+    if problem["type"] == "string_too_short":
+        return "=: should not be empty"
+    message = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    return f"={shown}: should be {message}"

@@ -1,0 +1,100 @@
+"""Progress in one line a stage: how much is done, how fast, how long it may still take.
+
+In a terminal the line is written over; in a file, or where jobs of a sweep run at once, a line is
+logged every so often.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Self, TypeVar
+
+log = logging.getLogger(__name__)
+shared_terminal = False  # jobs that run at once would write over each other's line
+EVERY = 30.0  # seconds between lines of a log
+REFRESH = 0.2  # seconds between changes of a terminal's line
+Item = TypeVar("Item")
+
+
+class Stage:
+    """One stage under way.
+
+    Args:
+        description: what is being done.
+        total: how many steps there are at most.
+        unit: what a step is, in the plural.
+        shown: say anything at all.
+    """
+
+    def __init__(self, description: str, total: int, unit: str, shown: bool = True) -> None:
+        self._description, self._total, self._unit, self._shown = description, total, unit, shown
+        self._terminal = sys.stderr.isatty() and not shared_terminal
+        self._began = self._said = time.monotonic()
+        self._done = 0
+
+    def step(self, done: int, note: str = "") -> None:
+        """Says how many steps are done, unless it has only just said so."""
+        self._done, now = done, time.monotonic()
+        if self._shown and now - self._said >= (REFRESH if self._terminal else EVERY):
+            self._said = now
+            self._say(note)
+
+    def _say(self, note: str) -> None:
+        elapsed = max(1e-9, time.monotonic() - self._began)
+        rate = self._done / elapsed
+        left = (self._total - self._done) / rate if rate else float("inf")
+        pace = f"{rate:.1f} a second" if rate >= 1 else f"{1 / rate:.1f} s each" if rate else ""
+        parts = [f"{self._done} of {self._total} {self._unit}", pace, note]
+        if 0 < self._done < self._total:
+            parts.append(f"at most {_duration(left)} left")
+        line = f"{self._description}: {', '.join(part for part in parts if part)}"
+        if self._terminal:
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r\x1b[2K{line[:width]}", end="", file=sys.stderr, flush=True)
+        else:
+            log.info("%s", line)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._shown and self._terminal:
+            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)  # leaves no half line behind
+        elapsed = time.monotonic() - self._began
+        if self._shown and kind is None and elapsed >= EVERY:
+            log.info("%s: done in %s", self._description, _duration(elapsed))
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
+
+
+def track(
+    items: Iterable[Item], description: str, total: int, unit: str, shown: bool = True
+) -> Iterator[Item]:
+    """The items again, saying how many are done.
+
+    Args:
+        items: what is worked on.
+        description: what is being done.
+        total: how many there are.
+        unit: what an item is, in the plural.
+        shown: say anything at all.
+    """
+    with Stage(description, total, unit, shown) as stage:
+        for done, item in enumerate(items, start=1):
+            yield item
+            stage.step(done)

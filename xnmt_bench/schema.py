@@ -1,0 +1,271 @@
+"""The configuration as a whole, checked before anything runs: all faults of a command at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Annotated, Any, Literal
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import Field
+
+from proxies.training import ProxyTrainingOptions
+from xnmt_bench.errors import ConfigError, XnmtError
+from xnmt_bench.nmt.training import NMTTrainingOptions
+from xnmt_bench.options import Count, Section, Seed, Text, faults, section
+from xnmt_bench.registry import load
+
+Scenario = Literal["teacher_forcing", "real", "golden"]
+Precision = Literal["32-true", "32", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true"]
+MISSING = "???"
+
+
+class RulesSection(Section):
+    """How decisions are explained."""
+
+    largest_k: Count
+    train_sentences: Count | None
+    test_sentences: Count | None
+    shard_sentences: Count
+    admit_special: bool
+    batch_tokens: Count
+
+
+class BootstrapSection(Section):
+    """How intervals are drawn."""
+
+    samples: Count
+    seed: Seed
+
+
+class DoorSection(Section):
+    """What somebody else made."""
+
+    path: Text | None
+    format: Text
+    name: Text | None
+
+
+class ContextSection(Section):
+    """Previous sentences that a system reads."""
+
+    sentences: Annotated[int, Field(ge=0, le=3)]
+    target: bool
+
+
+class SubwordsSection(Section):
+    """Vocabularies to train, or files of them."""
+
+    type: Literal["bpe", "unigram"]
+    source_size: Count
+    target_size: Count
+    source_model: Text | None
+    target_model: Text | None
+
+
+class TrainerSection(Section):
+    """How training runs."""
+
+    accelerator: Text
+    precision: Precision
+    progress_bar: bool
+
+
+class Main(Section):
+    """The leaves of the configuration that belong to no group."""
+
+    scenario: Scenario
+    learned_from: Scenario
+    k: Count
+    seed: Seed
+    train_sentences: Count | None
+    rules: RulesSection
+    bootstrap: BootstrapSection
+    outputs: DoorSection
+    scores: DoorSection
+    relevance: DoorSection
+    explain: Text | None
+    explain_target: Text | None
+    repair: bool
+    store: Text
+    results: Text
+    threads: Count | None
+    trainer: TrainerSection
+
+
+class CorpusSection(Section):
+    """What stands beside a corpus's own options."""
+
+    name: Text
+    reversed: bool
+    max_length: Count
+    subwords: SubwordsSection
+    data: Text | None = None
+
+
+class SystemSection(Section):
+    """What every NMT system has."""
+
+    name: Text
+    path: Text | None
+    initial: Text | None
+    context: ContextSection
+    beam: Count
+    architecture: Text | None = None
+    seed: Seed = 0
+
+
+# Arguments of classes that are no options.
+GIVEN = {"architectures": ("source_subwords", "target_subwords"), "proxies": ("vocabulary",)}
+
+
+def check(config: DictConfig, complete: bool = True) -> None:
+    """Checks a whole configuration.
+
+    Args:
+        config: the configuration.
+        complete: values that are yet to be given are faults too.
+
+    Raises:
+        ConfigError: something is wrong with it; every fault is in the message, one line each.
+    """
+    try:
+        values: Any = OmegaConf.to_container(config, resolve=True)
+    except OmegaConfBaseException as error:
+        raise ConfigError([str(error).splitlines()[0]]) from None
+    problems = list(_problems(values))
+    missing = [path for path, value in _leaves(values) if value == MISSING]
+    # A value that is yet to be given is of no type, and only what runs needs it.
+    problems = [p for p in problems if p.partition("=")[0] not in missing]
+    problems += [f"{path}: has no value yet; give {path}=..." for path in missing if complete]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _leaves(node: Any, where: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value by its full name."""
+    if isinstance(node, Mapping):
+        for name, value in node.items():
+            yield from _leaves(value, f"{where}.{name}" if where else str(name))
+    else:
+        yield where, node
+
+
+def _problems(values: dict[str, Any]) -> Iterator[str]:
+    yield from faults(Main, {key: values[key] for key in Main.model_fields if key in values})
+    yield from _with_target(values.get("corpus"), "corpus", CorpusSection)
+    yield from _system(values.get("nmt"))
+    explainer = values.get("explainer")
+    if isinstance(explainer, Mapping):
+        yield from _named(explainer, "explainer")
+        yield from _with_target(explainer.get("phi"), "explainer.phi")
+    else:
+        yield f"explainer={_null(explainer)}: should be a choice of explainer"
+    yield from _proxy(values.get("proxy"))
+    for group in ("metric", "analysis"):
+        nodes = values.get(group, {})
+        if not isinstance(nodes, Mapping):
+            yield f"{group}={_null(nodes)}: should be a list, such as {group}=[]"
+            continue
+        for name, node in nodes.items():
+            yield from _with_target(node, f"{group}.{name}")
+    yield from _with_target(values.get("logger"), "logger")
+    yield from _between_leaves(values)
+
+
+def _null(value: Any) -> str:
+    return "null" if value is None else repr(value)
+
+
+def _named(node: Mapping[str, Any], where: str) -> Iterator[str]:
+    if not isinstance(node.get("name"), str) or not node["name"]:
+        yield f"{where}.name={_null(node.get('name'))}: should be a name"
+
+
+def _with_target(
+    node: Any, where: str, beside: type[Section] | None = None, given: Sequence[str] = ()
+) -> Iterator[str]:
+    """Faults of a node that is made into an object by its `_target_`.
+
+    Args:
+        node: the node.
+        where: its name.
+        beside: what else stands in it that the object is not told.
+        given: arguments that are no options.
+    """
+    if not isinstance(node, Mapping):
+        yield f"{where}={_null(node)}: should be a group of options"
+        return
+    target = node.get("_target_")
+    try:
+        module, _, name = str(target).rpartition(".")
+        made_by = getattr(import_module(module), name)
+    except Exception as error:  # whatever an import may raise
+        yield f"{where}._target_={_null(target)}: cannot be imported: {error}"
+        return
+    extras = set(beside.model_fields) if beside else set()
+    inner = {
+        name for name, value in node.items() if isinstance(value, Mapping) and "_target_" in value
+    }
+    schema = section(made_by, but=[*given, *inner])
+    own = set(schema.model_fields)
+    told = {n: v for n, v in node.items() if n not in inner and (n in own or n not in extras)}
+    yield from faults(schema, told, where)
+    if beside:
+        yield from faults(beside, {n: v for n, v in node.items() if n in extras}, where)
+    for part in sorted(inner):
+        yield from _with_target(node[part], f"{where}.{part}")
+
+
+def _system(node: Any) -> Iterator[str]:
+    if not isinstance(node, Mapping):
+        yield f"nmt={_null(node)}: should be a choice of nmt"
+        return
+    parts = ("reader", "sizes", "training")
+    yield from faults(SystemSection, {n: v for n, v in node.items() if n not in parts}, "nmt")
+    yield from _with_target(node.get("reader"), "nmt.reader", given=["path"])
+    if "training" in node:
+        yield from faults(section(NMTTrainingOptions), node["training"], "nmt.training")
+    if "sizes" in node:
+        yield from _sizes("architectures", node.get("architecture"), node["sizes"], "nmt")
+
+
+def _proxy(node: Any) -> Iterator[str]:
+    if not isinstance(node, Mapping):
+        yield f"proxy={_null(node)}: should be a choice of proxy"
+        return
+    yield from _named(node, "proxy")
+    yield from faults(section(ProxyTrainingOptions), node.get("training"), "proxy.training")
+    yield from _sizes("proxies", node.get("name"), node.get("sizes"), "proxy")
+
+
+def _sizes(kind: str, name: Any, sizes: Any, where: str) -> Iterator[str]:
+    if not isinstance(name, str):
+        return  # said already
+    try:
+        made_by = load(kind, name)
+    except XnmtError as error:
+        yield f"{where}: {error}"
+        return
+    problems = list(faults(section(made_by, GIVEN[kind]), sizes, f"{where}.sizes"))
+    yield from problems
+    heads, dimension = (sizes.get(n) for n in ("heads", "dimension")) if sizes else (None, None)
+    if not problems and heads and dimension and dimension % heads:
+        yield f"{where}.sizes.heads={heads}: should divide the dimension, {dimension}"
+
+
+def _between_leaves(values: Mapping[str, Any]) -> Iterator[str]:
+    """What no leaf can tell alone."""
+    k, rules = values.get("k"), values.get("rules")
+    largest = rules.get("largest_k") if isinstance(rules, Mapping) else None
+    if isinstance(k, int) and isinstance(largest, int) and 1 <= largest < k:
+        yield f"k={k}: should be at most rules.largest_k, {largest}"
+    explainer, nmt = (values.get(name) for name in ("explainer", "nmt"))
+    layers = (nmt.get("sizes") or {}).get("layers") if isinstance(nmt, Mapping) else None
+    phi = explainer.get("phi") if isinstance(explainer, Mapping) else None
+    layer = phi.get("layer") if isinstance(phi, Mapping) else None
+    if isinstance(layer, int) and isinstance(layers, int) and not -layers <= layer < layers:
+        yield f"explainer.phi.layer={layer}: there are {layers} layers, counted from 0"
+    if values.get("explain_target") and not values.get("explain"):
+        yield "explain_target: says nothing without explain"
