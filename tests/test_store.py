@@ -10,7 +10,7 @@ import pytest
 
 from xnmt_bench import store as store_module
 from xnmt_bench.errors import MissingError, StoreError
-from xnmt_bench.store import META, Artefact, Store, fingerprint, verified
+from xnmt_bench.store import META, Artefact, Store, fingerprint, repair, verified
 
 RECIPE = {"version": 1, "seed": 1, "sizes": {"k": 3}}
 
@@ -170,11 +170,15 @@ def test_damage_is_named(tmp_path, file, damage):
         path.write_bytes(changed)
     else:
         path.write_bytes(content[: len(content) // 2] if damage == "truncated" else b"")
+    if (file, damage) == (META, "missing"):
+        with pytest.raises(StoreError, match=str(path.parent)):
+            find(tmp_path)
+        assert make(tmp_path, work).facts == {"count": 2}  # without it nothing is of any use
+        return
     for use in (lambda: make(tmp_path, never), lambda: find(tmp_path)):
         with pytest.raises(StoreError) as error:
             use()
-        named = path.parent if (file, damage) == (META, "missing") else path
-        assert str(named) in str(error.value)
+        assert str(path) in str(error.value)
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", '{"files": {}}'])
@@ -183,6 +187,23 @@ def test_a_meta_file_that_is_none_is_named(tmp_path, content):
     path.write_text(content)
     with pytest.raises(StoreError, match=META):
         find(tmp_path)
+
+
+def test_repair_drops_what_is_damaged_and_what_hangs_on_it(tmp_path):
+    """The chain is system, relevance, rules; a system of another seed stays."""
+    system = make(tmp_path, work)
+    other = make(tmp_path, lambda folder: (folder / "text").write_text("other") and {}, seed=2)
+    relevance = make(tmp_path, work, "relevance", system=system.fingerprint)
+    rules = make(tmp_path, work, "rules", relevance=relevance.fingerprint)
+    (system.path / "text").write_text("hurt")
+    (tmp_path / "nmt" / "of_no_artefact.partial").mkdir()
+    repair(tmp_path)
+    assert not any(artefact.path.exists() for artefact in (system, relevance, rules))
+    assert (tmp_path / "nmt" / "of_no_artefact.partial").is_dir()  # that is resumed, not damaged
+    assert Store(tmp_path).all("nmt") == [other]
+    assert make(tmp_path, work) == system
+    repair(tmp_path)
+    assert {made.path for made in Store(tmp_path).all("nmt")} == {other.path, system.path}
 
 
 def test_work_that_raised_is_resumed(tmp_path):
