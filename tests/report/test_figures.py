@@ -1,17 +1,11 @@
-"""Figures and heatmaps: they are written, and they show what they are given."""
-
-import io
+"""Figures: they are written, and they show what they are given."""
 
 import pytest
-import torch
 from measured import FIDELITY, SYSTEM, scored
-from rich.console import Console
 
-from xnmt_bench.explainers.base import Explanation
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.quality import Quality
 from xnmt_bench.report.figure import interval_figure, save_figure
-from xnmt_bench.report.heatmap import heatmap_figure, save_heatmap, scaled, terminal_heatmap
 from xnmt_bench.report.panels import panels
 
 
@@ -33,20 +27,6 @@ def points(ax):
         [[(low, _), (high, _)]] = bars.get_segments()
         found.append((float(line.get_xdata()[0]), float(low), float(high)))
     return sorted(found)
-
-
-def explanation(prefix=True):
-    nan = float("nan")
-    return Explanation(
-        source_tokens=["▁the", "▁dog", "</s>"],
-        target_tokens=["▁der", "▁Hund", "</s>"],
-        labels=["▁der", "▁Hund", "</s>"],
-        probabilities=torch.tensor([0.9, 0.8, 0.7]),
-        source_TS=torch.tensor([[0.5, 0.25, 0.0], [0.0, -0.8, 0.4], [0.0, 0.0, 0.0]]),
-        prefix_TT=torch.tensor([[nan, nan, nan], [0.1, nan, nan], [0.1, 0.2, nan]])
-        if prefix
-        else None,
-    )
 
 
 def test_the_figure_shows_every_number(tmp_path):
@@ -98,27 +78,3 @@ def test_higher_is_better_stands_above():
 def test_without_a_number_there_is_no_figure():
     assert drawn(Fidelity(), [scored(FIDELITY, {}, "n/a")]) is None
     assert drawn(Fidelity(), []) is None
-
-
-def test_steps_are_scaled_to_their_greatest():
-    found = scaled(explanation().source_TS)
-    assert found.tolist() == [[1.0, 0.5, 0.0], [0.0, -1.0, 0.5], [0.0, 0.0, 0.0]]
-    assert scaled(explanation().prefix_TT).isnan().sum() == 6
-
-
-def test_the_terminal_shows_words_labels_and_shades():
-    buffer = io.StringIO()
-    Console(file=buffer, width=100).print(terminal_heatmap("gradient_norm", explanation()))
-    lines = buffer.getvalue().splitlines()
-    assert "gradient norm" in lines[0]
-    [dog] = [line for line in lines if line.strip().startswith("▁dog")]
-    assert "▒▒▒▒▒" in dog and "█████" in dog
-    assert "0.90" in buffer.getvalue()
-    assert "·" in next(line for line in lines if line.strip().startswith("▁Hund") and "·" in line)
-
-
-def test_heatmaps_without_prefix_words(tmp_path):
-    both = {"attention": explanation(prefix=False), "gradient_norm": explanation()}
-    assert len(heatmap_figure(both).axes) == 5  # four panels and the scale
-    for path in save_heatmap(both, tmp_path / "explanation"):
-        assert path.stat().st_size > 1000

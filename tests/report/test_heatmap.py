@@ -8,6 +8,7 @@ import torch
 from rich.console import Console
 
 from xnmt_bench.explainers.base import Explanation
+from xnmt_bench.report.figure import save_figure
 from xnmt_bench.report.heatmap import FOLD, SHADES, heatmap_figure, scaled, terminal_heatmaps
 
 
@@ -68,3 +69,42 @@ def test_long_sentences_fold(words, steps, panels):
     assert first.shape == (min(steps, FOLD), min(words, FOLD))
     assert torch.equal(torch.as_tensor(first), scaled(one.source_TS)[:FOLD, :FOLD])
     plt.close(figure)
+
+
+def little(prefix=True):
+    nan = float("nan")
+    return Explanation(
+        source_tokens=["▁the", "▁dog", "</s>"],
+        target_tokens=["▁der", "▁Hund", "</s>"],
+        labels=["▁der", "▁Hund", "</s>"],
+        probabilities=torch.tensor([0.9, 0.8, 0.7]),
+        source_TS=torch.tensor([[0.5, 0.25, 0.0], [0.0, -0.8, 0.4], [0.0, 0.0, 0.0]]),
+        prefix_TT=torch.tensor([[nan, nan, nan], [0.1, nan, nan], [0.1, 0.2, nan]])
+        if prefix
+        else None,
+    )
+
+
+def test_steps_are_scaled_to_their_greatest():
+    found = scaled(little().source_TS)
+    assert found.tolist() == [[1.0, 0.5, 0.0], [0.0, -1.0, 0.5], [0.0, 0.0, 0.0]]
+    assert scaled(little().prefix_TT).isnan().sum() == 6
+
+
+def test_the_terminal_shows_words_labels_and_shades():
+    buffer = io.StringIO()
+    [table] = terminal_heatmaps("gradient_norm", little(), 100)
+    Console(file=buffer, width=100).print(table)
+    lines = buffer.getvalue().splitlines()
+    assert "gradient norm" in lines[0]
+    [dog] = [line for line in lines if line.strip().startswith("▁dog")]
+    assert "▒▒▒▒▒" in dog and "█████" in dog
+    assert "0.90" in buffer.getvalue()
+    assert "·" in next(line for line in lines if line.strip().startswith("▁Hund") and "·" in line)
+
+
+def test_heatmaps_without_prefix_words(tmp_path):
+    both = {"attention": little(prefix=False), "gradient_norm": little()}
+    assert len(heatmap_figure(both).axes) == 4  # three panels and the scale
+    for path in save_figure(heatmap_figure(both), tmp_path / "explanation"):
+        assert path.stat().st_size > 1000
