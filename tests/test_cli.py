@@ -43,8 +43,8 @@ def test_everything_else_stays(argument):
 )
 def test_a_value_that_has_to_be_given_is_named(changes, key, tmp_path):
     done = command("train.py", *changes, cwd=tmp_path)
-    assert done.returncode == 1
-    assert f"error: {key} has no value yet; give {key}=..." in done.stderr
+    assert done.returncode == 2
+    assert f"error: {key}: has no value yet; give {key}=..." in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -61,6 +61,18 @@ def refused(tmp_path, script, *changes):
 def test_a_slip_is_answered_in_one_line(tmp_path, script):
     [line] = refused(tmp_path, script, "explainer=atention")
     assert line == "error: no explainer 'atention'; did you mean attention?"
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("nmt.bema=3", "no option in nmt 'bema'; did you mean beam?"),
+        ("sed=1", "no option in the configuration 'sed'; did you mean seed?"),
+        ("k=[1", "no viable alternative at input '[1'"),
+    ],
+)
+def test_what_hydra_would_not_compose_is_one_line(tmp_path, argument, message):
+    assert refused(tmp_path, "train.py", argument) == [f"error: {message}"]
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import CompactHydraException
+from hydra.errors import (
+    CompactHydraException,
+    ConfigCompositionException,
+    HydraException,
+    OverrideParseException,
+)
 from hydra.types import RunMode
-from omegaconf.errors import MissingMandatoryValue
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, MissingMandatoryValue
 
 from xnmt_bench.errors import ConfigError, XnmtError
 from xnmt_bench.registry import entries, load, options, unknown
@@ -47,7 +52,7 @@ def guarded(command: Callable[..., None], *arguments: Any) -> None:
             raise CompactHydraException(f"error: {error}") from None
         sys.exit(f"error: {error}")
     except MissingMandatoryValue as error:
-        _refuse([f"{error.full_key} has no value yet; give {error.full_key}=..."])
+        _refuse([f"{error.full_key}: has no value yet; give {error.full_key}=..."])
     except KeyboardInterrupt:
         print("interrupted; the same command goes on where it stood", file=sys.stderr)
         sys.exit(130)
@@ -56,6 +61,20 @@ def guarded(command: Callable[..., None], *arguments: Any) -> None:
             raise
         where = f"{error.filename}: " if error.filename else ""
         sys.exit(f"error: {where}{error.strerror}; what was finished is kept")
+
+
+def refused(error: HydraException) -> NoReturn:
+    """Ends the program for what Hydra would not compose, or for a sweep of which a job failed."""
+    composing = isinstance(error, ConfigCompositionException | OverrideParseException)
+    cause = error.__cause__
+    if isinstance(cause, ConfigKeyError | ConfigAttributeError) and cause.parent_node is not None:
+        section = str(cause.full_key).rpartition(".")[0] or "the configuration"
+        known = [key for key in map(str, cause.parent_node) if not key.startswith("_")]
+        problem = unknown(f"option in {section}", str(cause.key), known)
+    else:
+        problem = str(error).partition("\n")[0].removeprefix("error: ")
+    print(f"error: {problem}", file=sys.stderr)
+    sys.exit(2 if composing else 1)
 
 
 def _refuse(problems: Iterable[str]) -> NoReturn:

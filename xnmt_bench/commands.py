@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import hydra
+from hydra.errors import HydraException
 from omegaconf import DictConfig
 
-from xnmt_bench.cli import guarded, prepare, quoted
+from xnmt_bench.cli import guarded, prepare, quoted, refused
 
 # Beside the packages in a checkout, inside the package where it is installed.
 HERE = Path(__file__).parent
@@ -34,4 +36,8 @@ def _command(name: str) -> None:
 
     sys.argv[1:] = [*map(quoted, sys.argv[1:]), f"hydra.job.name={name}"]
     prepare(sys.argv[1:], CONF)
-    main()
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # or Hydra ends the program itself, in its own words
+    try:
+        main()
+    except HydraException as error:
+        refused(error)
