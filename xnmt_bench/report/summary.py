@@ -150,11 +150,11 @@ def _marks(summary: Summary, escape: Callable[[str], str], emphasis: str) -> lis
 
 def to_rich(summary: Summary) -> Table:
     """The summary for a terminal."""
-    notes = "\n".join(summary.notes)
-    table = Table(title=summary.title, caption=notes, caption_justify="left")
+    title, notes = markup_escape(summary.title), markup_escape("\n".join(summary.notes))
+    table = Table(title=title, caption=notes, caption_justify="left")
     for column, heading in enumerate(summary.headings):
         left = column < summary.words
-        table.add_column(heading, justify="left" if left else "right", no_wrap=left)
+        table.add_column(markup_escape(heading), justify="left" if left else "right", no_wrap=left)
     # An interval stands under its number, so that the table fits a terminal.
     marks = _marks(summary, lambda t: markup_escape(t.replace(" [", "\n[")), "[bold green]{}[/]")
     lines = zip(summary.lines, marks, strict=True)
