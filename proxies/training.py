@@ -43,10 +43,11 @@ class ProxyTraining(SeededModule):
     """Minimises -log Q(label given rule)."""
 
     def __init__(
-        self, proxy: Proxy, train: Decisions, valid: Decisions, options: ProxyTrainingOptions
-    ) -> None:
+        self, proxy: Proxy, train: Decisions, valid: Decisions, options: ProxyTrainingOptions,
+        labels: int,
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.model = proxy
+        self.model, self.choices = proxy, labels
         self._train_set, self._valid_set, self._options = train, valid, options
 
     def train_dataloader(self) -> DataLoader:

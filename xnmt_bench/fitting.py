@@ -7,6 +7,7 @@ before it in the process, so a run that was killed and started again ends with t
 from __future__ import annotations
 
 import logging
+import math
 import os
 import shutil
 import warnings
@@ -23,11 +24,13 @@ from pytorch_lightning.plugins.io import TorchCheckpointIO
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
-from xnmt_bench.errors import StoreError
+from xnmt_bench.errors import StoreError, XnmtError, refusal
 from xnmt_bench.progress import Stage
 
 log = logging.getLogger(__name__)
 MONITOR = "valid_loss"
+LOGGED_STEPS = 20
+HOPELESS = 2  # times the loss of an even guess; a fresh network may begin a little above it
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class SeededModule(pl.LightningModule):
     """A Lightning module whose every training step starts from a seed of its own."""
 
     seed: int = 0
+    choices: int  # labels to choose from
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Makes this step's dropout a function of the seed and the step alone."""
@@ -101,6 +105,10 @@ def fit(
 
     Returns:
         The module with its best weights, and the facts `epochs` and `valid_loss`.
+
+    Raises:
+        XnmtError: training diverges.
+        StoreError: a checkpoint cannot be written.
     """
     torch.manual_seed(seed)
     module = build()
@@ -109,7 +117,7 @@ def fit(
         folder / "checkpoints", filename="best-{epoch}", monitor=MONITOR, save_last=True
     )
     stopping = _EarlyStopping(MONITOR, patience=patience)
-    callbacks: list[pl.Callback] = [checkpoint, stopping]
+    callbacks: list[pl.Callback] = [_Diverging(description), checkpoint, stopping]
     if options.progress_bar:
         callbacks.append(_Progress(description, max_epochs))
     trainer = pl.Trainer(
@@ -125,7 +133,7 @@ def fit(
         reload_dataloaders_every_n_epochs=1,  # each epoch has an order of its own
         enable_progress_bar=False,
         enable_model_summary=False,
-        log_every_n_steps=20,
+        log_every_n_steps=LOGGED_STEPS,
     )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="pytorch_lightning|lightning_fabric")
@@ -134,6 +142,32 @@ def fit(
     module.load_state_dict(_weights(Path(checkpoint.best_model_path)))
     facts = {"epochs": trainer.current_epoch, MONITOR: float(checkpoint.best_model_score or 0.0)}
     return module.eval().cpu(), facts  # type: ignore[return-value]
+
+
+class _Diverging(pl.Callback):
+    """Ends a training whose loss is no number any more, or far above that of an even guess."""
+
+    def __init__(self, description: str) -> None:
+        self._description = description
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: Any, outputs: Any, *arguments: Any
+    ) -> None:
+        """Looks at the losses that are logged, since each look waits for the device."""
+        if trainer.global_step % LOGGED_STEPS == 0:
+            self._check(trainer, "", float(outputs["loss"]), HOPELESS * math.log(pl_module.choices))
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        """Looks before a checkpoint is kept; overfitting may raise this loss as far as it will."""
+        self._check(trainer, "validation ", float(trainer.callback_metrics[MONITOR]), math.inf)
+
+    def _check(self, trainer: pl.Trainer, kind: str, loss: float, most: float) -> None:
+        if not loss < most:  # NaN is not less either
+            where = f"epoch {trainer.current_epoch + 1}, step {trainer.global_step}"
+            raise XnmtError(
+                f"{self._description}: training diverges: the {kind}loss is {loss:.4g} in {where}; "
+                "lower its learning_rate"
+            )
 
 
 class _WholeOrNot(TorchCheckpointIO):
@@ -156,7 +190,9 @@ class _WholeOrNot(TorchCheckpointIO):
             temporary.replace(target)
         except (OSError, RuntimeError) as error:  # torch tells a full disk as a RuntimeError
             temporary.unlink(missing_ok=True)
-            reason = str(error).splitlines()[0]
+            # torch tells a full disk as a failed write, and not why.
+            room = shutil.disk_usage(target.parent).free
+            reason = f"{refusal(error)} ({room / 2**20:,.0f} MiB are free there)"
             raise StoreError(f"{target}: the checkpoint could not be written: {reason}") from None
 
 
@@ -167,8 +203,7 @@ def _resumable(folder: Path) -> str | None:
         try:
             torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:  # whatever half a file makes of itself
-            reason = str(error).splitlines()[0]
-            log.warning("%s is damaged and left out: %s", path, reason)
+            log.warning("%s is damaged and left out: %s", path, refusal(error))
             path.unlink()
         else:
             return str(path)

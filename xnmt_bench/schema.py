@@ -13,7 +13,7 @@ from pydantic import Field
 from proxies.training import ProxyTrainingOptions
 from xnmt_bench.errors import ConfigError, XnmtError
 from xnmt_bench.nmt.training import NMTTrainingOptions
-from xnmt_bench.options import Count, Section, Seed, Text, faults, section
+from xnmt_bench.options import Count, Positive, Rate, Section, Seed, Text, faults, section
 from xnmt_bench.registry import load
 
 Scenario = Literal["teacher_forcing", "real", "golden"]
@@ -37,6 +37,17 @@ class BootstrapSection(Section):
 
     samples: Count
     seed: Seed
+
+
+class DoubtsSection(Section):
+    """Beyond which a note says that numbers mean little."""
+
+    shared_pairs: Rate | None
+    unknown: Rate | None
+    swapped: Positive | None
+    alike: Rate | None
+    gain: Positive | None
+    gold_shift: Rate | None
 
 
 class DoorSection(Section):
@@ -82,6 +93,7 @@ class Main(Section):
     train_sentences: Count | None
     rules: RulesSection
     bootstrap: BootstrapSection
+    doubts: DoubtsSection
     outputs: DoorSection
     scores: DoorSection
     relevance: DoorSection

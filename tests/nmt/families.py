@@ -8,6 +8,7 @@ writes one that has learnt some of the toy corpus.
 from __future__ import annotations
 
 import json
+import logging
 import random
 import sys
 from itertools import chain
@@ -27,6 +28,8 @@ from transformers import (
     T5Config,
     T5ForConditionalGeneration,
 )
+
+from xnmt_bench.progress import track
 
 # What `nmt=<family>` is told beside the path, for a model that translates English to German.
 READER = {
@@ -98,7 +101,9 @@ def _model(family: str, tokenizer, width: int):
     )
 
 
-def teach(folder: Path, pairs: list[tuple[str, str]], steps: int, prefix: str = "") -> None:
+def teach(
+    folder: Path, pairs: list[tuple[str, str]], steps: int, prefix: str = "", show: bool = False
+) -> None:
     """Trains a model in its folder on sentence pairs, as its own labels and loss have it."""
     torch.manual_seed(0)
     rng = random.Random(0)
@@ -106,7 +111,7 @@ def teach(folder: Path, pairs: list[tuple[str, str]], steps: int, prefix: str = 
     model = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32).train()
     optimiser = torch.optim.AdamW(model.parameters(), lr=2e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 2e-3, steps)
-    for _ in range(steps):
+    for _ in track(range(steps), f"teaching {folder}", steps, "steps", show):
         sources, targets = zip(*rng.sample(pairs, 32), strict=True)
         batch = tokenizer([prefix + source for source in sources], text_target=list(targets),
                           padding=True, return_tensors="pt")  # fmt: skip
@@ -180,10 +185,11 @@ def main(family: str, folder: str, steps: str = "1500") -> None:
     """Builds a model and teaches it the toy corpus."""
     from xnmt_bench.corpora.toy import ToyCorpus
 
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
     pairs = [(s.source, s.target) for s in ToyCorpus().sentences("train")]
     texts = ([source for source, _ in pairs], [target for _, target in pairs])
     build(family, Path(folder), texts, width=128, wild=False)
-    teach(Path(folder), pairs, int(steps), READER[family].get("prefix", ""))
+    teach(Path(folder), pairs, int(steps), READER[family].get("prefix", ""), show=True)
 
 
 if __name__ == "__main__":

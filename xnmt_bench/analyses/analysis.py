@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.measurement import signature
 from xnmt_bench.metrics.metric import Row
-from xnmt_bench.report.panels import Panel, Told, generated_notes, told_apart
+from xnmt_bench.report.panels import Panel, Told, caveats, told_apart
 from xnmt_bench.report.summary import Cell, Line, Shown, Summary, show, write_rows, write_summary
 from xnmt_bench.report.tracking import Tracker
 
@@ -131,7 +131,7 @@ def publish(
     columns = (*result.identity, *result.measured, "signature")
     corpora = {row["corpus"] for row in rows}
     told = [p for panels in by_metric.values() for p in panels if p.condition["corpus"] in corpora]
-    notes = generated_notes(m for panel in told for _, m in panel.measurements())
+    notes = caveats(m for panel in told for _, m in panel.measurements())
     summary = replace(result.summary, notes=[*result.summary.notes, *notes])
     write_rows(name, rows, columns, results)
     write_summary(name, summary, results)

@@ -69,6 +69,13 @@ class AlignmentFile:
         if self.all_sure and self.ignore_possible:
             raise XnmtError(f"{self.path}: all_sure and ignore_possible exclude each other")
 
+    @property
+    def label(self) -> str:
+        """The file's name, with what of its reading is not the default."""
+        default = AlignmentFile(self.path)
+        changed = [f"{n}={v}" for n, v in vars(self).items() if v != getattr(default, n)]
+        return self.path.name + (f"[{', '.join(changed)}]" if changed else "")
+
     def read(
         self, lengths: Sequence[tuple[int, int]] | None = None, pairs: int | None = None
     ) -> list[Alignment]:

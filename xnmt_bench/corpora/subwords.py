@@ -133,8 +133,13 @@ def train_subwords(sentences: Iterable[str], path: Path, kind: str, size: int) -
     buffer, errors = io.BytesIO(), list[Exception]()
 
     def watched() -> Iterator[str]:
+        trained_on = False
         try:
-            yield from sentences
+            for sentence in sentences:
+                yield sentence
+                trained_on = True
+            if not trained_on:
+                raise XnmtError("the train split has no sentence pair to train subwords on")
         except Exception as error:  # which SentencePiece would report as one of its own
             errors.append(error)
             raise

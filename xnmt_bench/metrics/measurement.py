@@ -23,6 +23,7 @@ FOLDER = "measurements"
 # What was measured is in the store, so this takes moments.
 CURE = "run its train.py again, which writes the row anew"
 OK, NOT_APPLICABLE, FAILED = "ok", "n/a", "failed"
+DOUBTS = "doubts"  # among a row's facts: why its numbers mean little, a sentence each
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,8 @@ def write(metric: str, planned: Planned, outcome: Evidence | str, results: Path)
         if not _holds(path, outcome.units):
             outcome.units.save(path)
         found = {key: value for key, value in vars(outcome).items() if key != "units"}
-        found["facts"] = planned.facts | outcome.facts
+        doubts = [d for facts in (planned.facts, outcome.facts) for d in facts.get(DOUBTS, [])]
+        found["facts"] = planned.facts | outcome.facts | ({DOUBTS: doubts} if doubts else {})
         row = replace(row, **found, digest=file_hash(path), path=path)
     described = {key: value for key, value in asdict(row).items() if key != "path"}
     text = json.dumps(described, indent=1, ensure_ascii=False)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from xnmt_bench.metrics.measurement import Evidence, Measurement, Planned, Scored
+from xnmt_bench.metrics.measurement import DOUBTS, Evidence, Measurement, Planned, Scored
 from xnmt_bench.metrics.units import Units
 from xnmt_bench.pipeline.job import Job
 
@@ -175,7 +175,8 @@ class Metric(ABC):
         own `keys`, which have the last word.
         """
         identity = (job.explained_identity() if explained else job.system_identity()) | keys
-        return Planned(identity, job.model_id, make, {"generated": job.corpus.generated})
+        facts = {"generated": job.corpus.generated, DOUBTS: job.doubts}
+        return Planned(identity, job.model_id, make, facts)
 
     def combine(self, scored: Sequence[Scored]) -> list[Scored]:
         """Further rows made of others, such as the best of a family."""

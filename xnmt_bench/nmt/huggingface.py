@@ -19,7 +19,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from xnmt_bench.corpora.subwords import PAD
-from xnmt_bench.errors import XnmtError
+from xnmt_bench.errors import XnmtError, refusal
 from xnmt_bench.nmt.base import AttentionWeights, Batch, Encoding, Layout, NMTModel, Reader
 from xnmt_bench.nmt.foreign import Renumbering, made_from
 from xnmt_bench.nmt.huggingface_text import Frame, HubSubwords, find_frame, set_languages
@@ -90,7 +90,8 @@ def _read(path: str, family: str) -> tuple[Path, PreTrainedTokenizerBase, PreTra
         try:
             folder = Path(snapshot_download(path, allow_patterns=list(WANTED)))
         except Exception as error:  # whatever the hub's client raises, the user asked for this path
-            raise XnmtError(f"nmt.path={path}: no such folder, nor on the hub: {error}") from None
+            missing = f"no such folder, nor on the hub: {refusal(error)}"
+            raise XnmtError(f"nmt.path={path}: {missing}") from None
     ours_alone = {"trust_remote_code": False}  # no code of the model's own, nor a question
     try:
         model_type = transformers.AutoConfig.from_pretrained(folder, **ours_alone).model_type
@@ -105,7 +106,7 @@ def _read(path: str, family: str) -> tuple[Path, PreTrainedTokenizerBase, PreTra
             **ours_alone,
         )
     except (OSError, ValueError, RuntimeError, SafetensorError, UnpicklingError) as error:
-        raise XnmtError(f"{path}: not a model of {family}: {error}") from None
+        raise XnmtError(f"{path}: not a model of {family}: {refusal(error)}") from None
     # What is missing would be left at random, and explained as if it had been learnt.
     if wrong := sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}):
         lacking = ", ".join(wrong[:5])

@@ -48,7 +48,7 @@ class NMTTraining(SeededModule):
         self, model: NMTModel, train: EncodedSplit, valid: EncodedSplit, options: NMTTrainingOptions
     ) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.choices = model, len(model.target_subwords)
         self._train_split, self._valid_split, self._options = train, valid, options
 
     def train_dataloader(self) -> DataLoader:

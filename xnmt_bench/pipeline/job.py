@@ -21,6 +21,7 @@ from xnmt_bench.nmt.base import Batch
 from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.doors import READERS, Door
+from xnmt_bench.pipeline.doubts import about_texts
 from xnmt_bench.pipeline.explained import EVALUATED, Explained, Relevances
 from xnmt_bench.pipeline.outputs import Outputs, Translations
 from xnmt_bench.pipeline.proxy import TrainedProxy
@@ -88,6 +89,13 @@ class Job:
     def texts(self) -> Texts:
         """The corpus as the system's ids."""
         return self.system.texts
+
+    @cached_property
+    def doubts(self) -> list[str]:
+        """Why numbers on the corpus mean little, if they do; nothing where files stand for it."""
+        if self.from_files:
+            return []
+        return list(about_texts(self.texts, self.store, self.config.doubts))
 
     def translations(self, corpus: Corpus | None = None) -> Translations:
         """The system's own translations of the corpus, or of a test set of the metric's own."""

@@ -136,7 +136,10 @@ class TrainedProxy:
         def work(folder: Path) -> dict[str, Any]:
             decisions, cut = self._pack(folder, training.validation_share)
             module, facts = fit(
-                lambda: ProxyTraining(self._fresh(), decisions[:cut], decisions[cut:], training),
+                lambda: ProxyTraining(
+                    self._fresh(), decisions[:cut], decisions[cut:], training,
+                    len(self.explained.texts.subwords[1]),
+                ),
                 folder, self._config.seed, training.max_epochs, training.patience, self._options,
                 f"{proxy['name']} on {self._config.explainer.name}, k={self.k}",
             )  # fmt: skip

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from statistics import mean
 from typing import Any
 
-from xnmt_bench.metrics.measurement import OK, Measurement, Scored
-from xnmt_bench.metrics.metric import Column, Key, Metric
+from xnmt_bench.metrics.measurement import DOUBTS, OK, Measurement, Scored
+from xnmt_bench.metrics.metric import SYSTEM, Column, Key, Metric
 
 
 @dataclass
@@ -209,10 +209,15 @@ def told_apart(shown: Sequence[Panel], but: Sequence[str] = ()) -> Told:
     )
 
 
-def generated_notes(measurements: Iterable[Measurement]) -> list[str]:
-    """Says which corpora nobody spoke or wrote."""
-    names = {m.identity["corpus"] for m in measurements if m.facts.get("generated")}
-    return [f"The {name} corpus is generated data." for name in sorted(names)]
+def caveats(measurements: Iterable[Measurement]) -> list[str]:
+    """Says which corpora nobody spoke or wrote, and whose numbers mean little."""
+    generated, doubts = set(), set()
+    for m in measurements:
+        if m.facts.get("generated"):
+            generated.add(f"The {m.identity['corpus']} corpus is generated data.")
+        where = " ".join(m.identity[c] for c in SYSTEM if m.identity[c])
+        doubts |= {f"Of little meaning: {where}: {text}." for text in m.facts.get(DOUBTS, [])}
+    return [*sorted(generated), *sorted(doubts)]
 
 
 def seeds_cell(

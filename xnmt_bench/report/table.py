@@ -9,10 +9,10 @@ from xnmt_bench.metrics.measurement import FAILED, Scored
 from xnmt_bench.metrics.metric import Column, Metric
 from xnmt_bench.report.panels import (
     Panel,
+    caveats,
     compared_heading,
     compared_name,
     ends,
-    generated_notes,
     panels,
     seeds_cell,
     system_name,
@@ -47,7 +47,7 @@ def tables(
     for column in (c for c in shown if c.title):
         # Comb is chosen by the headline, so it is no row of another result's.
         own = [s for s in scored if column.name in s.values and not s.derived]
-        notes = [column.note, *generated_notes(s.measurement for s in own)]
+        notes = [column.note, *caveats(s.measurement for s in own)]
         summary = summarise(metric, own, column.title, [], column, notes)
         yield f"{metric.name}_{column.name}", summary
 
@@ -95,7 +95,7 @@ def _place(panel: Panel, name: str, pivoted: Column | None) -> tuple[float, str]
 
 
 def _notes(metric: Metric, scored: Sequence[Scored], about: Sequence[str]) -> list[str]:
-    notes = [metric.note, *generated_notes(s.measurement for s in scored)]
+    notes = [metric.note, *caveats(s.measurement for s in scored)]
     seeds = Counter(
         (*(v for c, v in m.identity.items() if c != "seed"), m.model)
         for m in (s.measurement for s in scored)

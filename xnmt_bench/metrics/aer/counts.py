@@ -65,6 +65,41 @@ def alignment_scores(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return results
 
 
+def misread_base(
+    hypotheses: Sequence[Links], gold: Sequence[Alignment], threshold: float | None
+) -> str | None:
+    """A doubt about what words are counted from, where one more or less fits far better.
+
+    Args:
+        hypotheses: a link set of each sentence pair.
+        gold: its annotation.
+        threshold: how much lower AER has to be then, as a share; None for never.
+    """
+    if threshold is None:
+        return None
+
+    def aer(shift: int) -> float:
+        moved = [
+            Alignment(
+                *(frozenset((i + shift, j + shift) for i, j in x) for x in (g.sure, g.possible))
+            )
+            for g in gold
+        ]
+        units = count_links("", range(len(gold)), hypotheses, moved)
+        return float(
+            alignment_scores({c: units[c].sum(keepdims=True) for c in units.columns})["aer"][0]
+        )
+
+    here, (there, shift) = aer(0), min((aer(shift), shift) for shift in (-1, 1))
+    if here - there <= threshold:
+        return None
+    less = "less" if shift < 0 else "more"
+    return (
+        f"AER would be {100 * there:.1f} % and not {100 * here:.1f} %, were each word of the gold "
+        f"counted one {less}; see metric.aer.gold_base and metric.aer.hypothesis_base"
+    )
+
+
 def line(results: Mapping[str, float]) -> str:
     """The field's own line: AER (precision/recall/links)."""
     aer, precision, recall = (100 * results[name] for name in ("aer", "precision", "recall"))

@@ -16,9 +16,9 @@ from xnmt_bench.corpora.gold import read_pairs
 from xnmt_bench.corpora.sentence import Links
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.metrics.aer.alignments import BOTH, FORWARD, Alignments
-from xnmt_bench.metrics.aer.counts import alignment_scores, count_links, line
+from xnmt_bench.metrics.aer.counts import alignment_scores, count_links, line, misread_base
 from xnmt_bench.metrics.aer.symmetrise import METHODS
-from xnmt_bench.metrics.measurement import Evidence, Planned, Scored
+from xnmt_bench.metrics.measurement import DOUBTS, Evidence, Planned, Scored
 from xnmt_bench.metrics.metric import Column, Key, SumMetric, count, hundredths, percent
 from xnmt_bench.metrics.units import Units
 from xnmt_bench.options import Text
@@ -108,9 +108,16 @@ class AER(SumMetric):
         """The explainer's alignments and those that need no model; or a file's alone."""
         if self.gold and self.hypothesis:
             method = self.symmetrisation if self.backward else FORWARD
-            names = {"corpus": Path(self.gold).name, "explainer": Path(self.hypothesis).name}
+            hypothesis = self._hypothesis_file(
+                Path(self.hypothesis), reverse=self._hypothesis_reverse
+            )
+            names = {
+                "corpus": self._gold_file(Path(self.gold)).label,
+                "explainer": hypothesis.label,
+            }
             blank = dict.fromkeys(self.identity, "")
-            yield Planned(blank | names | {"alignment": method}, "", self._of_files)
+            make = partial(self._of_files, job.config.doubts.gold_shift)
+            yield Planned(blank | names | {"alignment": method}, "", make)
             return
         alignments = Alignments(job, self.reverse)
 
@@ -130,8 +137,11 @@ class AER(SumMetric):
             # No system has a part in it.
             yield replace(self.plan(job, partial(counted, name, method), **row), model="")
 
-    def _of_files(self) -> Evidence:
+    def _of_files(self, threshold: float | None) -> Evidence:
         """Counts of an alignment file of any tool against a gold file.
+
+        Args:
+            threshold: see `misread_base`.
 
         Raises:
             DataError: a malformed file, with file and line.
@@ -156,7 +166,8 @@ class AER(SumMetric):
         digest = file_hash(gold_path)[:16]
         targets = [target for _, target in lengths] if lengths else None
         units = count_links(f"{gold_path.name} {digest}", range(len(gold)), links, gold, targets)
-        return Evidence(units, {"gold": digest} | made_by)
+        doubt = misread_base(links, gold, threshold)
+        return Evidence(units, {"gold": digest} | made_by, {DOUBTS: [doubt]} if doubt else {})
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """See `counts.alignment_scores`."""

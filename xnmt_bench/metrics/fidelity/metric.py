@@ -12,7 +12,7 @@ import numpy as np
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.metrics.fidelity.browse import browse
 from xnmt_bench.metrics.fidelity.predictors import FACETS_FILE, KL_FILE, SAMPLE_FILE, Predictors
-from xnmt_bench.metrics.measurement import Evidence, Measurement, Planned, Scored
+from xnmt_bench.metrics.measurement import DOUBTS, Evidence, Measurement, Planned, Scored
 from xnmt_bench.metrics.metric import Column, Key, Row, Section, SumMetric, count, percent, ratio
 from xnmt_bench.metrics.units import Units, by_unit
 from xnmt_bench.options import Count, Natural
@@ -144,7 +144,8 @@ class Fidelity(SumMetric):
         if kind == "nmt":  # of one row a scenario, since they are the same under every explainer
             files["facets"] = str(predictors.facets.path / FACETS_FILE)
             files["sample"] = str(predictors.sample(self.browsed).path / SAMPLE_FILE)
-        return Evidence(units, {"scores": artefact.fingerprint}, {}, files)
+        facts = {DOUBTS: predictors.doubts} if kind == "nmt" else {}
+        return Evidence(units, {"scores": artefact.fingerprint}, facts, files)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Perplexity, KL divergence in nats, and shares of decisions."""

@@ -19,14 +19,15 @@ from xnmt_bench.metrics.fidelity.base import base_log_likelihoods, base_log_prob
 from xnmt_bench.metrics.fidelity.hit import hit_at_k
 from xnmt_bench.metrics.fidelity.kl import kl_divergence
 from xnmt_bench.parquet import write_table
+from xnmt_bench.pipeline.doubts import about_decisions
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.proxy import SCORES
-from xnmt_bench.rules.extract import REAL
+from xnmt_bench.rules.extract import REAL, TEACHER_FORCING
 from xnmt_bench.rules.facets import facets
 from xnmt_bench.rules.sample import write_sample
 from xnmt_bench.rules.scores import DecisionScores
-from xnmt_bench.rules.table import read_columns, write_shard
+from xnmt_bench.rules.table import read_columns, shards, write_shard
 from xnmt_bench.store import Artefact
 
 FACETS_FILE, KL_FILE = "facets.parquet", "kl.parquet"
@@ -141,6 +142,16 @@ class Predictors:
         recipe = {"distribution": distribution, **self._recipe}
         recipe["proxy"] = None if base else self.proxy.trained
         return self._job.store.make("kl", work, version=1, **recipe)
+
+    @cached_property
+    def doubts(self) -> list[str]:
+        """Why numbers on the system's decisions mean little, if they do."""
+        if self._scenario != TEACHER_FORCING:  # elsewhere it decides as the target by definition
+            return []
+        paths = shards(self.proxy.judged.path, EVALUATED)
+        gold_N = np.concatenate([read_columns(path, ["gold"])["gold"] for path in paths])
+        thresholds = self._job.config.doubts
+        return list(about_decisions(self.proxy.test_rules.label_N, gold_N, thresholds))
 
     @cached_property
     def facets(self) -> Artefact:

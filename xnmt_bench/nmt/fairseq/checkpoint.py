@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from xnmt_bench.errors import XnmtError
+from xnmt_bench.errors import XnmtError, refusal
 from xnmt_bench.nmt.foreign import Renumbering
 
 
@@ -53,10 +53,9 @@ def read_checkpoint(path: Path) -> tuple[Options, dict[str, Tensor]]:
         with torch.serialization.safe_globals([argparse.Namespace]):
             state = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        first = str(error).partition("WeightsUnpickler error: ")[2].partition(". ")[0] or error
-        raise XnmtError(f"{path}: refused: {first}") from None
+        raise XnmtError(f"{path}: refused: {refusal(error)}") from None
     except (RuntimeError, EOFError, OSError, ValueError) as error:
-        raise XnmtError(f"{path}: not readable as a checkpoint: {error}") from None
+        raise XnmtError(f"{path}: not readable as a checkpoint: {refusal(error)}") from None
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
         raise XnmtError(f"{path}: not a checkpoint of fairseq's: it has no model")
     # Since 0.10 the options stand in `cfg`, by section; before, all of them in `args`.

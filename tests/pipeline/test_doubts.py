@@ -1,0 +1,93 @@
+"""What is said of numbers that mean little: each doubt where it has cause, and not elsewhere."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import configure
+
+from xnmt_bench.corpora.alignment import Alignment
+from xnmt_bench.corpora.sentence import Corpus
+from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.metrics.aer.counts import misread_base
+from xnmt_bench.pipeline.doubts import about_decisions, about_texts
+
+THRESHOLDS = configure().doubts
+
+
+class Changed(Corpus):
+    """The toy corpus with other test sentences."""
+
+    name, source_language, target_language = "changed", "en", "de"
+
+    def __init__(self, change):
+        self._toy, self._change = ToyCorpus(train=300, valid=20, test=40), change
+
+    def sentences(self, split):
+        sentences = self._toy.sentences(split)
+        return self._change(self._toy, sentences) if split == "test" else sentences
+
+    def recipe(self):
+        return {"changed": self._change.__name__}
+
+
+def as_it_is(toy, sentences):
+    return sentences
+
+
+def half_learnt(toy, sentences):
+    seen = list(toy.sentences("train"))[:20]
+    return [*list(sentences)[:20], *seen]
+
+
+def swapped(toy, sentences):
+    return (replace(s, source=s.target, target=s.source, gold=None) for s in sentences)
+
+
+def greek(toy, sentences):
+    def spelled(text):
+        return "".join(chr(ord("α") + ord(c) % 24) if c.isalpha() else c for c in text)
+
+    return (replace(s, source=spelled(s.source), gold=None) for s in sentences)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (as_it_is, []),
+        (half_learnt, ["20 of 40 test pairs also stand in the training split"]),
+        (swapped, ["the other direction"]),
+        (greek, ["does not know"]),
+    ],
+)
+def test_doubts_about_a_test_set(transformer, change, told):
+    texts = transformer.system.read(Changed(change), ("test",))
+    found = list(about_texts(texts, transformer.store, THRESHOLDS))
+    assert len(found) == len(told)
+    assert all(part in text for part, text in zip(told, found, strict=True))
+
+
+def test_doubts_can_be_switched_off(transformer):
+    off = configure("doubts.shared_pairs=null", "doubts.swapped=null", "doubts.unknown=null").doubts
+    for change in (half_learnt, swapped, greek):
+        texts = transformer.system.read(Changed(change), ("test",))
+        assert not list(about_texts(texts, transformer.store, off))
+
+
+def test_doubts_about_decisions():
+    gold_N = np.arange(100) % 10
+    assert not list(about_decisions(gold_N, gold_N, THRESHOLDS))
+    alike = list(about_decisions(np.where(np.arange(100) < 60, 3, gold_N), gold_N, THRESHOLDS))
+    assert len(alike) == 1 and "64.0 % of the system's decisions" in alike[0]
+    wrong = list(about_decisions((gold_N + 1) % 10, gold_N, THRESHOLDS))
+    assert len(wrong) == 1 and "in 0.0 % of the decisions" in wrong[0] and "10.0 %" in wrong[0]
+
+
+def test_a_gold_that_is_read_from_the_wrong_number():
+    links = [frozenset((i, i) for i in range(n)) for n in (3, 5, 8)]
+    gold = [Alignment(x, x) for x in links]
+    moved = [Alignment(*2 * [frozenset((i + 1, j + 1) for i, j in x)]) for x in links]
+    assert misread_base(links, gold, 0.1) is None
+    assert misread_base(links, moved, None) is None  # 13 of 16 links still meet
+    told = misread_base(links, moved, 0.1)
+    assert "0.0 % and not 18.8 %" in told and "one less" in told
