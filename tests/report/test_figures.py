@@ -1,11 +1,14 @@
 """Figures: they are written, and they show what they are given."""
 
+from itertools import pairwise
+
+import matplotlib.pyplot as plt
 import pytest
 from measured import FIDELITY, SYSTEM, scored
 
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.quality import Quality
-from xnmt_bench.report.figure import interval_figure, save_figure
+from xnmt_bench.report.figure import interval_figure, log_scale, save_figure
 from xnmt_bench.report.panels import panels
 
 
@@ -78,3 +81,41 @@ def test_higher_is_better_stands_above():
 def test_without_a_number_there_is_no_figure():
     assert drawn(Fidelity(), [scored(FIDELITY, {}, "n/a")]) is None
     assert drawn(Fidelity(), []) is None
+
+
+RANGES = [(1, 2e3), (900, 2100), (3, 4.5), (1.01, 1.2), (4.5, 21), (1e-3, 2), (3, 2e5), (1e-8, 1e8)]
+
+
+@pytest.mark.parametrize("inches", [1, 2.5, 6])
+@pytest.mark.parametrize("which", ["x", "y"])
+def test_a_log_scale_has_labels_that_stay_apart(which, inches):
+    for limits in RANGES:
+        figure = plt.figure(figsize=(inches, inches))
+        ax = figure.add_axes((0.15, 0.15, 0.8, 0.8))
+        log_scale(ax, which)
+        ax.set(**{f"{which}lim": limits})
+        figure.canvas.draw()
+        labels = getattr(ax, f"get_{which}ticklabels")()
+        boxes = [label.get_window_extent() for label in labels]
+        assert len({label.get_text() for label in labels}) == len(labels) > 1
+        assert not any(a.overlaps(b) for a, b in pairwise(boxes)), limits
+        plt.close(figure)
+
+
+@pytest.mark.parametrize(
+    ("inches", "limits", "expected"),
+    [
+        (6, (0.9, 60), ["1", "2", "5", "10", "20", "50"]),
+        (3, (90, 150_000), ["100", "1,000", "10,000", "100,000"]),
+        (1, (3, 2e5), ["10", "10,000"]),
+        (6, (3, 4.1), ["3", "3.2", "3.4", "3.6", "3.8", "4"]),
+    ],
+)
+def test_a_log_scale_is_as_fine_as_there_is_room(inches, limits, expected):
+    figure = plt.figure(figsize=(inches, 2))
+    ax = figure.add_axes((0.1, 0.2, 0.8, 0.7))
+    log_scale(ax, "x")
+    ax.set(xlim=limits)
+    figure.canvas.draw()
+    assert [label.get_text() for label in ax.get_xticklabels()] == expected
+    plt.close(figure)

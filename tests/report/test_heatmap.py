@@ -30,13 +30,15 @@ def test_terminal_blocks_fit(width):
     buffer = io.StringIO()
     console = Console(file=buffer, width=width, color_system=None)
     one = explanation(9, 32)
-    tables = list(terminal_heatmaps("attention", one, width))
-    for table in tables:
-        console.print(table)
+    blocks = list(terminal_heatmaps("attention_rollout", one, width))
+    for block in blocks:
+        console.print(block)
     printed = buffer.getvalue()
     assert all(len(line) <= width for line in printed.splitlines())
     assert "…" not in printed
-    assert sum(table.row_count > 0 for table in tables) == len(tables)
+    titles = [line for line in printed.splitlines() if "attention" in line]
+    assert len(titles) == len(blocks)  # also over a last block that is narrower than its title
+    assert all("step" in title for title in titles[1:])
     assert [f"{p:.2f}" for p in one.probabilities.tolist()] == [
         x for line in printed.splitlines() if line.startswith("P") for x in line.split()[1:]
     ]
@@ -45,8 +47,8 @@ def test_terminal_blocks_fit(width):
 
 def test_the_greatest_of_a_step_is_the_darkest():
     buffer = io.StringIO()
-    [table] = terminal_heatmaps("random", explanation(4, 2, prefix=False), 80)
-    Console(file=buffer, width=80, color_system=None).print(table)
+    [block] = terminal_heatmaps("random", explanation(4, 2, prefix=False), 80)
+    Console(file=buffer, width=80, color_system=None).print(block)
     row = next(x for x in buffer.getvalue().splitlines() if x.startswith("▁source3"))
     assert row.split()[-1] == SHADES[-1] * 5  # 3 of 0 to 3, the step's greatest
 
@@ -59,7 +61,7 @@ def test_long_sentences_fold(words, steps, panels):
     figure = heatmap_figure({"attention": one})
     drawn = [ax for ax in figure.axes if ax.images]
     assert len(drawn) == panels
-    names = [x.get_text() for ax in drawn for x in ax.get_xticklabels()]
+    names = [text.get_text() for ax in drawn for text in ax.texts]
     assert set(one.source_tokens[1:]) <= set(names)
     for ax in drawn:
         box = ax.get_position()
@@ -69,6 +71,25 @@ def test_long_sentences_fold(words, steps, panels):
     assert first.shape == (min(steps, FOLD), min(words, FOLD))
     assert torch.equal(torch.as_tensor(first), scaled(one.source_TS)[:FOLD, :FOLD])
     plt.close(figure)
+
+
+def test_labels_stay_apart_and_inside_the_figure():
+    figure = heatmap_figure({"attention": explanation(30, 20)})
+    renderer = figure.canvas.get_renderer()
+    for ax in (ax for ax in figure.axes if ax.images):
+        cells = ax.get_window_extent(renderer)
+        for text in ax.texts:
+            box = text.get_window_extent(renderer)
+            assert not box.overlaps(cells)
+            assert min(box.x0, box.y0) >= 0
+    plt.close(figure)
+
+
+def test_dollars_are_no_formula(tmp_path):
+    one = explanation(3, 2)
+    one.source_tokens[:] = one.labels[0], r"$\frac{$", "$5$"
+    for path in save_figure(heatmap_figure({r"a$\b$": one}), tmp_path / "explanation"):
+        assert path.stat().st_size > 1000
 
 
 def little(prefix=True):
@@ -93,8 +114,8 @@ def test_steps_are_scaled_to_their_greatest():
 
 def test_the_terminal_shows_words_labels_and_shades():
     buffer = io.StringIO()
-    [table] = terminal_heatmaps("gradient_norm", little(), 100)
-    Console(file=buffer, width=100).print(table)
+    [block] = terminal_heatmaps("gradient_norm", little(), 100)
+    Console(file=buffer, width=100).print(block)
     lines = buffer.getvalue().splitlines()
     assert "gradient norm" in lines[0]
     [dog] = [line for line in lines if line.strip().startswith("▁dog")]

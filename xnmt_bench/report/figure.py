@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from xnmt_bench.metrics.metric import Metric
 from xnmt_bench.report.panels import Panel, pooled, told_apart
@@ -115,9 +115,46 @@ def log_scale(ax: plt.Axes, which: Literal["x", "y"]) -> None:
     """A logarithmic axis with enough numbers to read values from."""
     ax.set(**{f"{which}scale": "log"})
     axis: Axis = getattr(ax, f"{which}axis")
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_locator(RoomyLogLocator())
     axis.set_major_formatter("{x:,g}")
     axis.set_minor_locator(NullLocator())  # its labels would overlap those of 2 and 5
+
+
+class RoomyLogLocator(LogLocator):
+    """The finest of 1-2-5, decades, and every second, third, ... decade whose labels fit.
+
+    A range that holds fewer than two of them, such as 3 to 4.5, has evenly spaced numbers.
+    """
+
+    def tick_values(self, vmin: float, vmax: float) -> Any:
+        """At least two places; where none of the choices fits, the roomiest."""
+        low, high = sorted((vmin, vmax))
+        every = [ticks[(low <= ticks) & (ticks <= high)] for ticks in self._choices(low, high)]
+        choices = [ticks for ticks in every if len(ticks) > 1]
+        rooms = [self._room(np.log(ticks / low) / np.log(high / low), ticks) for ticks in choices]
+        fitting = (ticks for ticks, room in zip(choices, rooms, strict=True) if room >= 0)
+        return next(fitting, choices[np.argmax(rooms)])
+
+    def _choices(self, low: float, high: float) -> Iterator[Any]:
+        decades = 10 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+        yield np.outer(decades, (1, 2, 5)).ravel()
+        decades = decades[(low <= decades) & (decades <= high)]
+        for stride in range(1, len(decades)):
+            yield decades[::stride]
+        for parts in range(6, 0, -1):
+            yield MaxNLocator(parts).tick_values(low, high)
+
+    def _room(self, places: Any, ticks: Any) -> float:
+        """The least room between two labels, in points, of ticks at places from 0 to 1."""
+        axis: Any = self.axis  # matplotlib also allows for stand-ins without a figure
+        along, box = axis.axis_name, axis.axes.bbox
+        length = 72 / axis.figure.dpi * (box.width if along == "x" else box.height)
+        size = axis.get_major_ticks(1)[0].label1.get_size()
+        lengths = [1.0] * len(ticks)
+        if along == "x":  # a digit is less than 0.65 of the font's size wide
+            lengths = [0.65 * len(text) for text in axis.major.formatter.format_ticks(ticks)]
+        needed = np.convolve(lengths, (0.5, 0.5), "valid") + 0.4  # and space between them
+        return float(np.min(np.diff(places) * length - needed * size))
 
 
 def save_figure(figure: Figure, stem: Path) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Any
 
 import matplotlib
 
@@ -13,6 +14,7 @@ matplotlib.use("Agg")  # no window, also where there is a screen
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 from torch import Tensor
@@ -34,10 +36,10 @@ def scaled(relevance_TX: Tensor) -> Tensor:
     return relevance_TX / torch.where(greatest > 0, greatest, 1.0)
 
 
-def terminal_heatmaps(name: str, explanation: Explanation, width: int) -> Iterator[Table]:
+def terminal_heatmaps(name: str, explanation: Explanation, width: int) -> Iterator[Group]:
     """One column a step, headed by its label; one row a word, the source's first, shaded.
 
-    As many steps go into each table as fit into `width`, the characters of the terminal.
+    As many steps go under each title as fit into `width`, the characters of the terminal.
     """
     words = list(map(_seen, (*explanation.source_tokens, *explanation.target_tokens)))
     longest = min(max(map(len, words)), width // 2)
@@ -45,11 +47,12 @@ def terminal_heatmaps(name: str, explanation: Explanation, width: int) -> Iterat
     for start in range(0, len(explanation.labels), fit):
         part = _steps(explanation, start, start + fit)
         title = name.replace("_", " ") + f", from step {start + 1}" * (start > 0)
-        yield _terminal_heatmap(title, part, longest)
+        # A table's own title would wrap to its width, which is small where few steps are left.
+        yield Group(Text(title, style="table.title"), _terminal_heatmap(part, longest))
 
 
-def _terminal_heatmap(title: str, explanation: Explanation, longest: int) -> Table:
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
+def _terminal_heatmap(explanation: Explanation, longest: int) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True, width=longest)
     for label in map(_seen, explanation.labels):
         table.add_column(Text(label[:WIDTH]), justify="center", width=WIDTH)
@@ -163,8 +166,13 @@ def _draw(ax: plt.Axes, panel: _Panel, labelled: bool) -> matplotlib.image.AxesI
     image = ax.imshow(
         panel.values.numpy(), cmap="RdBu", vmin=-1, vmax=1, aspect="auto", interpolation="none"
     )
-    ax.set_xticks(range(len(panel.columns)), panel.columns, rotation=60, ha="right", fontsize=8)
-    ax.set_yticks(range(len(panel.rows)), panel.rows if labelled else [], fontsize=8)
-    ax.tick_params(length=0)
-    ax.set_title(panel.title, fontsize=9, loc="left")
+    ax.set(xticks=[], yticks=[])
+    # Labels are texts in cells' units, not ticks: matplotlib lays out each tick several times over.
+    # A sentence may have dollar signs, which are no formula.
+    plain: dict[str, Any] = {"ha": "right", "fontsize": 8, "parse_math": False}
+    for place, column in enumerate(panel.columns):
+        ax.text(place + 0.2, len(panel.rows) - 0.3, column, rotation=60, va="top", **plain)
+    for place, row in enumerate(panel.rows if labelled else []):
+        ax.text(-0.7, place, row, va="center_baseline", **plain)
+    ax.set_title(panel.title, fontsize=9, loc="left", parse_math=False)
     return image

@@ -110,14 +110,29 @@ def to_html(summary: Summary) -> str:
         starts = chain(repeat(f'{tag} class="words"', summary.words), repeat(tag))
         return "".join(f"<{start}>{t}</{tag}>" for start, t in zip(starts, texts, strict=False))
 
-    marks = _marks(summary, html.escape, "<strong>{}</strong>")
-    lines = "".join(f"<tr>{cells('td', line)}</tr>\n" for line in marks)
+    blocks = [line.block for line in summary.lines]
+    begins = [number > 0 and blocks[number - 1] != block for number, block in enumerate(blocks)]
+    marks = _marks(summary, _html, "<strong>{}</strong>")
+    lines = "".join(
+        f"<tr{' class=begins' * first}>{cells('td', line)}</tr>\n"
+        for first, line in zip(begins, marks, strict=True)
+    )
     head = cells("th", map(html.escape, summary.headings))
     notes = "".join(f"<p>{html.escape(note)}</p>" for note in summary.notes)
     return (
-        f"<h2>{html.escape(summary.title)}</h2>\n<div class=scroll><table>\n<thead><tr>{head}</tr>"
-        f"</thead>\n<tbody>\n{lines}</tbody></table></div>\n<div class=notes>{notes}</div>"
+        f"<h2>{html.escape(summary.title)}</h2>\n<div class=scroll><table class=summary>\n"
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}</tbody></table></div>\n"
+        f"<div class=notes>{notes}</div>"
     )
+
+
+def _html(text: str) -> str:
+    """A cell's text, escaped; what stands beside a number may go under it, and intervals are small.
+
+    They begin after a blank, so that a name with options, `random[a=1]`, stays whole.
+    """
+    breakable = re.sub(r" (?=[\[(|])", " <wbr>", html.escape(text))
+    return re.sub(r"<wbr>(\[.*?\])", r"<wbr><small>\1</small>", breakable)
 
 
 _FORMULA = re.compile(r"[=+\-@].")
