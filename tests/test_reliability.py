@@ -12,15 +12,12 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, command, configure
+from moments import table
 
-from xnmt_bench.metrics.bootstrap import Draws
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.registry import load
-from xnmt_bench.report.report import collect
-from xnmt_bench.report.table import csv_columns
 
 TINY = [
-    "corpus.train=700",
+    "corpus.train=400",
     "corpus.valid=60",
     "corpus.test=60",
     "corpus.subwords.source_size=300",
@@ -28,14 +25,14 @@ TINY = [
     "nmt.sizes.dimension=32",
     "nmt.sizes.feed_forward=64",
     "nmt.beam=1",
-    "nmt.training.max_epochs=4",
+    "nmt.training.max_epochs=3",
     "nmt.training.batch_tokens=400",
     "nmt.training.warmup_steps=50",
-    "rules.train_sentences=400",
-    "rules.shard_sentences=25",
+    "rules.train_sentences=200",
+    "rules.shard_sentences=10",
     "rules.largest_k=2",
     "proxy=fn",
-    "proxy.training.max_epochs=5",
+    "proxy.training.max_epochs=4",
     "proxy.training.patience=1",
     "explainer=prediction_difference",
     "trainer.progress_bar=false",
@@ -52,23 +49,6 @@ def places(folder):
     ]
 
 
-def table(folder):
-    """Every number of a results folder, with its signature, of whatever metric.
-
-    Each row has every metric's columns, empty where they are not its own.
-    """
-    found = []
-    for path in sorted((folder / "results" / "measurements").iterdir()):
-        metric = load("metrics", path.name)()
-        for one in collect(metric, folder / "results", Draws(50, 0)):
-            assert all(Path(file).exists() for file in one.measurement.files.values())
-            told = {"metric": metric.name, "facts": one.measurement.facts}
-            found.append((csv_columns(metric), told | one.row))
-    assert found
-    columns = {column for columns, _ in found for column in columns}
-    return [dict.fromkeys(columns, "") | row for _, row in found]
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """The folder of a run that nobody killed."""
@@ -76,6 +56,22 @@ def whole(tmp_path_factory):
     done = command("train.py", *TINY, *places(folder), cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder
+
+
+# Which are made from the ones before them, and what else there is from these.
+CHAIN = ("subwords", "encoded", "nmt", "rules")
+
+
+def begin(whole, folder, stage=""):
+    """Gives a folder what that run made before a stage."""
+    for name in CHAIN[: CHAIN.index(stage) if stage in CHAIN else None]:
+        shutil.copytree(whole / "store" / name, folder / "store" / name)
+
+
+@pytest.fixture
+def begun(whole, tmp_path):
+    """Trained and explained already, and no proxy, nor any result."""
+    begin(whole, tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -111,32 +107,31 @@ def finished(folder, stage):
 # What no check can refuse and no machine can train: a proxy beyond any memory.
 BROKEN = "proxy.sizes.dimension=1000000000000"
 # Stage, what shows that it is under way, and the longest it may run on before it is killed.
-MOMENTS = [
+# `test_stopped.py` kills at every change of the disk; here a user's command is killed from outside.
+CAUGHT = [
+    ("nmt", "checkpoints/last.ckpt", 0.5),
+    ("rules", "train/*.parquet", 0.4),
+]
+MORE = [
     ("subwords", "*", 0.0),
     ("encoded", "*", 0.0),
     ("nmt", "", 0.3),  # before the first checkpoint
-    ("nmt", "checkpoints/last.ckpt", 0.5),
-    ("rules", "train/*.parquet", 0.4),
     ("proxy", "decisions", 0.2),
     ("proxy", "checkpoints/last.ckpt", 0.3),
     ("base", "", 0.0),
     ("translation", "", 0.0),
 ]
-# Those that last a moment, in a run that finds everything else.
-SHORT = ["hits", "reference", "facets", "sample"]
 
 
-@pytest.mark.parametrize(("stage", "sign", "longest"), MOMENTS)
-def test_a_killed_run_ends_with_the_same_table(untouched, tmp_path, stage, sign, longest):
+def mostly_slow(quick, slow):
+    """Cases of which some take part in every run of the tests."""
+    return [*quick, *(pytest.param(*case, marks=pytest.mark.slow) for case in slow)]
+
+
+@pytest.mark.parametrize(("stage", "sign", "longest"), mostly_slow(CAUGHT, MORE))
+def test_a_killed_run_ends_with_the_same_table(whole, untouched, tmp_path, stage, sign, longest):
+    begin(whole, tmp_path, stage)
     _kill_within(tmp_path, stage, sign, random.uniform(0, longest))
-    _ends_like(untouched, tmp_path, stage)
-
-
-@pytest.mark.parametrize("stage", SHORT)
-def test_so_does_one_that_is_killed_in_a_short_stage(whole, untouched, tmp_path, stage):
-    shutil.copytree(whole / "store", tmp_path / "store")
-    shutil.rmtree(tmp_path / "store" / stage)
-    _kill_within(tmp_path, stage, "", 0.0)
     _ends_like(untouched, tmp_path, stage)
 
 
@@ -147,7 +142,7 @@ def _ends_like(untouched, folder, stage):
     assert table(folder) == untouched
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+@pytest.mark.parametrize("rows", mostly_slow([2], [[1], [3], [4]]))
 def test_a_run_that_is_killed_between_two_rows_ends_with_the_same_table(
     whole, untouched, tmp_path, rows
 ):
@@ -218,7 +213,8 @@ def wanted(stage):
     return 2 if stage == "subwords" else 1
 
 
-def test_a_truncated_shard_is_a_named_error(tmp_path):
+def test_a_truncated_shard_is_a_named_error(whole, tmp_path):
+    begin(whole, tmp_path, "rules")
     _kill_within(tmp_path, "rules", "train/*.parquet", 0.0)
     [folder] = partial(tmp_path, "rules")
     shard = min(folder.glob("train/*.parquet"))
@@ -276,6 +272,7 @@ def test_two_commands_in_the_same_moment_do_not_collide(tmp_path):
     assert not list((tmp_path / "store").rglob("*.partial"))
 
 
+@pytest.mark.usefixtures("begun")
 def test_a_plugin_runs_in_a_sweep(tmp_path):
     site, package = tmp_path / "site", tmp_path / "plugin"
     shutil.copytree(ROOT / "tests" / "fixtures" / "plugin", package)  # a build leaves files behind
@@ -299,6 +296,7 @@ def test_a_plugin_runs_in_a_sweep(tmp_path):
     assert all(r["status"] == "ok" for r in rows)
 
 
+@pytest.mark.usefixtures("begun")
 def test_evaluate_reports_and_never_trains(tmp_path):
     done = command("evaluate.py", *places(tmp_path), cwd=tmp_path)
     assert done.returncode == 1
@@ -322,6 +320,7 @@ def test_evaluate_reports_and_never_trains(tmp_path):
     assert (tmp_path / "results" / "explanation.png").exists()
 
 
+@pytest.mark.usefixtures("begun")
 def test_a_proxy_that_fails_loses_no_other_row(tmp_path):
     """Its row says why, and a mended run replaces it."""
     done = command("train.py", *TINY, *places(tmp_path), BROKEN, cwd=tmp_path)
@@ -344,6 +343,7 @@ def test_a_proxy_that_fails_loses_no_other_row(tmp_path):
     assert again == rows
 
 
+@pytest.mark.usefixtures("begun")
 def test_a_failed_seed_is_missing_from_the_mean_and_named(tmp_path):
     """Of three seeds the second cannot be trained."""
     name, _, huge = BROKEN.partition("=")
@@ -425,6 +425,7 @@ def test_bad_input_is_one_line_with_file_and_line(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.usefixtures("begun")
 @pytest.mark.parametrize("fails", [False, True])
 def test_wandb_runs_offline_and_is_closed(tmp_path, fails):
     broken = [BROKEN] if fails else []

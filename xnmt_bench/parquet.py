@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,15 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from xnmt_bench.errors import StoreError
+from xnmt_bench.store import replacing
 
 
 def write_table(table: pa.Table, path: Path) -> None:
     """Writes a table, with a checksum for each page."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Two jobs may write the same row at once.
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
-    temporary.replace(path)
+    with replacing(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 
 def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -40,12 +41,46 @@ def file_hash(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Lets an error of the disk say where it was, since a write that fails names no file.
+
+    Raises:
+        OSError: the same, with a file's name.
+    """
+    try:
+        yield
+    except Exception as error:
+        told = re.search(r"\(os error (\d+)\)", str(error))  # how safetensors says it
+        number = error.errno if isinstance(error, OSError) else told and int(told[1])
+        if number is None or getattr(error, "filename", None):
+            raise
+        raise OSError(number, os.strerror(number), str(path)) from error
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary file that takes the place of `path` when it is whole, and is removed if it fails.
+
+    Raises:
+        OSError: the disk did not take it; `path` is named.
+    """
+    # Two jobs may write the same file at once.
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    with naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
 def write_atomically(path: Path, text: str) -> None:
     """Writes a text file so that a reader sees the old content or the new, never a part."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -201,8 +236,10 @@ def _make(
     partial = path.with_suffix(PARTIAL)
     log.info("%s %s %s", "resuming" if partial.exists() else "making", path.parent.name, path.name)
     partial.mkdir(exist_ok=True)
-    facts = work(partial) or {}
-    for leftover in partial.rglob("*.tmp"):  # of a run that was killed while it wrote
+    with naming(partial):
+        facts = work(partial) or {}
+    # Of a run that was killed while it wrote; the second is how safetensors begins a file.
+    for leftover in (*partial.rglob("*.tmp"), *partial.rglob(".tmp*")):
         leftover.unlink()
     files = {
         file.relative_to(partial).as_posix(): file_hash(file)

@@ -17,8 +17,8 @@ from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Subwords
 class EncodedSide:
     """One side of a split: `side[i]` is the ids of sentence i, closed by EOS."""
 
-    def __init__(self, ids: np.ndarray, ends: np.ndarray) -> None:
-        self._ids, self._ends = ids, ends
+    def __init__(self, ids: np.ndarray, ends: np.ndarray, order: np.ndarray | None = None) -> None:
+        self._ids, self._ends, self._order = ids, ends, order
 
     @classmethod
     def open(cls, stem: Path) -> EncodedSide:
@@ -34,16 +34,23 @@ class EncodedSide:
         ends = np.cumsum([len(row) for row in rows], dtype="<i8")
         return cls(np.asarray([i for row in rows for i in row], dtype="<i4"), ends)
 
+    def taken(self, order: np.ndarray) -> EncodedSide:
+        """The sentences at some indices, in their order; the ids stay where they are."""
+        return EncodedSide(self._ids, self._ends, order)
+
     def __len__(self) -> int:
-        return len(self._ends)
+        return len(self._ends if self._order is None else self._order)
 
     def __getitem__(self, index: int | np.integer) -> np.ndarray:
+        if self._order is not None:
+            index = self._order[index]
         start = self._ends[index - 1] if index else 0
         return np.array(self._ids[start : self._ends[index]])  # a copy: nobody writes into the file
 
     def lengths(self) -> np.ndarray:
         """Ids of each sentence, EOS included; shape (N,)."""
-        return np.diff(self._ends, prepend=0)
+        lengths = np.diff(self._ends, prepend=0)
+        return lengths if self._order is None else lengths[self._order]
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,11 @@ class EncodedSplit:
 
     def __len__(self) -> int:
         return len(self.number)
+
+    def taken(self, order: np.ndarray) -> EncodedSplit:
+        """The pairs at some indices, in their order."""
+        sides = (self.source.taken(order), self.target.taken(order))
+        return EncodedSplit(*sides, self.number[order])
 
 
 @dataclass(frozen=True)
@@ -122,10 +134,12 @@ def encode(
                     document = sentence.document
                 previous = ([x for x, _ in before], [y for _, y in before if context.target])
                 for side, shown, ids in zip(SIDES, previous, sides, strict=True):
-                    np.asarray(concatenated(shown, ids), dtype="<i4").tofile(files[f"{side}.ids"])
+                    # Not by `tofile`, which says nothing of a disk that is full.
+                    shown_ids = np.asarray(concatenated(shown, ids), dtype="<i4")
+                    files[f"{side}.ids"].write(shown_ids.tobytes())
                     end = files[f"{side}.ids"].tell() // 4  # in ids, of four bytes each
-                    np.asarray([end], dtype="<i8").tofile(files[f"{side}.ends"])
-                np.asarray([number], dtype="<i8").tofile(files["number"])
+                    files[f"{side}.ends"].write(np.asarray([end], dtype="<i8").tobytes())
+                files["number"].write(np.asarray([number], dtype="<i8").tobytes())
                 before.append(sides)
                 counts[split]["kept"] += 1
     return counts

@@ -1,0 +1,242 @@
+"""Runs of `train.py` that are stopped whenever they are about to change something on disk.
+
+What a kill leaves behind depends on what was written before it, and on nothing else. So who stops a
+run before each change, and with each file half written, has seen what a kill can leave; the same
+moments are those at which a disk can be full. Runs are forked from a process that has imported
+everything, so that they take a second instead of ten.
+"""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from xnmt_bench.metrics.bootstrap import Draws
+from xnmt_bench.registry import load
+from xnmt_bench.report.report import collect
+from xnmt_bench.report.table import csv_columns
+
+NO_SPACE = os.strerror(errno.ENOSPC)
+WRITING = os.O_WRONLY | os.O_RDWR
+# Every stage of every metric, as small as it may be. Translations of a system that knows so little
+# end at a cap, so the sentences are few.
+JOB = [
+    "corpus.train=200",
+    "corpus.valid=20",
+    "corpus.test=20",
+    "corpus.subwords.source_size=300",
+    "corpus.subwords.target_size=400",
+    "nmt=concat",
+    "nmt.sizes.dimension=16",
+    "nmt.sizes.feed_forward=16",
+    "nmt.sizes.heads=2",
+    "nmt.beam=1",
+    "nmt.training.max_epochs=2",
+    "nmt.training.batch_tokens=400",
+    "explainer=attention",
+    "rules.train_sentences=40",
+    "rules.shard_sentences=20",
+    "rules.largest_k=2",
+    "proxy=fn",
+    "proxy.training.max_epochs=2",
+    "scenario=golden",
+    "metric=[fidelity,quality,aer,coref_attention]",
+    "metric.fidelity.kl_words=5",
+    "bootstrap.samples=20",
+    "trainer.progress_bar=false",
+    "threads=1",
+    "store=store",
+    "results=results",
+    "hydra.run.dir=run",
+]
+
+
+def table(folder: Path) -> list[dict]:
+    """Every number of a results folder, with its signature, of whatever metric.
+
+    Each row has every metric's columns, empty where they are not its own.
+    """
+    found = []
+    for path in sorted((folder / "results" / "measurements").iterdir()):
+        metric = load("metrics", path.name)()
+        for one in collect(metric, folder / "results", Draws(50, 0)):
+            assert all((folder / file).exists() for file in one.measurement.files.values())
+            told = {"metric": metric.name, "facts": one.measurement.facts}
+            found.append((csv_columns(metric), told | one.row))
+    assert found
+    columns = {column for columns, _ in found for column in columns}
+    return [dict.fromkeys(columns, "") | row for _, row in found]
+
+
+# What takes long to import, once for all runs.
+forked = multiprocessing.get_context("forkserver")
+forked.set_forkserver_preload(["xnmt_bench.run", "xnmt_bench.analyses.curves", "wandb"])
+
+
+def run(folder: Path, trap: Trap | None = None) -> tuple[int, str]:
+    """Runs `train.py` in a folder, with a trap.
+
+    Returns:
+        Its exit status, as `subprocess` gives it, and its standard error.
+    """
+    errors = folder.with_suffix(".stderr")
+    process = forked.Process(target=_run, args=(folder, errors, trap))
+    process.start()
+    process.join(120)
+    if process.exitcode is None:
+        process.kill()
+        raise AssertionError(f"a run in {folder} hangs")
+    return process.exitcode, errors.read_text()
+
+
+def _run(folder: Path, errors: Path, trap: Trap | None) -> None:
+    from xnmt_bench import commands
+
+    for stream, path in ((sys.stdout, Path(os.devnull)), (sys.stderr, errors)):
+        with path.open("w") as file:
+            os.dup2(file.fileno(), stream.fileno())
+    os.chdir(folder)
+    sys.argv = ["train.py", *JOB]
+    if trap:
+        trap.set()
+    commands.train()
+
+
+@dataclass
+class Trap:
+    """Springs at every change that it has not met before, in this run or in an earlier one.
+
+    Attributes:
+        folder: of the run.
+        once: kinds of changes that are met once in each stage, and once in the results; where none
+            are given, every change is met.
+    """
+
+    folder: Path
+    once: tuple[str, ...] = ()
+
+    @property
+    def met(self) -> list[str]:
+        """What it has met."""
+        return self._notes.read_text().splitlines() if self._notes.exists() else []
+
+    @property
+    def _notes(self) -> Path:
+        return self.folder.with_suffix(".met")
+
+    def set(self) -> None:
+        """Sets it, for as long as this process lives."""
+        self._known = set(self.met)
+        self._file = self._notes.open("a")
+        _told_by_others()
+        sys.addaudithook(self._hook)
+
+    def _hook(self, event: str, arguments: tuple) -> None:
+        """Called by Python before whatever it does."""
+        match event, arguments:
+            case "open", (str() | os.PathLike() as path, _, int() as flags) if flags & WRITING:
+                self._about_to("lock" if str(path).endswith(".lock") else "write", path)
+            case "os.rename", (_, path, *_):
+                self._about_to("rename", path)
+            case (("os.mkdir" | "os.remove" | "shutil.rmtree"), (path, *_)):
+                kind = event.partition(".")[2]
+                # To make what is there changes nothing, nor to remove what is not.
+                if (self.folder / path).exists() == (kind != "mkdir"):
+                    self._about_to(kind, path)
+
+    def _about_to(self, kind: str, path: str | os.PathLike[str]) -> None:
+        whole = self.folder / path
+        if any(whole.is_relative_to(self.folder / place) for place in ("store", "results")):
+            self.spring(kind, whole)
+
+    def first(self, kind: str, path: Path) -> bool:
+        """Whether this was never met; now it was."""
+        inside = path.relative_to(self.folder)
+        name = f"{kind} {Path(*inside.parts[:2]) if self.once else inside}"
+        name = re.sub(r"[.][0-9]+[.]tmp$", ".tmp", name)  # of another process
+        if name in self._known or (self.once and kind not in self.once):
+            return False
+        self._known.add(name)
+        print(name, file=self._file, flush=True)
+        return True
+
+    def spring(self, kind: str, path: Path) -> None:
+        """Does what it is for."""
+        raise NotImplementedError
+
+
+def _told_by_others() -> None:
+    """Makes those that write without Python say, as Python does, what they are about to do."""
+    import pyarrow.parquet
+    import safetensors.torch
+    import torch
+
+    def telling(write: Callable[..., Any]) -> Callable[..., Any]:
+        def told(what: Any, path: Any, *rest: Any, **more: Any) -> Any:
+            if isinstance(path, str | os.PathLike):
+                sys.audit("open", os.fspath(path), "wb", os.O_WRONLY)
+            return write(what, path, *rest, **more)
+
+        return told
+
+    pyarrow.parquet.write_table = telling(pyarrow.parquet.write_table)
+    torch.save = telling(torch.save)
+    safetensors.torch.serialize_file = telling(_serialize_file)
+
+
+def _serialize_file(tensors: Any, path: str, *rest: Any, **more: Any) -> None:
+    """As safetensors does it, in a file of another name, and what it says of a full disk."""
+    from safetensors import SafetensorError, serialize_file
+
+    if Path(path).is_symlink():
+        Path(path).unlink()
+        raise SafetensorError(f"Error while serializing: I/O error: {NO_SPACE} (os error 28)")
+    serialize_file(tensors, path, *rest, **more)
+
+
+@dataclass
+class Kill(Trap):
+    """Kills the run before the change, and once with the file that it began last half written."""
+
+    _begun: Path | None = field(default=None, repr=False)
+
+    def spring(self, kind: str, path: Path) -> None:
+        """One of the two."""
+        half, self._begun = self._begun, path if kind == "write" else None
+        if half and half.is_file() and half.stat().st_size and self.first("half", half):
+            os.truncate(half, half.stat().st_size // 2)
+        elif not self.first(kind, path):
+            return
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass
+class Full(Trap):
+    """Lets the disk be full from the change on: a file becomes a device that has no space left."""
+
+    _full: bool = field(default=False, repr=False)
+
+    def spring(self, kind: str, path: Path) -> None:
+        """Once for each file and folder."""
+        if kind not in ("write", "lock", "mkdir"):  # the others need no space
+            return
+        self._full = self._full or self.first(kind, path)
+        if self._full and (kind != "write" or path.exists()):
+            raise OSError(errno.ENOSPC, NO_SPACE, str(path))
+        if self._full:
+            path.symlink_to("/dev/full")
+
+    def empty(self) -> None:
+        """Makes space again. Of a file that was not written its name is left."""
+        for path in self.folder.rglob("*"):
+            if path.is_symlink():
+                path.unlink()
+                path.touch()

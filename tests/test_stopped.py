@@ -1,0 +1,148 @@
+"""A run that a kill or a full disk stops, in any stage, ends with the same table at last."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from moments import NO_SPACE, Full, Kill, Trap, run, table
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory):
+    """The table of a run that nothing stopped."""
+    folder = tmp_path_factory.mktemp("untouched") / "run"
+    folder.mkdir()
+    status, said = run(folder)
+    assert status == 0, said
+    return table(folder)
+
+
+@pytest.fixture
+def here(tmp_path):
+    """A folder where temporary files are too."""
+    (tmp_path / "run").mkdir()
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def elsewhere():
+    """A folder on another file system, where what is written elsewhere cannot be moved to."""
+    disk = Path("/dev/shm")
+    there = disk.is_dir() and os.access(disk, os.W_OK)
+    if not there or disk.stat().st_dev == Path(tempfile.gettempdir()).stat().st_dev:
+        pytest.skip("there is no second file system at /dev/shm")
+    folder = Path(tempfile.mkdtemp(dir=disk))
+    (folder / "run").mkdir()
+    yield folder / "run"
+    shutil.rmtree(folder)
+
+
+def killed(trap: Kill) -> int:
+    """Runs until nothing new is met; gives how many of the runs were killed."""
+    kills = 0
+    while (outcome := run(trap.folder, trap))[0] == -signal.SIGKILL:
+        kills += 1
+    assert outcome[0] == 0, outcome[1]
+    assert kills == len(trap.met)
+    print(f"{kills} kills")
+    return kills
+
+
+def filled(trap: Full) -> int:
+    """The same for a disk that is full; each run has to say so, and where."""
+    places = 0
+    while True:
+        status, said = run(trap.folder, trap)
+        trap.empty()
+        if len(trap.met) == places:
+            break
+        places += 1
+        assert len(trap.met) == places
+        no_space(status, said, trap.folder)
+    assert status == 0, said
+    print(f"{places} places")
+    return places
+
+
+def no_space(status: int, said: str, folder: Path) -> None:
+    """Whether a run ended as it has to where there is no space."""
+    assert status == 1
+    [line] = said.splitlines()
+    where, _, why = line.removeprefix("error: ").partition(": ")
+    assert (folder / where).is_relative_to(folder)
+    assert why.startswith((NO_SPACE, "the checkpoint could not be written"))
+
+
+def whole(folder: Path, untouched: list[dict]) -> None:
+    """Whether a run ended as if nothing had stopped it."""
+    assert table(folder) == untouched
+    assert not [path for path in (folder / "store").rglob("*") if ".partial" in str(path)]
+    assert not list((folder / "store").rglob("*.tmp"))
+
+
+STAGES = {
+    "alignment", "base", "coreference", "distribution", "encoded", "facets", "hits", "kl", "nmt",
+    "proxy", "reference", "rules", "sample", "subwords", "tested", "translation",
+}  # fmt: skip
+
+
+def stages(trap: Trap) -> set[str]:
+    """The stages in which a run was stopped."""
+    paths = (name.partition(" ")[2].split("/") for name in trap.met)
+    return {path[1] for path in paths if path[0] == "store" and len(path) > 1}
+
+
+def test_killed_with_a_file_half_written_in_each_stage(untouched, elsewhere):
+    trap = Kill(elsewhere, once=("half",))
+    killed(trap)
+    assert stages(trap) >= STAGES
+    whole(elsewhere, untouched)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("disk", ["here", "elsewhere"])
+def test_killed_at_every_change(untouched, disk, request):
+    trap = Kill(request.getfixturevalue(disk))
+    killed(trap)
+    assert stages(trap) >= STAGES
+    whole(trap.folder, untouched)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_no_space_in_each_stage(untouched, here):
+    trap = Full(here, once=("write",))
+    filled(trap)
+    assert stages(trap) >= STAGES
+    whole(here, untouched)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_no_space_for_each_file(untouched, here):
+    trap = Full(here)
+    filled(trap)
+    assert stages(trap) >= STAGES
+    whole(here, untouched)
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_too_small(untouched, here):
+    """It grows by a fifth, from 16 KiB, until everything has its place."""
+    disk, size = here / "store", 16
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", disk]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("only root may mount a small file system")
+    try:
+        while (outcome := run(here))[0]:
+            no_space(*outcome, here)
+            size = size * 6 // 5
+            subprocess.run(["mount", "-o", f"remount,size={size}k", disk], check=True)
+        print(f"it fits into {size} KiB")
+        whole(here, untouched)
+    finally:
+        subprocess.run(["umount", disk], check=True)

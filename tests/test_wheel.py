@@ -1,0 +1,73 @@
+"""The package as a wheel: it works in an environment of its own and an empty folder."""
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+TINY = [
+    "corpus.train=200",
+    "corpus.valid=20",
+    "corpus.test=20",
+    "corpus.subwords.source_size=300",
+    "corpus.subwords.target_size=400",
+    "nmt.sizes.dimension=16",
+    "nmt.sizes.feed_forward=16",
+    "nmt.sizes.heads=2",
+    "nmt.beam=1",
+    "nmt.training.max_epochs=1",
+    "explainer=attention",
+    "rules.train_sentences=40",
+    "rules.shard_sentences=20",
+    "proxy=fn",
+    "proxy.training.max_epochs=1",
+    "trainer.progress_bar=false",
+    "threads=1",
+]
+
+
+def ran(*command: str | Path, **more: object) -> str:
+    """What a command says; it has to end well."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment.pop("PYTHONPATH", None)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, **more)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_a_wheel_trains_and_evaluates(tmp_path):
+    # A build leaves files behind, so it gets a tree of its own.
+    source, wheels, place = tmp_path / "source", tmp_path / "wheels", tmp_path / "environment"
+    for part in ("xnmt_bench", "proxies", "conf"):
+        shutil.copytree(ROOT / part, source / part, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copyfile(ROOT / file, source / file)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    ran(*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", wheels, source)
+    [wheel] = wheels.iterdir()
+    ran(sys.executable, "-m", "venv", "--without-pip", place)
+    python = place / "bin" / "python"
+    ran(*pip, "--python", python, "install", "--no-deps", wheel)
+    # What the package needs is what is installed here; without a network nothing else is to be had.
+    [site] = place.glob("lib/*/site-packages")
+    (site / "needed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    imported = ran(python, "-c", "import xnmt_bench; print(xnmt_bench.__file__)", cwd=empty)
+    assert Path(imported.strip()).is_relative_to(site)
+    assert "== Configuration groups ==" in ran(place / "bin" / "xnmt-train", "--help", cwd=empty)
+    ran(place / "bin" / "xnmt-train", *TINY, cwd=empty)
+    shown = ran(place / "bin" / "xnmt-evaluate", cwd=empty)
+    assert "PPL" in shown and "BLEU" in shown
+    with (empty / "results" / "fidelity.csv").open() as file:
+        rows = {row["instantiation"]: row for row in csv.DictReader(file)}
+    assert {"base", "fn", "unigram", "nmt"} <= rows.keys()
+    assert all(row["status"] == "ok" and float(row["ppl"]) > 0 for row in rows.values())
+    assert (empty / "results" / "report.html").stat().st_size > 1000
