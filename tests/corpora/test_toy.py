@@ -98,6 +98,19 @@ def test_a_larger_corpus_goes_on_from_a_smaller_one():
     assert large[:33] == small
 
 
+def test_no_test_pair_stands_in_the_training_split():
+    corpus, alone = ToyCorpus(train=4400, test=400), ToyCorpus(train=0, test=500)
+    train, test, free = (
+        list(c.sentences(split))
+        for c, split in ((corpus, "train"), (corpus, "test"), (alone, "test"))
+    )
+    known = {(s.source, s.target) for s in train}
+    seen = {s.document for s in free if (s.source, s.target) in known}
+    assert seen
+    # Only whole documents are gone, and the count is kept.
+    assert test == [s for s in free if s.document not in seen][:400]
+
+
 def test_splits_differ():
     corpus = ToyCorpus(train=200, valid=200, test=200)
     parts = [list(corpus.sentences(split)) for split in ("train", "valid", "test")]
@@ -152,8 +165,11 @@ def test_the_verb_is_last_after_dass_and_dass_decides_it():
         that, dass, finite = x.index("that"), y.index("dass"), len(y) - 2
         whole = {verb.particle + verb.finite_third for verb in VERBS} | {"hat", "ist", "kann"}
         assert y[finite] in whole
-        assert dass in gold.deciding_prefix[finite]
-        assert that in gold.deciding_source[finite]
+        # The last place is the second where nothing but the subject stands before it.
+        subject = next(m.words[-1] for m in gold.target_mentions if m.words[0] > dass)
+        elsewhere = finite > subject + 1 or y[finite] not in FINITE["third"]
+        assert (dass in gold.deciding_prefix[finite]) == elsewhere
+        assert (that in gold.deciding_source[finite]) == elsewhere
         assert sources_of(gold, dass) == {that}
 
 
@@ -178,8 +194,7 @@ def test_articles_agree_with_their_noun_and_are_decided_by_it():
             # The accusative, which only a masculine article shows, comes from the verb.
             others = deciding - english - sources_of(s.gold, article)
             assert {x[i] for i in others} <= ENGLISH_VERBS
-            if GENDERS[y[noun]] == "m":
-                assert (y[article] in ("den", "einen")) == bool(others), s
+            assert (y[article] in ("den", "einen")) == bool(others), s
     assert genders == {"m", "f", "n"}
 
 
@@ -254,9 +269,27 @@ def test_a_document_addresses_its_reader_in_one_way():
     assert {next(iter(way)) for way in ways.values()} == {"du", "Sie"}
 
 
-def test_the_vocative_decides_the_form_of_address():
+def test_the_title_decides_the_form_of_address_and_the_surname_does_not():
     for gold, x, y in found(source="mr", target="Sie"):
-        assert x.index("mr") in gold.deciding_source[y.index("Sie")]
+        mr, sie, herr = x.index("mr"), y.index("Sie"), y.index("Herr")
+        assert mr in gold.deciding_source[sie]
+        assert mr + 1 not in gold.deciding_source[sie]
+        assert gold.deciding_source[herr] == {mr}
+        assert gold.deciding_source[herr + 1] == {mr + 1}
+
+
+def test_no_two_words_are_both_linked_with_the_same_two():
+    for s, _, _ in generated():
+        links = [(sources_of(s.gold, j), targets_of(s.gold, i)) for i, j in s.gold.sure]
+        assert all(len(sources) == 1 or len(targets) == 1 for sources, targets in links), s
+
+
+def test_the_modal_is_decided_by_can_and_the_subject():
+    for gold, x, y in found(source="can", target="kann"):
+        can, deciding = x.index("can"), gold.deciding_source[y.index("kann")]
+        assert can in deciding
+        subject = {i for i in deciding if x[i] not in ("can", "that")}
+        assert subject and any(subject <= set(m.words) for m in gold.source_mentions)
 
 
 def test_a_name_is_spelled_in_one_way_in_a_document():
@@ -292,3 +325,31 @@ def test_chains_span_sentences_and_both_sides():
             distant += alone and not s.gold.deciding_prefix[mention.words[0]]
     assert sum(len(where) > 1 for where in sentences.values()) >= 100
     assert distant >= 50
+
+
+def test_a_possessive_is_a_mention_of_the_owner():
+    owners = 0
+    for s, x, y in generated():
+        mentions = s.gold.source_mentions, s.gold.target_mentions
+        for words, side, possessives in ((x, 0, {"his", "its"}), (y, 1, {"sein", "seinen"})):
+            alone = [m for m in mentions[side] if {words[i] for i in m.words} & possessives]
+            assert all(len(m.words) == 1 for m in alone)
+            assert len(alone) == len(possessives & set(words))
+            # The owner is the subject, before it on the source side.
+            for m in alone:
+                owner = next(o for o in mentions[side] if o.chain == m.chain)
+                assert side or owner.words < m.words, s
+                owners += 1
+    assert owners >= 50
+
+
+def test_who_is_addressed_is_one_chain():
+    for source in ("you", "mr", "mrs"):
+        for gold, x, y in found(source=source, target=","):
+            reader = [m for m in gold.source_mentions if m.chain == "reader"]
+            theirs = [m for m in gold.target_mentions if m.chain == "reader"]
+            assert len(reader) == len(theirs) == 2  # the vocative and the pronoun
+            assert (x.index("you"),) in [m.words for m in reader]
+            assert {y[m.words[0]] for m in theirs} & {"du", "Sie"}
+            for title in {"mr", "mrs"} & set(x):
+                assert (x.index(title), x.index(title) + 1) in [m.words for m in reader]

@@ -10,19 +10,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
+from itertools import count, islice
 from typing import Any
 
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
-from xnmt_bench.corpora.toy_grammar import Clause, NounPhrase, Phrase, Word, gold, word
+from xnmt_bench.corpora.toy_grammar import (
+    Clause,
+    Ellipsis,
+    NounPhrase,
+    Phrase,
+    Property,
+    Vocative,
+    gold,
+    word,
+)
 from xnmt_bench.corpora.toy_lexicon import Dice, Name, Noun, Verb, lexicon
 from xnmt_bench.options import Count, Seed, Text
 
-VERSION = 1  # raise it when the same seed gives other sentences
+VERSION = 2  # raise it when the same seed gives other sentences or another gold
+READER = "reader"  # the coreference chain of who is addressed
 STOP, QUESTION = (Phrase(word(m, "end", "end"), word(m, "end", "end", "end")) for m in ".?")
 
 
 class ToyCorpus(Corpus):
     """Generated English and German-like documents.
+
+    No test pair stands in the training split. A test document in which one does is left out whole
+    and another drawn in its place, so the context of every sentence is there and the count is kept.
 
     Args:
         seed: another seed is another corpus.
@@ -42,14 +57,31 @@ class ToyCorpus(Corpus):
         self._sizes = {"train": train, "valid": valid, "test": test}
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
-        """Streams the split; a document's draws depend on nothing but its number."""
+        """Streams the split; a document's draws depend on nothing but its number.
+
+        The first test document waits for the training split, whose pairs are then remembered.
+        """
         left, number = self._sizes[split], 0
         while left > 0:
-            document = Document(Dice("toy", self._seed, split, number), f"{split}-{number}")
-            for sentence in document.sentences()[:left]:
-                yield sentence
-                left -= 1
+            document = self._document(split, number)
+            phrases = list(document.phrases())
             number += 1
+            if split == "test" and any(phrase.texts in self._trained for phrase in phrases):
+                continue
+            for position, phrase in enumerate(phrases[:left]):
+                annotation = gold(phrase.source, phrase.target)
+                yield Sentence(*phrase.texts, document.name, position, annotation)
+            left -= len(phrases)
+
+    def _document(self, split: Split, number: int) -> Document:
+        return Document(Dice("toy", self._seed, split, number), f"{split}-{number}")
+
+    @cached_property
+    def _trained(self) -> frozenset[tuple[str, str]]:
+        """The pairs of the training split."""
+        documents = (self._document("train", number) for number in count())
+        phrases = (phrase for document in documents for phrase in document.phrases())
+        return frozenset(phrase.texts for phrase in islice(phrases, self._sizes["train"]))
 
     def recipe(self) -> dict[str, Any]:
         """The seed, the sizes and the version of the generator."""
@@ -63,7 +95,7 @@ class Document:
     """
 
     def __init__(self, dice: Dice, name: str) -> None:
-        self._dice, self._name, self._words = dice, name, lexicon()
+        self._dice, self.name, self._words = dice, name, lexicon()
         self._spelling: dict[str, str] = {}
         self._people = [self._person(0), self._person(1)]
         while self._people[0].english == self._people[1].english:
@@ -75,11 +107,11 @@ class Document:
         self._address = dice.pick(("du", "Sie"))
         if self._address == "du":
             first_name = dice.pick(self._words.names)
-            self._addressee = first_name.english, self._spelled(first_name)
+            self._addressee = Vocative(first_name.english, self._spelled(first_name), READER)
         else:
             english, german = dice.pick(self._words.surnames)
             mr_or_mrs = ((f"mr {english}", f"Herr {german}"), (f"mrs {english}", f"Frau {german}"))
-            self._addressee = dice.pick(mr_or_mrs)
+            self._addressee = Vocative(*dice.pick(mr_or_mrs), READER)
         self._seen: set[str] = set()
         self._last_verb: Verb | None = None
         self._count = 0
@@ -96,18 +128,14 @@ class Document:
         drawn = self._dice.pick(name.spellings)  # also where it is known: draws stay in step
         return self._spelling.setdefault(name.english, drawn)
 
-    def sentences(self) -> list[Sentence]:
+    def phrases(self) -> Iterator[Phrase]:
         """Three to seven sentences."""
-        return [self._sentence(n) for n in range(self._dice.pick((3, 4, 5, 6, 7)))]
-
-    def _sentence(self, position: int) -> Sentence:
-        kinds = [self._statement] * 6 + [self._report, self._reason] * 3
-        kinds += [self._question, self._address_reader, self._property, self._coordination] * 2
-        if self._last_verb:  # or there is nothing to leave out
-            kinds.append(self._elliptical)
-        phrase = self._dice.pick(kinds)()
-        source, target = (" ".join(w.text for w in side) for side in (phrase.source, phrase.target))
-        return Sentence(source, target, self._name, position, gold(phrase.source, phrase.target))
+        for _ in range(self._dice.pick((3, 4, 5, 6, 7))):
+            kinds = [self._statement] * 6 + [self._report, self._reason] * 3
+            kinds += [self._question, self._address_reader, self._property, self._coordination] * 2
+            if self._last_verb:  # or there is nothing to leave out
+                kinds.append(self._elliptical)
+            yield self._dice.pick(kinds)()
 
     # Who and what -------------------------------------------------------------------------
 
@@ -168,96 +196,61 @@ class Document:
         """Something about the reader, who may be called by name."""
         order = self._dice.pick(("main", "question"))
         self._count += 1
-        reader = NounPhrase(f"you{self._count}", "", form="you", address=self._address)
+        reader = NounPhrase(f"you{self._count}", READER, form="you", address=self._address)
         phrase = self._clause(reader, order).render()
         if self._dice.chance(0.6):
-            english, german = self._addressee
-            key = "voc.comma"
-            comma = Phrase(word(",", key, key), word(",", key, "", key))
-            carries = "voc address"
-            called = Phrase(word(english, "voc", carries), word(german, "voc", carries, "voc"))
-            first = self._dice.chance(0.5)
+            comma = Phrase(word(",", "comma", "comma"), word(",", "comma", "", "comma"))
+            called, first = self._addressee.render(), self._dice.chance(0.5)
             phrase = called + comma + phrase if first else phrase + comma + called
         return phrase + (QUESTION if order == "question" else STOP)
 
     def _report(self) -> Phrase:
         """A main clause, and what somebody knows: verb-final on the target side."""
-        speaker = self._refer(self._people[0]).render("nominative")
+        speaker = self._refer(self._people[0])
         saying = self._dice.pick((("knows", "weiß"), ("says", "sagt"), ("thinks", "denkt")))
         inner = self._clause(self._refer(self._people[1]), "subordinate")
-        rest, clause = inner.render(), f"{inner.id}.clause"
-        person = " ".join(f for f in speaker.source[-1].carries if f.endswith(".person"))
-        knows_that = Phrase(
-            word(saying[0], "say", "say") + word("that", "that", clause),
-            word(saying[1], "say", "say", f"say {person}")
-            + word(",", "", clause, clause)
-            + word("dass", "that", clause, clause),
+        knows = Phrase(
+            word(saying[0], "say", "say"), word(saying[1], "say", "", f"say {speaker.agreement}")
         )
-        return speaker + knows_that + rest + STOP
+        that = self._conjunction("that", "dass", inner.id)
+        return speaker.render("nominative") + knows + that + inner.render() + STOP
 
     def _reason(self) -> Phrase:
         """A main clause and its reason, with a pronoun that goes back to the subject."""
         subject = self._anyone()
         main = self._clause(subject).render()
-        pronoun = replace(subject, id=subject.id + "r", form="pronoun", adjective=None)
-        again, prop = pronoun.render("nominative"), self._dice.pick(self._words.adjectives)
-        self._count += 1
-        c = f"r{self._count}"
-        because = Phrase(
-            word("because", f"{c}.w", f"{c}.clause"),
-            word(",", "", f"{c}.clause", f"{c}.clause")
-            + word("weil", f"{c}.w", f"{c}.clause", f"{c}.clause"),
-        )
-        is_so = Phrase(
-            word("is", f"{c}.is", f"{c}.is") + word(prop[0], f"{c}.j", f"{c}.adj"),
-            word(prop[1], f"{c}.j", f"{c}.adj", f"{c}.adj")
-            + word("ist", f"{c}.is", "", f"{c}.is {c}.clause"),
-        )
-        return main + because + again + is_so + STOP
+        again = replace(subject, id=f"{subject.id}r", form="pronoun", adjective=None)
+        so, adjective = f"{subject.id}.so", self._dice.pick(self._words.adjectives)
+        reason = Property(so, again, adjective, "subordinate").render()
+        return main + self._conjunction("because", "weil", so) + reason + STOP
+
+    def _conjunction(self, english: str, german: str, clause: str) -> Phrase:
+        """A comma, which English does without, and what puts the verb of a clause at its end."""
+        key, carries = f"{clause}.w", f"{clause}.clause"
+        comma, subordinator = word(",", needs=key), word(german, key, carries, key)
+        return Phrase(word(english, key, f"{key} {carries}"), comma + subordinator)
 
     def _property(self) -> Phrase:
         subject = self._refer(self._dice.pick(self._people + self._things), pronoun=0.5)
         subject.adjective = None  # `the old dog is old` says nothing
-        prop = self._dice.pick(self._words.adjectives)
-        is_so = Phrase(
-            word("is", "is", "is") + word(prop[0], "j", "adj"),
-            word("ist", "is", "is", f"is {subject.id}.person") + word(prop[1], "j", "adj", "adj"),
-        )
-        return subject.render("nominative") + is_so + STOP
+        return Property("is", subject, self._dice.pick(self._words.adjectives)).render() + STOP
 
     def _coordination(self) -> Phrase:
         """One does it and the other does too: English leaves the verb out, the target does not."""
         first = self._clause(self._refer(self._people[0]))
         first.tense, first.fronted, first.adverb = "present", False, None
         both = Phrase(word("and", "and", "and"), word("und", "and", "and", "and"))
-        tail = self._too(self._people[1], first.id, first.verb, first.object)
-        return first.render() + both + tail + STOP
+        subject = self._refer(self._people[1], pronoun=0)
+        tail = Ellipsis(first.id, subject, first.verb, first.object)
+        return first.render() + both + tail.render() + STOP
 
     def _elliptical(self) -> Phrase:
         """The same across a sentence boundary: the verb stands in the sentence before."""
         assert self._last_verb
         self._count += 1
-        who = self._dice.pick(self._people)
-        return self._too(who, f"c{self._count}", self._last_verb, None) + STOP
-
-    def _too(self, who: NounPhrase, clause: str, verb: Verb, other: NounPhrase | None) -> Phrase:
-        """`... does too`; `clause` carries the verb where this sentence has one."""
-        subject = self._refer(who, pronoun=0)
-        again: list[Word] = []
-        if other and other.chain != subject.chain:
-            pronoun = replace(other, id=other.id + "t", form="pronoun", adjective=None)
-            again = [
-                replace(w, key="", possible="does", needs=w.needs | {"does"})
-                for w in pronoun.render("accusative").target
-            ]
-        needs = f"{clause}.lex does {subject.id}.person"
-        return subject.render("nominative") + Phrase(
-            word("does", "does", "does") + word("too", "too", "too"),
-            word(verb.finite_third, "does", f"{clause}.lex does", needs)
-            + again
-            + word("auch", "too", "too", "too")
-            + word(verb.particle, "does", "", f"{clause}.lex does"),
-        )
+        clause, verb = f"c{self._count}", self._last_verb
+        subject = self._refer(self._dice.pick(self._people), pronoun=0)
+        return Ellipsis(clause, subject, verb).render() + STOP
 
 
 def _noun_phrase(noun: Noun, chain: str) -> NounPhrase:

@@ -3,13 +3,18 @@
 Every word is written down with the *features* it carries (a lexeme, a gender, a clause type...)
 and every target word with the features it needs. The gold then needs no judgement: the words that
 decide a target word are those, in the source and in the prefix, that carry what it needs.
+
+A word needs a feature if it would be another word, or stand elsewhere, were that feature alone
+different: `den` needs its case, `die` does not, which is nominative and accusative. A source word
+carries what is said by it and nothing that only follows from another word: in `can see` the tense
+stands in `can`, and the person of `sees` is its subject's. A target word also carries what its form
+shows by agreement, as an article shows a gender.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
+from dataclasses import dataclass, field, replace
 
 from xnmt_bench.corpora.sentence import Gold, Mention
 from xnmt_bench.corpora.toy_lexicon import Verb
@@ -54,7 +59,7 @@ class Word:
         carries: features that can be read off this word.
         needs: features that decide a target word.
         possible: source words it may also be aligned with.
-        chain: the coreference chain it is a mention of.
+        mention: `chain@phrase`; with the phrase, since two mentions of a chain may be neighbours.
     """
 
     text: str
@@ -62,16 +67,16 @@ class Word:
     carries: frozenset[str] = frozenset()
     needs: frozenset[str] = frozenset()
     possible: str = ""
-    chain: str = ""
+    mention: str = ""
 
 
 def word(
     text: str, key: str = "", carries: str = "", needs: str = "",
-    possible: str = "", chain: str = "",
+    possible: str = "", mention: str = "",
 ) -> list[Word]:  # fmt: skip
     """The words of a text, which share all else; features are separated by blanks."""
     have, want = frozenset(carries.split()), frozenset(needs.split())
-    return [Word(part, key, have, want, possible, chain) for part in text.split()]
+    return [Word(part, key, have, want, possible, mention) for part in text.split()]
 
 
 @dataclass(slots=True)
@@ -83,6 +88,11 @@ class Phrase:
 
     def __add__(self, other: Phrase) -> Phrase:
         return Phrase(self.source + other.source, self.target + other.target)
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """Both sides as they are read."""
+        return " ".join(w.text for w in self.source), " ".join(w.text for w in self.target)
 
 
 @dataclass(slots=True)
@@ -117,59 +127,80 @@ class NounPhrase:
         """The verb form this phrase asks for as a subject."""
         return self.address if self.form == "you" else "third"
 
+    @property
+    def agreement(self) -> str:
+        """The features that a finite verb needs of its subject."""
+        return f"{self.id}.person" + (" address" if self.form == "you" else "")
+
+    @property
+    def mention(self) -> str:
+        """Names the mention of the chain that this phrase is."""
+        return f"{self.chain}@{self.id}"
+
     def render(self, case: str) -> Phrase:
         """Both sides of the phrase in a case."""
-        i, chain = self.id, self.chain
+        i, chain, mention = self.id, self.chain, self.mention
         if self.form == "you":
             carries, needs = f"{i}.you {i}.person", f"{i}.you address"
-            target = word(self.address, f"{i}.n", carries + " address", needs)
-            return Phrase(word("you", f"{i}.n", carries), target)
+            return Phrase(
+                word("you", f"{i}.n", carries, mention=mention),
+                word(self.address, f"{i}.n", f"{carries} address", needs, mention=mention),
+            )
         if self.form == "pronoun":
             # The gender comes from the antecedent, wherever in the sentence it stands.
-            carries, needs = f"{i}.ref {i}.person", f"{i}.ref {i}.case {chain}.gender"
+            carries, needs = f"{i}.ref {i}.person", f"{i}.ref {chain}.gender{self._case}"
             english, german = ENGLISH_PRONOUN[case][self.sex], PRONOUN[case][self.gender]
             return Phrase(
-                word(english, f"{i}.n", carries, chain=chain),
-                word(german, f"{i}.n", f"{carries} {chain}.gender", needs, chain=chain),
+                word(english, f"{i}.n", carries, mention=mention),
+                word(german, f"{i}.n", f"{carries} {chain}.gender", needs, mention=mention),
             )
-        # The chain's gender is what a later pronoun looks for.
-        carries = f"{i}.lex {i}.gender {i}.person {chain}.gender"
+        carries = f"{i}.lex {i}.person {chain}.gender"
         head = Phrase(
-            word(self.english, f"{i}.n", carries, chain=chain),
-            word(self.german, f"{i}.n", carries, f"{i}.lex", chain=chain),
+            word(self.english, f"{i}.n", carries, mention=mention),
+            word(self.german, f"{i}.n", carries, f"{i}.lex", mention=mention),
         )
         return head if self.form == "name" else self._article(case) + self._adjective(case) + head
 
+    @property
+    def _case(self) -> str:
+        """The feature of its case, which masculine words alone show."""
+        return f" {self.id}.case" if self.gender == "m" else ""
+
     def _article(self, case: str) -> Phrase:
-        i = self.id
-        needs = f"{i}.form {i}.gender {i}.case"
-        carries, source_carries = f"{needs} {self.chain}.gender", f"{i}.form"
+        i, mention = self.id, self.mention
+        needs = f"{i}.form {self.chain}.gender{self._case}"
         ending = INDEFINITE_ENDING[case][self.gender]
         if self.form == "possessive" and self.owner:
+            # A mention of the owner: `his` shows the owner's gender beside that of what is owned.
+            mention = f"{self.owner.chain}@{i}.owner"
+            needs += f" {self.owner.chain}.gender"
             english = ENGLISH_POSSESSIVE[self.owner.sex]
             german = ("ihr" if self.owner.gender == "f" else "sein") + ending
-            needs += f" {self.owner.chain}.gender"
-            source_carries += f" {self.owner.id}.ref"
         elif self.form == "definite":
             english, german = "the", DEFINITE[case][self.gender]
         else:
             next_word = self.adjective[0] if self.adjective else self.english
             english, german = "an" if next_word[0] in "aeiou" else "a", "ein" + ending
         return Phrase(
-            word(english, f"{i}.a", source_carries, chain=self.chain),
-            word(german, f"{i}.a", carries, needs, chain=self.chain),
+            word(english, f"{i}.a", f"{i}.form", mention=mention),
+            word(german, f"{i}.a", needs, needs, mention=mention),
         )
 
     def _adjective(self, case: str) -> Phrase:
         if not self.adjective:
             return Phrase()
         i, (english, german) = self.id, self.adjective
-        kind = "definite" if self.form == "definite" else "indefinite"
-        german = german.removesuffix("e") + ADJECTIVE_ENDING[kind, case][self.gender]
-        carries, needs = f"{i}.adj {i}.gender", f"{i}.adj {i}.gender {i}.case {i}.form"
+        definite, indefinite = (ADJECTIVE_ENDING[k, case] for k in ("definite", "indefinite"))
+        endings = definite if self.form == "definite" else indefinite
+        shows = f"{i}.adj{self._case}"
+        if len(set(endings.values())) > 1:
+            shows += f" {self.chain}.gender"
+        if definite[self.gender] != indefinite[self.gender]:
+            shows += f" {i}.form"
+        german = german.removesuffix("e") + endings[self.gender]
         return Phrase(
-            word(english, f"{i}.j", f"{i}.adj", chain=self.chain),
-            word(german, f"{i}.j", carries, needs, chain=self.chain),
+            word(english, f"{i}.j", f"{i}.adj", mention=self.mention),
+            word(german, f"{i}.j", shows, shows, mention=self.mention),
         )
 
 
@@ -204,23 +235,25 @@ class Clause:
             self._target(subject.target, other.target, word(german, key, key, key)),
         )
 
-    def _verb_carries(self) -> str:
-        case = f" {self.object.id}.case" if self.object else ""  # it is the verb that asks for it
-        return f"{self.id}.lex {self.id}.tense{case}"
+    @property
+    def _lexeme(self) -> str:
+        """What the verb's lexeme says: itself and the case of its object."""
+        return f"{self.id}.lex" + (f" {self.object.id}.case" if self.object else "")
 
     def _source(self, subject: list[Word], other: list[Word], adverb: list[Word]) -> list[Word]:
         c, verb, third = self.id, self.verb, self.subject.person == "third"
-        helper, form, carries = "", verb.third if third else verb.base, f"{c}.tense {c}.order"
+        helper, form = "", verb.third if third else verb.base
         if self.tense == "perfect":
             helper, form = "has" if third else "have", verb.participle
         elif self.tense == "can":
             helper, form = "can", verb.base
         elif self.order == "question":
             # Do-support has no counterpart: it may only be linked to the verb, never must.
-            helper, form, carries = "does" if third else "do", verb.base, f"{c}.order"
-        first = word(helper, f"{c}.h", carries)
+            helper, form = "does" if third else "do", verb.base
+        first = word(helper, f"{c}.h", f"{c}.tense")  # which the finite verb has
+        last = word(form, f"{c}.v", self._lexeme + ("" if helper else f" {c}.tense"))
         clause = first + subject if self.order == "question" else subject + first
-        clause += word(form, f"{c}.v", self._verb_carries()) + other
+        clause += last + other
         return adverb + clause if self.fronted else clause + adverb
 
     def _target(self, subject: list[Word], other: list[Word], adverb: list[Word]) -> list[Word]:
@@ -236,27 +269,123 @@ class Clause:
     def _verbs(self) -> tuple[list[Word], list[Word]]:
         """The finite verb, and the part of the verb that stands at the end."""
         c, verb, person = self.id, self.verb, self.subject.person
-        agreement = f"{self.subject.id}.person" + (" address" if person != "third" else "")
-        clause = f" {c}.clause" if self.order == "subordinate" else ""
+        shows = f"{c}.tense" + (" address" if person != "third" else "")
+        needs = f"{c}.tense {self.subject.agreement}{self._place()}"
         if self.tense == "present":
-            forms = {"third": verb.finite_third, "du": verb.finite_second}
-            finite = forms.get(person, verb.bare_infinitive)  # which formal `Sie` asks for
-            needs, carries = f"{c}.lex {agreement}{clause}", self._verb_carries()
+            finite = verb.finite(person)
+            shows, needs = f"{shows} {self._lexeme}", f"{needs} {c}.lex"
             if self.order == "subordinate":  # where the particle stays with its verb
-                return word(verb.particle + finite, f"{c}.v", carries, needs), []
+                return word(verb.particle + finite, f"{c}.v", shows, needs), []
             possible = f"{c}.h" if self.order == "question" else ""
             return (
-                word(finite, f"{c}.v", carries, needs, possible),
-                word(verb.particle, f"{c}.v", f"{c}.lex", f"{c}.lex"),
+                word(finite, f"{c}.v", shows, needs, possible),
+                word(verb.particle, f"{c}.v", self._lexeme, f"{c}.lex {c}.tense"),
             )
         auxiliary = "können" if self.tense == "can" else verb.auxiliary
-        lexical = f" {c}.lex" if self.tense == "perfect" else ""  # haben or sein: the verb says
-        needs = f"{c}.tense {agreement}{clause}{lexical}"
+        if self.tense == "perfect":
+            needs += f" {c}.lex"  # haben or sein: the verb says
         form = verb.infinitive if self.tense == "can" else verb.german_participle
+        # `vergessen` is both.
+        tense = f" {c}.tense" if verb.infinitive != verb.german_participle else ""
         return (
-            word(AUXILIARY[auxiliary][person], f"{c}.h", f"{c}.tense", needs),
-            word(form, f"{c}.v", f"{c}.lex", f"{c}.lex {c}.tense"),
+            word(AUXILIARY[auxiliary][person], f"{c}.h", shows, needs),
+            word(form, f"{c}.v", self._lexeme, f"{c}.lex{tense}"),
         )
+
+    def _place(self) -> str:
+        """The feature that puts the finite verb last."""
+        # With nothing between, the last place is the second.
+        between = self.adverb or self.object or self.verb.particle or self.tense != "present"
+        return f" {self.id}.clause" if self.order == "subordinate" and between else ""
+
+
+@dataclass(slots=True)
+class Property:
+    """How somebody or something is.
+
+    Attributes:
+        id: distinguishes it from the clauses of a sentence.
+        subject: who or what.
+        adjective: (English, German).
+        order: main or subordinate (verb-final).
+    """
+
+    id: str
+    subject: NounPhrase
+    adjective: tuple[str, str]
+    order: str = "main"
+
+    def render(self) -> Phrase:
+        """Both sides."""
+        c, (english, german) = self.id, self.adjective
+        place = f" {c}.clause" if self.order == "subordinate" else ""
+        form, needs = AUXILIARY["sein"][self.subject.person], f"{c}.is {self.subject.agreement}"
+        finite = word(form, f"{c}.h", "", needs + place)
+        quality = word(german, f"{c}.j", "", f"{c}.j")
+        return self.subject.render("nominative") + Phrase(
+            word("is", f"{c}.h", f"{c}.is") + word(english, f"{c}.j", f"{c}.j"),
+            quality + finite if self.order == "subordinate" else finite + quality,
+        )
+
+
+@dataclass(slots=True)
+class Ellipsis:
+    """`... does too`: English leaves the verb out, the target says it again.
+
+    Attributes:
+        id: that of the clause which has the verb, where this sentence has one.
+        subject, verb, object: who does what to whom.
+    """
+
+    id: str
+    subject: NounPhrase
+    verb: Verb
+    object: NounPhrase | None = None
+
+    def render(self) -> Phrase:
+        """Both sides."""
+        lexeme, other = f"{self.id}.lex does", list[Word]()
+        finite = self.verb.finite(self.subject.person)
+        if self.object:
+            # With the id of the clause's own object, since the words that decide that decide it.
+            [w] = replace(self.object, form="pronoun").render("accusative").target
+            needs, mention = w.needs | {"does"}, f"{w.mention}.again"
+            other = [replace(w, key="", possible="does", needs=needs, mention=mention)]
+        return self.subject.render("nominative") + Phrase(
+            word("does", "does", "does") + word("too", "too", "too"),
+            word(finite, "does", lexeme, f"{lexeme} {self.subject.agreement}")
+            + other
+            + word("auch", "too", "too", "too")
+            + word(self.verb.particle, "does", "", lexeme),
+        )
+
+
+@dataclass(slots=True)
+class Vocative:
+    """The reader, called by a first name, or by a title and a surname.
+
+    Attributes:
+        english, german: as many words on either side, which are linked one to one.
+        chain: the reader's coreference chain.
+    """
+
+    english: str
+    german: str
+    chain: str
+
+    def render(self) -> Phrase:
+        """Both sides, without a comma."""
+        called, mention = Phrase(), f"{self.chain}@voc"
+        pairs = zip(self.english.split(), self.german.split(), strict=True)
+        for n, (english, german) in enumerate(pairs):
+            key = f"voc{n}"
+            # A title says `Sie`, a first name without one `du`; a surname says neither.
+            carries = f"{key} address" if n == 0 else key
+            called += Phrase(
+                word(english, key, carries, mention=mention),
+                word(german, key, carries, key, mention=mention),
+            )
+        return called
 
 
 def gold(source: Sequence[Word], target: Sequence[Word]) -> Gold:
@@ -278,6 +407,9 @@ def _carriers(wanted: Word, among: Iterable[Word]) -> frozenset[int]:
 
 
 def _mentions(words: Sequence[Word]) -> tuple[Mention, ...]:
-    """Neighbouring words of one chain are one mention."""
-    runs = groupby(range(len(words)), key=lambda i: words[i].chain)
-    return tuple(Mention(chain, tuple(run)) for chain, run in runs if chain)
+    """In their order. No word is in two: in `his dog`, `his` is the owner's and `dog` the dog's."""
+    places: dict[str, list[int]] = {}
+    for place, w in enumerate(words):
+        if w.mention:
+            places.setdefault(w.mention, []).append(place)
+    return tuple(Mention(name.partition("@")[0], tuple(at)) for name, at in places.items())

@@ -67,6 +67,11 @@ class Verb:
         """The infinitive without its particle, which is also the form for formal `Sie`."""
         return self.infinitive.removeprefix(self.particle)
 
+    def finite(self, person: str) -> str:
+        """The present tense for a third person, du or Sie, without the particle."""
+        forms = {"third": self.finite_third, "du": self.finite_second}
+        return forms.get(person, self.bare_infinitive)
+
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
