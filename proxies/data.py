@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -37,10 +38,116 @@ def unpack(decisions: Decisions) -> tuple[Tensor, Tensor, Tensor]:
     return rows[:, 0], rows[:, 1:middle], rows[:, middle:]
 
 
+class Contexts:
+    """Decisions with all the words that each can see, from which rules are drawn at random.
+
+    Args:
+        label_N: the decisions' labels.
+        sentence_N: which sentence each is of, counted from 0.
+        step_N: its step; it sees the prefix words before that.
+        source: of each sentence the ids and positions of the words that a rule may hold, by place.
+        prefix: the same of its target.
+    """
+
+    def __init__(
+        self,
+        label_N: np.ndarray,
+        sentence_N: np.ndarray,
+        step_N: np.ndarray,
+        source: Iterable[tuple[np.ndarray, np.ndarray]],
+        prefix: Iterable[tuple[np.ndarray, np.ndarray]],
+    ) -> None:
+        self.label_N, self.sentence_N, self.step_N = label_N, sentence_N, step_N
+        self.source, self.prefix = Words(list(source)), Words(list(prefix))
+        self.source_count_N = self.source.count_B[sentence_N]
+        # How many words of the target stand before the step.
+        self.prefix_count_N = self.prefix.before(sentence_N, step_N)
+
+    def __len__(self) -> int:
+        return len(self.label_N)
+
+    def drawn(self, rows: np.ndarray, k: int, generator: np.random.Generator) -> Decisions:
+        """Rules of min(k, visible) words a side, every choice and order of them as likely.
+
+        Args:
+            rows: the decisions that are asked for.
+            k: words a side.
+            generator: of the draws.
+        """
+        sentence_B = self.sentence_N[rows]
+        words, positions = [], []
+        for side, count_N in (
+            (self.source, self.source_count_N),
+            (self.prefix, self.prefix_count_N),
+        ):
+            ids_BK, positions_BK = side.drawn(sentence_B, count_N[rows], k, generator)
+            words.append(ids_BK)
+            positions.append(positions_BK)
+        return pack(self.label_N[rows], np.concatenate(words, 1), np.concatenate(positions, 1))
+
+
+class Words:
+    """The words of many sentences one after the other, with the place where each begins."""
+
+    def __init__(self, sentences: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
+        self.count_B = np.array([len(ids) for ids, _ in sentences], dtype=np.int64)
+        self.start_B = np.cumsum(self.count_B) - self.count_B
+        self.ids = np.concatenate([ids for ids, _ in sentences]).astype(np.int32)
+        self.positions = np.concatenate([places for _, places in sentences]).astype(np.int32)
+
+    def of(self, sentence: int) -> np.ndarray:
+        """The ids of one sentence's words."""
+        start = self.start_B[sentence]
+        return self.ids[start : start + self.count_B[sentence]]
+
+    def before(self, sentence_N: np.ndarray, step_N: np.ndarray) -> np.ndarray:
+        """How many words of each decision's sentence stand before its step."""
+        # Positions rise within a sentence; lifted, they rise throughout.
+        lift = int(self.positions.max(initial=0)) + 1
+        of_word = np.repeat(np.arange(len(self.count_B)), self.count_B)
+        lifted = of_word * lift + self.positions
+        wanted = sentence_N.astype(np.int64) * lift + np.minimum(step_N, lift)
+        return np.searchsorted(lifted, wanted) - self.start_B[sentence_N]
+
+    def drawn(
+        self, sentence_B: np.ndarray, count_B: np.ndarray, k: int, generator: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Ids and positions (B, k) of words drawn from the first of each sentence, -1 for none."""
+        size = max(k, int(count_B.max(initial=0)))
+        keys = generator.random((len(sentence_B), size))
+        keys[np.arange(size) >= count_B[:, None]] = 2.0  # behind every word that is there
+        place_BK = np.argsort(keys, axis=1)[:, :k]
+        there_BK = place_BK < count_B[:, None]
+        where_BK = np.where(there_BK, self.start_B[sentence_B][:, None] + place_BK, 0)
+        return tuple(
+            np.where(there_BK, column[where_BK], -1) for column in (self.ids, self.positions)
+        )  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Decisions whose rules are drawn when they are read: the same for one seed and epoch."""
+
+    contexts: Contexts
+    rows: np.ndarray
+    k: int
+    seed: int
+    epoch: int
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, members: np.ndarray) -> Decisions:
+        generator = np.random.default_rng([self.seed, self.epoch, int(members[0])])
+        return self.contexts.drawn(self.rows[members], self.k, generator)
+
+
 class DecisionBatches(IterableDataset):
     """Batches of decisions; another epoch is another order, the same for the same seed."""
 
-    def __init__(self, decisions: Decisions, batch_size: int, seed: int | None, epoch: int) -> None:
+    def __init__(
+        self, decisions: Decisions | Drawn, batch_size: int, seed: int | None, epoch: int
+    ) -> None:
         self._decisions, self._batch_size = decisions, batch_size
         self._order = np.arange(len(decisions))
         if seed is not None:
@@ -55,7 +162,7 @@ class DecisionBatches(IterableDataset):
 
 
 def loader(
-    decisions: Decisions, batch_size: int, seed: int | None = None, epoch: int = 0
+    decisions: Decisions | Drawn, batch_size: int, seed: int | None = None, epoch: int = 0
 ) -> DataLoader:
     """A data loader of whole batches; in order where no seed is given."""
     return DataLoader(DecisionBatches(decisions, batch_size, seed, epoch), batch_size=None)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils.data import DataLoader
 
 from proxies.base import Proxy
 from proxies.data import Decisions, loader
@@ -34,30 +33,43 @@ class ProxyTrainingOptions:
 
     batch_size: Count = 512
     learning_rate: Positive = 1e-3
-    max_epochs: Count = 20
-    patience: Natural = 2
+    max_epochs: Count = 50
+    patience: Natural = 3
     validation_share: Share = 0.1
+
+
+@dataclass(frozen=True)
+class Lessons:
+    """What a proxy learns from, in batches of labels, words and positions.
+
+    A label is an id (B,), or a distribution (B, V) to be learnt as a whole.
+
+    Attributes:
+        train: the batches of an epoch, from its number.
+        valid: the held-out batches, the same for every epoch.
+    """
+
+    train: Callable[[int], Iterable[DecisionBatch]]
+    valid: Callable[[], Iterable[DecisionBatch]]
 
 
 class ProxyTraining(SeededModule):
     """Minimises -log Q(label given rule)."""
 
     def __init__(
-        self, proxy: Proxy, train: Decisions, valid: Decisions, options: ProxyTrainingOptions,
-        labels: int,
-    ) -> None:  # fmt: skip
+        self, proxy: Proxy, lessons: Lessons, options: ProxyTrainingOptions, labels: int
+    ) -> None:
         super().__init__()
         self.model, self.choices = proxy, labels
-        self._train_set, self._valid_set, self._options = train, valid, options
+        self._lessons, self._options = lessons, options
 
-    def train_dataloader(self) -> DataLoader:
+    def train_dataloader(self) -> Iterable[DecisionBatch]:
         """This epoch's order."""
-        epoch = self.trainer.current_epoch
-        return loader(self._train_set, self._options.batch_size, self.seed, epoch)
+        return self._lessons.train(self.trainer.current_epoch)
 
-    def val_dataloader(self) -> DataLoader:
+    def val_dataloader(self) -> Iterable[DecisionBatch]:
         """The held-out decisions."""
-        return loader(self._valid_set, self._options.batch_size)
+        return self._lessons.valid()
 
     def training_step(self, batch: DecisionBatch, batch_idx: int) -> Tensor:
         """Mean negative log-likelihood in nats."""
@@ -70,6 +82,7 @@ class ProxyTraining(SeededModule):
     def _loss(self, name: str, batch: DecisionBatch) -> Tensor:
         label_B, words_BK, positions_BK = batch
         # In float32 whatever the precision of training, since sums over V lose digits otherwise.
+        # A label that is a distribution gives its cross-entropy.
         loss = F.cross_entropy(self.model(words_BK, positions_BK).float(), label_B)
         self.log(name, loss, prog_bar=True, batch_size=len(label_B))
         return loss
@@ -98,9 +111,11 @@ def log_likelihoods(
     return torch.cat(scores).double().numpy(), torch.cat(correct).numpy()
 
 
-def log_probabilities(proxy: Proxy, decisions: Decisions, ids_NM: np.ndarray) -> np.ndarray:
-    """Log Q of M words a decision, (N, M)."""
-    ids = torch.from_numpy(ids_NM.astype(np.int64)).split(BATCH)
-    batches = zip(_log_q(proxy, decisions, BATCH), ids, strict=True)
-    parts = [log_q_BV.gather(-1, ids_BM) for (_, log_q_BV), ids_BM in batches]
-    return torch.cat(parts).double().numpy()
+def distributions(
+    proxy: Proxy, decisions: Decisions, batch_size: int = BATCH
+) -> Iterator[tuple[slice, Tensor]]:
+    """Log Q of the whole vocabulary, (B, V), of some decisions at a time, and which they are."""
+    start = 0
+    for label_B, log_q_BV in _log_q(proxy, decisions, batch_size):
+        yield slice(start, start + len(label_B)), log_q_BV
+        start += len(label_B)

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from proxies.base import Vocabulary
-from proxies.data import pack
+from proxies.data import loader, pack
 from proxies.fn import FN
-from proxies.training import ProxyTraining, ProxyTrainingOptions
+from proxies.training import Lessons, ProxyTraining, ProxyTrainingOptions
 from xnmt_bench.errors import XnmtError, refusal
 from xnmt_bench.fitting import TrainerOptions, fit
 
@@ -24,7 +24,10 @@ def test_training_that_diverges_says_so(tmp_path, rate, told):
 
     def build():
         proxy = FN(Vocabulary(20, 20, 1), dimension=8, hidden=8)
-        return ProxyTraining(proxy, decisions[:700], decisions[700:], options, 20)
+        lessons = Lessons(
+            lambda epoch: loader(decisions[:700], 16, 0, epoch), lambda: loader(decisions[700:], 16)
+        )
+        return ProxyTraining(proxy, lessons, options, 20)
 
     quiet = TrainerOptions("cpu", progress_bar=False)
     with pytest.raises(XnmtError, match=rf"fn on words: training diverges: .*({told})") as caught:

@@ -91,7 +91,8 @@ def fit(
     patience: int,
     options: TrainerOptions,
     description: str,
-) -> tuple[SeededModule, dict[str, float]]:
+    from_start: bool = False,
+) -> tuple[SeededModule, dict[str, Any]]:
     """Trains a module to its best validation loss, going on where a killed run stood.
 
     Args:
@@ -102,9 +103,12 @@ def fit(
         patience: epochs without a better validation loss before training stops.
         options: device, precision, progress bar, logger.
         description: shown while training.
+        from_start: the weights that training starts from are a result too: where no epoch has a
+            better validation loss, they stay.
 
     Returns:
-        The module with its best weights, and the facts `epochs` and `valid_loss`.
+        The module with its best weights, and the facts `epochs`, `valid_loss`, and whether training
+        was `capped`: ended by `max_epochs` and not by itself.
 
     Raises:
         XnmtError: training diverges.
@@ -139,8 +143,17 @@ def fit(
         warnings.filterwarnings("ignore", module="pytorch_lightning|lightning_fabric")
         warnings.filterwarnings("ignore", message=".*LeafSpec.*|.*nested tensors.*")
         trainer.fit(module, ckpt_path=_resumable(folder / "checkpoints"), weights_only=True)
+        facts = {
+            "epochs": trainer.current_epoch,
+            MONITOR: float(checkpoint.best_model_score or 0.0),
+            "capped": stopping.wait_count < patience,
+        }
+        if from_start:
+            start = build()
+            [before] = trainer.validate(start, verbose=False)
+            if before[MONITOR] <= facts[MONITOR]:
+                return start.eval().cpu(), facts | {MONITOR: before[MONITOR]}  # type: ignore[return-value]
     module.load_state_dict(_weights(Path(checkpoint.best_model_path)))
-    facts = {"epochs": trainer.current_epoch, MONITOR: float(checkpoint.best_model_score or 0.0)}
     return module.eval().cpu(), facts  # type: ignore[return-value]
 
 

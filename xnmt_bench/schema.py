@@ -26,6 +26,7 @@ class RulesSection(Section):
 
     largest_k: Count
     train_sentences: Count | None
+    seed: Seed
     test_sentences: Count | None
     shard_sentences: Count
     admit_special: bool

@@ -254,7 +254,7 @@ def test_documents_are_translated_in_order_with_their_own_translations(concat, m
 
 
 def test_only_the_current_sentence_is_decided(concat):
-    split, rules = concat.texts.split("test"), concat.proxy.test_rules
+    split, rules = concat.texts.split("test"), concat.judged.test_rules
     for i in range(len(split)):
         mine = rules.take(rules.sentence_N == split.number[i])
         start, end = current_start(split.target[i]), len(split.target[i])
@@ -269,7 +269,7 @@ def test_only_the_current_sentence_is_decided(concat):
 def test_gold_words_are_those_of_the_current_sentence(concat):
     """An explainer that names a deciding source word scores 100 %, behind a context too."""
     split, (source, target) = concat.texts.split("test"), concat.system.subwords
-    rules = concat.proxy.test_rules
+    rules = concat.judged.test_rules
     gold = concat.texts.gold("test")
     positions = np.full_like(rules.source_position_NK, -1)
     for row in range(len(rules)):

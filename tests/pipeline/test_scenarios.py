@@ -32,7 +32,7 @@ def by_sentence(rules, name):
 
 def test_golden_data_has_the_references_words_as_labels(transformer, workplace):
     job = job_for(workplace, "scenario=golden")
-    split, labels = job.texts.split("test"), by_sentence(job.proxy.test_rules, "label_N")
+    split, labels = job.texts.split("test"), by_sentence(job.judged.test_rules, "label_N")
     assert len(labels) == 40
     for index, number in enumerate(split.number[:40]):
         assert labels[int(number)] == split.target[index].tolist()
@@ -40,8 +40,8 @@ def test_golden_data_has_the_references_words_as_labels(transformer, workplace):
 
 def test_real_decoding_has_the_systems_own_words_in_context_and_label(transformer, workplace):
     job = job_for(workplace, "scenario=real")
-    rules, outputs = job.proxy.test_rules, job.outputs().texts
-    split, labels = job.explained.contexts("test", REAL), by_sentence(rules, "label_N")
+    rules, outputs = job.judged.test_rules, job.outputs().texts
+    split, labels = job.explained.decisions.contexts("test", REAL), by_sentence(rules, "label_N")
     target = job.system.subwords[1]
     for index, number in enumerate(split.number[:40]):
         own = [*target.encode(outputs[index]), EOS]
@@ -57,14 +57,14 @@ def test_real_decoding_has_the_systems_own_words_in_context_and_label(transforme
 def test_the_model_likes_its_own_translations_best(transformer, workplace):
     """With greedy search the label of every step is the model's first choice."""
     real, golden = (job_for(workplace, f"scenario={s}") for s in ("real", "golden"))
-    own = by_sentence(real.proxy.test_rules, "probability_N")
+    own = by_sentence(real.judged.test_rules, "probability_N")
     assert np.exp(np.log(np.concatenate(list(own.values()))).mean()) > np.exp(
-        np.log(golden.proxy.test_rules.probability_N).mean()
+        np.log(golden.judged.test_rules.probability_N).mean()
     )
     from xnmt_bench.explainers.base import decide
     from xnmt_bench.nmt.base import Batch
 
-    split, model = real.explained.contexts("test", REAL), real.system.model
+    split, model = real.explained.decisions.contexts("test", REAL), real.system.model
     for index in range(10):
         batch, _ = decide(model, Batch.collate([(split.source[index], split.target[index])]))
         steps = batch.labels_BT[0].tolist()
@@ -73,12 +73,11 @@ def test_the_model_likes_its_own_translations_best(transformer, workplace):
 
 def test_one_proxy_is_tested_in_every_scenario(transformer, workplace):
     usual = job_for(workplace).proxy
-    assert usual.tested.fingerprint == usual.trained.fingerprint
     for scenario in ("real", "golden"):
         job = job_for(workplace, f"scenario={scenario}")
         assert job.proxy.trained.fingerprint == usual.trained.fingerprint
-        assert job.proxy.tested.fingerprint != usual.trained.fingerprint
-        rules = all_rules(job.explained.rules(scenario, ("test",)).path, "test", 1)
+        assert job.proxy.tested.fingerprint != usual.tested.fingerprint
+        rules = all_rules(job.explained.rules(scenario, "test").path, "test", 1)
         expected, _ = log_likelihoods(usual.open(), decisions_of(rules))
         found = DecisionScores.load(job.proxy.tested.path / SCORES)
         np.testing.assert_allclose(found.log_likelihood_N, expected, rtol=1e-6)
@@ -86,25 +85,25 @@ def test_one_proxy_is_tested_in_every_scenario(transformer, workplace):
 
 def test_a_proxy_learns_from_the_scenario_it_is_told(transformer, workplace):
     job = job_for(workplace, "scenario=golden", "learned_from=golden")
-    labels = by_sentence(all_rules(job.proxy.rules.path, "train", 1), "label_N")
-    split = job.texts.split("train")
+    labels = by_sentence(all_rules(job.proxy.training_rules.path, "train", 1), "label_N")
+    split = job.texts.drawn("train")
     for index, number in enumerate(split.number[:60]):
         assert labels[int(number)] == split.target[index].tolist()
-    assert job.proxy.tested.fingerprint == job.proxy.trained.fingerprint
     real = job_for(workplace, "scenario=real", "learned_from=real")
     made = real.translations().made("train", 60)
     texts = (made.path / "train.txt").read_text().split("\n")[:-1]
     assert len(texts) == 60
-    labels = by_sentence(all_rules(real.proxy.rules.path, "train", 1), "label_N")
+    labels = by_sentence(all_rules(real.proxy.training_rules.path, "train", 1), "label_N")
     target = real.system.subwords[1]
-    assert list(labels.values()) == [[*target.encode(text), EOS] for text in texts]
+    drawn = real.texts.drawn("train").number[:60].tolist()
+    assert [labels[n] for n in drawn] == [[*target.encode(text), EOS] for text in texts]
 
 
 def test_gold_annotation_is_not_of_the_systems_translation(transformer, workplace):
     explained = job_for(workplace, "explainer=gold_alignment").explained
     with pytest.raises(NotApplicable, match="of the reference, not of the translation"):
-        explained.rules(REAL, ("test",))
-    assert explained.rules(GOLDEN, ("test",)).facts["sentences"] == {"test": 40}
+        explained.rules(REAL, "test")
+    assert explained.rules(GOLDEN, "test").facts["sentences"] == 40
 
 
 def test_an_explainer_that_is_silent_on_the_prefix_has_no_rules_in_any_scenario(workplace):
@@ -113,8 +112,8 @@ def test_an_explainer_that_is_silent_on_the_prefix_has_no_rules_in_any_scenario(
     changes = [*overrides("rnn_search"), f"store={workplace}/store", *FEW, *more]
     job = Job(configure(*changes, "corpus.seed=0"))
     with pytest.raises(NotApplicable, match="no relevance of prefix words"):
-        _ = job.proxy.rules
-    aligned = job.explained.rules(GOLDEN, ("test",), source_alone=True)
+        _ = job.judged.judged
+    aligned = job.explained.rules(GOLDEN, "test", source_alone=True)
     rules = all_rules(aligned.path, "test", 1)
     assert (rules.prefix_NK == -1).all()
     assert (rules.source_NK >= 0).all()
@@ -125,7 +124,7 @@ def test_the_models_own_row_on_golden_data_is_not_always_its_first_choice(transf
     for job, all_first in ((golden, False), (usual, True)):
         scores = DecisionScores.load(Predictors(job).reference("nmt").path / SCORES)
         assert scores.correct_N.all() == all_first
-        first = job.proxy.test_rules.probability_N[scores.correct_N]
+        first = job.judged.test_rules.probability_N[scores.correct_N]
         np.testing.assert_allclose(
             np.exp(scores.log_likelihood_N[scores.correct_N]), first, rtol=1e-6
         )
@@ -134,7 +133,7 @@ def test_the_models_own_row_on_golden_data_is_not_always_its_first_choice(transf
 def test_no_such_scenario(transformer, workplace, tmp_path):
     problem = "no scenario 'imagined'; there are golden, real, teacher_forcing"
     with pytest.raises(XnmtError, match=problem):
-        _ = job_for(workplace, "scenario=imagined").proxy.test_rules
+        _ = job_for(workplace, "scenario=imagined").judged.test_rules
     for option in ("scenario", "learned_from"):
         made = command("train.py", *overrides("transformer"), *FEW, f"store={workplace}/store",
                        f"results={tmp_path}/results", f"{option}=imagined",

@@ -68,7 +68,6 @@ class Agreement(Analysis):
 
     Args:
         fixed: values of columns; of a column that is not named here, the greatest there is.
-        without: what is not ranked, since its place is known before anything is measured.
         samples: bootstrap samples.
         seed: of the draws.
     """
@@ -78,11 +77,10 @@ class Agreement(Analysis):
     def __init__(
         self,
         fixed: Mapping[str, Any] | None = None,
-        without: Sequence[str] = (),
         samples: Count = 1000,
         seed: Seed = 0,
     ) -> None:
-        self.fixed, self.without = dict(fixed or {}), set(without)
+        self.fixed = dict(fixed or {})
         self.draws = Draws(samples, seed)
 
     def results(self, by_metric: Mapping[str, Sequence[Panel]]) -> Iterator[tuple[str, Result]]:
@@ -109,7 +107,7 @@ class Agreement(Analysis):
         shared = sorted(sides[0][0].columns.keys() & sides[1][0].columns.keys())
         for first, second in product(*(self._fixed(side, shared) for side in sides)):
             if first.system(shared) == second.system(shared):
-                names = sorted((first.rows.keys() & second.rows.keys()) - self.without)
+                names = sorted(first.rows.keys() & second.rows.keys())
                 if len(names) >= LEAST:
                     yield first, second, names
 

@@ -86,7 +86,7 @@ class Facets(Analysis):
         return Result(rows, identity, ("decisions", *ends(column.name)), summary, figure)
 
     def _rows(self, panel: Panel, kinds: Kinds) -> list[Row]:
-        by_pivot = panel.by_pivot()
+        by_pivot = panel.by_pivot(blind=True)
         if not by_pivot:
             return []
         last, predictors = list(by_pivot.items())[-1]

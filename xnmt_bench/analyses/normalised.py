@@ -52,7 +52,7 @@ class Normalised(Analysis):
         usable = [
             p for p in panels
             if self.ceiling in p.references and p.references[self.ceiling].measurement.ok
-            and any(self.floor in by_name for by_name in p.by_pivot().values())
+            and any(self.floor in by_name for by_name in p.by_pivot(blind=True).values())
         ]  # fmt: skip
         if not metric.headline.log or not usable:
             raise NotApplicable(f"no results of {metric.compared}={self.floor} and {self.ceiling}")
@@ -74,7 +74,7 @@ class Normalised(Analysis):
         rows: list[Row] = []
         compared = panel.metric.compared
         ceiling = [panel.references[self.ceiling].measurement]
-        for pivot, by_name in panel.by_pivot().items():
+        for pivot, by_name in panel.by_pivot(blind=True).items():
             floor = by_name.pop(self.floor, [])
             for name, seeds in by_name.items() if floor else ():
                 together = Together([panel.metric] * 3, [seeds, floor, ceiling], self.draws)

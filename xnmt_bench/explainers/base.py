@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import Batch, NMTModel
@@ -74,12 +76,20 @@ class Explainer(ABC):
     `torch.autograd.grad` rather than `backward`, and register no hook that stays.
 
     Attributes:
+        blind: it never asks the model, so it is a point of reference and never ranked.
+        learnt: what `prepare` gave, where there is anything; the pipeline stores it.
         needs_gold: it reads `batch.gold`, so it speaks only of corpora that are annotated.
         tells_own_side: it has `own_side`; of any other explainer relevance has to stand for that.
     """
 
+    blind: ClassVar[bool] = False
+    learnt: Mapping[str, np.ndarray] | None = None
     needs_gold: ClassVar[bool] = False
     tells_own_side: ClassVar[bool] = False
+
+    def prepare(self, train: EncodedSplit) -> Mapping[str, np.ndarray] | None:
+        """What it learns from the training split before it explains; None for nothing."""
+        return None
 
     @abstractmethod
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:

@@ -14,6 +14,7 @@ from torch import Tensor
 from xnmt_bench.corpora.sentence import Gold
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import Explainer, Relevance
+from xnmt_bench.explainers.nearest import previous_first
 from xnmt_bench.nmt.base import Batch, NMTModel
 
 SURE, POSSIBLE = 1.0, 1e-3  # however many pieces a possible word has, a sure one stands before it
@@ -26,6 +27,7 @@ class GoldAlignment(Explainer):
     the target, so its words are ranked by nearness: the best guess without a look at the model.
     """
 
+    blind: ClassVar[bool] = True
     needs_gold: ClassVar[bool] = True
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
@@ -42,11 +44,8 @@ class GoldAlignment(Explainer):
             source = model.source_subwords.current_words(batch.source_BS[row].tolist())
             target = model.target_subwords.current_words(batch.target_BT[row].tolist())
             source_BTS[row] = _weights(gold, torch.tensor(source), torch.tensor(target))
-        # Greater for what stands further right; what a step cannot see is marked absent below.
-        nearness = torch.arange(steps, dtype=torch.float32) / steps
-        input_BTT = nearness.expand(size, steps, steps)
-        device = batch.source_BS.device
-        return Relevance.of_inputs(batch, source_BTS.to(device), input_BTT.to(device))
+        source_BTS = source_BTS.to(batch.source_BS.device)
+        return Relevance.of_inputs(batch, source_BTS, previous_first(batch))
 
 
 def _weights(gold: Gold, source_S: Tensor, target_T: Tensor) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
@@ -16,6 +18,8 @@ class Random(Explainer):
     Args:
         seed: another seed is another draw.
     """
+
+    blind: ClassVar[bool] = True
 
     def __init__(self, seed: Seed = 0) -> None:
         self.seed = seed

@@ -23,7 +23,10 @@ FOLDER = "measurements"
 # What was measured is in the store, so this takes moments.
 CURE = "run its train.py again, which writes the row anew"
 OK, NOT_APPLICABLE, FAILED = "ok", "n/a", "failed"
-DOUBTS = "doubts"  # among a row's facts: why its numbers mean little, a sentence each
+# Among a row's facts:
+DOUBTS = "doubts"  # why its numbers mean little, a sentence each
+BLIND = "blind"  # its explainer never asks the model: a point of reference, never ranked
+CAPPED = "capped"  # training ended at its cap of epochs and not by itself
 
 
 @dataclass(frozen=True)
@@ -199,5 +202,6 @@ class Scored:
             "model": m.model,
             **{name: value for name, value in self.values.items() if value == value},
             "status": m.status,
+            "remarks": " ".join(fact for fact in (BLIND, CAPPED) if m.facts.get(fact)),
             "signature": self.signature,
         }

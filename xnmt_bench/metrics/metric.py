@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from xnmt_bench.metrics.measurement import DOUBTS, Evidence, Measurement, Planned, Scored
+from xnmt_bench.metrics.measurement import BLIND, DOUBTS, Evidence, Measurement, Planned, Scored
 from xnmt_bench.metrics.units import Units
 from xnmt_bench.pipeline.job import Job
 
@@ -176,6 +176,8 @@ class Metric(ABC):
         """
         identity = (job.explained_identity() if explained else job.system_identity()) | keys
         facts = {"generated": job.corpus.generated, DOUBTS: job.doubts}
+        if explained and job.door("relevance") is None:
+            facts[BLIND] = job.explained.explainer.blind
         return Planned(identity, job.model_id, make, facts)
 
     def combine(self, scored: Sequence[Scored]) -> list[Scored]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec, resolve_name
@@ -15,26 +15,19 @@ from typing import Any
 import numpy as np
 from omegaconf import DictConfig
 
-from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.sentence import Split
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer
-from xnmt_bench.pipeline.outputs import Translations
+from xnmt_bench.pipeline.decisions import Decisions
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.progress import track
-from xnmt_bench.registry import instantiate, options, unknown
-from xnmt_bench.rules.extract import (
-    LABELLING,
-    REAL,
-    ExtractionOptions,
-    Scenario,
-    extract,
-    top_words,
-)
+from xnmt_bench.registry import instantiate, options
+from xnmt_bench.rules.extract import REAL, Scenario, extract
 from xnmt_bench.rules.table import SentenceRelevance, relevance
 from xnmt_bench.store import Artefact, Store
 
 EVALUATED: Split = "test"
+LEARNT = "learnt.npz"
 # Rooms whose code is part of an explainer: what several share counts for each of them.
 SHARED = ("xnmt_bench.explainers", "xnmt_bench.nmt.switched")
 
@@ -84,21 +77,17 @@ class Relevances:
 
 
 class Explained:
-    """A system's decisions on texts, explained by the configured explainer.
+    """A system's decisions, explained by the configured explainer.
 
     Args:
-        config: the job's whole configuration; `explainer` and `rules` are read.
+        config: the job's whole configuration; `explainer` is read.
         store: where rules go.
-        translations: the texts, whose decisions, and what it makes of them in real decoding.
-        progress: show a bar.
+        decisions: what is explained.
     """
 
-    def __init__(
-        self, config: DictConfig, store: Store, translations: Translations, progress: bool
-    ) -> None:
-        self._config, self._store, self._progress = config, store, progress
-        self._translations = translations
-        self.system, self.texts = translations.system, translations.texts
+    def __init__(self, config: DictConfig, store: Store, decisions: Decisions) -> None:
+        self._config, self._store, self.decisions = config, store, decisions
+        self.system, self.texts = decisions.system, decisions.texts
 
     @cached_property
     def explainer(self) -> Explainer:
@@ -122,48 +111,40 @@ class Explained:
         """Whether the explainer draws anything."""
         return "seed" in self._config.explainer.phi
 
-    def count(self, name: Split) -> int:
-        """How many sentences of a split are explained."""
-        wanted, whole = self._config.rules[f"{name}_sentences"], len(self.texts.split(name))
-        return whole if wanted is None else min(wanted, whole)
+    @cached_property
+    def teachable(self) -> bool:
+        """Whether the explainer speaks of the training sentences, so that a proxy can learn."""
+        return not self.explainer.needs_gold or bool(self.texts.gold("train"))
 
-    def contexts(self, name: Split, scenario: Scenario) -> EncodedSplit:
-        """A split with the targets whose prefixes are the contexts of a scenario."""
-        if scenario == REAL:
-            return self._translations.split(name, self.count(name))
-        return self.texts.split(name)
+    @cached_property
+    def prepared(self) -> Artefact | None:
+        """What the explainer has learnt from the system's training split, if it learns at all."""
+        explainer = self.explainer
+        if type(explainer).prepare is Explainer.prepare:
+            return None
 
-    def decided(self, name: Split, scenario: Scenario) -> dict[str, Any]:
-        """What decides contexts and labels, whatever explains them: a part of recipes.
+        def work(folder: Path) -> None:
+            learnt = explainer.prepare(self.system.texts.split("train"))
+            np.savez(folder / LEARNT, **(learnt or {}))  # type: ignore[arg-type]
 
-        Raises:
-            XnmtError: there is no such scenario.
-        """
-        if scenario not in LABELLING:
-            raise XnmtError(unknown("scenario", scenario, LABELLING))
-        recipe: dict[str, Any] = {
-            "model": self.system,
-            "encoded": self.texts.encoded,
-            "scenario": scenario,
-            f"{name}_sentences": self.count(name),
-        }
-        if scenario == REAL:
-            recipe[f"{name}_translation"] = self._translations.made(name, self.count(name))
-        return recipe
+        made = self._store.make(
+            "prepared", work, version=1, encoded=self.system.texts.encoded, **self._recipe
+        )
+        with np.load(made.path / LEARNT, allow_pickle=False) as arrays:
+            explainer.learnt = dict(arrays)
+        return made
 
-    def top_words(self, scenario: Scenario, words: int) -> dict[str, np.ndarray]:
-        """The model's most probable words at each decision of the test set; see `rules.extract`."""
-        split = self.contexts(EVALUATED, scenario)
-        return top_words(self.system.model, split, self.count(EVALUATED), words)  # type: ignore[return-value]
+    @property
+    def _recipe(self) -> dict[str, Any]:
+        phi = plain(self._config.explainer.phi)
+        return {"explainer": phi, "code": code_hash(type(self.explainer))}
 
-    def rules(
-        self, scenario: Scenario, splits: Sequence[Split], source_alone: bool = False
-    ) -> Artefact:
-        """Relevance and rules of some splits.
+    def rules(self, scenario: Scenario, name: Split, source_alone: bool = False) -> Artefact:
+        """Relevance and rules of a split.
 
         Args:
             scenario: where contexts and labels come from.
-            splits: which.
+            name: of the split.
             source_alone: an explainer that says nothing of prefix words will do.
 
         Raises:
@@ -173,42 +154,31 @@ class Explained:
         explainer = self.explainer  # asked first: a wrong name shows before anything is made
         if scenario == REAL and explainer.needs_gold:
             raise NotApplicable("the annotation is of the reference, not of the translation")
-        extraction = ExtractionOptions(
-            **{key: self._config.rules[key] for key in ExtractionOptions.__dataclass_fields__}
-        )
+        count, extraction = self.decisions.count(name), self.decisions.extraction
 
         def work(folder: Path) -> dict[str, Any]:
-            for name in splits:
-                self._extract(name, extraction, folder, scenario, source_alone)
-            return {"sentences": {name: self.count(name) for name in splits}}
+            gold = self.texts.gold(name) if explainer.needs_gold else None
+            if gold is not None and not any(g.possible for g in gold.values()):
+                raise NotApplicable(f"the {name} sentences have no gold alignment")
+            done = extract(
+                self.system.model, self.decisions.contexts(name, scenario), count, explainer,
+                extraction, folder, name, keep_relevance=name == EVALUATED, scenario=scenario,
+                gold=gold, source_alone=source_alone,
+            )  # fmt: skip
+            total = -(-count // extraction.shard_sentences)
+            label = f"{self._config.explainer.name}, {name}"
+            for _ in track(done, label, total, "shards", self.decisions.progress):
+                pass  # each is on disk already
+            return {"sentences": count}
 
-        decided = dict(part for name in splits for part in self.decided(name, scenario).items())
         return self._store.make(
-            "rules", work, version=2, **decided, explainer=plain(self._config.explainer.phi),
-            code=code_hash(type(explainer)),
+            "rules", work, version=3, split=name, **self.decisions.decided(name, scenario),
+            **self._recipe, prepared=self.prepared,
             extraction=vars(extraction),  # also decides who shares a batch, and so the last digit
             source_alone=source_alone,
         )  # fmt: skip
 
-    def _extract(
-        self, name: Split, extraction: ExtractionOptions, folder: Path, scenario: Scenario,
-        source_alone: bool,
-    ) -> None:  # fmt: skip
-        gold = self.texts.gold(name) if self.explainer.needs_gold else None
-        if gold is not None and not any(g.possible for g in gold.values()):
-            raise NotApplicable(f"the {name} sentences have no gold alignment")
-        count = self.count(name)
-        shards = extract(
-            self.system.model, self.contexts(name, scenario), count, self.explainer, extraction,
-            folder, name, keep_relevance=name == EVALUATED, scenario=scenario, gold=gold,
-            source_alone=source_alone,
-        )  # fmt: skip
-        label = f"{self._config.explainer.name}, {name}"
-        total = -(-count // extraction.shard_sentences)
-        for _ in track(shards, label, total, "shards", self._progress):
-            pass  # each is on disk already
-
     def relevance(self, scenario: Scenario, source_alone: bool = False) -> Relevances:
         """The whole relevance of the test set, sentence by sentence, and what it was made from."""
-        made = self.rules(scenario, (EVALUATED,), source_alone)
+        made = self.rules(scenario, EVALUATED, source_alone)
         return Relevances(made.fingerprint, lambda: relevance(made.path, EVALUATED))

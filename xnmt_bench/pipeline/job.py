@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +20,12 @@ from xnmt_bench.fitting import TrainerOptions
 from xnmt_bench.nmt.base import Batch
 from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.parquet import read_table, write_table
+from xnmt_bench.pipeline.decisions import Decisions
 from xnmt_bench.pipeline.doors import READERS, Door
 from xnmt_bench.pipeline.doubts import about_texts
 from xnmt_bench.pipeline.explained import EVALUATED, Explained, Relevances
 from xnmt_bench.pipeline.outputs import Outputs, Translations
-from xnmt_bench.pipeline.proxy import TrainedProxy
+from xnmt_bench.pipeline.proxy import Judged, OwnProxy, TrainedProxy
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.pipeline.system import System
 from xnmt_bench.pipeline.texts import Texts, test_set
@@ -32,6 +33,7 @@ from xnmt_bench.registry import instantiate
 from xnmt_bench.rules.extract import GOLDEN, Scenario
 from xnmt_bench.store import Store
 
+Proxy = TypeVar("Proxy", bound=TrainedProxy)
 # Of a corpus's configuration, what its class is not told.
 CORPUS_EXTRAS = ("subwords", "max_length", "reversed", "data")
 
@@ -162,7 +164,9 @@ class Job:
         return self._explained()
 
     def _explained(self, corpus: Corpus | None = None) -> Explained:
-        return Explained(self.config, self.store, self.translations(corpus), self.progress)
+        translations = self.translations(corpus)
+        decisions = Decisions(self.config, self.store, translations, self.progress)
+        return Explained(self.config, self.store, decisions)
 
     def relevance(
         self,
@@ -188,9 +192,18 @@ class Job:
         return explained.relevance(scenario, source_alone)
 
     @cached_property
-    def proxy(self) -> TrainedProxy:
+    def judged(self) -> Judged:
+        """The explainer's rules, which predictors are tested on."""
+        return Judged(self.config, self.explained)
+
+    @cached_property
+    def proxy(self) -> OwnProxy:
         """The configured proxy on the explainer's rules."""
-        return TrainedProxy(self.config, self.store, self.explained, self.options)
+        return self.trained(OwnProxy)
+
+    def trained(self, kind: type[Proxy], *told: Any) -> Proxy:
+        """The configured proxy, trained as its kind has it and on whatever that is told."""
+        return kind(self.config, self.store, self.judged, self.options, *told)
 
     def system_identity(self) -> dict[str, Any]:
         """What is measured, as the first columns of every table say it."""

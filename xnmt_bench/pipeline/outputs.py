@@ -68,8 +68,9 @@ class Translations:
             (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
         return self._store.make(
-            "translation", work, version=4, model=self.system, encoded=self.texts.encoded,
+            "translation", work, version=5, model=self.system, encoded=self.texts.encoded,
             beam=self._beam, split=name, sentences=count,
+            drawn=self.texts.seed if name == "train" else None,
         )  # fmt: skip
 
     def outputs(self) -> Outputs:
@@ -83,7 +84,7 @@ class Translations:
 
     def split(self, name: Split, sentences: int) -> EncodedSplit:
         """A split's first sentences with the system's translations in the references' place."""
-        split, target = self.texts.split(name), self.texts.subwords[1]
+        split, target = self.texts.drawn(name), self.texts.subwords[1]
         texts = _lines(self.made(name, sentences).path / f"{name}.txt")
         ids = [target.encode(text) for text in texts]
         depths = [self._own_depth(name, i) for i in range(len(ids))]
@@ -99,8 +100,8 @@ class Translations:
 
         Where the target has a context, it is the system's own translations of it.
         """
-        split, model = self.texts.split(name), self.system.model
-        places = self.texts.places(name)[:sentences]
+        split, model = self.texts.drawn(name), self.system.model
+        places = self.texts.places(name)[self.texts.order(name)[:sentences]]
         outputs: list[list[int]] = [[] for _ in range(sentences)]
         # A sentence's context has to be translated before it: by place in the document.
         batches = [

@@ -1,7 +1,8 @@
-"""The stage from rules to a trained proxy and its log-likelihoods (Li et al. 2020, Algorithm 1)."""
+"""The stage from decisions to a trained proxy and its log-likelihoods (Li et al. 2020, Alg. 1)."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -12,14 +13,8 @@ from omegaconf import DictConfig
 from safetensors.torch import load_model, save_model
 
 from proxies.base import Proxy, Vocabulary
-from proxies.data import append, open_decisions, pack
-from proxies.training import (
-    ProxyTraining,
-    ProxyTrainingOptions,
-    log_likelihoods,
-    log_probabilities,
-)
-from xnmt_bench.corpora.sentence import Split
+from proxies.data import Drawn, append, loader, open_decisions, pack
+from proxies.training import Lessons, ProxyTraining, ProxyTrainingOptions, log_likelihoods
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.fitting import TrainerOptions, clean, fit
 from xnmt_bench.pipeline.explained import EVALUATED, Explained
@@ -34,38 +29,27 @@ SCORES = "test.parquet"
 WEIGHTS = "proxy.safetensors"
 
 
-class TrainedProxy:
-    """Rules of one explainer at one k, and the proxy that learns to decide from them.
+class Judged:
+    """The rules of one explainer at one k that predictors are tested on.
 
     Args:
-        config: the job's whole configuration; `proxy`, `k`, scenarios and `seed` are read.
-        store: where the proxy lies.
+        config: the job's whole configuration; `k` and scenarios are read.
         explained: whose rules.
-        options: how training runs.
     """
 
-    def __init__(
-        self, config: DictConfig, store: Store, explained: Explained, options: TrainerOptions
-    ) -> None:
-        self._config, self._store, self._options = config, store, options
-        self.explained, self.k = explained, config.k
+    def __init__(self, config: DictConfig, explained: Explained) -> None:
+        self._config, self.explained, self.k = config, explained, config.k
         self.scenario: Scenario = config.scenario  # of the test
-        self.learned_from: Scenario = config.learned_from  # of the rules that it learns from
-
-    @property
-    def name(self) -> str:
-        """The instantiation's name in results; one that is told positions is another."""
-        told = self._config.proxy.sizes.get("sentence_positions", False)
-        return self._config.proxy.name + ("+positions" if told else "")
+        self.learned_from: Scenario = config.learned_from  # of what proxies learn from
 
     @cached_property
     def train_sentences(self) -> int:
-        """How many explained sentences the proxy learns from.
+        """How many explained sentences proxies learn from.
 
         Raises:
             XnmtError: more are asked for than are explained.
         """
-        count = self.explained.count("train")
+        count = self.explained.decisions.count("train")
         wanted = self._config.train_sentences or count
         if wanted > count:
             only = f"only {count} are explained; raise rules.train_sentences"
@@ -73,102 +57,126 @@ class TrainedProxy:
         return wanted
 
     @cached_property
-    def _teachable(self) -> bool:
-        """Whether the explainer speaks of the training sentences, so that a proxy can learn."""
-        return not self.explained.explainer.needs_gold or bool(self.explained.texts.gold("train"))
-
-    @cached_property
     def applies(self) -> bool:
-        """Whether the explainer has rules of this system to learn from and to be tested on."""
+        """Whether the explainer has rules of this system to be tested on."""
         try:  # with the extraction of the rules, since only that asks the explainer
-            return bool(self.rules and self.judged) and self._teachable
+            return bool(self.judged)
         except NotApplicable:
             return False
 
     @cached_property
-    def rules(self) -> Artefact:
-        """The rules that the proxy learns from, with the test set's in the same scenario.
-
-        Where only the test set is annotated and the explainer needs that, they are of it alone.
+    def judged(self) -> Artefact:
+        """The test set's rules on disk.
 
         Raises:
             NotApplicable: the explainer does not cover this model.
         """
-        splits: tuple[Split, ...] = ("train", EVALUATED) if self._teachable else (EVALUATED,)
-        return self.explained.rules(self.learned_from, splits)
-
-    @cached_property
-    def judged(self) -> Artefact:
-        """The rules that predictors are tested on."""
-        # In its own scenario the test set was explained together with the training set.
-        if self.scenario == self.learned_from:
-            return self.rules
-        return self.explained.rules(self.scenario, (EVALUATED,))
+        return self.explained.rules(self.scenario, EVALUATED)
 
     @cached_property
     def test_rules(self) -> Rules:
         """The test set's rules."""
         return all_rules(self.judged.path, EVALUATED, self.k)
 
-    def training_rules(self) -> Iterator[Rules]:
-        """The rules of the first `train_sentences` sentences, shard by shard."""
-        left = self.train_sentences
-        for path in shards(self.rules.path, "train"):
-            rules = read_rules(path, self.k)
-            rows = list(sentence_rows(rules.sentence_N))[:left]
-            yield rules.take(slice(0, rows[-1].stop))
-            left -= len(rows)
-            if not left:
-                return
+
+class TrainedProxy(ABC):
+    """The configured proxy, trained on whatever a subclass gives it.
+
+    Args:
+        config: the job's whole configuration; `proxy` and `seed` are read.
+        store: where the proxy lies.
+        judged: the rules that it is tested on.
+        options: how training runs.
+    """
+
+    def __init__(
+        self, config: DictConfig, store: Store, judged: Judged, options: TrainerOptions
+    ) -> None:
+        self._config, self._store, self._options = config, store, options
+        self.rules, self.k = judged, judged.k
+
+    @property
+    def family(self) -> str:
+        """The proxy's name; one that is told positions is another."""
+        told = self._config.proxy.sizes.get("sentence_positions", False)
+        return self._config.proxy.name + ("+positions" if told else "")
+
+    @property
+    def name(self) -> str:
+        """The instantiation's name in results."""
+        return self.family
+
+    @property
+    @abstractmethod
+    def train_sentences(self) -> int:
+        """How many sentences it learns from."""
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """What is trained on what, in words."""
+
+    @abstractmethod
+    def learned_from(self) -> dict[str, Any]:
+        """What decides the lessons: a part of the recipe."""
+
+    @abstractmethod
+    def lessons(self, folder: Path, training: ProxyTrainingOptions) -> Lessons:
+        """What it learns from; `folder` may hold files until training is over."""
+
+    @property
+    def initial(self) -> TrainedProxy | None:
+        """The proxy whose weights training starts from; None for fresh ones."""
+        return None
 
     @cached_property
     def trained(self) -> Artefact:
-        """The trained proxy, and its log-likelihoods on the test set in the scenario it learned.
+        """The trained proxy.
 
         Raises:
-            NotApplicable: the explainer says nothing of the training sentences.
+            NotApplicable: there is nothing to learn from.
         """
-        if not self._teachable:
-            raise NotApplicable("the training sentences have no gold annotation")
-        proxy, rules = plain(self._config.proxy), self.rules
+        proxy = plain(self._config.proxy)
         training = ProxyTrainingOptions(**proxy["training"])
+        initial, labels = self.initial, len(self.rules.explained.texts.subwords[1])
 
         def work(folder: Path) -> dict[str, Any]:
-            decisions, cut = self._pack(folder, training.validation_share)
+            lessons = self.lessons(folder, training)
+
+            def build() -> ProxyTraining:
+                fresh = initial.open() if initial else self._fresh()
+                return ProxyTraining(fresh.requires_grad_(True), lessons, training, labels)
+
             module, facts = fit(
-                lambda: ProxyTraining(
-                    self._fresh(), decisions[:cut], decisions[cut:], training,
-                    len(self.explained.texts.subwords[1]),
-                ),
-                folder, self._config.seed, training.max_epochs, training.patience, self._options,
-                f"{proxy['name']} on {self._config.explainer.name}, k={self.k}",
+                build, folder, self._config.seed, training.max_epochs, training.patience,
+                self._options, self.description, from_start=initial is not None,
             )  # fmt: skip
             save_model(module.model, str(folder / WEIGHTS))  # type: ignore[arg-type]
-            _test(module.model, all_rules(rules.path, EVALUATED, self.k), folder)  # type: ignore[arg-type]
-            (folder / "decisions").unlink()  # a copy of the rules, and the largest file here
+            for file in folder.glob(f"{LESSONS}*"):  # copies, and the largest files here
+                file.unlink()
             clean(folder)
-            return {**facts, "train_decisions": len(decisions)}
+            return dict(facts)
 
         return self._store.make(
-            "proxy", work, version=2, rules=rules, k=self.k,
+            "proxy", work, version=3, **self.learned_from(), k=self.k,
+            initial=initial.trained if initial else None,
             proxy=entries("proxies")[proxy["name"]].value,  # its class: a name decides nothing
-            sizes=proxy["sizes"], training=proxy["training"], train_sentences=self.train_sentences,
-            seed=self._config.seed, precision=self._options.precision,
+            sizes=proxy["sizes"], training=proxy["training"], seed=self._config.seed,
+            precision=self._options.precision,
         )  # fmt: skip
 
     @cached_property
     def tested(self) -> Artefact:
-        """The proxy's log-likelihoods on the test set, also in a scenario it did not learn."""
-        if self.judged.fingerprint == self.rules.fingerprint:
-            return self.trained
-        return self._store.make(
-            "tested", lambda folder: _test(self.open(), self.test_rules, folder), version=1,
-            proxy=self.trained, rules=self.judged,
-        )  # fmt: skip
+        """Its log-likelihoods on the test set's rules."""
 
-    def log_probabilities(self, ids_NM: np.ndarray) -> np.ndarray:
-        """Log Q of M words at each decision of the test set, (N, M)."""
-        return log_probabilities(self.open(), decisions_of(self.test_rules), ids_NM)
+        def work(folder: Path) -> None:
+            rules = self.rules.test_rules
+            scores = log_likelihoods(self.open(), decisions_of(rules))
+            DecisionScores(rules.sentence_N, rules.step_N, *scores).save(folder / SCORES)
+
+        return self._store.make(
+            "tested", work, version=2, proxy=self.trained, rules=self.rules.judged
+        )
 
     def open(self) -> Proxy:
         """The trained proxy."""
@@ -178,28 +186,136 @@ class TrainedProxy:
 
     def _fresh(self) -> Proxy:
         """The configured proxy with fresh weights; an XnmtError where there is none such."""
-        source, target = self.explained.texts.subwords
+        source, target = self.rules.explained.texts.subwords
         vocabulary = Vocabulary(len(source), len(target), self.k)
         sizes = plain(self._config.proxy.sizes)
         proxy: Proxy = create("proxies", self._config.proxy.name, vocabulary, **sizes)
         return proxy
 
-    def _pack(self, folder: Path, validation_share: float) -> tuple[np.ndarray, int]:
-        """The training decisions as a memory map, and where its held-out last part begins."""
-        path, sentences = folder / "decisions", []
+
+LESSONS = "lessons"
+
+
+class OwnProxy(TrainedProxy):
+    """A proxy that learns from the rules of the explainer that it judges, as in the paper."""
+
+    @property
+    def train_sentences(self) -> int:
+        """Those that are explained."""
+        return self.rules.train_sentences
+
+    @property
+    def description(self) -> str:
+        """Such as `sa on attention, k=1`."""
+        return f"{self.name} on {self._config.explainer.name}, k={self.k}"
+
+    def learned_from(self) -> dict[str, Any]:
+        """The explainer's rules of the training sentences."""
+        return {"rules": self.training_rules, "train_sentences": self.train_sentences}
+
+    @cached_property
+    def training_rules(self) -> Artefact:
+        """The rules of the training sentences.
+
+        Raises:
+            NotApplicable: the explainer says nothing of them.
+        """
+        if not self.rules.explained.teachable:
+            raise NotApplicable("the training sentences have no gold annotation")
+        return self.rules.explained.rules(self.rules.learned_from, "train")
+
+    def read_rules(self) -> Iterator[Rules]:
+        """The rules of the sentences that it learns from, shard by shard."""
+        left = self.train_sentences
+        for path in shards(self.training_rules.path, "train"):
+            rules = read_rules(path, self.k)
+            rows = list(sentence_rows(rules.sentence_N))[:left]
+            yield rules.take(slice(0, rows[-1].stop))
+            left -= len(rows)
+            if not left:
+                return
+
+    def lessons(self, folder: Path, training: ProxyTrainingOptions) -> Lessons:
+        """The rules as they are, in another order each epoch; the last sentences held out."""
+        path, sentences = folder / LESSONS, []
         with path.open("wb") as file:
-            for rules in self.training_rules():
+            for rules in self.read_rules():
                 append(decisions_of(rules), file)
                 sentences.append(rules.sentence_N)
-        rows = list(sentence_rows(np.concatenate(sentences)))
-        held_out = max(1, round(validation_share * len(rows)))  # in sentences, none of them halved
-        return open_decisions(path, self.k), rows[-held_out].start
+        decisions = open_decisions(path, self.k)
+        cut, size = held_out(np.concatenate(sentences), training), training.batch_size
+        seed = self._config.seed
+        return Lessons(
+            lambda epoch: loader(decisions[:cut], size, seed, epoch),
+            lambda: loader(decisions[cut:], size),
+        )
 
 
-def _test(proxy: Proxy, rules: Rules, folder: Path) -> None:
-    """Writes a proxy's log-likelihoods on the rules of a test set."""
-    scores = log_likelihoods(proxy, decisions_of(rules))
-    DecisionScores(rules.sentence_N, rules.step_N, *scores).save(folder / SCORES)
+class SharedProxy(TrainedProxy):
+    """EVAL-X (Jethani et al. 2021): one proxy for all explainers, which knows none of them.
+
+    It learns from words drawn at random, anew each epoch. So how an explainer chooses its words
+    tells it nothing: a code gains nothing here.
+
+    Args:
+        sentences: how many it learns from; as many as are explained, if not given.
+    """
+
+    def __init__(
+        self, config: DictConfig, store: Store, judged: Judged, options: TrainerOptions,
+        sentences: int | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(config, store, judged, options)
+        self._sentences = sentences
+
+    @property
+    def name(self) -> str:
+        """The instantiation's name in results."""
+        return f"evalx_{self.family}"
+
+    @property
+    def train_sentences(self) -> int:
+        """As asked for, of those that there are."""
+        if self._sentences is None:
+            return self.rules.train_sentences
+        return min(self._sentences, len(self.rules.explained.texts.split("train")))
+
+    @property
+    def description(self) -> str:
+        """Such as `evalx_sa, k=1`."""
+        return f"{self.name}, k={self.k}"
+
+    def learned_from(self) -> dict[str, Any]:
+        """The model's labels of the training sentences, and how words are drawn."""
+        scenario, decisions = self.rules.learned_from, self.rules.explained.decisions
+        return {
+            "labels": decisions.labels(scenario, self.train_sentences),
+            "admit_special": decisions.extraction.admit_special,
+        }
+
+    def lessons(self, folder: Path, training: ProxyTrainingOptions) -> Lessons:
+        """Words drawn anew each epoch; of the held-out sentences, drawn once."""
+        decisions, seed = self.rules.explained.decisions, self._config.seed
+        contexts = decisions.all_contexts(self.rules.learned_from, self.train_sentences)
+        cut, size = held_out(contexts.sentence_N, training), training.batch_size
+        rows = np.arange(len(contexts))
+        fixed = np.random.default_rng([seed, HELD_OUT])
+        valid = contexts.drawn(rows[cut:], self.k, fixed)
+        return Lessons(
+            lambda epoch: loader(
+                Drawn(contexts, rows[:cut], self.k, seed, epoch), size, seed, epoch
+            ),
+            lambda: loader(valid, size),
+        )
+
+
+HELD_OUT = 1  # tells the draws of validation from those of training
+
+
+def held_out(sentence_N: np.ndarray, training: ProxyTrainingOptions) -> int:
+    """Where the held-out last part of some decisions begins: in sentences, none of them halved."""
+    rows = list(sentence_rows(sentence_N))
+    return rows[-max(1, round(training.validation_share * len(rows)))].start
 
 
 def decisions_of(rules: Rules) -> np.ndarray:

@@ -78,7 +78,8 @@ class System:
     def read(self, corpus: Corpus, splits: Sequence[Split]) -> Texts:
         """A corpus as the ids that this system reads and writes."""
         length = self._config.corpus.max_length
-        return Texts(self._store, corpus, self.subwords, length, self.context, splits)
+        seed = self._config.rules.seed
+        return Texts(self._store, corpus, self.subwords, length, self.context, splits, seed)
 
     @cached_property
     def path(self) -> Path:

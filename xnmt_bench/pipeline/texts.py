@@ -28,15 +28,17 @@ class Texts:
         max_length: subwords a side; longer pairs are left out.
         context: previous sentences that stand before each sentence.
         splits: which of the corpus's splits there are.
+        seed: of the order in which training sentences are drawn to be explained.
     """
 
     def __init__(
         self, store: Store, corpus: Corpus, subwords: tuple[Subwords, Subwords], max_length: int,
-        context: Context, splits: Sequence[Split],
+        context: Context, splits: Sequence[Split], seed: int = 0,
     ) -> None:  # fmt: skip
-        self.corpus, self.subwords, self.context = corpus, subwords, context
+        self.corpus, self.subwords, self.context, self.seed = corpus, subwords, context, seed
         self._store, self._max_length, self._splits = store, max_length, tuple(splits)
         self._open: dict[Split, EncodedSplit] = {}
+        self._orders: dict[Split, np.ndarray] = {}
 
     @cached_property
     def encoded(self) -> Artefact:
@@ -69,6 +71,27 @@ class Texts:
             self._open[name] = EncodedSplit.open(self.encoded.path, name)
         return self._open[name]
 
+    def order(self, name: Split) -> np.ndarray:
+        """Indices of a split in the order in which it is explained.
+
+        Training sentences are drawn at random (Li et al. 2020, on sample size), so that the first n
+        of them are a sample of all; those of a document whose sentences are context stay together.
+        The test set stays as it is.
+        """
+        if name not in self._orders:
+            order = np.arange(len(self.split(name)))
+            if name == "train":
+                starts = np.flatnonzero(self.places(name) == 0)
+                documents = np.split(order, starts[1:])
+                drawn = np.random.default_rng(self.seed).permutation(len(documents))
+                order = np.concatenate([documents[n] for n in drawn])
+            self._orders[name] = order
+        return self._orders[name]
+
+    def drawn(self, name: Split) -> EncodedSplit:
+        """A split as ids, in the order in which it is explained."""
+        return self.split(name).taken(self.order(name)) if name == "train" else self.split(name)
+
     def sentences(self, name: Split, count: int | None = None) -> list[Sentence]:
         """The sentences of a split that have ids, in order; the first ones, if `count` is given."""
         kept = set(self.split(name).number[:count].tolist())
@@ -81,8 +104,8 @@ class Texts:
         return {number: s.gold for number, s in sentences if s.gold is not None}
 
     def depth(self, name: Split, index: int) -> int:
-        """How many sentences stand before a sentence of a split in its concatenation."""
-        return int((self.split(name).source[index] == SEPARATOR).sum())
+        """How many sentences stand before a sentence of `drawn` in its concatenation."""
+        return int((self.drawn(name).source[index] == SEPARATOR).sum())
 
     def places(self, name: Split) -> np.ndarray:
         """Each sentence's place in its document; 0 for all where no context is read."""

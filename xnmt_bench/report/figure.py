@@ -34,11 +34,12 @@ def style(names: Sequence[str], name: str) -> dict[str, Any]:
 
 def interval_figure(metric: Metric, panels: Sequence[Panel]) -> Figure | None:
     """The headline with its interval, one axes a panel; None where nothing has a number."""
-    shown = [panel for panel in panels if panel.by_pivot()]
+    shown = [panel for panel in panels if panel.by_pivot(blind=True)]
     if not shown:
         return None
     told, column = told_apart(shown), metric.headline
-    pivots = sorted({p for panel in shown for p in panel.by_pivot()}, key=metric.pivot_order)
+    measured = {p for panel in shown for p in panel.by_pivot(blind=True)}
+    pivots = sorted(measured, key=metric.pivot_order)
     heights = [0.7 + 0.45 * len(panel.names) for panel in shown]
     figure, axes = plt.subplots(len(shown), 1, figsize=(7.5, 1.4 + sum(heights)), squeeze=False,
                                 sharex=True, height_ratios=heights)  # fmt: skip
@@ -60,16 +61,18 @@ def interval_figure(metric: Metric, panels: Sequence[Panel]) -> Figure | None:
 
 def _draw(ax: plt.Axes, panel: Panel, pivots: Sequence[str]) -> None:
     column = panel.metric.headline
-    measured = sorted({name for by_name in panel.by_pivot().values() for name in by_name})
+    by_pivot = panel.by_pivot(blind=True)
+    measured = sorted({name for by_name in by_pivot.values() for name in by_name})
     least = {
         name: min(v for p in pivots if (v := panel.value(p, name)) is not None) for name in measured
     }
-    # The y-axis goes up, so that the last one, the best, stands above.
+    # The y-axis goes up, so that the last one, the best, stands above; blind ones stand below.
     names = sorted(measured, key=least.__getitem__, reverse=column.better == "lower")
+    names.sort(key=panel.blind, reverse=True)
     for number, pivot in enumerate(pivots):
         offset = 0.18 * ((len(pivots) - 1) / 2 - number)
         look = style(pivots, pivot)
-        for name in panel.measured(pivot):
+        for name in by_pivot.get(pivot, {}):
             for one in panel.of(pivot, name):
                 # What is derived is drawn already, as what it was chosen from.
                 if (numbers := pooled(column, [one])) and not one.derived:
@@ -81,7 +84,11 @@ def _draw(ax: plt.Axes, panel: Panel, pivots: Sequence[str]) -> None:
                        linestyle=LINES[number % len(LINES)], label=kind)  # fmt: skip
     if column.log:
         log_scale(ax, "x")
-    ax.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
+    blind = sum(map(panel.blind, names))
+    if blind:
+        ax.axhspan(-0.6, blind - 0.5, color="black", alpha=0.06, linewidth=0)
+    labels = [name.replace("_", " ") + " (blind)" * panel.blind(name) for name in names]
+    ax.set_yticks(range(len(names)), labels)
     ax.set_ylim(-0.6, len(names) - 0.4)
     ax.grid(axis="x", which="both", linewidth=0.3, alpha=0.6)
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from statistics import mean
 from typing import Any
 
-from xnmt_bench.metrics.measurement import DOUBTS, OK, Measurement, Scored
+from xnmt_bench.metrics.measurement import BLIND, CAPPED, DOUBTS, OK, Measurement, Scored
 from xnmt_bench.metrics.metric import SYSTEM, Column, Key, Metric
+
+CAP = "†"  # beside a number whose training ended at its cap
 
 
 @dataclass
@@ -47,26 +49,35 @@ class Panel:
         value = self.value(pivot, name, column)
         return None if value is None else least_first(column or self.metric.headline, value)
 
+    def blind(self, name: str) -> bool:
+        """Whether it is an explainer that never asks the model: a point of reference."""
+        return any(m.facts.get(BLIND) for own, m in self.measurements() if own == name)
+
     def ranked(self, pivot: str) -> list[str]:
-        """The names that have a number, from the best to the worst."""
-        ranks = {n: rank for n in self.names if (rank := self.rank(pivot, n)) is not None}
+        """The names that have a number and are not blind, from the best to the worst."""
+        names = (n for n in self.names if not self.blind(n))
+        ranks = {n: rank for n in names if (rank := self.rank(pivot, n)) is not None}
         return sorted(ranks, key=ranks.__getitem__)  # stable: ties stay in alphabetical order
 
-    def measured(self, pivot: str, derived: bool = False) -> dict[str, list[Measurement]]:
+    def measured(
+        self, pivot: str, derived: bool = False, blind: bool = False
+    ) -> dict[str, list[Measurement]]:
         """What can be resampled: the measurements of each name's seeds, by name.
 
-        Rows that were made of others are left out unless `derived`.
+        Rows that were made of others are left out unless `derived`, blind ones unless `blind`.
         """
         headline = self.metric.headline.name
         by_name = {
             name: [s.measurement for s in rows if _number(s, headline) and s.derived <= derived]
             for name, rows in sorted(self.rows.get(pivot, {}).items())
         }
-        return {name: seeds for name, seeds in by_name.items() if seeds}
+        return {n: seeds for n, seeds in by_name.items() if seeds and self.blind(n) <= blind}
 
-    def by_pivot(self, derived: bool = False) -> dict[str, dict[str, list[Measurement]]]:
+    def by_pivot(
+        self, derived: bool = False, blind: bool = False
+    ) -> dict[str, dict[str, list[Measurement]]]:
         """What `measured` gives for each value of the pivot that has any."""
-        return {p: own for p in self.rows if (own := self.measured(p, derived))}
+        return {p: own for p in self.rows if (own := self.measured(p, derived, blind))}
 
     def measurements(self) -> Iterator[tuple[str, Measurement]]:
         """Every row under the name of what is compared."""
@@ -220,6 +231,11 @@ def caveats(measurements: Iterable[Measurement]) -> list[str]:
     return [*sorted(generated), *sorted(doubts)]
 
 
+def capped(rows: Iterable[Scored]) -> bool:
+    """Whether a training behind some rows ended at its cap of epochs and not by itself."""
+    return any(s.measurement.facts.get(CAPPED) for s in rows)
+
+
 def seeds_cell(
     column: Column, rows: Sequence[Scored], emphasise: bool = True
 ) -> tuple[str, float | None]:
@@ -231,4 +247,6 @@ def seeds_cell(
     having = sum(_number(s, column.name) for s in rows)
     some = "" if having == len(rows) else f" ({having} of {len(rows)} seeds)"
     text = column.cell(*numbers if column.interval else numbers[:1]) + some
+    if column.interval and capped(rows):
+        text = text.replace(" [", f" {CAP} [")
     return text, column.rank(numbers[0]) if emphasise else None

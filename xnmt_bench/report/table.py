@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from xnmt_bench.metrics.measurement import FAILED, Scored
 from xnmt_bench.metrics.metric import Column, Metric
 from xnmt_bench.report.panels import (
+    CAP,
     Panel,
+    capped,
     caveats,
     compared_heading,
     compared_name,
@@ -20,13 +22,15 @@ from xnmt_bench.report.panels import (
 )
 from xnmt_bench.report.summary import Cell, Line, Summary
 
+CAPPED_NOTE = f"{CAP} training ended at its cap of epochs, not by itself."
 SEEDS = "Several seeds: their mean, and the union of their intervals."
 
 
 def csv_columns(metric: Metric) -> list[str]:
     """Every column of a metric's CSV."""
     results = [n for c in metric.columns for n in (ends(c.name) if c.interval else (c.name,))]
-    return [*metric.identity, "model", *results, "units", "empty_draws", "status", "signature"]
+    return [*metric.identity, "model", *results, "units", "empty_draws", "status", "remarks",
+            "signature"]  # fmt: skip
 
 
 def tables(
@@ -40,16 +44,17 @@ def tables(
     shown = shown or [metric.headline]  # without a number, why is all there is to show
     notes = _notes(metric, scored, about)
     if metric.pivot is None:
-        yield metric.name, summarise(metric, scored, metric.title, shown, None, notes)
+        yield metric.name, summarise(metric, scored, metric.title, shown, [], notes)
         return
     beside = [column for column in shown if not column.title and column is not metric.headline]
-    yield metric.name, summarise(metric, scored, metric.title, beside, metric.headline, notes)
-    for column in (c for c in shown if c.title):
+    yield metric.name, summarise(metric, scored, metric.title, beside, [metric.headline], notes)
+    for title in dict.fromkeys(c.title for c in shown if c.title):
+        together = [c for c in shown if c.title == title]
         # Comb is chosen by the headline, so it is no row of another result's.
-        own = [s for s in scored if column.name in s.values and not s.derived]
-        notes = [column.note, *caveats(s.measurement for s in own)]
-        summary = summarise(metric, own, column.title, [], column, notes)
-        yield f"{metric.name}_{column.name}", summary
+        own = [s for s in scored if together[0].name in s.values and not s.derived]
+        notes = [together[0].note, *_remarks(s for s in own)]
+        summary = summarise(metric, own, title, [], together, notes)
+        yield f"{metric.name}_{together[0].name}", summary
 
 
 def summarise(
@@ -57,45 +62,71 @@ def summarise(
     scored: Sequence[Scored],
     title: str,
     columns: Sequence[Column],
-    pivoted: Column | None,
+    pivoted: Sequence[Column],
     notes: Sequence[str],
 ) -> Summary:
-    """One table: of `pivoted` a column for each value of the pivot, then the `columns`."""
+    """One table: of `pivoted` a column each for each value of the pivot, then the `columns`.
+
+    Blind explainers stand behind the others of their panel, unranked.
+    """
     conditions = panels(metric, scored)
     told = told_apart(conditions)
     measured = {pivot for panel in conditions for pivot in panel.rows} - set(metric.csv_only)
     pivots = sorted(measured, key=metric.pivot_order) if pivoted else []
+    spread = [(column, pivot) for column in pivoted for pivot in pivots]
     lines = []
     for panel, texts in zip(conditions, told.texts, strict=True):
         for name in sorted(panel.names, key=lambda n: _place(panel, n, pivoted)):
             rows = [s for by_name in panel.rows.values() for s in by_name.get(name, [])]
-            cells = [Cell(text) for text in (*texts, name)]
+            blind = panel.blind(name)
+            cells = [Cell(text) for text in (*texts, name + " (blind)" * blind)]
             # What is n/a for one value of the pivot is so for all: the explainer is silent.
             absent = Cell("" if any(s.measurement.ok for s in rows) else "n/a")
-            for pivot in pivots:
+            for column, pivot in spread:
                 own = panel.of(pivot, name)
-                cells.append(Cell(*seeds_cell(pivoted, own)) if own and pivoted else absent)
+                cells.append(Cell(*seeds_cell(column, own, not blind)) if own else absent)
             for column in columns:
                 # With a pivot, what is the same for all its values stands once.
                 # Why there is no number stands in the first column alone.
                 first = column is columns[0] and not pivoted
                 having = rows if first else [s for s in rows if column.name in s.values]
-                cells.append(Cell(*seeds_cell(column, having, emphasise=pivoted is None)))
-            lines.append(Line(tuple(panel.condition.values()), cells))
+                emphasise = not (pivoted or blind)
+                cells.append(Cell(*seeds_cell(column, having, emphasise)))
+            lines.append(Line((*panel.condition.values(), blind), cells))
     words = [*told.varying, compared_heading(metric)]
-    headings = [*words, *map(metric.heading, pivots), *(c.heading for c in columns)]
+    headings = [*words, *(_heading(metric, c, p, pivots) for c, p in spread)]
+    headings += [c.heading for c in columns]
     return Summary(told.title(title), headings, lines, list(notes), len(words))
 
 
-def _place(panel: Panel, name: str, pivoted: Column | None) -> tuple[float, str]:
-    """Lines of a panel go from the best to the worst."""
+def _heading(metric: Metric, column: Column, pivot: str, pivots: Sequence[str]) -> str:
+    """Of a value of the pivot, or of one result of several."""
+    if column is metric.headline or not column.title:
+        return metric.heading(pivot)
+    same_title = [c for c in metric.columns if c.title == column.title]
+    if len(same_title) == 1:
+        return metric.heading(pivot)
+    return f"{metric.heading(pivot)}: {column.heading}" if len(pivots) > 1 else column.heading
+
+
+def _place(panel: Panel, name: str, pivoted: Sequence[Column]) -> tuple[bool, float, str]:
+    """Lines of a panel go from the best to the worst, blind ones behind."""
     pivots = [pivot for pivot in panel.rows if pivot not in panel.metric.csv_only]
-    ranks = {p: rank for p in pivots if (rank := panel.rank(p, name, pivoted)) is not None}
-    return (panel.metric.ranking(ranks) if ranks else float("inf"), name)
+    by = pivoted[0] if pivoted else None
+    ranks = {p: rank for p in pivots if (rank := panel.rank(p, name, by)) is not None}
+    best = panel.metric.ranking(ranks) if ranks else float("inf")
+    return (panel.blind(name), best, name)
+
+
+def _remarks(scored: Iterable[Scored]) -> list[str]:
+    """What is to be known of the rows of any table."""
+    rows = list(scored)
+    cap = [CAPPED_NOTE] if capped(s for s in rows if s.values) else []
+    return [*caveats(s.measurement for s in rows), *cap]
 
 
 def _notes(metric: Metric, scored: Sequence[Scored], about: Sequence[str]) -> list[str]:
-    notes = [metric.note, *caveats(s.measurement for s in scored)]
+    notes = [metric.note, *_remarks(scored)]
     seeds = Counter(
         (*(v for c, v in m.identity.items() if c != "seed"), m.model)
         for m in (s.measurement for s in scored)
@@ -116,6 +147,7 @@ def _notes(metric: Metric, scored: Sequence[Scored], about: Sequence[str]) -> li
             which = ", ".join([str(row[metric.pivot]) if metric.pivot else "", *kinds])
             where = f"{row['corpus']} {row['lang_pair']} {system_name(row, scored)}"
             value = f"{headline.heading} {headline.form(row[headline.name])}"
+            value += f" {CAP}" if capped([one]) else ""
             notes.append(f"{where}: {value} for {which}: {what}.")
     notes += [*metric.notes(scored), *about]
     for one in (s for s in scored if s.measurement.status.startswith(FAILED)):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import torch
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.sentence import Gold
@@ -83,23 +82,68 @@ def extract(
         NotApplicable: the explainer says nothing of prefix words of this model.
         XnmtError: the explainer gave no number to a word that a step can see.
     """
+
+    def explained(batch: Batch) -> Iterator[Columns]:
+        return _explain(model, batch, explainer, options, scenario, source_alone)
+
+    path = folder / name
+    yield from _sharded(model, split, sentences, explained, options, path, keep_relevance, gold)
+
+
+def label(
+    model: NMTModel,
+    split: EncodedSplit,
+    sentences: int,
+    options: ExtractionOptions,
+    folder: Path,
+    scenario: Scenario,
+) -> Iterator[int]:
+    """Writes the labels of a split's first sentences in `folder`, which nobody has to explain.
+
+    Yields:
+        The number of sentences done so far.
+    """
+
+    def labelled(batch: Batch) -> Iterator[Columns]:
+        batch, _ = LABELLING[scenario](model, batch)
+        assert batch.labels_BT is not None
+        for b, now_T in enumerate(batch.current_BT):
+            steps = now_T.nonzero().flatten()
+            yield {
+                "step": steps.cpu().numpy().astype(np.int32),
+                "label": batch.labels_BT[b, steps].cpu().numpy().astype(np.int32),
+            }
+
+    yield from _sharded(model, split, sentences, labelled, options, folder)
+
+
+def _sharded(
+    model: NMTModel,
+    split: EncodedSplit,
+    sentences: int,
+    columns_of: Callable[[Batch], Iterator[Columns]],
+    options: ExtractionOptions,
+    folder: Path,
+    keep_relevance: bool = False,
+    gold: Mapping[int, Gold] | None = None,
+) -> Iterator[int]:
+    """Writes what `columns_of` says of each sentence, shard by shard, and how far it is."""
     for shard, start in enumerate(range(0, sentences, options.shard_sentences)):
         members = range(start, min(start + options.shard_sentences, sentences))
-        path = shard_path(folder, name, shard)
+        path = shard_path(folder.parent, folder.name, shard)
         if path.exists():
             read_columns(path)  # a shard that was damaged since is an error that names it
         else:
             by_sentence: dict[int, Columns] = {}
-            for indices, batch in _batches(model, split, members, options.batch_tokens, gold):
-                explained = _explain(model, batch, explainer, options, scenario, source_alone)
-                for i, columns in zip(indices, explained, strict=True):
+            for indices, batch in batches(model, split, members, options.batch_tokens, gold):
+                for i, columns in zip(indices, columns_of(batch), strict=True):
                     columns["sentence"] = np.full(len(columns["label"]), split.number[i], np.int64)
                     by_sentence[i] = columns
             write_shard(_stack(by_sentence, keep_relevance), path)
         yield members.stop
 
 
-def _batches(
+def batches(
     model: NMTModel,
     split: EncodedSplit,
     members: range,
@@ -184,27 +228,3 @@ def _one_side(
         f"{side}_scores": kept.astype(np.float32),
         f"{side}_relevance": list(scores_TX),
     }
-
-
-@torch.no_grad()
-def top_words(
-    model: NMTModel, split: EncodedSplit, sentences: int, words: int, batch_tokens: int = 1024
-) -> Columns:
-    """The model's M = `words` most probable words at each step of a split's first sentences.
-
-    Returns:
-        Columns `sentence`, `step`, `top_ids` (N, M) and `top_scores` (N, M), log-probabilities.
-    """
-    by_sentence: dict[int, Columns] = {}
-    for indices, batch in _batches(model, split, range(sentences), batch_tokens):
-        states = model.states(batch)
-        for b, i in enumerate(indices):
-            now = batch.current_BT[b].nonzero().flatten()
-            log_p, ids = model.logits(states[b, now]).log_softmax(-1).topk(words)
-            by_sentence[i] = {
-                "sentence": np.full(len(now), split.number[i], dtype=np.int64),
-                "step": now.cpu().numpy().astype(np.int32),
-                "top_ids": ids.cpu().numpy().astype(np.int32),
-                "top_scores": log_p.cpu().numpy().astype(np.float32),
-            }
-    return _stack(by_sentence, keep_relevance=False)

@@ -8,8 +8,9 @@ import torch
 from conftest import configure, overrides
 
 from proxies.base import Vocabulary
+from proxies.data import loader
 from proxies.fn import FN
-from proxies.training import ProxyTraining, ProxyTrainingOptions, log_likelihoods
+from proxies.training import Lessons, ProxyTraining, ProxyTrainingOptions, log_likelihoods
 from xnmt_bench.fitting import TrainerOptions, fit
 from xnmt_bench.metrics.bootstrap import Draws, interval, resample
 from xnmt_bench.metrics.fidelity import Fidelity
@@ -39,17 +40,17 @@ def perplexity(artefact):
 
 def hit_rate(predictors):
     """Share of the decisions whose rule holds a word that decides, of both sides together."""
-    hits, counted, more_hits, more_counted = predictors.hits.sum(0)
+    hits, counted, more_hits, more_counted, _, _ = predictors.hits.sum(0)
     return (hits + more_hits) / (counted + more_counted)
 
 
 @pytest.mark.parametrize("name", ["transformer", "rnn_search"])
 def test_faithful_explainers_beat_random(workplace, name):
     floor = job_for(workplace, name, "random")
-    _, floor_low, _ = perplexity(floor.proxy.trained)
+    _, floor_low, _ = perplexity(floor.proxy.tested)
     for explainer in ("prediction_difference", "gradient_norm"):
         job = job_for(workplace, name, explainer)
-        _, _, high = perplexity(job.proxy.trained)
+        _, _, high = perplexity(job.proxy.tested)
         assert high < floor_low, explainer
         assert hit_rate(Predictors(job)) > hit_rate(Predictors(floor))
 
@@ -84,7 +85,7 @@ def test_base_equals_one_decision_at_a_time(system):
 
     job = Job(configure(*_changes(system), "explainer=gradient_norm"))
     model, split = double(system.system.model), system.texts.split(EVALUATED)
-    rules = job.proxy.test_rules.take(slice(0, 40))
+    rules = job.judged.test_rules.take(slice(0, 40))
     together, _ = base_log_likelihoods(model, split, rules)
     alone = [base_log_likelihoods(model, split, rules.take(slice(i, i + 1)))[0] for i in range(40)]
     np.testing.assert_allclose(together, np.concatenate(alone), rtol=1e-9)
@@ -97,8 +98,8 @@ def _changes(system):
 def test_rules_shuffled_over_decisions_are_no_better_than_unigram(workplace, tmp_path):
     """Words of another decision say nothing, so the proxy falls back on the labels alone."""
     job = job_for(workplace, "transformer", "gradient_norm")
-    train = np.concatenate([decisions_of(rules) for rules in job.proxy.training_rules()])
-    test = decisions_of(job.proxy.test_rules)
+    train = np.concatenate([decisions_of(rules) for rules in job.proxy.read_rules()])
+    test = decisions_of(job.judged.test_rules)
     rng = np.random.default_rng(0)
     for decisions in (train, test):
         decisions[:, 1:] = decisions[rng.permutation(len(decisions)), 1:]
@@ -108,7 +109,10 @@ def test_rules_shuffled_over_decisions_are_no_better_than_unigram(workplace, tmp
 
     def build():
         proxy = FN(Vocabulary(len(source), len(target), 1), dimension=32, hidden=32)
-        return ProxyTraining(proxy, train[:cut], train[cut:], options)
+        lessons = Lessons(
+            lambda epoch: loader(train[:cut], 512, 0, epoch), lambda: loader(train[cut:], 512)
+        )
+        return ProxyTraining(proxy, lessons, options, len(target))
 
     quiet = TrainerOptions(accelerator="cpu", progress_bar=False)
     module, _ = fit(build, tmp_path, 0, options.max_epochs, options.patience, quiet, "")
@@ -129,7 +133,7 @@ def test_extraction_does_not_depend_on_batches_or_shards(transformer, tmp_path):
         ["rules.shard_sentences=7", "rules.batch_tokens=50"],
     ):
         job = Job(configure(*_changes(transformer), *options, *change))
-        found.append(job.proxy.test_rules)
+        found.append(job.judged.test_rules)
     one, other = found
     for field in dataclasses.fields(Rules):
         a, b = getattr(one, field.name), getattr(other, field.name)
@@ -147,7 +151,7 @@ def test_rules_hold_what_the_model_decided(transformer):
     from xnmt_bench.explainers.base import decide
 
     job = Job(configure(*_changes(transformer), "explainer=random", "k=2"))
-    split, rules = job.texts.split(EVALUATED), job.proxy.test_rules
+    split, rules = job.texts.split(EVALUATED), job.judged.test_rules
     batch, log_probability = decide(job.system.model, batch_of(split, [3]))
     rows = rules.take(rules.sentence_N == 3)
     assert (rows.label_N == batch.labels_BT[0].numpy()).all()
@@ -167,17 +171,21 @@ def test_attention_says_nothing_of_prefix_words_in_rnn_search(workplace):
 
     job = job_for(workplace, "rnn_search", "attention")
     with pytest.raises(NotApplicable):
-        job.proxy.rules  # noqa: B018
-    assert not job.proxy.applies
+        job.judged.judged  # noqa: B018
+    assert not job.judged.applies
 
 
 def test_a_smaller_training_set_is_a_slice_of_one_extraction(workplace):
     whole = job_for(workplace, "transformer", "gradient_norm").proxy
     part = job_for(workplace, "transformer", "gradient_norm", "train_sentences=450").proxy
-    assert part.rules.fingerprint == whole.rules.fingerprint
-    numbers = np.concatenate([rules.sentence_N for rules in part.training_rules()])
-    assert sorted(set(numbers)) == list(range(450))
-    assert part.trained.facts["train_decisions"] == len(numbers)
+    assert part.training_rules.fingerprint == whole.training_rules.fingerprint
+    numbers, everything = (
+        np.concatenate([rules.sentence_N for rules in proxy.read_rules()])
+        for proxy in (part, whole)
+    )
+    assert (numbers == everything[: len(numbers)]).all()
+    assert (len(set(numbers)), len(set(everything))) == (450, 1200)
+    assert np.ptp(numbers) > 2000  # drawn from all 3,000 training sentences
     assert part.trained.fingerprint != whole.trained.fingerprint
 
 

@@ -62,7 +62,7 @@ def test_hits_by_hand():
         (0, 2, 60, [0, 2], [1, -1]),  # source hit by c, prefix hit by X's second piece
         (0, 3, EOS, [0, 1], [0, 1]),  # no word
     )
-    assert found.tolist() == [[2, 3, 2, 2]]
+    assert found.tolist() == [[2, 3, 2, 2, 3, 3]]
 
 
 def test_decisions_that_differ_from_the_gold_are_not_counted():
@@ -72,14 +72,14 @@ def test_decisions_that_differ_from_the_gold_are_not_counted():
         (0, 2, 60, [0, -1], [0, -1]),
         (0, 3, 60, [1, 2], [0, 1]),  # a word where the gold has ended
     )
-    assert found.tolist() == [[0, 1, 1, 1]]
+    assert found.tolist() == [[0, 1, 1, 1, 1, 1]]
 
 
 def test_a_later_piece_without_the_first_is_a_miss():
     long = sentence_of("a", "X Y", [{0}, {0}], [set(), set()])
     split = split_of(n0=([10], [50, 60, 61, 62]))
     rows = [(0, 2, 61, [-1], [0]), (0, 3, 62, [-1], [2])]  # X is no piece of Y; its second one is
-    assert hits(*rows, sentences=[long], split=split).tolist() == [[0, 2, 1, 2]]
+    assert hits(*rows, sentences=[long], split=split).tolist() == [[0, 2, 1, 2, 1, 2]]
 
 
 def test_sentences_are_found_by_their_number():
@@ -89,7 +89,7 @@ def test_sentences_are_found_by_their_number():
     # The second piece of sentence 2 still is its word 0; in sentence 3 it would be word 1.
     rows = [(2, 0, 70, [1], [-1]), (3, 0, 80, [0], [-1])]
     found = hits(*rows, sentences=[PAIR, PAIR, other, other], split=split)
-    assert found.tolist() == [[1, 1, 0, 0], [1, 1, 0, 0]]
+    assert found.tolist() == [[1, 1, 0, 0, 1, 1]] * 2
 
 
 @pytest.mark.parametrize("gold", [None, Gold()])

@@ -1,84 +1,99 @@
-"""KL divergence over the top words and the rest."""
+"""KL divergence over the whole vocabulary, of proxies that learn the model's distribution."""
 
 import numpy as np
-import pytest
 import torch
 from conftest import configure, overrides
 
+from proxies.data import open_decisions
+from proxies.training import ProxyTrainingOptions
 from xnmt_bench.explainers.base import decide
-from xnmt_bench.metrics.fidelity.kl import kl_divergence
+from xnmt_bench.metrics.fidelity.divergence import DistilledProxy, divergences
 from xnmt_bench.metrics.fidelity.predictors import KL_FILE, Predictors
 from xnmt_bench.nmt.base import Batch
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.rules.extract import top_words
+from xnmt_bench.pipeline.proxy import LESSONS, decisions_of
+from xnmt_bench.rules.states import write_states
 from xnmt_bench.rules.table import read_columns
 
 
-def logs(shape, seed):
-    logits = 2 * np.random.default_rng(seed).standard_normal(shape)
-    return logits - np.log(np.exp(logits).sum(1, keepdims=True))
+def job_for(workplace, explainer, *more):
+    changes = [*overrides("transformer"), f"store={workplace}/store", f"explainer={explainer}"]
+    return Job(configure(*changes, "proxy=fn", *more))
 
 
-def test_over_all_words_it_is_the_divergence():
-    p, q = logs((50, 8), 0), logs((50, 8), 1)
-    expected = (np.exp(p) * (p - q)).sum(1)
-    np.testing.assert_allclose(kl_divergence(p, q), expected, rtol=1e-6)
+def own_distributions(job, split, indices):
+    """The model's probabilities of every word at every step of some sentences, one by one."""
+    for i in indices:
+        batch, _ = decide(job.system.model, Batch.collate([(split.source[i], split.target[i])]))
+        yield job.system.model(batch)[0].softmax(-1).detach().double().numpy()
 
 
-def test_taken_together_words_never_make_it_greater_and_never_less_than_zero():
-    p, q = logs((500, 30), 2), logs((500, 30), 3)
-    whole = (np.exp(p) * (p - q)).sum(1)
-    last = np.zeros(500)
-    for words in (1, 5, 20, 30):
-        top = np.argsort(-p, axis=1)[:, :words]
-        found = kl_divergence(np.take_along_axis(p, top, 1), np.take_along_axis(q, top, 1))
-        assert (found >= last - 1e-9).all()
-        assert (found <= whole + 1e-6).all()
-        last = found
-    by_hand = 0.7 * np.log(0.7 / 0.2) + 0.3 * np.log(0.3 / 0.8)
-    assert kl_divergence(np.log([[0.7]]), np.log([[0.2]]))[0] == pytest.approx(by_hand)
+def test_states_give_the_models_distributions(system, tmp_path):
+    split, model = system.texts.split("test"), system.system.model
+    states_ND = write_states(model, split, 12, tmp_path / "states", batch_tokens=60)
+    found = torch.softmax(model.logits(torch.from_numpy(np.array(states_ND))), -1).numpy()
+    expected = np.concatenate(list(own_distributions(system, split, range(12))))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-7)
 
 
-def test_the_same_distribution_has_none():
-    p = logs((20, 9), 4)
-    np.testing.assert_allclose(kl_divergence(p[:, :3], p[:, :3]), 0, atol=1e-12)
-    sure = np.log([[1.0 - 1e-9]])  # rounding leaves less than nothing for the rest
-    assert np.isfinite(kl_divergence(sure, np.log([[0.5]]))).all()
+def test_kl_of_base_and_of_a_proxy_against_a_slow_sum(transformer, workplace):
+    job = job_for(workplace, "gradient_norm", "rules.test_sentences=8")
+    proxy, predictors = job.trained(DistilledProxy), Predictors(job)
+    kl_N = read_columns(predictors.kl(proxy).path / KL_FILE)["kl"]
+    split, rules = job.texts.split("test"), job.judged.test_rules
+    p_NV = np.concatenate(list(own_distributions(job, split, range(8))))
+    words = torch.from_numpy(decisions_of(rules)[:, 1:3].astype(np.int64))
+    q_NV = proxy.open()(words, torch.zeros_like(words)).softmax(-1).detach().double().numpy()
+    expected = (p_NV * (np.log(p_NV) - np.log(q_NV))).sum(1)
+    np.testing.assert_allclose(kl_N, expected, rtol=1e-3, atol=1e-5)
 
 
-def test_top_words_are_the_models(transformer):
-    split, model = transformer.texts.split("test"), transformer.system.model
-    found = top_words(model, split, 12, 4, batch_tokens=60)
-    row = 0
-    for i in range(12):
-        batch, log_p = decide(model, Batch.collate([(split.source[i], split.target[i])]))
-        logits = model(batch)[0].log_softmax(-1)
-        for step in range(len(split.target[i])):
-            assert (found["sentence"][row], found["step"][row]) == (split.number[i], step)
-            assert found["top_ids"][row, 0] == batch.labels_BT[0, step]
-            assert found["top_scores"][row, 0] == pytest.approx(float(log_p[0, step]), abs=1e-5)
-            expected = logits[step, torch.as_tensor(found["top_ids"][row]).long()]
-            np.testing.assert_allclose(found["top_scores"][row], expected, atol=1e-5)
-            assert (np.diff(found["top_scores"][row]) <= 0).all()
-            row += 1
-    assert row == len(found["step"])
+def test_learning_the_distribution_lessens_the_divergence(transformer, workplace):
+    """Of two proxies on the same rules, the one that learnt P diverges less from it."""
+    job = job_for(workplace, "gradient_norm")
+    predictors = Predictors(job)
+    distilled, hard = job.trained(DistilledProxy), job.proxy
+
+    def mean(proxy):
+        return read_columns(predictors.kl(proxy).path / KL_FILE)["kl"].mean()
+
+    assert 0 < mean(distilled) < mean(hard)
+    floor = job_for(workplace, "random")
+    random = read_columns(Predictors(floor).kl(floor.trained(DistilledProxy)).path / KL_FILE)["kl"]
+    assert mean(distilled) < random.mean()
 
 
-def test_proxies_and_base_diverge_from_the_model(transformer, workplace):
-    def predictors(explainer):
-        changes = [*overrides("transformer"), f"store={workplace}/store", f"explainer={explainer}"]
-        return Predictors(Job(configure(*changes, "proxy=fn")))
+def test_lessons_hold_the_models_distribution_beside_the_rule(transformer, workplace, tmp_path):
+    proxy = job_for(workplace, "gradient_norm", "train_sentences=30").trained(DistilledProxy)
+    lessons = proxy.lessons(tmp_path, ProxyTrainingOptions(batch_size=50))
+    decisions = open_decisions(tmp_path / LESSONS, 1)
+    split = proxy.rules.explained.decisions.contexts("train", "teacher_forcing")
+    p_NV = np.concatenate(list(own_distributions(transformer, split, range(30))))
+    [*batches] = lessons.valid()
+    held_out = sum(len(words) for _, words, _ in batches)
+    found = torch.cat([p for p, _, _ in batches]).numpy()
+    np.testing.assert_allclose(found, p_NV[-held_out:], rtol=1e-4, atol=1e-6)
+    words = torch.cat([words for _, words, _ in batches]).numpy()
+    assert (words == decisions[-held_out:, 1:3]).all()
+    one, again, other = (torch.cat([w for _, w, _ in lessons.train(e)]).tolist() for e in (0, 0, 1))
+    assert one == again != other
+    assert sorted(one) == sorted(other)
 
-    def mean(artefact):
-        return read_columns(artefact.path / KL_FILE)["kl"].mean()
 
-    good, floor = predictors("gradient_norm"), predictors("random")
-    for instantiation in ("base", "fn"):
-        made = [p.kl(instantiation, 10) for p in (good, floor)]
-        assert 0 < mean(made[0]) < mean(made[1])
-        # What the model says of a decision does not depend on the explainer.
-        assert made[0].recipe["distribution"] == made[1].recipe["distribution"]
+def test_words_that_both_hold_impossible_add_nothing(transformer):
+    class Fixed(torch.nn.Module):
+        """A model whose logits are its states."""
 
-    columns = read_columns(good.kl("fn", 10).path / KL_FILE)
-    assert (columns["kl"] >= 0).all()
-    assert len(columns["kl"]) == len(good.proxy.test_rules)
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.zeros(1))
+
+        def logits(self, states):
+            return states
+
+    states = np.array([[0.0, 0.0, -np.inf]], dtype=np.float32)
+    log_q = torch.tensor([[0.25, 0.75, 0.0]]).log()
+    found = divergences(Fixed(), states, [(slice(0, 1), log_q)])
+    np.testing.assert_allclose(
+        found, 0.5 * np.log(0.5 / 0.25) + 0.5 * np.log(0.5 / 0.75), rtol=1e-6
+    )

@@ -30,45 +30,66 @@ def base_log_likelihoods(
         Log-likelihoods and whether the label is the model's first choice, shapes (N,).
     """
     scores, correct = np.empty(len(rules)), np.empty(len(rules), dtype=bool)
-    for rows, states in _states(model, split, rules, positions):
+    for rows, states in base_states(model, split, rules, positions):
         labels = torch.as_tensor(rules.label_N[rows].astype(np.int64), device=states.device)
         scores[rows] = model.log_probability(states, labels).double().cpu().numpy()
         correct[rows] = (model.decide(states) == labels).cpu().numpy()
     return scores, correct
 
 
-def base_log_probabilities(
-    model: NMTModel, split: EncodedSplit, rules: Rules, ids_NM: np.ndarray, positions: int = 8192
-) -> np.ndarray:
-    """The same of the words `ids_NM` of each decision, (N, M)."""
-    log_p_NM = np.empty(ids_NM.shape)
-    for rows, states in _states(model, split, rules, positions):
-        ids = torch.as_tensor(ids_NM[rows].astype(np.int64), device=states.device)
+def base_distributions(
+    model: NMTModel, split: EncodedSplit, rules: Rules, positions: int = 8192
+) -> Iterator[tuple[np.ndarray, Tensor]]:
+    """The same of the whole vocabulary: some decisions, and log P (B, V) of each."""
+    for rows, states in base_states(model, split, rules, positions):
         # In parts, since logits are as wide as the vocabulary.
-        parts = zip(states.split(OUTPUT_ROWS), ids.split(OUTPUT_ROWS), strict=True)
-        log_p = [model.logits(part).log_softmax(-1).gather(-1, words) for part, words in parts]
-        log_p_NM[rows] = torch.cat(log_p).double().cpu().numpy()
-    return log_p_NM
+        for start in range(0, len(rows), OUTPUT_ROWS):
+            part = slice(start, start + OUTPUT_ROWS)
+            with torch.no_grad():
+                yield rows[part], model.logits(states[part]).log_softmax(-1)
 
 
 @torch.no_grad()
-def _states(
+def base_states(
     model: NMTModel, split: EncodedSplit, rules: Rules, positions: int
 ) -> Iterator[tuple[np.ndarray, Tensor]]:
     """Decisions that are computed together, and the states (B, D) that saw their rules alone."""
-    index_N = np.searchsorted(split.number, rules.sentence_N)
+    order = np.argsort(split.number)
+    index_N = order[np.searchsorted(split.number, rules.sentence_N, sorter=order)]
     for rows in _groups(split.source.lengths()[index_N], rules.step_N, positions):
-        group, sentences = rules.take(rows), index_N[rows]
-        longest = int(group.step_N.max()) + 1
-        batch = Batch.collate([(split.source[i], split.target[i][:longest]) for i in sentences])
-        batch = batch.to(next(model.parameters()).device)
-        keep_source_BS = _keep(batch.source_BS, group.source_position_NK)
-        # Decoder input j + 1 is target word j; input 0 is BOS.
-        input_position_NK = group.prefix_position_NK + (group.prefix_position_NK >= 0)
-        keep_input_BT = _keep(batch.input_BT, input_position_NK)
-        states_BTD = SwitchedOff(model, batch).states(keep_source_BS, keep_input_BT)
-        step_B = torch.as_tensor(group.step_N.astype(np.int64), device=states_BTD.device)
-        yield rows, states_BTD[torch.arange(len(rows), device=states_BTD.device), step_B]
+        group = rules.take(rows)
+        places = (group.source_position_NK, group.prefix_position_NK)
+        yield rows, masked_states(model, split, index_N[rows], group.step_N, *places)
+
+
+def masked_states(
+    model: NMTModel,
+    split: EncodedSplit,
+    index_B: np.ndarray,
+    step_B: np.ndarray,
+    source_position_BK: np.ndarray,
+    prefix_position_BK: np.ndarray,
+) -> Tensor:
+    """The model's states (B, D) at some steps, with all but some words switched off.
+
+    Args:
+        model: the NMT model.
+        split: its sentences.
+        index_B: the sentence of each decision.
+        step_B: its step.
+        source_position_BK: the source words that stay, -1 for none.
+        prefix_position_BK: the prefix words that stay.
+    """
+    longest = int(step_B.max()) + 1
+    batch = Batch.collate([(split.source[i], split.target[i][:longest]) for i in index_B])
+    batch = batch.to(next(model.parameters()).device)
+    keep_source_BS = _keep(batch.source_BS, source_position_BK)
+    # Decoder input j + 1 is target word j; input 0 is BOS.
+    input_position_BK = prefix_position_BK + (prefix_position_BK >= 0)
+    keep_input_BT = _keep(batch.input_BT, input_position_BK)
+    states_BTD = SwitchedOff(model, batch).states(keep_source_BS, keep_input_BT)
+    rows = torch.arange(len(index_B), device=states_BTD.device)
+    return states_BTD[rows, torch.as_tensor(step_B.astype(np.int64), device=states_BTD.device)]
 
 
 def _groups(lengths: np.ndarray, steps: np.ndarray, positions: int) -> Iterator[np.ndarray]:

@@ -35,13 +35,13 @@ def hit_at_k(
         rules: the decisions, in the order of the split.
 
     Returns:
-        Hits and counted decisions of the source and of the prefix, (U, 4), one row a sentence of
-        the rules, in their order; None where no gold names deciding words.
+        Hits and counted decisions of the source, of the prefix, and of either side, (U, 6), one row
+        a sentence of the rules, in their order; None where no gold names deciding words.
     """
     starts = np.flatnonzero(np.diff(rules.sentence_N, prepend=-1)).tolist()
     row_of = {int(rules.sentence_N[start]): n for n, start in enumerate(starts)}
     ends = [*starts[1:], len(rules)]
-    counts_U4 = np.zeros((len(starts), 4), dtype=np.int64)
+    counts_U6 = np.zeros((len(starts), 6), dtype=np.int64)
     for number, sentence in enumerate(sentences):
         if number not in row_of:
             continue
@@ -51,15 +51,15 @@ def hit_at_k(
         source_words = source.current_words(split.source[index].tolist())
         target_words = target.current_words(split.target[index].tolist())
         own = rules.take(slice(starts[n], ends[n]))
-        counts_U4[n] = _count(own, split.target[index], sentence.gold, source_words, target_words)
-    return counts_U4
+        counts_U6[n] = _count(own, split.target[index], sentence.gold, source_words, target_words)
+    return counts_U6
 
 
 def _count(
     rules: Rules, ids: np.ndarray, gold: Gold, source_words: list[int], target_words: list[int]
 ) -> list[int]:
-    """One sentence's hits and counted decisions of the source, then of the prefix."""
-    counts = [0, 0, 0, 0]
+    """One sentence's hits and counted decisions of the source, of the prefix, of either side."""
+    counts = [0] * 6
     for row, step in enumerate(rules.step_N):
         label, word = rules.label_N[row], target_words[step]
         if label == EOS or label != ids[step]:
@@ -70,8 +70,12 @@ def _count(
             (gold.deciding_source[word], source_words, rules.source_position_NK[row]),
             (gold.deciding_prefix[word] | own, target_words, rules.prefix_position_NK[row]),
         )
-        for side, (deciding, words, positions_K) in enumerate(sides):
-            if deciding:  # words alone do, and never -1
-                counts[2 * side] += any(p >= 0 and words[p] in deciding for p in positions_K)
-                counts[2 * side + 1] += 1
+        found = [
+            (side, any(p >= 0 and words[p] in deciding for p in positions_K))
+            for side, (deciding, words, positions_K) in enumerate(sides)
+            if deciding  # words alone decide, and never -1
+        ]
+        for side, hit in [*found, (2, any(hit for _, hit in found))] if found else []:
+            counts[2 * side] += hit
+            counts[2 * side + 1] += 1
     return counts

@@ -1,0 +1,127 @@
+"""Explainers that never ask the model: points of reference."""
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+import torch
+from conftest import batch_of, configure, overrides
+
+from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
+from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.explainers.base import decide
+from xnmt_bench.explainers.lexicon import Lexicon, ibm_model_1
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.registry import entries, load_explainer
+
+BLIND = ("code", "gold_alignment", "lexicon", "nearest", "random")
+
+
+class Never:
+    """Stands for a model that must not be asked; its vocabulary may be counted."""
+
+    def __init__(self, model):
+        self.target_subwords, self.source_subwords = model.target_subwords, model.source_subwords
+
+
+def test_which_explainers_are_blind():
+    assert sorted(n for n, e in entries("explainers").items() if e.load().blind) == sorted(BLIND)
+
+
+@pytest.fixture(scope="module")
+def learnt():
+    rng = np.random.default_rng(0)
+    rows = [
+        (
+            [*rng.integers(4, 9, rng.integers(1, 5)), EOS],
+            [*rng.integers(4, 8, rng.integers(1, 5)), EOS],
+        )
+        for _ in range(30)
+    ]
+    sides = (EncodedSide.of(side) for side in zip(*rows, strict=True))
+    return rows, EncodedSplit(*sides, np.arange(30))
+
+
+@pytest.mark.parametrize("iterations", [1, 4])
+def test_ibm_model_1_against_a_slow_loop(learnt, iterations, monkeypatch):
+    rows, split = learnt
+    monkeypatch.setattr("xnmt_bench.explainers.lexicon.CHUNK", 60)  # several chunks
+    found = ibm_model_1(split, 20, iterations)
+    t = defaultdict(lambda: 1.0)
+    for _ in range(iterations):
+        count, total = defaultdict(float), defaultdict(float)
+        for source, target in rows[:20]:
+            for f in target:
+                norm = sum(t[e, f] for e in source)
+                for e in source:
+                    count[e, f] += t[e, f] / norm
+                    total[e] += t[e, f] / norm
+        t = defaultdict(float, {(e, f): c / total[e] for (e, f), c in count.items()})
+    table = zip(found["source"].tolist(), found["target"].tolist(), strict=True)
+    own = dict(zip(table, found["probability"].tolist(), strict=True))
+    assert own == pytest.approx({pair: p for pair, p in t.items() if p >= 1e-6}, rel=1e-4)
+
+
+def prepared(job):
+    lexicon = Lexicon()
+    lexicon.learnt = lexicon.prepare(job.texts.split("train"))
+    return lexicon
+
+
+def test_blind_explainers_ask_no_model(transformer):
+    model, split = transformer.system.model, transformer.texts.split("test")
+    batch, _ = decide(model, batch_of(split, [0, 3, 5]))
+    for explainer in (load_explainer("code"), load_explainer("nearest"), prepared(transformer)):
+        whole = explainer.relevance(Never(model), batch)
+        alone_batch, _ = decide(model, batch_of(split, [3]))
+        alone = explainer.relevance(Never(model), alone_batch)
+        t, s = alone_batch.target_BT.shape[1], alone_batch.source_BS.shape[1]
+        torch.testing.assert_close(whole.source_BTS[1, :t, :s], alone.source_BTS[0], equal_nan=True)
+        torch.testing.assert_close(whole.prefix_BTT[1, :t, :t], alone.prefix_BTT[0], equal_nan=True)
+        assert alone.prefix_BTT[0].isnan().equal(torch.ones(t, t).triu().bool())
+
+
+def test_a_lexicon_knows_translations_and_the_previous_word(transformer):
+    model, split = transformer.system.model, transformer.texts.split("test")
+    batch, _ = decide(model, batch_of(split, [7]))
+    lexicon = prepared(transformer)
+    relevance = lexicon.relevance(model, batch)
+    keys = zip(*(lexicon.learnt[side].tolist() for side in ("source", "target")), strict=True)
+    table = dict(zip(keys, lexicon.learnt["probability"].tolist(), strict=True))
+    for step, label in enumerate(batch.labels_BT[0].tolist()):
+        expected = [table.get((word, label), 0.0) for word in batch.source_BS[0].tolist()]
+        np.testing.assert_allclose(relevance.source_BTS[0, step], expected, rtol=1e-5)
+        if step:
+            assert relevance.prefix_BTT[0, step].nan_to_num(-1).argmax() == step - 1
+
+
+def test_a_code_depends_on_word_and_label_alone(transformer):
+    model, split = transformer.system.model, transformer.texts.split("test")
+    batch, _ = decide(model, batch_of(split, range(12)))
+    source_BTS = load_explainer("code").relevance(model, batch).source_BTS
+    seen = {}
+    for b, t, s in zip(
+        *map(torch.Tensor.tolist, (~source_BTS.isnan()).nonzero(as_tuple=True)), strict=True
+    ):
+        key = (int(batch.source_BS[b, s]), int(batch.labels_BT[b, t]))
+        value = float(source_BTS[b, t, s])
+        assert seen.setdefault(key, value) == value
+    values = np.array(list(seen.values()))
+    assert len(set(values)) > 0.99 * len(values)
+    assert abs(values.mean() - 0.5) < 0.05 and values.min() >= 0 and values.max() < 1
+
+
+def test_a_lexicon_that_nobody_prepared_says_so(transformer):
+    with pytest.raises(XnmtError, match="learnt from no training split"):
+        load_explainer("lexicon")(transformer.system.model, [("a dog .", "ein Hund .")])
+
+
+def test_what_is_learnt_is_stored_once(transformer, workplace):
+    changes = [*overrides("transformer"), f"store={workplace}/store", "explainer=lexicon"]
+    one, other = (Job(configure(*changes)).explained for _ in range(2))
+    assert one.prepared.fingerprint == other.prepared.fingerprint
+    assert (one.explainer.learnt["probability"] == other.explainer.learnt["probability"]).all()
+    fewer = Job(configure(*changes, "explainer.phi.sentences=100")).explained
+    assert fewer.prepared.fingerprint != one.prepared.fingerprint
+    assert Job(configure(*changes, "explainer=code")).explained.prepared is None

@@ -1,0 +1,229 @@
+"""Judges that an explainer cannot please by how it chooses its words."""
+
+from collections import Counter
+from itertools import permutations
+
+import numpy as np
+import pytest
+from conftest import configure, overrides
+
+from proxies.data import Contexts, Drawn, unpack
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.metrics.bootstrap import Draws, interval, resample
+from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.metrics.fidelity.leak import FromShared, OnMatched
+from xnmt_bench.metrics.fidelity.matched import Matches
+from xnmt_bench.metrics.fidelity.tuned import TunedBase
+from xnmt_bench.metrics.units import Units, by_unit
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.proxy import SCORES, SharedProxy
+from xnmt_bench.rules.scores import DecisionScores
+
+TRAINING = ["proxy=fn", "proxy.training.max_epochs=25", "proxy.training.patience=3"]
+
+
+def job_for(workplace, explainer, *more):
+    changes = [*overrides("transformer"), *TRAINING, f"store={workplace}/store"]
+    return Job(configure(*changes, f"explainer={explainer}", *more))
+
+
+def scores(proxy):
+    return DecisionScores.load(proxy.tested.path / SCORES)
+
+
+def perplexity(proxy):
+    return float(np.exp(-scores(proxy).log_likelihood_N.mean()))
+
+
+def small_contexts(seed=0, sentences=30, words=5):
+    """Short sentences of few words, every step of each a decision; positions leave gaps."""
+    rng = np.random.default_rng(seed)
+    label, sentence, step, source, prefix = [], [], [], [], []
+    for n in range(sentences):
+        s, t = rng.integers(1, 5, 2)
+        source.append((rng.integers(4, 4 + words, s), 2 * np.arange(s) + 1))
+        prefix.append((rng.integers(4, 4 + words, t), np.arange(t)))
+        for i in range(t + 1):
+            label.append(int(rng.integers(0, 9)))
+            sentence.append(n)
+            step.append(i)
+    columns = (np.array(label), np.array(sentence), np.array(step))
+    return Contexts(*columns, source, prefix)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_words_are_drawn_from_what_is_visible_and_all_as_often(k):
+    contexts = small_contexts()
+    rows = np.repeat(np.arange(len(contexts)), 400)
+    drawn = contexts.drawn(rows, k, np.random.default_rng(1))
+    _, words, positions = (x.numpy() for x in unpack(drawn))
+    for row in range(0, len(contexts), 7):
+        n, step = contexts.sentence_N[row], contexts.step_N[row]
+        ids = contexts.source.of(n), contexts.prefix.of(n)[:step]
+        places = 2 * np.arange(len(ids[0])) + 1, np.arange(step)
+        mine = rows == row
+        for side, (own, own_places) in enumerate(zip(ids, places, strict=True)):
+            half = slice(side * k, (side + 1) * k)
+            found_words, found_places = words[mine, half], positions[mine, half]
+            count = min(k, len(own))
+            assert ((found_places >= 0).sum(1) == count).all()
+            assert (found_places[:, count:] == -1).all() and (found_words[:, count:] == -1).all()
+            at = dict(zip(own_places.tolist(), own.tolist(), strict=True))
+            there = found_places[:, :count]
+            assert (found_words[:, :count] == np.vectorize(at.get, otypes=[int])(there)).all()
+            # Every order of every choice comes about as often: 400 draws of at most 24.
+            every = Counter(map(tuple, there.tolist()))
+            possible = list(permutations(own_places.tolist(), count))
+            assert set(every) <= set(possible)
+            expected = 400 / len(possible)
+            for one in possible:
+                assert abs(every[one] - expected) < 6 * np.sqrt(expected)
+
+
+def test_draws_are_new_each_epoch_and_the_same_for_one_seed():
+    contexts = small_contexts()
+    rows = np.arange(len(contexts))
+    one, again, other, seeded = (
+        Drawn(contexts, rows, 1, seed, epoch)[rows]
+        for seed, epoch in [(0, 0), (0, 0), (0, 1), (1, 0)]
+    )
+    assert (one == again).all()
+    for different in (other, seeded):
+        assert (one[:, 0] == different[:, 0]).all()
+        assert (one != different).any()
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_matches_against_every_draw_that_there_is(k):
+    """The chance of a decision is that of a random draw of just these words, by enumeration."""
+    contexts = small_contexts(seed=2, sentences=12)
+    chances: dict[tuple, dict[int, float]] = {}
+    for row in range(len(contexts)):
+        n, step = contexts.sentence_N[row], contexts.step_N[row]
+        sides = contexts.source.of(n).tolist(), contexts.prefix.of(n)[:step].tolist()
+        draws = [list(permutations(range(len(x)), min(k, len(x)))) for x in sides]
+        for i in draws[0]:
+            for j in draws[1]:
+                key = (
+                    tuple(sorted(sides[0][a] for a in i)), tuple(sorted(sides[1][a] for a in j))
+                )  # fmt: skip
+                own = chances.setdefault(key, {})
+                own[row] = own.get(row, 0) + 1 / (len(draws[0]) * len(draws[1]))
+    matches = Matches(contexts, k)
+    for (source, prefix), expected in chances.items():
+        filled = [*source, *[-1] * (k - len(source)), *prefix, *[-1] * (k - len(prefix))]
+        rows, weights = matches.decisions(np.array(filled))
+        assert dict(zip(rows.tolist(), weights.tolist(), strict=True)) == pytest.approx(expected)
+
+
+def test_a_match_is_another_decision_drawn_by_its_chance():
+    contexts = small_contexts(seed=3, sentences=40, words=3)
+    matches, generator = Matches(contexts, 1), np.random.default_rng(0)
+    words = np.array([4, 4])
+    rows, weights = matches.decisions(words)
+    own = int(rows[0])
+    labels = [matches.label(words, own, generator) for _ in range(4000)]
+    expected = Counter()
+    for row, weight in zip(rows[1:], weights[1:], strict=True):
+        expected[int(contexts.label_N[row])] += weight / weights[1:].sum()
+    for label, share in expected.items():
+        assert labels.count(label) / 4000 == pytest.approx(share, abs=0.04)
+    assert matches.label(np.array([99, 4]), own, generator) is None
+
+
+def test_a_code_wins_by_its_own_proxy_and_gains_nothing_by_the_shared_one(transformer, workplace):
+    code, floor = job_for(workplace, "code"), job_for(workplace, "random")
+    assert perplexity(code.proxy) < perplexity(floor.proxy) / 3
+    shared = [perplexity(job.trained(SharedProxy)) for job in (code, floor)]
+    assert shared[0] == pytest.approx(shared[1], rel=0.1)
+    # One proxy judges both.
+    assert len({job.trained(SharedProxy).trained.fingerprint for job in (code, floor)}) == 1
+    assert perplexity(job_for(workplace, "gradient_norm").trained(SharedProxy)) < 0.7 * min(shared)
+
+
+def test_the_shared_proxy_knows_random_words_as_well_as_in_validation(transformer, workplace):
+    """And more of them tell it more."""
+    found = []
+    for k in (1, 2, 3):
+        proxy = job_for(workplace, "random", f"k={k}").trained(SharedProxy)
+        units = Units("", *by_unit(
+            scores(proxy).sentence_N, log_likelihood=scores(proxy).log_likelihood_N,
+            correct=scores(proxy).correct_N,
+        ))  # fmt: skip
+        ppl = resample(Fidelity(), units, Draws(300, 0))["ppl"]
+        low, high = interval(ppl[1:])
+        # Validation has an interval of its own, about as wide.
+        valid, slack = np.exp(proxy.trained.facts["valid_loss"]), high - low
+        assert low - slack < valid < high + slack
+        found.append(ppl[0])
+    assert found == sorted(found, reverse=True)
+
+
+def test_a_leak_is_found_where_words_are_a_code_and_nowhere_else(transformer, workplace):
+    leaks = {}
+    for explainer in ("code", "random"):
+        job = job_for(workplace, explainer)
+        shared = job.trained(SharedProxy)
+        base = scores(shared)
+        columns = {"log_likelihood": base.log_likelihood_N, "correct": base.correct_N}
+        for name, kind in (("log_own", FromShared), ("log_matched", OnMatched)):
+            columns[name] = scores(job.trained(kind, shared)).log_likelihood_N
+        units = Units("", *by_unit(base.sentence_N, **columns))
+        leaks[explainer] = resample(Fidelity(), units, Draws(300, 0))
+        own, all_N = columns["log_own"], base.log_likelihood_N
+        assert leaks[explainer]["leak"][0] == pytest.approx((own - all_N).mean())
+        expected = -all_N.mean() + 10 * max(0, (own - all_N).mean())
+        assert leaks[explainer]["stripe_10"][0] == pytest.approx(expected)
+    low, high = interval(leaks["random"]["leak"][1:])
+    assert low <= 0 <= high
+    assert interval(leaks["code"]["choice"][1:])[0] > 0.5
+    assert abs(leaks["code"]["matched"][0]) < 0.1
+
+
+def test_a_tuned_base_is_a_better_base(transformer, workplace):
+    job = job_for(workplace, "random", "proxy.training.max_epochs=2")
+    tuned = TunedBase(job, 150)
+    from xnmt_bench.metrics.fidelity.predictors import Predictors
+
+    before = DecisionScores.load(Predictors(job).base.path / SCORES).log_likelihood_N.mean()
+    after = DecisionScores.load(tuned.tested.path / SCORES).log_likelihood_N.mean()
+    assert after > before + 0.3
+    # The system itself is what it was.
+    assert not any(p.requires_grad for p in job.system.model.parameters())
+
+
+def test_shared_proxies_need_no_rules_of_training_sentences(transformer, workplace):
+    job = job_for(workplace, "weighted_gradient", "rules.largest_k=2", "rules.train_sentences=333")
+    _ = job.trained(SharedProxy).tested
+    made = [a for a in job.store.all("rules") if a.recipe.get("train_sentences") == 333]
+    assert not made
+
+
+def test_more_sentences_than_are_explained(transformer, workplace):
+    proxy = job_for(workplace, "random").trained(SharedProxy, 2000)
+    assert proxy.train_sentences == 2000
+    contexts = proxy.rules.explained.decisions.all_contexts("teacher_forcing", 2000)
+    assert len(set(contexts.sentence_N.tolist())) == 2000
+    assert job_for(workplace, "random").trained(SharedProxy, 10**6).train_sentences == 3000
+
+
+def test_contexts_are_those_of_the_rules(transformer, workplace):
+    """Each decision's label and words, beside the rules that were extracted of the same."""
+    job = job_for(workplace, "random")
+    contexts = job.explained.decisions.all_contexts("teacher_forcing", 300)
+    rules = next(job.proxy.read_rules())
+    count = len(contexts)
+    assert (contexts.label_N == rules.label_N[:count]).all()
+    assert (contexts.step_N == rules.step_N[:count]).all()
+    for row in range(0, count, 37):
+        n = contexts.sentence_N[row]
+        assert rules.source_NK[row, 0] in contexts.source.of(n)
+        visible = contexts.prefix.of(n)[: contexts.prefix_count_N[row]]
+        assert contexts.prefix_count_N[row] == contexts.step_N[row]
+        assert rules.prefix_NK[row, 0] in visible if len(visible) else True
+
+
+def test_leak_is_of_the_same_sentences():
+    for options in ({"judges": ["base", "own"]}, {"evalx_sentences": 100}):
+        with pytest.raises(XnmtError, match="same sentences"):
+            Fidelity(leak=True, **options)

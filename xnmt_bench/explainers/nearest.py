@@ -1,0 +1,40 @@
+"""Nearness in the place of an explanation: what stands closest, whatever the model is."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from xnmt_bench.explainers.base import Explainer, Relevance
+from xnmt_bench.nmt.base import Batch, NMTModel
+
+
+class Nearest(Explainer):
+    """The source word at the same share of its sentence as the step, and the previous word."""
+
+    blind: ClassVar[bool] = True
+
+    def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
+        """Minus the distance to the diagonal; neither model nor labels play a part."""
+        source_length_B, target_length_B = (
+            mask.sum(1, keepdim=True) for mask in (batch.source_mask_BS, batch.target_mask_BT)
+        )
+        source_BS, target_BT = (
+            (torch.arange(ids.shape[1], device=ids.device) + 0.5) / length_B
+            for ids, length_B in (
+                (batch.source_BS, source_length_B),
+                (batch.target_BT, target_length_B),
+            )
+        )
+        distance_BTS = (target_BT[:, :, None] - source_BS[:, None]).abs()
+        return Relevance.of_inputs(batch, -distance_BTS, previous_first(batch))
+
+
+def previous_first(batch: Batch) -> Tensor:
+    """Scores over decoder inputs (B, T, T) that rank the nearest word first."""
+    # Greater for what stands further right; what a step cannot see is marked absent later.
+    size, steps = batch.target_BT.shape
+    nearness = torch.arange(steps, dtype=torch.float32, device=batch.target_BT.device) / steps
+    return nearness.expand(size, steps, steps)

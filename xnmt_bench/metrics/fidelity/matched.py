@@ -1,0 +1,107 @@
+"""Matched rules: the same words, labelled by another decision that could have shown them.
+
+What a proxy gains by learning from an explainer's rules has two sources: how the explainer chooses,
+and that the proxy sees those words together more often than random draws show them. Matched rules
+keep the second and remove the first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import reduce
+from math import comb
+
+import numpy as np
+
+from proxies.data import Contexts, Words
+
+Weighted = tuple[np.ndarray, np.ndarray]  # decisions, and how often each is to be drawn
+
+
+class Matches:
+    """Finds, for a rule, the decisions whose context holds its words.
+
+    Args:
+        contexts: the decisions that labels are drawn from.
+        k: words a side.
+    """
+
+    def __init__(self, contexts: Contexts, k: int) -> None:
+        self._contexts = contexts
+        longest = int(max(contexts.source.count_B.max(), contexts.prefix.count_B.max()))
+        # How many ways there are to choose any number up to k of n words.
+        self._ways = np.array([[comb(n, m) for m in range(k + 1)] for n in range(longest + 1)])
+        self._k = k
+        sentences = len(contexts.source.count_B)
+        self._starts = np.searchsorted(contexts.sentence_N, np.arange(sentences + 1))
+        self._source, self._prefix = map(_sentences_by_word, (contexts.source, contexts.prefix))
+        self._known: dict[tuple[int, ...], Weighted] = {}
+
+    def label(self, words_K: np.ndarray, own: int, generator: np.random.Generator) -> int | None:
+        """The label of another decision, drawn by the chance that a random draw shows these words.
+
+        Args:
+            words_K: k source words, then k prefix words; -1 for none.
+            own: the rule's own decision, which is left out.
+            generator: of the draw.
+
+        Returns:
+            None where no other decision can show these words.
+        """
+        rows, weights = self.decisions(words_K)
+        weights = np.where(rows == own, 0.0, weights)
+        total = np.cumsum(weights)
+        if not len(rows) or total[-1] == 0:
+            return None
+        drawn = np.searchsorted(total, generator.random() * total[-1], side="right")
+        return int(self._contexts.label_N[rows[min(drawn, len(rows) - 1)]])
+
+    def decisions(self, words_K: np.ndarray) -> Weighted:
+        """Decisions that can show the words of a rule, and the chance of a random draw of them."""
+        source, prefix = (sorted(side[side >= 0].tolist()) for side in np.split(words_K, 2))
+        key = (*source, -1, *prefix)
+        if key not in self._known:
+            wanted = Counter(source), Counter(prefix)
+            holding = [self._source.get(w, _NONE) for w in wanted[0]]
+            holding += [self._prefix.get(w, _NONE) for w in wanted[1]]
+            everywhere = np.arange(len(self._starts) - 1)
+            found = [
+                self._in_sentence(n, *wanted)
+                for n in reduce(np.intersect1d, holding, everywhere).tolist()
+            ]
+            rows, weights = zip(*found, strict=True) if found else ((_NONE,), (_NONE,))
+            self._known[key] = np.concatenate(rows), np.concatenate(weights)
+        return self._known[key]
+
+    def _in_sentence(self, n: int, source: Counter[int], prefix: Counter[int]) -> Weighted:
+        """The steps of a sentence that can show the words, and the chance of each."""
+        contexts = self._contexts
+        rows_T = np.arange(self._starts[n], self._starts[n + 1])
+        everything_T = np.full(len(rows_T), contexts.source.count_B[n])
+        chance_T = self._chance(contexts.source.of(n), everything_T, source)
+        chance_T = chance_T * self._chance(
+            contexts.prefix.of(n), contexts.prefix_count_N[rows_T], prefix
+        )
+        possible = chance_T > 0
+        return rows_T[possible], chance_T[possible]
+
+    def _chance(self, ids: np.ndarray, visible_T: np.ndarray, words: Counter[int]) -> np.ndarray:
+        """How probable it is to draw just these of the first visible words of a side; (T,)."""
+        drawn_T = np.minimum(self._k, visible_T)
+        ways_T = (drawn_T == words.total()) / self._ways[visible_T, drawn_T]
+        for word, times in words.items():
+            there_T = np.concatenate([[0], np.cumsum(ids == word)])[visible_T]
+            ways_T = ways_T * self._ways[there_T, times]
+        return ways_T
+
+
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+def _sentences_by_word(words: Words) -> dict[int, np.ndarray]:
+    """The numbers of the sentences that hold each word, ascending."""
+    sentence = np.repeat(np.arange(len(words.count_B)), words.count_B)
+    pairs = np.unique(np.stack([words.ids.astype(np.int64), sentence]), axis=1)
+    ids, starts = np.unique(pairs[0], return_index=True)
+    parts = np.split(pairs[1], starts[1:])
+    return dict(zip(ids.tolist(), parts, strict=True))

@@ -1,0 +1,129 @@
+"""The stage from texts to a system's decisions on them, whoever explains them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from omegaconf import DictConfig
+
+from proxies.data import Contexts
+from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
+from xnmt_bench.corpora.sentence import Split
+from xnmt_bench.corpora.subwords import SPECIAL
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.pipeline.outputs import Translations
+from xnmt_bench.progress import track
+from xnmt_bench.registry import unknown
+from xnmt_bench.rules.extract import LABELLING, REAL, ExtractionOptions, Scenario, label
+from xnmt_bench.rules.table import read_columns, shards
+from xnmt_bench.store import Artefact, Store
+
+
+class Decisions:
+    """A system's decisions on texts.
+
+    Args:
+        config: the job's whole configuration; `rules` is read.
+        store: where labels go.
+        translations: the texts, whose decisions, and what it makes of them in real decoding.
+        progress: show a bar.
+    """
+
+    def __init__(
+        self, config: DictConfig, store: Store, translations: Translations, progress: bool
+    ) -> None:
+        self._config, self._store, self.progress = config, store, progress
+        self._translations = translations
+        self.system, self.texts = translations.system, translations.texts
+
+    @property
+    def extraction(self) -> ExtractionOptions:
+        """How decisions are explained."""
+        fields = ExtractionOptions.__dataclass_fields__
+        return ExtractionOptions(**{key: self._config.rules[key] for key in fields})
+
+    def count(self, name: Split) -> int:
+        """How many sentences of a split are explained."""
+        wanted, whole = self._config.rules[f"{name}_sentences"], len(self.texts.split(name))
+        return whole if wanted is None else min(wanted, whole)
+
+    def contexts(
+        self, name: Split, scenario: Scenario, sentences: int | None = None
+    ) -> EncodedSplit:
+        """A split in the order in which it is explained; its targets' prefixes are the contexts.
+
+        Args:
+            name: of the split.
+            scenario: where contexts come from.
+            sentences: how many are asked for; those that are explained, if not given.
+        """
+        if scenario == REAL:
+            return self._translations.split(name, sentences or self.count(name))
+        return self.texts.drawn(name)
+
+    def decided(
+        self, name: Split, scenario: Scenario, sentences: int | None = None
+    ) -> dict[str, Any]:
+        """What decides contexts and labels: a part of recipes.
+
+        Raises:
+            XnmtError: there is no such scenario.
+        """
+        if scenario not in LABELLING:
+            raise XnmtError(unknown("scenario", scenario, LABELLING))
+        count = sentences or self.count(name)
+        recipe: dict[str, Any] = {
+            "model": self.system,
+            "encoded": self.texts.encoded,
+            "scenario": scenario,
+            f"{name}_sentences": count,
+        }
+        if name == "train":
+            recipe["drawn"] = self.texts.seed
+        if scenario == REAL:
+            recipe[f"{name}_translation"] = self._translations.made(name, count)
+        return recipe
+
+    def labels(self, scenario: Scenario, sentences: int) -> Artefact:
+        """The labels of the first training sentences that are drawn."""
+
+        def work(folder: Path) -> None:
+            split = self.contexts("train", scenario, sentences)
+            options, model = self.extraction, self.system.model
+            done = label(model, split, sentences, options, folder / "train", scenario)
+            total = -(-sentences // options.shard_sentences)
+            for _ in track(done, "labels of training sentences", total, "shards", self.progress):
+                pass  # each is on disk already
+
+        decided = self.decided("train", scenario, sentences)
+        batch_tokens = self.extraction.batch_tokens  # decides the last digit
+        return self._store.make("labels", work, version=1, batch_tokens=batch_tokens, **decided)
+
+    def all_contexts(self, scenario: Scenario, sentences: int) -> Contexts:
+        """The training decisions with all the words that each can see, to draw rules from."""
+        folder = self.labels(scenario, sentences).path
+        parts = [read_columns(path) for path in shards(folder, "train")]
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        split = self.contexts("train", scenario, sentences)
+        row_of = {int(number): row for row, number in enumerate(split.number[:sentences])}
+        rows_N = np.array([row_of[number] for number in columns["sentence"].tolist()])
+        admissible = () if self.extraction.admit_special else SPECIAL
+        sides = (_words(side, sentences, admissible) for side in (split.source, split.target))
+        return Contexts(columns["label"], rows_N, columns["step"], *sides)
+
+
+def _words(
+    side: EncodedSide, sentences: int, special: tuple[int, ...]
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Ids and positions of the words of each sentence that may stand in a rule."""
+
+    def words() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for i in range(sentences):
+            ids = side[i]
+            positions = np.flatnonzero(~np.isin(ids, special))
+            yield ids[positions], positions
+
+    return list(words())

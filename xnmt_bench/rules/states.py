@@ -1,0 +1,47 @@
+"""The model's states at decisions: a distribution over the vocabulary each, at a fraction of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.subwords import current_start
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.rules.extract import batches
+
+
+@torch.no_grad()
+def write_states(
+    model: NMTModel, split: EncodedSplit, sentences: int, path: Path, batch_tokens: int = 1024
+) -> np.ndarray:
+    """The states of a split's first sentences at each step, whole context seen.
+
+    The output layer turns them into the model's distributions, which are never stored.
+
+    Args:
+        model: the system.
+        split: its sentences.
+        sentences: how many of them, from the first.
+        path: where the states go.
+        batch_tokens: target ids that are computed together.
+
+    Returns:
+        States (N, D), memory-mapped, of the decisions in the order of the rules.
+    """
+    starts = [current_start(split.target[i]) for i in range(sentences)]
+    ends_B = np.cumsum(split.target.lengths()[:sentences] - starts)
+    states_ND: np.memmap | None = None
+    for indices, batch in batches(model, split, range(sentences), batch_tokens):
+        found_BTD = model.states(batch)
+        if states_ND is None:
+            size = (int(ends_B[-1]), found_BTD.shape[-1])
+            states_ND = np.memmap(path, "<f4", "w+", shape=size)
+        for b, i in enumerate(indices):
+            own_TD = found_BTD[b, batch.current_BT[b]].cpu().numpy()
+            states_ND[ends_B[i] - len(own_TD) : ends_B[i]] = own_TD
+    assert states_ND is not None, "a split has a sentence"
+    states_ND.flush()
+    return states_ND
