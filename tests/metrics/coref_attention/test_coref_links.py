@@ -139,11 +139,15 @@ def test_a_mention_that_looks_elsewhere_costs_precision():
 @pytest.mark.parametrize(
     ("ours", "theirs", "attended", "naive", "hard"),
     [
-        ("it", "it", [[0]], True, False),
+        ("it", "it", [[0]], False, False),  # not found, so not found in a naive way
         ("It", "it", [[1]], True, False),
         ("it", "the dog", [[1, 0]], False, False),
-        ("the dog", "a dog", [[0, 0], [0, 1]], True, False),  # only `dog` on `dog`
-        ("the dog", "a dog", [[0, 1], [0, 1]], False, False),  # `the` attends to `dog` too
+        # The paper's own two cases; whichever word of the mention it is that attends to `pink`.
+        ("the pink one", "a pink balloon", [[0, 0, 0], [0, 1, 0], [0, 0, 0]], True, False),
+        ("the pink one", "a pink balloon", [[0, 0, 0], [0, 0, 0], [0, 1, 0]], True, False),
+        ("the pink one", "a pink balloon", [[0, 1, 0], [0, 1, 0], [0, 0, 1]], False, False),
+        ("the pink one", "a pink balloon", [[1, 0, 0], [0, 1, 0], [0, 0, 0]], False, False),
+        ("the dog", "the dog", [[0, 1], [1, 0]], True, False),
         ("the dog", "a dog", [[0, 0], [0, 0]], False, False),
         ("the animal", "a dog", [[0, 0], [0, 1]], False, True),
         ("the old dog", "a dog", [[0, 0], [0, 0], [0, 1]], True, True),
@@ -154,10 +158,26 @@ def test_naive_and_hard(ours, theirs, attended, naive, hard):
     scores = CorefScores()
     words = theirs.split()
     scores.add(0, 1, np.array(attended, dtype=float), [one], [two], words,
-               frozenset({"the", "a", "it"}))  # fmt: skip
+               frozenset({"the", "a", "it", "one"}))  # fmt: skip
     [link] = scores.links
     assert (link.naive, link.hard) == (naive, hard)
     assert results(scores)["naive"] == naive
+
+
+def test_groups_share_their_links_as_in_table_5():
+    """Of the paper's concatenation model, all cases and those with positive attention."""
+    # 224 cases: in 93 the antecedent has the greatest weight, in 5 more a significant one, and in
+    # 118 the mention looks anywhere. 32 are naive.
+    weights = [[1.0, 0.0]] * 93 + [[0.5, 1.0]] * 5 + [[0.0, 1.0]] * 20 + [[0.0, 0.0]] * 106
+    scores = CorefScores()
+    for case, row in enumerate(weights):
+        one, two = mention("a", [0], "it"), mention("a", [0], "it" if case < 32 else "malaria")
+        scores.add(case, 1, np.array([row]), [one], [two], ["malaria", "."], NONE)
+    columns = ("links", "naive", "max_weight", "nonzero", "positive")
+    found = {of: [results(scores, of)[name] for name in columns] for of in SUBSETS}
+    shares = {of: [n, *(round(100 * share, 1) for share in row)] for of, (n, *row) in found.items()}
+    assert shares["all"] == [224, 14.3, 41.5, 43.8, 52.7]
+    assert shares["positive attention"] == [118, 27.1, 78.8, 83.1, 100]
 
 
 def test_context_is_needed_where_the_sentence_names_no_antecedent():
@@ -183,18 +203,20 @@ def test_sums_stand_at_their_sentence_and_subsets_count_their_links_alone():
     far = [mention("a", [0], "dog"), mention("a", [1], "cat")]
     scores.add(2, 3, looks_away, [mention("a", [0], "bird")], far, ["dog", "cat"], NONE)
     scores.add(2, 2, looks, [one], [one], ["x", "y"], NONE)
+    scores.add(2, 1, 0 * looks, [one], [one], ["x", "y"], NONE)
     units = scores.units("a test set", [4, 7, 9], "all")
     assert (units.test_set, units.number_U.tolist()) == ("a test set", [4, 7, 9])
-    assert units["links"].tolist() == [1, 0, 3]
+    assert units["links"].tolist() == [1, 0, 4]
     assert units["weight"].tolist() == [1, 0, 2]
     links = {subset: scores.units("s", [4, 7, 9], subset)["links"].tolist() for subset in SUBSETS}
     assert links == {
-        "all": [1, 0, 3],
-        "distance 1": [1, 0, 0],
+        "all": [1, 0, 4],
+        "distance 1": [1, 0, 1],
         "distance 2": [0, 0, 1],
         "distance 3": [0, 0, 2],
-        "context needed": [1, 0, 3],
+        "context needed": [1, 0, 4],
         "context needed, hard": [0, 0, 2],
+        "positive attention": [1, 0, 3],
     }
     assert results(scores, "distance 3")["nonzero"] == 0.5
     # These are no properties of a link.

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 
 import numpy as np
 import pytest
@@ -11,9 +12,12 @@ from conftest import SIZES, SMALL, command, configure, overrides
 from xnmt_bench.corpora.subwords import SEPARATOR
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import Explainer, Relevance
+from xnmt_bench.explainers.random import Random
+from xnmt_bench.metrics.aer.links import to_words
 from xnmt_bench.metrics.coref_attention import CorefAttention
-from xnmt_bench.metrics.coref_attention.context import ContextWeights
+from xnmt_bench.metrics.coref_attention.context import ContextWeights, first_pieces
 from xnmt_bench.metrics.coref_attention.links import coref_scores
+from xnmt_bench.metrics.coref_attention.metric import SHUFFLED, UNIFORM
 from xnmt_bench.metrics.units import Units
 from xnmt_bench.nmt.base import Batch
 from xnmt_bench.pipeline.job import Job
@@ -22,6 +26,7 @@ SMALL_CONCAT = [
     "nmt=concat", *SMALL, *SIZES["transformer"], "corpus.train=1200", "corpus.valid=60",
     "corpus.test=60", "nmt.training.max_epochs=2", "nmt.training.batch_tokens=2000", "nmt.beam=1",
     "metric=[coref_attention]",
+    "corpus.subwords.source_size=200", "corpus.subwords.target_size=200",  # so that words split
 ]  # fmt: skip
 
 
@@ -39,7 +44,11 @@ class Weighed:
 
     @property
     def uniform(self):
-        return self.metric.uniform(self.job, self.context)
+        return self.metric.weighed(self.job, self.context, UNIFORM)
+
+    @property
+    def shuffled(self):
+        return self.metric.weighed(self.job, self.context, SHUFFLED)
 
     def weights(self, index):
         return next(blocks for i, blocks in self.context.weights() if i == index)
@@ -112,6 +121,30 @@ def test_links_are_those_of_the_gold(attention):
     assert units(attention.coreference, "source")["links"].sum() > 30
 
 
+def test_positive_attention_is_a_weight_above_the_uniform_one_anywhere(attention):
+    """Counted from the raw weights, link by link."""
+    counts = {side: np.zeros(len(attention.context.sentences)) for side in ("source", "target")}
+    for index, sides in attention.context.weights():
+        for side, blocks in sides.items():
+            spoken = attention.context.spoken[side]
+            for distance, raw in enumerate(blocks, start=1):
+                for mention in spoken[index].mentions:
+                    looks = any(w > (1 + 1e-5) / len(raw[i]) for i in mention.words for w in raw[i])
+                    chains = [a.chain for a in spoken[index - distance].mentions]
+                    counts[side][index] += looks * chains.count(mention.chain)
+    for side, by_sentence in counts.items():
+        whole = units(attention.coreference, side)
+        assert whole["positive"].tolist() == by_sentence.tolist()
+        assert (whole["nonzero"] <= whole["positive"]).all()
+        assert (whole["naive"] <= whole["nonzero"]).all()
+    whole = units(attention.coreference, "source")
+    group = units(attention.coreference, "source", "positive attention")
+    assert 0 < group["links"].sum() < whole["links"].sum()
+    assert group["links"].tolist() == counts["source"].tolist()
+    for found in ("nonzero", "greatest", "naive", "weight"):
+        np.testing.assert_allclose(group[found], whole[found])
+
+
 def test_subsets_are_parts_of_all_links(attention):
     made = attention.coreference
     for side in ("source", "target"):
@@ -145,6 +178,28 @@ def test_uniform_attention_has_no_significant_weight(attention):
         assert floor["links"].tolist() == units(attention.coreference, side)["links"].tolist()
 
 
+def test_shuffled_weights_are_the_same_in_other_places(attention):
+    dealt = dict(attention.context.shuffled(0))
+    assert all(np.array_equal(a, b)
+               for i, sides in attention.context.shuffled(0) for side in sides
+               for a, b in zip(sides[side], dealt[i][side], strict=True))  # fmt: skip
+    moved = 0
+    for index, sides in attention.context.weights():
+        for side, blocks in sides.items():
+            for raw, other in zip(blocks, dealt[index][side], strict=True):
+                assert sorted(map(tuple, raw.T)) == sorted(map(tuple, other.T))  # whole columns
+                moved += not np.array_equal(raw, other)
+    assert moved > 50
+    for side in ("source", "target"):
+        own, chance = units(attention.coreference, side), units(attention.shuffled, side)
+        # Where a mention looks is another matter, but not whether, nor at how many words.
+        for name in ("links", "positive", "attending"):
+            assert own[name].tolist() == chance[name].tolist(), name
+        assert (own["content"] + own["function"]).tolist() == (
+            chance["content"] + chance["function"]
+        ).tolist()
+
+
 def test_only_the_nearest_antecedent(attention, workplace):
     every = units(attention.coreference, "source")
     fewer = units(Weighed(workplace, "attention", nearest=True).coreference, "source")
@@ -156,7 +211,9 @@ def test_any_explainers_relevance_is_scored(workplace):
     for name in ("random", "gradient_norm"):
         made = Weighed(workplace, name)
         found = units(made.coreference, "source")
-        assert found["weight"].max() > 0
+        # Words drawn alike hardly ever differ enough to be significant.
+        assert found["links"].sum() > 30
+        assert found["weight"].max() > 0 or name == "random"
         index = next(i for i in range(10) if made.context.depth(i) == 2)
         for side, blocks in made.weights(index).items():
             spoken = made.context.spoken[side]
@@ -167,6 +224,49 @@ def test_any_explainers_relevance_is_scored(workplace):
                 assert np.isfinite(block).all()
                 assert (block >= 0).all()
                 assert (block.sum(1) <= 1 + 1e-9).all()
+
+
+def test_a_drawn_word_is_as_often_the_greatest_whatever_its_pieces():
+    pieces = [1, 4, 1, 2, 1, 3]  # of each source word
+    columns, rows = [w for w, n in enumerate(pieces) for _ in range(n)] + [-1], [0, 0, 0, -1]
+    batch = Batch.collate([(range(10, 10 + len(columns)), range(10, 10 + len(rows)))])
+    draws = [Random(seed).relevance(None, batch).source_BTS[0].numpy() for seed in range(3000)]
+
+    def greatest(whole):
+        best = [whole(draw, rows, columns)[0].argmax() for draw in draws]
+        return np.bincount(best, minlength=len(pieces)) / len(draws)
+
+    even, spread = 1 / 6, math.sqrt(1 / 6 * 5 / 6 / len(draws))
+    assert np.abs(greatest(first_pieces) - even).max() < 4 * spread
+    # Sums over pieces, as of attention, are no blind draw of words.
+    assert greatest(to_words)[1] > 2 * even > 100 * greatest(to_words)[0]
+
+
+def test_pieces_behind_the_first_are_nothing_to_a_blind_word():
+    rows, columns = [0, 0, 1, -1], [0, 1, 1, 1, 2, 2, -1]
+    generator = np.random.default_rng(0)
+    draw = generator.random((4, 7))
+    whole = first_pieces(draw, rows, columns)
+    assert whole.tolist() == [[draw[t, s] for s in (0, 1, 4)] for t in (0, 2)]
+    other = generator.random((4, 7))
+    other[np.ix_([0, 2], [0, 1, 4])] = draw[np.ix_([0, 2], [0, 1, 4])]
+    assert (first_pieces(other, rows, columns) == whole).all()
+    assert first_pieces(draw, [-1] * 4, columns).shape == (0, 3)
+
+
+def test_blind_words_alone_are_those_of_their_first_pieces(workplace, monkeypatch):
+    called = []
+
+    def counted(*given):
+        called.append(name)
+        return first_pieces(*given)
+
+    monkeypatch.setattr("xnmt_bench.metrics.coref_attention.context.first_pieces", counted)
+    for name in ("random", "gradient_norm"):
+        made = Weighed(workplace, name)
+        index = next(i for i in range(10) if made.context.depth(i) == 2)
+        assert made.weights(index)
+    assert set(called) == {"random"}
 
 
 class OnlyNow(Explainer):
@@ -207,7 +307,8 @@ def test_from_the_command_line(attention, workplace, tmp_path):
     with (tmp_path / "results" / "coref_attention.csv").open() as file:
         rows = list(csv.DictReader(file))
     kinds = {(r["explainer"], r["side"], r["links_of"]) for r in rows}
-    assert {e for e, _, _ in kinds} == {"attention", "random", "uniform"}
+    assert {e for e, _, _ in kinds} == {"attention", "attention, shuffled", "random", "uniform"}
+    assert {r["explainer"] for r in rows if r["remarks"] != "blind"} == {"attention"}
     assert {s for _, s, _ in kinds} == {"source", "target"}
     assert "context needed, hard" in {k for _, _, k in kinds}
     uniform = [r for r in rows if r["explainer"] == "uniform" and r["links_of"] == "all"]

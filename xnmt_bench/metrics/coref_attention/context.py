@@ -49,7 +49,7 @@ class ContextWeights:
         """
         if not self._job.system.context.sentences:
             raise NotApplicable(f"{self._job.system.name} reads no context")
-        sentences = self._texts.sentences(EVALUATED, self._explained.count(EVALUATED))
+        sentences = self._texts.sentences(EVALUATED, self._explained.decisions.count(EVALUATED))
         gold = [s.gold for s in sentences if s.gold]
         if not any(g.source_mentions or g.target_mentions for g in gold):
             raise NotApplicable(f"corpus {self._job.corpus.name} has no coreference chains")
@@ -67,7 +67,7 @@ class ContextWeights:
     @cached_property
     def _own(self) -> EncodedSplit:
         """With the system's own translations."""
-        return self._explained.contexts(EVALUATED, REAL)
+        return self._explained.decisions.contexts(EVALUATED, REAL)
 
     @cached_property
     def _outputs(self) -> list[tuple[list[str], dict[int, int]]]:
@@ -116,7 +116,8 @@ class ContextWeights:
         Of an explainer that can tell, it is how much each word looks at the words of its own side
         (of attention: the self-attention of encoder and decoder). Of any other it is relevance, as
         shares of what helps a step; on the source side it stands for a current source word through
-        the target words whose best current word it is.
+        the target words whose best current word it is. A blind explainer's is that of whole words
+        (`first_pieces`), so that no word stands out for its pieces.
 
         Raises:
             NotApplicable: the explainer does not cover this model.
@@ -145,13 +146,14 @@ class ContextWeights:
 
     def _relevance(self) -> Blocks:
         """Relevance of all words of a side, for the current words of that side."""
+        whole = first_pieces if self._explained.explainer.blind else to_words
         for index, relevance in enumerate(self._job.relevance(REAL)):
             source_words, source_sizes = self._words("source", index)
             target_words, target_sizes = self._words("target", index)
             steps = target_words[relevance.first :]
             current = [w - sum(target_sizes[:-1]) if w >= 0 else -1 for w in steps]
-            source_YX = _shares(to_words(relevance.source_TS, current, source_words))
-            target_YY = _shares(to_words(relevance.prefix_TT, current, target_words))
+            source_YX = _shares(whole(relevance.source_TS, current, source_words))
+            target_YY = _shares(whole(relevance.prefix_TT, current, target_words))
             source_IX = _of_source(source_YX, source_sizes[-1])
             blocks = _blocks(source_IX, source_sizes), _blocks(target_YY, target_sizes)
             yield index, dict(zip(SIDES, blocks, strict=True))
@@ -171,8 +173,21 @@ class ContextWeights:
             raise XnmtError(f"subwords and blanks do not agree on the words of {texts!r}")
         return words, sizes
 
+    def shuffled(self, seed: int) -> Blocks:
+        """A floor: the same weights, the words of each context sentence dealt anew.
+
+        They are as many and as great as the explainer's own, so all that they find is chance.
+        """
+        for index, sides in self.weights():
+            generator = np.random.default_rng((seed, index))
+            dealt = {
+                side: [block[:, generator.permutation(block.shape[1])] for block in blocks]
+                for side, blocks in sides.items()
+            }
+            yield index, dealt
+
     def uniform(self) -> Blocks:
-        """The floor, as `weights` gives them: every word attended to alike."""
+        """A floor, as `weights` gives them: every word attended to alike."""
         for index in range(len(self.sentences)):
             blocks = {}
             for side in self._sides:
@@ -195,6 +210,21 @@ def segment_words(subwords: Subwords, ids: list[int]) -> tuple[list[int], list[i
         words += [w + sum(sizes) for w in own] + [-1]
         sizes.append(max(own, default=-1) + 1)
     return words, sizes
+
+
+def first_pieces(scores_TS: np.ndarray, rows: list[int], columns: list[int]) -> np.ndarray:
+    """From pieces to words, as `to_words` does, but by each word's first piece alone.
+
+    Scores drawn alike for all pieces are then drawn alike for all words. Their sum is the greater
+    the more pieces a word has, and their mean is the less often the greatest.
+
+    Args:
+        scores_TS: scores of pieces for pieces; NaN counts as 0.
+        rows: the word each piece of the rows belongs to, -1 for none; length T.
+        columns: the same for the columns; length S.
+    """
+    firsts = ([words.index(n) for n in range(max(words) + 1)] for words in (rows, columns))
+    return np.nan_to_num(scores_TS)[np.ix_(*firsts)]
 
 
 def _spoken(words: list[str], mentions: tuple[Mention, ...]) -> Spoken:

@@ -27,7 +27,7 @@ from xnmt_bench.metrics.coref_attention.links import (
     same_chain,
     significant,
 )
-from xnmt_bench.metrics.measurement import Evidence, Measurement, Planned, Scored
+from xnmt_bench.metrics.measurement import BLIND, Evidence, Measurement, Planned, Scored
 from xnmt_bench.metrics.metric import Column, Key, Section, SumMetric, count, hundredths, percent
 from xnmt_bench.metrics.units import Units
 from xnmt_bench.options import Natural
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 EXAMPLES = "examples.json"
+SHUFFLED, UNIFORM = "shuffled", "uniform"  # floors: weights that say nothing of where to look
 
 
 class CorefAttention(SumMetric):
@@ -61,6 +62,9 @@ class CorefAttention(SumMetric):
         "with 95 % bootstrap intervals over sentences; higher is better. Precision: of mentions "
         "with an antecedent in the context and any significant attention there, how many look at a "
         "right one. Dispersion: attended words a word; beside it function words and punctuation. "
+        "Naive: of the antecedent's words it looks only at those that the mention has too. "
+        "Positive attention: the mention looks anywhere in that sentence, right or wrong. "
+        "Shuffled: the same weights, the words of each context sentence dealt anew. "
         "Context needed: as annotated; elsewhere a heuristic, the current sentence names no "
         "antecedent. Hard: a content word of the mention is none of the antecedent's."
     )
@@ -75,6 +79,7 @@ class CorefAttention(SumMetric):
         Column("max_weight", "max-weight %", hundredths, "higher", interval=True),
         Column("average", "average", "{:.3f}".format, "higher", interval=True),
         Column("naive", "naive %", hundredths),
+        Column("positive", "positive attention %", hundredths),
         Column("precision", "precision %", hundredths, "higher", interval=True),
         Column("dispersion", "dispersion"),
         Column("dispersion_function", "function words"),
@@ -87,7 +92,7 @@ class CorefAttention(SumMetric):
         self.nearest, self.whole_matrix, self.heatmaps = nearest, whole_matrix, heatmaps
 
     def measure(self, job: Job) -> Iterator[Planned]:
-        """Weights of the explainer, and uniform ones as a floor, by side and kind of link."""
+        """Weights of the explainer, and its two floors, by side and kind of link."""
         for line in job.corpus.counts():
             log.info("%s", line)
         context = ContextWeights(job)
@@ -97,14 +102,17 @@ class CorefAttention(SumMetric):
         suffix = f" ({changed})" if changed else ""
         explainer = job.explained_identity()["explainer"]
         applies = True
-        for name, keys, weighed in (
-            (explainer, {}, self.weighed),
-            ("uniform", {"seed": ""}, self.uniform),
+        for name, keys, floor in (
+            (explainer, {}, ""),
+            (f"{explainer}, {SHUFFLED}", {"seed": job.config.seed}, SHUFFLED),
+            (UNIFORM, {"seed": ""}, UNIFORM),
         ):
-            made = partial(weighed, job, context)
+            if floor == SHUFFLED and job.explained.explainer.blind:
+                continue  # it is one itself
+            made = partial(self.weighed, job, context, floor)
             for side in SIDES:
                 row: dict[str, Any] = keys | {"side": side, "explainer": name + suffix}
-                make = partial(self._evidence, context, made, side)
+                make = partial(self._evidence, context, made, bool(floor), side)
                 yield self.plan(job, partial(make, "all"), explained=True, **row, links_of="all")
                 try:
                     subsets = made().facts["subsets"][side]
@@ -117,36 +125,37 @@ class CorefAttention(SumMetric):
                 return
 
     def _evidence(
-        self, context: ContextWeights, made: Callable[[], Artefact], side: str, subset: str
+        self,
+        context: ContextWeights,
+        made: Callable[[], Artefact],
+        floor: bool,
+        side: str,
+        subset: str,
     ) -> Evidence:
         artefact = made()
         units = Units.load(artefact.path / f"{side} {subset}.parquet")
         examples = artefact.path / EXAMPLES
         drawn = subset == "all" and examples.exists()  # each is drawn once, whatever its rows
         files = {"examples": str(examples)} if drawn else {}
-        facts = {"match_rate": context.match_rate}
+        facts = {"match_rate": context.match_rate} | ({BLIND: True} if floor else {})
         return Evidence(units, {"coreference": artefact.fingerprint}, facts, files)
 
-    def weighed(self, job: Job, context: ContextWeights) -> Artefact:
-        """Every link's weight by the explainer, on each side."""
-        return self._made(job, context, uniform=False)
-
-    def uniform(self, job: Job, context: ContextWeights) -> Artefact:
-        """The same with every word attended to alike."""
-        return self._made(job, context, uniform=True)
-
-    def _made(self, job: Job, context: ContextWeights, uniform: bool) -> Artefact:
+    def weighed(self, job: Job, context: ContextWeights, floor: str = "") -> Artefact:
+        """Every link's weight on each side: by the explainer, or by one of its floors."""
         sentences = len(context.sentences)  # says what does not apply, before anything is made
-        kind = "uniform" if uniform else context.fingerprint
-        name = "uniform" if uniform else job.explained_identity()["explainer"]
-        heatmaps = 0 if uniform else self.heatmaps
+        kind, heatmaps, seed = context.fingerprint, self.heatmaps, job.config.seed
+        name, weights = job.explained_identity()["explainer"], context.weights
+        if floor == SHUFFLED:
+            kind, heatmaps, name = f"{SHUFFLED} {seed} {kind}", 0, f"{name}, {SHUFFLED}"
+            weights = partial(context.shuffled, seed)
+        elif floor == UNIFORM:
+            kind, heatmaps, name, weights = UNIFORM, 0, UNIFORM, context.uniform
 
         def work(folder: Path) -> dict[str, Any]:
             scores = {side: CorefScores() for side in SIDES}
             examples: dict[str, list[Example]] = {side: [] for side in SIDES}
-            weights = context.uniform() if uniform else context.weights()
             for index, sides in track(
-                weights, f"{name}, coreference", sentences, "sentences", job.progress
+                weights(), f"{name}, coreference", sentences, "sentences", job.progress
             ):
                 for side, blocks in sides.items():
                     language = getattr(job.corpus, f"{side}_language")
@@ -168,7 +177,7 @@ class CorefAttention(SumMetric):
         return job.store.make(
             "coreference",
             work,
-            version=3,
+            version=4,
             kind=kind,
             translation=job.translations().made("test"),
             sentences=sentences,
