@@ -1,4 +1,4 @@
-"""One sentence under every explainer: `evaluate.py explain="..."`."""
+"""One sentence under every explainer that asks the model: `evaluate.py explain="..."`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def explain(config: DictConfig) -> None:
     explanations: dict[str, Explanation] = {}
     for name in entries("explainers"):
         explainer = load_explainer(name)
-        if not explainer.needs_gold:
+        if not explainer.blind:  # which would say nothing of the model
             [explanations[name]] = explainer(model, [(config.explain, target)])
             for table in terminal_heatmaps(name, explanations[name], console.width):
                 console.print(table, "")

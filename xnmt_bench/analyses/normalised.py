@@ -1,4 +1,4 @@
-"""One number that compares across corpora and systems: between a floor and the whole context."""
+"""Between a floor and the whole context: how much of the way does an explainer's rule go?"""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from xnmt_bench.report.summary import Cell
 NOTE = (
     "(log {h} of {floor} - log {h}) / (log {h} of {floor} - log {h} of {ceiling}, with its whole "
     "context): 0 is as good as {floor}, 1 as good as the whole context, below 0 worse than {floor}."
-    " With 95 % bootstrap intervals over units. Both ends are those of the same system and column, "
-    "so that scores compare across corpora and systems."
+    " With 95 % bootstrap intervals over units. Both ends are those of the same system and column. "
+    "Scores grow with the training sentences, so only those of one size compare."
 )
 
 

@@ -135,6 +135,12 @@ class Explained:
         return made
 
     @property
+    def ready(self) -> Explainer:
+        """The configured explainer, with what it has learnt."""
+        _ = self.prepared
+        return self.explainer
+
+    @property
     def _recipe(self) -> dict[str, Any]:
         phi = plain(self._config.explainer.phi)
         return {"explainer": phi, "code": code_hash(type(self.explainer))}

@@ -134,7 +134,7 @@ class ContextWeights:
 
     def _own_side(self) -> Blocks:
         """Weights of the current words over all words of their side."""
-        explainer, model = self._explained.explainer, self._job.system.model
+        explainer, model = self._explained.ready, self._job.system.model
         for index in range(len(self.sentences)):
             batch = Batch.collate([(self._own.source[index], self._own.target[index])])
             blocks = {}
