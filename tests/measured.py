@@ -18,7 +18,12 @@ FIDELITY = SYSTEM | {
     "seed": 1,
     "train_sentences": 900,
 }
-AER = SYSTEM | {"alignment": "forward", "explainer": "attention", "seed": ""}
+AER = SYSTEM | {
+    "alignment": "forward",
+    "unaligned": "skip",
+    "explainer": "attention",
+    "seed": "",
+}
 
 
 class Tables(Tracker):

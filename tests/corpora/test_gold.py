@@ -1,12 +1,14 @@
 """Gold-aligned test sets, and corpora read the other way round."""
 
 import pytest
+from conftest import DATA, configure
 
 from xnmt_bench.corpora.gold import GoldCorpus, read_pairs
 from xnmt_bench.corpora.reversed import ReversedCorpus
-from xnmt_bench.corpora.sentence import Links
+from xnmt_bench.corpora.sentence import Corpus, Links, Sentence
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.errors import DataError
+from xnmt_bench.pipeline.job import Job
 
 
 def files(tmp_path, source="a b\nc\n", target="x\ny z\n", links="1-1 2p1\n1-2\n"):
@@ -51,6 +53,45 @@ def test_one_file_may_hold_both_sides(tmp_path):
 def test_files_that_do_not_belong_together(tmp_path, changes, problem):
     with pytest.raises(DataError, match=problem):
         list(corpus(files(tmp_path, **changes)).sentences("test"))
+
+
+class Listed(Corpus):
+    """Its training pairs."""
+
+    name, source_language, target_language = "listed", "en", "de"
+
+    def __init__(self, *pairs: tuple[str, str]) -> None:
+        self.pairs = pairs
+
+    def sentences(self, split):
+        for number, (source, target) in enumerate(self.pairs if split == "train" else ()):
+            yield Sentence(source, target, "d", number)
+
+    def recipe(self):
+        return {"pairs": self.pairs}
+
+
+def test_training_pairs_that_repeat_a_side_of_a_gold_pair_are_left_out(tmp_path):
+    paths = files(tmp_path)  # of the pairs (a b, x) and (c, y z)
+    kept = [("a", "b"), ("A b", "X"), ("x", "c")]
+    training = Listed(("a b", "x"), *kept, ("c", "other"), ("other", "y z"))
+    gold = GoldCorpus(training, paths[:2], paths[2], base=1)
+    assert [(s.source, s.target) for s in gold.sentences("train")] == kept
+    assert list(gold.counts()) == [
+        "3 training pairs repeat a gold pair's source or target and are left out"
+    ]
+    turned = list(ReversedCorpus(gold).sentences("train"))
+    assert [(s.target, s.source) for s in turned] == kept
+    assert gold.recipe()["repeated"] == "left out"
+
+
+@pytest.mark.slow  # tokenises the whole training text
+@pytest.mark.skipif(not (DATA / "deen").is_dir(), reason="no shared/data/deen here")
+def test_what_the_real_training_text_repeats():
+    gold = Job(configure("corpus=rwth_deen", f"corpus.data={DATA}")).corpus
+    assert list(gold.counts()) == [
+        "11 training pairs repeat a gold pair's source or target and are left out"
+    ]
 
 
 @pytest.mark.parametrize("line", ["a b x", "a b |||  ", " ||| x", "||| x"])

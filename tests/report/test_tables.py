@@ -320,8 +320,9 @@ def test_the_least_alignment_error_stands_first(tmp_path):
     ]
     assert "forward links" in summary.title
     assert (
-        "toy en-de: 50.0 % of the target words have no gold link and 50.0 % no sure one; AER "
-        "cannot judge them, fidelity can." in summary.notes
+        "toy en-de: 50.0 % of the target words have no gold link, 50.0 % no sure one. AER cannot "
+        "judge the former, fidelity can: their links by relevance or the diagonal are left out."
+        in summary.notes
     )
     markdown = to_markdown(summary)
     assert "**10.0 [10.0, 10.0]**" in markdown
@@ -358,9 +359,9 @@ def test_every_form_of_a_table_without_a_pivot_is_written(tmp_path):
     with (tmp_path / "out" / "aer.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
     assert list(lines[0]) == [
-        *("corpus", "lang_pair", "nmt", "alignment", "explainer", "seed", "model"),
+        *("corpus", "lang_pair", "nmt", "alignment", "unaligned", "explainer", "seed", "model"),
         *("aer", "aer_low", "aer_high", "precision", "recall", "links", "no_link", "no_sure_link"),
-        *("units", "empty_draws", "status", "signature"),
+        *("units", "empty_draws", "status", "remarks", "signature"),
     ]  # fmt: skip
     assert sorted(float(line["aer"]) for line in lines) == pytest.approx([0.2, 0.3, 0.4])
     assert {line["units"] for line in lines} == {str(SENTENCES)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,7 +48,9 @@ def read_pairs(paths: Sequence[Path]) -> list[tuple[str, str]]:
 class GoldCorpus(Corpus):
     """Trains and validates on another corpus, tests on gold-aligned pairs.
 
-    The gold counts words between blanks, so the other corpus should be tokenised alike.
+    The gold counts words between blanks, so the other corpus should be tokenised alike. Of its
+    training pairs those are left out whose source or target is a gold pair's, which would test what
+    was learnt by heart.
 
     Args:
         training: where the training and validation splits come from.
@@ -81,10 +83,14 @@ class GoldCorpus(Corpus):
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Streams a split; each gold pair is a document of its own."""
-        if split != "test":
+        if split == "valid":
             yield from self._training.sentences(split)
             return
         pairs = read_pairs(self._text)
+        if split == "train":
+            repeats = _repeats(pairs)
+            yield from (s for s in self._training.sentences(split) if not repeats(s))
+            return
         lengths = [(len(x.split()), len(y.split())) for x, y in pairs]
         alignments = self._links.read(lengths)
         for number, ((x, y), links) in enumerate(zip(pairs, alignments, strict=True)):
@@ -95,6 +101,7 @@ class GoldCorpus(Corpus):
         return {
             "kind": "gold",
             "training": self._training.recipe(),
+            "repeated": "left out",
             "text": [file_hash(present(path)) for path in self._text],
             "links": file_hash(present(self._links.path)),
             "read": [self._links.base, self._links.form, self._links.reverse],
@@ -103,3 +110,16 @@ class GoldCorpus(Corpus):
     def raw(self, text: str, language: str) -> str:
         """As the training corpus has it, which is tokenised alike."""
         return self._training.raw(text, language)
+
+    def counts(self) -> Iterator[str]:
+        """The training corpus's own, and how many of its training pairs are left out."""
+        yield from self._training.counts()
+        repeats = _repeats(read_pairs(self._text))
+        repeated = sum(map(repeats, self._training.sentences("train")))
+        yield f"{repeated:,} training pairs repeat a gold pair's source or target and are left out"
+
+
+def _repeats(pairs: Sequence[tuple[str, str]]) -> Callable[[Sentence], bool]:
+    """Tells of a sentence whether either side of it is that side of one of the pairs."""
+    sources, targets = map(frozenset, zip(*pairs, strict=True))
+    return lambda sentence: sentence.source in sources or sentence.target in targets

@@ -11,7 +11,8 @@ from xnmt_bench.corpora.alignment import Alignment, AlignmentFile
 from xnmt_bench.corpora.gold import read_pairs
 from xnmt_bench.errors import StoreError
 from xnmt_bench.metrics.aer import AER
-from xnmt_bench.metrics.aer.counts import count_links, line
+from xnmt_bench.metrics.aer.counts import count_links, line, skip_unaligned
+from xnmt_bench.metrics.aer.links import diagonal
 from xnmt_bench.metrics.aer.symmetrise import (
     METHODS,
     grow_diagonal,
@@ -92,6 +93,7 @@ def test_counts_come_back_and_damage_is_named(tmp_path):
     made = counts(({(0, 0), (1, 2)}, gold({(0, 0)})), (set(), gold({(1, 1)})))
     assert {name: column.tolist() for name, column in made.columns.items()} == {
         "links": [2, 0],
+        "unaligned_links": [1, 0],
         "sure": [1, 1],
         "sure_links": [1, 0],
         "possible_links": [1, 0],
@@ -176,3 +178,69 @@ def test_symmetrised_baselines_come_out_link_for_link(method):
     backward = baseline("giza.reverse.talp", reverse=True)
     made = [METHODS[method](f, b) for f, b in zip(forward, backward, strict=True)]
     assert made == baseline(f"giza.{method}.talp")
+
+
+# Words that no annotator linked --------------------------------------------------------------
+
+
+def error_rate(pairs):
+    """Och and Ney's formula link by link, with nothing of the project in it."""
+    right = [(link in g.sure) + (link in g.possible) for a, g in pairs for link in a]
+    return 1 - sum(right) / (len(right) + sum(len(g.sure) for _, g in pairs))
+
+
+def without_unaligned(pairs, side):
+    """The links of words that the gold links to something, be it possibly."""
+    return [
+        ([link for link in a if any(link[side] == other[side] for other in g.possible)], g)
+        for a, g in pairs
+    ]
+
+
+def judged(pairs, **more):
+    """What the metric says without the words that have no gold link."""
+    units = skip_unaligned(counts(*pairs, **more))
+    return {n: float(v) for n, [v] in AER().score(units, np.ones((1, len(units)))).items()}
+
+
+def test_words_without_a_gold_link_are_skipped():
+    # Target word 2 has no gold link, target word 1 a possible one alone.
+    pair = ({(0, 0), (1, 1), (1, 2)}, gold({(0, 0)}, {(1, 1)}))
+    assert scores(pair)["aer"] == pytest.approx(1 - 3 / 4)
+    assert judged([pair]) == pytest.approx({"aer": 0, "precision": 1, "recall": 1, "links": 2})
+    # A wrong link of a word that has a gold link stays wrong, wherever it points.
+    pair = ({(5, 0), (1, 2)}, gold({(0, 0)}))
+    assert judged([pair])["aer"] == scores(({(5, 0)}, gold({(0, 0)})))["aer"] == 1
+    # Without any gold link nothing is judged.
+    assert np.isnan(judged([({(0, 0)}, gold(()))])["aer"])
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_skipping_is_scoring_the_other_links_alone(side):
+    rng = np.random.default_rng(side)
+    links = [[{tuple(link) for link in rng.integers(0, 6, (n, 2)).tolist()} for n in (6, 3, 4)]
+             for _ in range(200)]  # fmt: skip
+    pairs = [(a, gold(sure, possible)) for a, sure, possible in links]
+    others = without_unaligned(pairs, side)
+    assert sum(len(a) for a, _ in others) < sum(len(a) for a, _ in pairs)
+    found = judged(pairs, linked=side)
+    assert found["aer"] == pytest.approx(error_rate(others))
+    assert found == scores(*others)
+    assert scores(*pairs)["aer"] == pytest.approx(error_rate(pairs))
+
+
+@needs_data
+def test_the_unaligned_words_of_the_real_gold():
+    """From the bytes of the files, by other code: one link a word, so as many links as words."""
+    written = (RWTH / "alignment.talp").read_text().splitlines()
+    linked = [{int(link.replace("p", "-").split("-")[1]) for link in x.split()} for x in written]
+    words = [len(x.split()) for x in (RWTH / "test.uc.en").read_text("utf-8").splitlines()]
+    unaligned = sum(n - len(j) for n, j in zip(words, linked, strict=True))
+    assert (unaligned, sum(words)) == (858, 10413)
+    reference = AlignmentFile(RWTH / "alignment.talp", base=1).read(lengths())
+    pairs = [(diagonal(*n), g) for n, g in zip(lengths(), reference, strict=True)]
+    assert scores(*pairs)["links"] == sum(words)
+    found = judged(pairs)
+    assert found["links"] == sum(words) - unaligned
+    assert found["aer"] == pytest.approx(error_rate(without_unaligned(pairs, 1)))
+    assert found["aer"] < scores(*pairs)["aer"] == pytest.approx(error_rate(pairs))

@@ -85,7 +85,7 @@ def test_gold_of_a_corpus_that_has_none_is_not_applicable(tmp_path):
     with pytest.raises(NotApplicable, match="no gold"):
         _ = Alignments(job).explained
     with pytest.raises(NotApplicable, match="the test sentences have no gold alignment"):
-        job.explained.rules("golden", ("test",))
+        job.explained.rules("golden", "test")
 
 
 def test_the_diagonal_needs_no_model_and_is_no_good(transformer, workplace):
@@ -121,6 +121,11 @@ def test_a_system_of_the_other_direction_adds_symmetrisations(workplace, tmp_pat
     assert links("backward") == flipped
     both = zip(links("forward"), flipped, links("intersection"), strict=True)
     assert all(f & b == i for f, b, i in both)
+    # In its own direction the other system is judged by the same words.
+    own, turned = counts(there.explained), counts(made, "backward")
+    assert counts(made)["unaligned_links"].sum() > 0 == turned["unaligned_links"].sum()
+    for column in ("links", "unaligned_links", "sure", "sure_links", "possible_links"):
+        assert own[column].tolist() == turned[column].tolist()
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +196,37 @@ def test_stored_relevance_is_scored_alike_and_opens_no_model(swept, workplace, t
     assert rows_of(tmp_path, "aer")
 
 
+def test_words_without_a_gold_link_are_skipped_unless_they_are_to_count(swept, workplace, tmp_path):
+    """Both stand in one folder, and the second takes no second extraction."""
+    shared, folder = swept
+
+    def stored():
+        stages = [workplace / "store" / stage for stage in ("alignment", "rules")]
+        return {path for stage in stages for path in stage.iterdir()}
+
+    before = stored()
+    results = shutil.copytree(folder / "results", tmp_path / "results")
+    places = [f"results={results}", f"hydra.run.dir={tmp_path}/run", "metric=[aer]"]
+    count = ["explainer=attention", "metric.aer.unaligned=count"]
+    done = command("train.py", *shared, *places, *count)
+    assert done.returncode == 0, done.stderr
+    assert stored() == before
+    read = command("evaluate.py", *shared, *places)
+    assert read.returncode == 0, read.stderr
+    told = " ".join(read.stdout.split())
+    assert "are left out; unaligned=count takes their links for wrong" in told
+    rows = {(row["explainer"], row["unaligned"]): row for row in rows_of(tmp_path, "aer")}
+    assert ("gradient_norm", "count") not in rows
+    for explainer in ("attention", "diagonal"):
+        skip, count = (rows[explainer, how] for how in ("skip", "count"))
+        no_link = float(count["no_link"])
+        assert float(skip["links"]) == pytest.approx(float(count["links"]) * (1 - no_link))
+        assert float(skip["aer"]) < float(count["aer"])
+        assert skip["recall"] == count["recall"]
+        assert "unaligned:skip" in skip["signature"]
+    assert all(how == "" for name, how in rows if name == "eflomal")
+
+
 @pytest.mark.skipif(not RWTH.is_dir(), reason="no shared/data/alignments here")
 def test_a_file_of_any_tool_is_scored_alone(tmp_path):
     gold = [f"gold={RWTH}/alignment.talp", "gold_base=1"]
@@ -209,6 +245,7 @@ def test_a_file_of_any_tool_is_scored_alone(tmp_path):
         assert "Alignment error rate" in done.stdout
         assert line in " ".join(done.stdout.split())
         [row] = rows_of(tmp_path, "aer")
+        assert row["unaligned"] == ""
         assert float(row["aer_low"]) < float(row["aer"]) < float(row["aer_high"])
         assert f"{float(row['aer']):.3f}" == "0.206"
         assert line in (tmp_path / "results" / "report.html").read_text(encoding="utf-8")

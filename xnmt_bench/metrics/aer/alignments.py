@@ -11,7 +11,7 @@ from xnmt_bench.corpora.alignment import Alignment, to_pharaoh
 from xnmt_bench.corpora.reversed import flipped
 from xnmt_bench.corpora.sentence import SIDES, Links, Sentence
 from xnmt_bench.errors import NotApplicable, XnmtError
-from xnmt_bench.metrics.aer.counts import count_links
+from xnmt_bench.metrics.aer.counts import SOURCE, TARGET, count_links
 from xnmt_bench.metrics.aer.eflomal import align
 from xnmt_bench.metrics.aer.links import best_links, diagonal
 from xnmt_bench.metrics.aer.symmetrise import METHODS
@@ -36,7 +36,7 @@ class Alignments:
     @cached_property
     def sentences(self) -> list[Sentence]:
         """The sentences that are aligned."""
-        return self._job.texts.sentences(EVALUATED, self._job.explained.count(EVALUATED))
+        return self._job.texts.sentences(EVALUATED, self._job.explained.decisions.count(EVALUATED))
 
     @cached_property
     def numbers(self) -> list[int]:
@@ -147,11 +147,14 @@ class Alignments:
             for method, links in aligned(folder).items():
                 text = "".join(f"{to_pharaoh(pair)}\n" for pair in links)
                 (folder / f"{method}.links").write_text(text, encoding="utf-8")
-                units = count_links(self._job.texts.test_set, self.numbers, links, gold, lengths)
+                # Each source word is the other direction's target word.
+                linked = SOURCE if method == BACKWARD else TARGET
+                test_set = self._job.texts.test_set
+                units = count_links(test_set, self.numbers, links, gold, lengths, linked)
                 units.save(folder / f"{method}.parquet")
 
         encoded = self._job.texts.encoded
-        return self._job.store.make(stage, work, version=2, cheap=True, encoded=encoded, **recipe)
+        return self._job.store.make(stage, work, version=3, cheap=True, encoded=encoded, **recipe)
 
 
 def _both(forward: Sequence[Links], backward: Sequence[Links]) -> dict[str, Sequence[Links]]:

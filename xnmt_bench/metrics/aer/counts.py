@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -11,6 +13,9 @@ from xnmt_bench.corpora.sentence import Links
 from xnmt_bench.metrics.metric import ratio
 from xnmt_bench.metrics.units import Units
 
+SOURCE: Literal[0] = 0  # places in a link
+TARGET: Literal[1] = 1
+
 
 def count_links(
     test_set: str,
@@ -18,6 +23,7 @@ def count_links(
     hypotheses: Sequence[Links],
     gold: Sequence[Alignment],
     target_lengths: Sequence[int] | None = None,
+    linked: Literal[0, 1] = TARGET,
 ) -> Units:
     """Compares hypotheses with their gold; a unit is a sentence pair.
 
@@ -27,14 +33,20 @@ def count_links(
         hypotheses: the links of each.
         gold: of each.
         target_lengths: words of each pair's target side, where they are known.
+        linked: the side whose words were each given a link.
 
     Returns:
-        `links` |A|, `sure` |S|, `sure_links` |A and S|, `possible_links` |A and P|; and, where
-        lengths are known, `target_words`, those with `no_link` in the gold and with `no_sure_link`.
+        `links` |A|, `unaligned_links` those of them whose word of the side `linked` has no link in
+        the gold, `sure` |S|, `sure_links` |A and S|, `possible_links` |A and P|; and, where lengths
+        are known, `target_words`, those with `no_link` in the gold and with `no_sure_link`.
     """
     pairs = list(zip(hypotheses, gold, strict=True))
     counts = {
         "links": [len(a) for a, _ in pairs],
+        "unaligned_links": [
+            sum(link[linked] not in aligned for link in a)
+            for a, aligned in ((a, {link[linked] for link in g.possible}) for a, g in pairs)
+        ],
         "sure": [len(g.sure) for g in gold],
         "sure_links": [len(a & g.sure) for a, g in pairs],
         "possible_links": [len(a & g.possible) for a, g in pairs],
@@ -48,6 +60,15 @@ def count_links(
         }
     columns = {name: np.array(column, dtype=np.int64) for name, column in counts.items()}
     return Units(test_set, np.asarray(numbers, dtype=np.int64), columns)
+
+
+def skip_unaligned(units: Units) -> Units:
+    """Without the links of words that have none in the gold (Li et al. 2020, section 4.4).
+
+    All of them are wrong, so they are in none of the other counts.
+    """
+    links = {"links": units["links"] - units["unaligned_links"]}
+    return replace(units, columns={**units.columns, **links})
 
 
 def alignment_scores(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

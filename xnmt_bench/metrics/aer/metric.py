@@ -16,7 +16,13 @@ from xnmt_bench.corpora.gold import read_pairs
 from xnmt_bench.corpora.sentence import Links
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.metrics.aer.alignments import BOTH, FORWARD, Alignments
-from xnmt_bench.metrics.aer.counts import alignment_scores, count_links, line, misread_base
+from xnmt_bench.metrics.aer.counts import (
+    alignment_scores,
+    count_links,
+    line,
+    misread_base,
+    skip_unaligned,
+)
 from xnmt_bench.metrics.aer.symmetrise import METHODS
 from xnmt_bench.metrics.measurement import DOUBTS, Evidence, Planned, Scored
 from xnmt_bench.metrics.metric import Column, Key, SumMetric, count, hundredths, percent
@@ -26,6 +32,14 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import unknown
 from xnmt_bench.store import Artefact, file_hash
 
+SKIP = "skip"
+# What was done with words that AER cannot judge, by what a row says of it.
+UNJUDGED = {
+    SKIP: "their links by relevance or the diagonal are left out",
+    "count": "unaligned=count takes their links for wrong",
+    "": "an aligner's links of them count as wrong",
+}
+
 
 class AER(SumMetric):
     """Alignment error rate of each target word's best source word (Li et al. 2020, section 4.4).
@@ -33,6 +47,10 @@ class AER(SumMetric):
     A unit is a sentence pair; its sums are counts of links.
 
     Args:
+        unaligned: words without any gold link, where each word is given a link (by relevance or by
+            the diagonal): `skip` leaves their links out, as the paper does; `count` takes them for
+            wrong. They are target words; of `backward` links, which each source word has one of,
+            source words. Aligners may leave a word without a link, so theirs are always counted.
         reverse: a trained system of the other direction; adds it and its symmetrisations.
         gold: an alignment file, to score `hypothesis` with no model.
         hypothesis: an alignment file of any tool.
@@ -57,6 +75,7 @@ class AER(SumMetric):
     )
     keys = (
         Key("alignment", "alignment", "{} links"),
+        Key("unaligned", "unaligned words", "unaligned words: {}", usual=SKIP),
         Key("explainer", "explainer"),
         Key("seed", "seed"),
     )
@@ -71,6 +90,7 @@ class AER(SumMetric):
 
     def __init__(
         self,
+        unaligned: Literal["skip", "count"] = "skip",
         reverse: Text | None = None,
         gold: Text | None = None,
         hypothesis: Text | None = None,
@@ -91,6 +111,7 @@ class AER(SumMetric):
         if symmetrisation not in METHODS:
             what = unknown("symmetrisation", symmetrisation, METHODS)
             raise XnmtError(f"metric.aer.symmetrisation: {what}")
+        self.unaligned = unaligned
         self.gold, self.hypothesis, self.backward = gold, hypothesis, backward
         self.reverse, self.symmetrisation, self.text = reverse, symmetrisation, text
         self._gold_file = partial(
@@ -121,21 +142,23 @@ class AER(SumMetric):
             return
         alignments = Alignments(job, self.reverse)
 
-        def counted(kind: str, method: str) -> Evidence:
+        def counted(kind: str, method: str, unaligned: str) -> Evidence:
             made: Artefact = getattr(alignments, kind)
             units = Units.load(made.path / f"{method}.parquet")
+            units = skip_unaligned(units) if unaligned == SKIP else units
             return Evidence(units, {"links": made.fingerprint})
 
         for method in BOTH if self.reverse else (FORWARD,):
-            make = partial(counted, "explained", method)
-            yield self.plan(job, make, explained=True, alignment=method)
-        baselines = [("diagonal", FORWARD)]
+            make = partial(counted, "explained", method, self.unaligned)
+            yield self.plan(job, make, explained=True, alignment=method, unaligned=self.unaligned)
+        baselines: list[tuple[str, str, str]] = [("diagonal", FORWARD, self.unaligned)]
         if find_spec("eflomal"):
-            baselines += [("eflomal", method) for method in BOTH]
-        for name, method in baselines:
+            baselines += [("eflomal", method, "") for method in BOTH]
+        for name, method, unaligned in baselines:
+            make = partial(counted, name, method, unaligned)
             row: dict[str, Any] = {"nmt": "", "explainer": name, "alignment": method, "seed": ""}
             # No system has a part in it.
-            yield replace(self.plan(job, partial(counted, name, method), **row), model="")
+            yield replace(self.plan(job, make, unaligned=unaligned, **row), model="")
 
     def _of_files(self, threshold: float | None) -> Evidence:
         """Counts of an alignment file of any tool against a gold file.
@@ -174,16 +197,22 @@ class AER(SumMetric):
         return alignment_scores(sums_R)
 
     def notes(self, scored: Sequence[Scored]) -> list[str]:
-        """What AER cannot judge, and a file's result in the field's own form."""
-        unjudged, of_files = set(), []
+        """What AER cannot judge and what was done with it; a file's result in the field's form."""
+        unjudged: dict[str, set[str]] = {}
+        of_files = []
         for row in (one.row for one in scored if one.measurement.ok):
             if not row["nmt"] and not row["lang_pair"]:
                 of_files.append(f"{row['explainer']}: {line(row)}")
             if "no_link" in row:
                 where = f"{row['corpus']} {row['lang_pair']}".strip()
-                unjudged.add(
-                    f"{where}: {percent(row['no_link'])} of the target words have no gold link "
-                    f"and {percent(row['no_sure_link'])} no sure one; AER cannot judge them, "
-                    "fidelity can."
+                text = (
+                    f"{where}: {percent(row['no_link'])} of the target words have no gold link, "
+                    f"{percent(row['no_sure_link'])} no sure one. AER cannot judge the former, "
+                    "fidelity can"
                 )
-        return [*sorted(unjudged), *of_files]
+                unjudged.setdefault(text, set()).add(row["unaligned"])
+        told = [
+            f"{text}: {'; '.join(done for how, done in UNJUDGED.items() if how in hows)}."
+            for text, hows in sorted(unjudged.items())
+        ]
+        return [*told, *of_files]
