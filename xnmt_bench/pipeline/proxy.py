@@ -270,8 +270,8 @@ class SharedProxy(TrainedProxy):
 
     @property
     def name(self) -> str:
-        """The instantiation's name in results."""
-        return f"evalx_{self.family}"
+        """The instantiation's name in results, with its number of sentences if that is its own."""
+        return f"evalx_{self.family}" + (f"@{self._sentences}" if self._sentences else "")
 
     @property
     def train_sentences(self) -> int:

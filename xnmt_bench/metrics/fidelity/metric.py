@@ -161,8 +161,8 @@ class Fidelity(SumMetric):
         if "base" in self.judges:  # its seed is the explainer's: itself it draws nothing
             yield row("base", partial(self._of_base, predictors))
         for judge in self._trained(job):
-            learnt = {"seed": config.seed, "train_sentences": judge.train_sentences}
-            yield row(judge.name, partial(self._of_judge, job, predictors, judge), **learnt)
+            make = partial(self._of_judge, job, predictors, judge)
+            yield row(judge.name, make, seed=config.seed)
         if not judged.applies:  # without rules there are no decisions to refer to
             return
         anybody = {"explainer": "", "k": "", "seed": ""}
@@ -173,8 +173,7 @@ class Fidelity(SumMetric):
     def _trained(self, job: Job) -> Iterator[TrainedProxy | TunedBase]:
         """The judges that are trained, in reading order."""
         if "base_tuned" in self.judges:
-            sentences = job.trained(SharedProxy, self.evalx_sentences).train_sentences
-            yield TunedBase(job, sentences)
+            yield TunedBase(job, self.evalx_sentences)
         if "own" in self.judges:
             yield job.proxy
         if "evalx" in self.judges:
@@ -285,20 +284,23 @@ class Fidelity(SumMetric):
         for begin, words in ((SHARED, "EVAL-X "), (DISTILLED, "KL ")):
             if value.startswith(begin):
                 return words + self.heading(value.removeprefix(begin))
+        value, _, sentences = value.partition("@")
         name, plus, told = value.partition("+")
-        return HEADINGS.get(name, name.upper() if name in FAMILY else name) + plus + told
+        heading = HEADINGS.get(name, name.upper() if name in FAMILY else name) + plus + told
+        return heading + (f" ({int(sentences):,})" if sentences else "")
 
     def pivot_order(self, value: str) -> tuple[Any, ...]:
         """Base, the paper's family, other proxies, Comb, the shared ones; the rest behind."""
         order = ("base", "base_tuned", *FAMILY)
+        value, _, sentences = value.partition("@")
         behind = [value.startswith(begin) for begin in ("comb", SHARED, DISTILLED)]
         group = len(order) + (1 + behind.index(True) if any(behind) else 0)
-        return (order.index(value) if value in order else group, value)
+        return (order.index(value) if value in order else group, value, int(sentences or 0))
 
     def ranking(self, by_pivot: Mapping[str, float]) -> float:
         """The shared proxy's, which no choice of words can please; else the best that there is."""
         shared = [v for name, v in by_pivot.items() if name.startswith(SHARED)]
-        trained = [v for name, v in by_pivot.items() if name not in ("base", "comb")]
+        trained = [v for name, v in by_pivot.items() if not name.startswith(("base", "comb"))]
         return min(shared or trained or by_pivot.values())
 
     def notes(self, scored: Sequence[Scored]) -> list[str]:

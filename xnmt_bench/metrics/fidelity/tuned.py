@@ -40,13 +40,15 @@ class TunedBase:
 
     Args:
         job: whose system, options of the proxies' training, and rules.
-        sentences: how many training sentences it learns from.
+        sentences: how many training sentences it learns from; as many as are explained, if not
+            given.
     """
 
-    name = "base_tuned"
-
-    def __init__(self, job: Job, sentences: int) -> None:
-        self._job, self.train_sentences = job, sentences
+    def __init__(self, job: Job, sentences: int | None = None) -> None:
+        self._job = job
+        self.name = "base_tuned" + (f"@{sentences}" if sentences else "")
+        there = len(job.judged.explained.texts.split("train"))
+        self.train_sentences = min(sentences or job.judged.train_sentences, there)
 
     @cached_property
     def trained(self) -> Artefact:
