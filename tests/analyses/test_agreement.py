@@ -22,7 +22,7 @@ SENTENCES = 40
 USUAL = "teacher_forcing"
 # As in conf/analysis/agreement.yaml.
 FIXED = {"instantiation": "sa", "scenario": USUAL, "learned_from": USUAL, "k": 1,
-         "alignment": "forward"}  # fmt: skip
+         "alignment": "forward", "unaligned": "skip"}  # fmt: skip
 THREE = {"a": (1.0, 9), "b": (0.5, 6), "c": (0.0, 3)}
 SENTENCE_N = np.repeat(np.arange(SENTENCES), 3)
 
@@ -46,10 +46,10 @@ class Results:
     def __init__(self, folder):
         self.folder = folder
 
-    def ppl(self, name, log_p, units=None, model="m0", test_set="toy test", **more):
+    def ppl(self, name, log_p, units=None, model="m0", test_set="toy test", blind=False, **more):
         identity = FIDELITY | {"instantiation": "sa", "explainer": name, "seed": ""} | more
         units = units or decisions(SENTENCE_N, log_p, test_set=test_set)
-        return measured(Fidelity, self.folder, identity, units, model)
+        return measured(Fidelity, self.folder, identity, units, model, blind=blind)
 
     def aer(self, name, right, units=None, model="m0", test_set="toy test", **more):
         identity = AER | {"explainer": name} | more
@@ -170,7 +170,7 @@ def test_what_only_one_metric_has_is_fixed_and_named(made):
     note = result.summary.notes[1]
     for part in ("instantiation=sa", "k=1", "train_sentences=900", f"scenario={USUAL}"):
         assert part in note.partition("aer")[0]
-    assert "aer (alignment=forward)" in note
+    assert "aer (alignment=forward, unaligned=skip)" in note
     shared = ("corpus", "lang_pair", "nmt", "model")
     assert result.identity[:4] == shared
     assert {c: result.rows[0][c] for c in shared} == SYSTEM | {"model": "m0"}
@@ -224,20 +224,22 @@ def test_what_only_one_metric_knows_is_left_out(made):
     assert list(made.lines()) == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("missing", [{"fixed": FIXED | {"k": 2}}, {"without": ["b"]}])
-def test_two_things_agree_by_chance_and_are_not_ranked(made, missing):
+def test_two_things_agree_by_chance_and_are_not_ranked(made):
     made.both(THREE)
     assert len(made.rows()) == 1
     with pytest.raises(NotApplicable, match="3 rows in common"):
-        made.rows(**missing)
+        made.rows(fixed=FIXED | {"k": 2})
+    made.ppl("b", log_likelihoods(0.5), blind=True)
+    with pytest.raises(NotApplicable, match="3 rows in common"):
+        made.rows()
 
 
-def test_what_need_not_be_measured_is_not_ranked(made):
-    made.both(THREE | {"random": (-1.0, 0), "gold_alignment": (0.2, 10)})
-    assert made.rows()[0]["ranked"] == 5
-    without = {"without": ["random", "gold_alignment"]}
-    assert list(made.lines(**without)) == ["a", "b", "c"]
-    assert made.rows(**without)[0]["ranked"] == 3
+def test_blind_explainers_are_not_ranked(made):
+    made.both(THREE | {"random": (-1.0, 0)})
+    assert made.rows()[0]["ranked"] == 4
+    made.ppl("random", log_likelihoods(-1.0), blind=True)
+    assert list(made.lines()) == ["a", "b", "c"]
+    assert made.rows()[0]["ranked"] == 3
 
 
 def test_one_metric_alone_agrees_with_nothing(made):

@@ -189,8 +189,13 @@ def test_csv_has_exactly_the_columns(tmp_path):
     assert header == csv_columns(metric) == [
         *("corpus", "lang_pair", "nmt", "explainer", "k", "scenario", "learned_from"),
         *("instantiation", "seed", "train_sentences", "model", "ppl", "ppl_low", "ppl_high"),
-        *("kl", "kl_low", "kl_high", "agreement", "agreement_low", "agreement_high"),
-        *("decisions", "hit_at_k", "units", "empty_draws", "status", "signature"),
+        *(
+            f"{name}{end}"
+            for name in ("kl", "leak", "matched", "choice", "stripe_1", "stripe_10", "agreement")
+            for end in ("", "_low", "_high")
+        ),
+        *("decisions", "hit_at_k", "hit_any_at_k", "units", "empty_draws", "status", "remarks"),
+        "signature",
     ]  # fmt: skip
     assert len({len(line) for line in (header, *lines)}) == 1
     told = [dict(zip(header, line, strict=True)) for line in lines]

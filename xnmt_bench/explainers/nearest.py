@@ -36,5 +36,5 @@ def previous_first(batch: Batch) -> Tensor:
     """Scores over decoder inputs (B, T, T) that rank the nearest word first."""
     # Greater for what stands further right; what a step cannot see is marked absent later.
     size, steps = batch.target_BT.shape
-    nearness = torch.arange(steps, dtype=torch.float32, device=batch.target_BT.device) / steps
+    nearness = torch.arange(steps, dtype=torch.float32, device=batch.target_BT.device)
     return nearness.expand(size, steps, steps)

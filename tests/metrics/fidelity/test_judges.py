@@ -19,7 +19,9 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.proxy import SCORES, SharedProxy
 from xnmt_bench.rules.scores import DecisionScores
 
-TRAINING = ["proxy=fn", "proxy.training.max_epochs=25", "proxy.training.patience=3"]
+# They stop by themselves.
+TRAINING = ["proxy=fn", "proxy.training.max_epochs=60", "proxy.training.patience=4",
+            "proxy.training.learning_rate=0.003"]  # fmt: skip
 
 
 def job_for(workplace, explainer, *more):
