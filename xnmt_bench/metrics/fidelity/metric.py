@@ -191,6 +191,7 @@ class Fidelity(SumMetric):
         """What a trained judge decides from the rules alone."""
         by_decision: dict[str, np.ndarray] = {}
         made_by, files = {"learned": judge.trained.fingerprint}, {}
+        facts = {key: judge.trained.facts[key] for key in ("valid_loss", "epochs", CAPPED)}
         if isinstance(judge, OwnProxy):
             made_by["rules"] = judge.training_rules.fingerprint
             files["training_rules"] = str(judge.training_rules.path)
@@ -202,9 +203,8 @@ class Fidelity(SumMetric):
                 scores = DecisionScores.load(other.tested.path / SCORES)
                 by_decision[f"log_{name}"] = scores.log_likelihood_N
                 made_by[name] = other.trained.fingerprint
+                facts[CAPPED] |= other.trained.facts[CAPPED]
         found = _decided(predictors, judge.tested, by_decision)
-        known = judge.trained.facts
-        facts = {key: known[key] for key in ("valid_loss", "epochs", CAPPED)}
         return replace(
             found,
             made_by=found.made_by | made_by,
