@@ -78,13 +78,14 @@ def faulty(values, where, bad):
 def test_every_leaf_with_every_fault(choice):
     values = OmegaConf.to_container(configure(choice, *GIVEN.get(choice, [])), resolve=True)
     check(OmegaConf.create(values))
-    group, tried = choice.partition("=")[0], 0
+    group, walked, tried = choice.partition("=")[0], 0, 0
     for where, value in leaves(values):
         name = ".".join(where)
         if where[0] not in (group, "experiment") and choice != "nmt=transformer":
             continue  # the rest is walked once
         if name.startswith(FREE):
             continue
+        walked += 1
         for bad in wrong(value):
             if bad is None and name.startswith(NULLABLE):
                 continue
@@ -92,7 +93,7 @@ def test_every_leaf_with_every_fault(choice):
             assert any(p.startswith((name, ".".join(where[:-1]))) for p in problems), (name, bad)
             assert all("\n" not in p for p in problems)
             tried += 1
-    print(f"{choice}: {tried} faults")
+    print(f"{choice}: {walked} leaves, {tried} faults")
 
 
 @pytest.mark.parametrize(

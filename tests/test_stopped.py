@@ -85,8 +85,8 @@ def whole(folder: Path, untouched: list[dict]) -> None:
 
 
 STAGES = {
-    "alignment", "base", "coreference", "distribution", "encoded", "facets", "hits", "kl", "nmt",
-    "proxy", "reference", "rules", "sample", "subwords", "tested", "translation",
+    "alignment", "base", "coreference", "doubts", "encoded", "facets", "hits", "kl", "labels",
+    "nmt", "proxy", "reference", "rules", "sample", "subwords", "tested", "translation", "tuned",
 }  # fmt: skip
 
 
