@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import shutil
 import zlib
 from pathlib import Path
 
@@ -493,16 +494,22 @@ def test_density_counts_each_store_once(tmp_path):
     # Another scenario of the test, with one explainer alone, hides none of the others.
     made.add("attention", "sa", 1.0, scenario="golden")
     made.add("gold_alignment", "base", 1.0)  # without training rules
+    # Another draw of one has rules of its own.
+    drawn = Path(shutil.copytree(folder, folder.with_name("drawn_again")))
+    made.add(explainer, "sa", 1.0, seed=7, files={"training_rules": str(drawn)})
     rows, shown = analysed(made, "density")
     found = {r["explainer"]: r for r in rows["density"]}
-    assert len(rows["density"]) == 4
+    assert len(rows["density"]) == 5
+    assert found[f"{explainer} (seed 7)"]["unique"] == found[f"{explainer} (seed 0)"]["unique"]
+    found[explainer] = found[f"{explainer} (seed 0)"]
     for n, explainer in enumerate(LOSS):
         row = found[explainer]
         assert int(row["rules"]) == 1000
         assert int(row["unique"]) == (2 + n) * (3 + n) ** 2
         assert sum(int(row[f"frequency_bin_{b}"]) for b in range(1, 6)) == int(row["unique"])
-    lines = text_of(made, "density").splitlines()[2:6]
-    assert [line.split(" | ")[0].strip("| ") for line in lines] == list(LOSS)  # densest first
+    lines = text_of(made, "density").splitlines()[2:7]
+    names = [line.split(" | ")[0].strip("| ").partition(" (seed")[0] for line in lines]
+    assert names == [*LOSS, explainer]  # densest first
     assert shown["fidelity_density figure"].exists()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -42,11 +43,18 @@ class Density(Analysis):
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """One line an explainer; the densest first."""
         # k, scenario of the test and size of a proxy's training do not change the stored rules.
-        stores: dict[tuple[str, ...], Panel] = {}
+        drawn: dict[tuple[str, ...], dict[str, tuple[Any, Panel]]] = {}
         for panel in panels:
             for name, m in panel.measurements():
                 if folder := m.files.get("training_rules"):
-                    stores.setdefault((*_system(panel.condition), name, folder), panel)
+                    folders = drawn.setdefault((*_system(panel.condition), name), {})
+                    folders.setdefault(folder, (m.identity["seed"], panel))
+        stores = {
+            # Of an explainer that draws, each seed has rules of its own.
+            (*who, f"{name} (seed {seed})" if len(folders) > 1 else name, folder): panel
+            for (*who, name), folders in drawn.items()
+            for folder, (seed, panel) in folders.items()
+        }
         if not stores:
             raise NotApplicable("no explainer has rules of training sentences")
         rows = sorted(map(_row, stores), key=lambda row: (*_system(row), row["unique"]))
