@@ -23,7 +23,8 @@ def pack(label_N: np.ndarray, words_NK: np.ndarray, positions_NK: np.ndarray) ->
 
 def append(decisions: Decisions, file: BinaryIO) -> None:
     """Adds decisions to a file that `open_decisions` reads."""
-    np.ascontiguousarray(decisions, dtype="<i4").tofile(file)
+    # Not by `tofile`, which says nothing of a disk that is full.
+    file.write(np.ascontiguousarray(decisions, dtype="<i4").tobytes())
 
 
 def open_decisions(path: Path, k: int) -> Decisions:

@@ -38,6 +38,6 @@ def _command(name: str) -> None:
     prepare(sys.argv[1:], CONF)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # or Hydra ends the program itself, in its own words
     try:
-        main()
+        guarded(main)  # before a job begins too, as where its folder cannot be made
     except HydraException as error:
         refused(error)

@@ -24,8 +24,9 @@ from pytorch_lightning.plugins.io import TorchCheckpointIO
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
-from xnmt_bench.errors import StoreError, XnmtError, refusal
+from xnmt_bench.errors import XnmtError, refusal
 from xnmt_bench.progress import Stage
+from xnmt_bench.store import replacing
 
 log = logging.getLogger(__name__)
 MONITOR = "valid_loss"
@@ -112,7 +113,7 @@ def fit(
 
     Raises:
         XnmtError: training diverges.
-        StoreError: a checkpoint cannot be written.
+        OSError: a checkpoint cannot be written; it is named.
     """
     torch.manual_seed(seed)
     module = build()
@@ -193,20 +194,9 @@ class _WholeOrNot(TorchCheckpointIO):
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
     ) -> None:
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f"{target.name}.tmp")
-        try:
-            torch.save(checkpoint, temporary)
-            with temporary.open("rb") as file:
-                os.fsync(file.fileno())
-            temporary.replace(target)
-        except (OSError, RuntimeError) as error:  # torch tells a full disk as a RuntimeError
-            temporary.unlink(missing_ok=True)
-            # torch tells a full disk as a failed write, and not why.
-            room = shutil.disk_usage(target.parent).free
-            reason = f"{refusal(error)} ({room / 2**20:,.0f} MiB are free there)"
-            raise StoreError(f"{target}: the checkpoint could not be written: {reason}") from None
+        with replacing(Path(path)) as temporary, temporary.open("wb") as file:
+            torch.save(checkpoint, file)
+            os.fsync(file.fileno())
 
 
 def _resumable(folder: Path) -> str | None:

@@ -59,7 +59,7 @@ def _partitioned(shards: Iterable[Rules], parts: int) -> Iterator[np.ndarray]:
             source_N, prefix_N, label_N = (column.astype(np.int64) for column in ids)
             keys = (source_N << 2 * BITS) | (prefix_N << BITS) | label_N
             for part, file in enumerate(files):
-                keys[keys % parts == part].tofile(file)
+                file.write(keys[keys % parts == part].tobytes())
         for file in files:
             file.seek(0)
             yield np.fromfile(file, dtype=np.int64)
