@@ -36,7 +36,7 @@ def test_numbers_table_and_figure(results):
     with (results / "fidelity_k.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert {(r["explainer"], r["k"], r["result"]) for r in rows} == {
-        (e, k, i) for e in EXPLAINERS for k in "12" for i in ("base", "sa")
+        (e, k, i) for e in EXPLAINERS for k in "12" for i in ("base", "sa", "evalx_sa")
     }
     for ending in ("svg", "png", "tex", "md", "txt"):
         assert (results / f"fidelity_k.{ending}").stat().st_size > 0

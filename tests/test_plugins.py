@@ -37,7 +37,7 @@ def results(site, tmp_path_factory):
     folder = tmp_path_factory.mktemp("sweep")
     places = [f"store={folder}/store", f"results={folder}/results"]
     done = run(site, "train.py", "-m", *TINY, *places, "nmt=shallow",
-               "nmt.sizes.dimension=16,32", "explainer=last_word,random", "proxy=bag",
+               "nmt.sizes.dimension=16,32", "explainer=last_word,gradient_norm", "proxy=bag",
                "proxy.sizes.dimension=8", "metric=[fidelity,length_ratio]",
                "metric.length_ratio.characters=true", f"hydra.sweep.dir={folder}/jobs")  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -90,12 +90,12 @@ def test_its_number_is_that_of_the_stored_translations(results):
 
 def test_a_proxy_and_an_architecture_are_in_every_table(results):
     found = rows(results / "fidelity.csv")
-    assert {r["instantiation"] for r in found} == {"base", "bag", "unigram", "nmt"}
-    assert {r["explainer"] for r in found} == {"last_word", "random", ""}
+    assert {r["instantiation"] for r in found} == {"base", "bag", "evalx_bag", "unigram", "nmt"}
+    assert {r["explainer"] for r in found} == {"last_word", "gradient_norm", ""}
     assert all(r["status"] == "ok" for r in found)
     assert "| Base | bag |" in (results / "fidelity.md").read_text()
     compared = rows(results / "fidelity_significance.csv")
-    assert {r["result"] for r in compared} == {"base", "bag"}
+    assert {r["result"] for r in compared} == {"base", "bag", "evalx_bag"}
 
 
 def test_an_analysis_answers_for_every_metric(results):

@@ -32,12 +32,17 @@ TINY = [
     "rules.shard_sentences=10",
     "rules.largest_k=2",
     "proxy=fn",
+    "metric.fidelity.judges=[base,own]",
     "proxy.training.max_epochs=4",
     "proxy.training.patience=1",
     "explainer=prediction_difference",
     "trainer.progress_bar=false",
     "threads=1",
 ]
+
+
+# The same for a metric that asks no proxy.
+PLAIN = [option for option in TINY if not option.startswith("metric.")]
 
 
 def places(folder):
@@ -116,7 +121,7 @@ MORE = [
     ("subwords", "*", 0.0),
     ("encoded", "*", 0.0),
     ("nmt", "", 0.3),  # before the first checkpoint
-    ("proxy", "decisions", 0.2),
+    ("proxy", "lessons", 0.2),
     ("proxy", "checkpoints/last.ckpt", 0.3),
     ("base", "", 0.0),
     ("translation", "", 0.0),
@@ -210,7 +215,7 @@ def _kill_within(folder: Path, stage: str, sign: str, delay: float, tries: int =
 
 
 def wanted(stage):
-    return 2 if stage == "subwords" else 1
+    return 2 if stage in ("subwords", "rules") else 1  # of two sides, of two splits
 
 
 def test_a_truncated_shard_is_a_named_error(whole, tmp_path):
@@ -224,8 +229,7 @@ def test_a_truncated_shard_is_a_named_error(whole, tmp_path):
     assert str(shard.name) in done.stderr.splitlines()[-1]
     shard.unlink()  # what the error asks for
     assert command("train.py", *TINY, *places(tmp_path), cwd=tmp_path).returncode == 0
-    [rules] = finished(tmp_path, "rules")
-    whole = rules.parent / "test" / "00000.parquet"
+    [whole] = (tmp_path / "store" / "rules").glob("*/test/00000.parquet")
     whole.write_bytes(whole.read_bytes()[:-1])
     done = command("train.py", *TINY, *places(tmp_path), "seed=1", cwd=tmp_path)
     assert done.returncode == 1
@@ -254,7 +258,7 @@ def test_a_concurrent_sweep_shares_what_it_can(tmp_path):
     assert {s: made(tmp_path, s) for s in ("nmt", "encoded", "rules", "proxy")} == {
         "nmt": 1,
         "encoded": 1,
-        "rules": 2,
+        "rules": 4,  # of two splits each
         "proxy": 4,
     }
     rows = table(tmp_path)
@@ -366,10 +370,10 @@ def test_a_failed_seed_is_missing_from_the_mean_and_named(tmp_path):
 
 
 def test_quality_alone_trains_no_proxy_and_explains_nothing(tmp_path):
-    done = command("train.py", *TINY, *places(tmp_path), "metric=[quality]", cwd=tmp_path)
+    done = command("train.py", *PLAIN, *places(tmp_path), "metric=[quality]", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     stages = {path.name for path in (tmp_path / "store").iterdir()}
-    assert stages == {"subwords", "encoded", "nmt", "translation"}
+    assert stages == {"subwords", "encoded", "nmt", "translation", "doubts"}
     [row] = table(tmp_path)
     assert (row["metric"], row["status"], row["units"]) == ("quality", "ok", 60)
     assert row["bleu_low"] <= row["bleu"] <= row["bleu_high"]
@@ -380,7 +384,7 @@ def test_a_file_of_translations_is_scored_without_any_system(tmp_path):
     translations[::2] = [" ".join(text.split()[:-1]) or "x" for text in translations[::2]]
     file = tmp_path / "theirs.txt"
     file.write_text("".join(f"{text}\n" for text in translations), encoding="utf-8")
-    given = [*TINY, *places(tmp_path), "metric=[quality]", f"outputs.path={file}"]
+    given = [*PLAIN, *places(tmp_path), "metric=[quality]", f"outputs.path={file}"]
     done = command("evaluate.py", *given, "nmt.reader._target_=sys.exit", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "store").exists()
@@ -396,7 +400,7 @@ def test_a_file_of_translations_is_scored_without_any_system(tmp_path):
 def test_a_file_of_translations_with_a_missing_line_is_one_line(tmp_path):
     file = tmp_path / "theirs.txt"
     file.write_text("eins zwei\n" * 59, encoding="utf-8")
-    given = [*TINY, *places(tmp_path), "metric=[quality]", f"outputs.path={file}"]
+    given = [*PLAIN, *places(tmp_path), "metric=[quality]", f"outputs.path={file}"]
     done = command("evaluate.py", *given, cwd=tmp_path)
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]

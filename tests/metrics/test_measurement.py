@@ -81,7 +81,9 @@ def test_a_measurement_is_scored(tmp_path):
     assert [row[c] for c in ("ppl", "ppl_low", "ppl_high")] == pytest.approx([8, 8, 8])
     assert (row["agreement"], row["decisions"], row["units"]) == (0.3, 10, 5)
     assert row["status"] == "ok"
-    optional = {"kl", "kl_low", "kl_high", "hit_at_k"}  # of other jobs
+    measured = ("kl", "leak", "matched", "choice", "stripe_1", "stripe_10")
+    optional = {f"{name}{end}" for name in measured for end in ("", "_low", "_high")}
+    optional |= {"hit_at_k", "hit_any_at_k"}  # of other jobs
     assert set(csv_columns(Fidelity())) - set(row) == optional
     for part in ("FIDELITY|", "|instantiation:fn|", "|model:m0|", "|bootstrap:20@0|", "|version:"):
         assert part in row["signature"]

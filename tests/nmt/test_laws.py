@@ -39,8 +39,10 @@ def test_ids_and_embeddings_give_the_same_logits(system):
 
 
 @pytest.mark.parametrize(
-    "name", ["attention", "gradient_norm", "weighted_gradient", "prediction_difference", "random"]
-)
+    "name",
+    ["attention", "gradient_norm", "weighted_gradient", "prediction_difference", "random",
+     "code", "nearest"],
+)  # fmt: skip
 def test_a_sentence_does_not_depend_on_its_batch(system, name):
     split, indices = pairs_of(system)
     model, explainer = system.system.model, load_explainer(name)
@@ -96,7 +98,9 @@ def test_a_model_leaves_an_explainer_as_it_entered(system, name):
     batch, _ = decide(model, batch_of(split, indices))
     annotated = system.texts.gold("test")
     batch = replace(batch, gold=tuple(annotated[int(split.number[i])] for i in indices))
-    load_explainer(name).relevance(model, batch)
+    explainer = load_explainer(name)
+    explainer.learnt = explainer.prepare(system.texts.split("train"))
+    explainer.relevance(model, batch)
     assert_untouched(before, model)
 
 

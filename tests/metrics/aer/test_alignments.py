@@ -196,21 +196,16 @@ def test_stored_relevance_is_scored_alike_and_opens_no_model(swept, workplace, t
     assert rows_of(tmp_path, "aer")
 
 
-def test_words_without_a_gold_link_are_skipped_unless_they_are_to_count(swept, workplace, tmp_path):
+def test_words_without_a_gold_link_are_skipped_unless_they_are_to_count(swept, tmp_path):
     """Both stand in one folder, and the second takes no second extraction."""
     shared, folder = swept
 
-    def stored():
-        stages = [workplace / "store" / stage for stage in ("alignment", "rules")]
-        return {path for stage in stages for path in stage.iterdir()}
-
-    before = stored()
     results = shutil.copytree(folder / "results", tmp_path / "results")
     places = [f"results={results}", f"hydra.run.dir={tmp_path}/run", "metric=[aer]"]
     count = ["explainer=attention", "metric.aer.unaligned=count"]
     done = command("train.py", *shared, *places, *count)
     assert done.returncode == 0, done.stderr
-    assert stored() == before
+    assert "making" not in done.stdout + done.stderr
     read = command("evaluate.py", *shared, *places)
     assert read.returncode == 0, read.stderr
     told = " ".join(read.stdout.split())
