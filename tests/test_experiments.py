@@ -13,7 +13,8 @@ from conftest import SIZES, SMALL, command
 from xnmt_bench.rules.table import all_rules
 
 FEW = [*SMALL, *SIZES["transformer"], "corpus.seed=0", "rules.train_sentences=100",
-       "rules.test_sentences=40", "proxy.training.max_epochs=1"]  # fmt: skip
+       "rules.test_sentences=40", "proxy.training.max_epochs=1",
+       "metric.fidelity.judges=[base,own]"]  # fmt: skip
 EXPLAINERS = ("gradient_norm", "random")
 
 
@@ -36,7 +37,7 @@ def test_numbers_table_and_figure(results):
     with (results / "fidelity_k.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert {(r["explainer"], r["k"], r["result"]) for r in rows} == {
-        (e, k, i) for e in EXPLAINERS for k in "12" for i in ("base", "sa", "evalx_sa")
+        (e, k, i) for e in EXPLAINERS for k in "12" for i in ("base", "sa")
     }
     for ending in ("svg", "png", "tex", "md", "txt"):
         assert (results / f"fidelity_k.{ending}").stat().st_size > 0

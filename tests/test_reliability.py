@@ -115,9 +115,9 @@ BROKEN = "proxy.sizes.dimension=1000000000000"
 # `test_stopped.py` kills at every change of the disk; here a user's command is killed from outside.
 CAUGHT = [
     ("nmt", "checkpoints/last.ckpt", 0.5),
-    ("rules", "train/*.parquet", 0.4),
 ]
 MORE = [
+    ("rules", "train/*.parquet", 0.4),
     ("subwords", "*", 0.0),
     ("encoded", "*", 0.0),
     ("nmt", "", 0.3),  # before the first checkpoint
