@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -128,3 +129,20 @@ class Hostile:
 
     def __reduce__(self):
         return Path.touch, (self.path,)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Debian's Chromium, driven by Selenium."""
+    webdriver = pytest.importorskip("selenium.webdriver")
+    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not (program and driver):
+        pytest.skip("no chromium and chromedriver are installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for argument in ("--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,900"):
+        options.add_argument(argument)
+    service = webdriver.ChromeService(executable_path=driver)
+    opened = webdriver.Chrome(options=options, service=service)
+    yield opened
+    opened.quit()

@@ -76,23 +76,6 @@ def test_figure_3_lists_words_without_a_gold_link(results, workplace, transforme
     assert "gold link of the target word" in (results / "fidelity_facets.md").read_text()
 
 
-@pytest.fixture(scope="module")
-def browser():
-    """Debian's Chromium, driven by Selenium."""
-    webdriver = pytest.importorskip("selenium.webdriver")
-    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if not (program and driver):
-        pytest.skip("no chromium and chromedriver are installed")
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    for argument in ("--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,900"):
-        options.add_argument(argument)
-    service = webdriver.ChromeService(executable_path=driver)
-    opened = webdriver.Chrome(options=options, service=service)
-    yield opened
-    opened.quit()
-
-
 def test_the_page_shows_the_words_of_the_rules_in_the_store(results, workplace, browser):
     from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import Select

@@ -1,7 +1,5 @@
 """The page in a browser: tables can be sorted and are whole, and nothing they are given runs."""
 
-import shutil
-
 import pytest
 from omegaconf import OmegaConf
 
@@ -34,23 +32,6 @@ def test_blocks_are_apart_and_intervals_can_go_under_their_number():
     assert html.count("<tr class=begins>") == 1
     assert "<td>4.78 <wbr><small>[4.5, 5.1]</small></td>" in html
     assert SCRIPT not in html
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Debian's Chromium, driven by Selenium."""
-    webdriver = pytest.importorskip("selenium.webdriver")
-    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if not (program and driver):
-        pytest.skip("no chromium and chromedriver are installed")
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    for argument in ("--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,900"):
-        options.add_argument(argument)
-    service = webdriver.ChromeService(executable_path=driver)
-    opened = webdriver.Chrome(options=options, service=service)
-    yield opened
-    opened.quit()
 
 
 @pytest.fixture(scope="module")
