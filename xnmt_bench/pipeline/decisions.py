@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -119,11 +118,9 @@ def _words(
     side: EncodedSide, sentences: int, special: tuple[int, ...]
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Ids and positions of the words of each sentence that may stand in a rule."""
-
-    def words() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for i in range(sentences):
-            ids = side[i]
-            positions = np.flatnonzero(~np.isin(ids, special))
-            yield ids[positions], positions
-
-    return list(words())
+    found = []
+    for i in range(sentences):
+        ids = side[i]
+        positions = np.flatnonzero(~np.isin(ids, special))
+        found.append((ids[positions], positions))
+    return found
