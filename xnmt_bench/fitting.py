@@ -11,14 +11,15 @@ import math
 import os
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Literal
 
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
+from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 from torch import Tensor
@@ -30,6 +31,7 @@ from xnmt_bench.store import replacing
 
 log = logging.getLogger(__name__)
 MONITOR = "valid_loss"
+Mode = Literal["min", "max"]
 LOGGED_STEPS = 20
 HOPELESS = 2  # times the loss of an even guess; a fresh network may begin a little above it
 
@@ -52,10 +54,19 @@ class TrainerOptions:
 
 
 class SeededModule(pl.LightningModule):
-    """A Lightning module whose every training step starts from a seed of its own."""
+    """A Lightning module whose every training step starts from a seed of its own.
+
+    Attributes:
+        choices: labels to choose from.
+        monitors: what is looked at after each epoch, and which way is better: `min` or `max`;
+            training stops when none of them gets better any more.
+        kept_by: which value the epoch is chosen by whose weights are kept; among what is logged.
+    """
 
     seed: int = 0
-    choices: int  # labels to choose from
+    choices: int
+    monitors: Mapping[str, Mode] = MappingProxyType({MONITOR: "min"})
+    kept_by: tuple[str, Mode] = (MONITOR, "min")
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Makes this step's dropout a function of the seed and the step alone."""
@@ -63,12 +74,47 @@ class SeededModule(pl.LightningModule):
         torch.manual_seed((self.seed * 2_654_435_761 + self.global_step) % 2**32)
 
 
-class _EarlyStopping(EarlyStopping):
-    """Early stopping that remembers, after a kill, that it had already said stop."""
+class _Converged(pl.Callback):
+    """Ends a training when nothing that is looked at gets better any more.
+
+    It remembers, after a kill, what it had seen, and that it had already said stop.
+    """
+
+    def __init__(self, monitors: Mapping[str, Mode], patience: int, kept_by: str) -> None:
+        self._monitors, self._patience = monitors, patience
+        self._names = sorted({MONITOR, kept_by, *monitors})
+        self.curve: list[dict[str, float]] = []  # what was seen, epoch by epoch
+
+    @property
+    def ended(self) -> bool:
+        """Whether every value has been waited for as long as it may be."""
+        # Without patience, too, it takes an epoch that is no better.
+        return all(self._waited(name) >= max(1, self._patience) for name in self._monitors)
+
+    def _waited(self, name: str) -> int:
+        """Epochs since a value was better than ever before."""
+        seen = [epoch[name] for epoch in self.curve]
+        best = {"min": min, "max": max}[self._monitors[name]](seen, default=0.0)
+        return len(seen) - 1 - seen.index(best) if seen else -1
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if self.wait_count >= self.patience:
-            trainer.should_stop = True
+        """Stops at once where a training goes on that had ended."""
+        trainer.should_stop |= self.ended
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Looks at an epoch before its checkpoint is written."""
+        if trainer.state.fn == "fit":
+            values = {name: float(trainer.callback_metrics[name]) for name in self._names}
+            self.curve.append({"step": trainer.global_step, **values})
+            trainer.should_stop |= self.ended
+
+    def state_dict(self) -> dict[str, Any]:
+        """What it has seen."""
+        return {"curve": self.curve}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """What it had seen."""
+        self.curve = state_dict["curve"]
 
 
 def inverse_square_root(optimizer: torch.optim.Optimizer, warmup_steps: int) -> dict[str, Any]:
@@ -101,7 +147,8 @@ def fit(
         folder: where checkpoints lie while training lasts; `clean` removes them.
         seed: of weights, order and dropout.
         max_epochs: at most this many.
-        patience: epochs without a better validation loss before training stops.
+        patience: epochs without a better validation loss, or whatever else the module looks at,
+            before training stops.
         options: device, precision, progress bar, logger.
         description: shown while training.
         from_start: the weights that training starts from are a result too: where no epoch has a
@@ -118,10 +165,11 @@ def fit(
     torch.manual_seed(seed)
     module = build()
     module.seed = seed
+    kept_by, mode = module.kept_by
     checkpoint = ModelCheckpoint(
-        folder / "checkpoints", filename="best-{epoch}", monitor=MONITOR, save_last=True
+        folder / "checkpoints", filename="best-{epoch}", monitor=kept_by, mode=mode, save_last=True
     )
-    stopping = _EarlyStopping(MONITOR, patience=patience)
+    stopping = _Converged(module.monitors, patience, kept_by)
     callbacks: list[pl.Callback] = [_Diverging(description), checkpoint, stopping]
     if options.progress_bar:
         callbacks.append(_Progress(description, max_epochs))
@@ -144,11 +192,15 @@ def fit(
         warnings.filterwarnings("ignore", module="pytorch_lightning|lightning_fabric")
         warnings.filterwarnings("ignore", message=".*LeafSpec.*|.*nested tensors.*")
         trainer.fit(module, ckpt_path=_resumable(folder / "checkpoints"), weights_only=True)
-        facts = {
+        best = float(checkpoint.best_model_score or 0.0)
+        kept = next((epoch for epoch in stopping.curve if epoch[kept_by] == best), {MONITOR: best})
+        facts: dict[str, Any] = {
             "epochs": trainer.current_epoch,
-            MONITOR: float(checkpoint.best_model_score or 0.0),
-            "capped": stopping.wait_count < patience,
+            MONITOR: kept[MONITOR],
+            "capped": not stopping.ended,
         }
+        if kept_by != MONITOR:
+            facts["curve"] = stopping.curve
         if from_start:
             start = build()
             [before] = trainer.validate(start, verbose=False)

@@ -59,11 +59,19 @@ class DoorSection(Section):
     name: Text | None
 
 
+class ScoresSection(DoorSection):
+    """The same with the way that its numbers go."""
+
+    higher_is_better: bool
+
+
 class ContextSection(Section):
-    """Previous sentences that a system reads."""
+    """Sentences around the current one that a system reads."""
 
     sentences: Annotated[int, Field(ge=0, le=3)]
     target: bool
+    following: Annotated[int, Field(ge=0, le=3)]
+    read: Annotated[int, Field(ge=0, le=3)] | None
 
 
 class SubwordsSection(Section):
@@ -96,7 +104,7 @@ class Main(Section):
     bootstrap: BootstrapSection
     doubts: DoubtsSection
     outputs: DoorSection
-    scores: DoorSection
+    scores: ScoresSection
     relevance: DoorSection
     explain: Text | None
     explain_target: Text | None

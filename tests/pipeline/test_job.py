@@ -53,7 +53,7 @@ def test_log_probability_is_made_once(transformer, pairs, monkeypatch):
     def never(*_):
         raise AssertionError("asked a second time")
 
-    monkeypatch.setattr(transformer.system.model, "states", never)
+    monkeypatch.setattr(transformer.system.model, "encode", never)
     assert (transformer.log_probability(pairs) == before).all()
     with pytest.raises(AssertionError, match="a second time"):
         transformer.log_probability(pairs[:-1])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain, repeat
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -81,15 +83,73 @@ class EncodedSplit:
 
 @dataclass(frozen=True)
 class Context:
-    """What stands before a sentence in a concatenation.
+    """What stands around a sentence in a concatenation.
 
     Attributes:
         sentences: how many of the same document's previous sentences, at most.
         target: on the target side too (many-to-many), or on the source side alone (many-to-one).
+        following: how many of its following sentences, on the source side, since nobody has
+            translated them yet.
     """
 
     sentences: int = 0
     target: bool = True
+    following: int = 0
+
+    def recipe(self) -> dict[str, Any]:
+        """What decides the ids."""
+        told = {"sentences": self.sentences, "target": self.target}
+        return told | ({"following": self.following} if self.following else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A sentence pair and what stands around it, as words between blanks.
+
+    Attributes:
+        source, target: the current sentence.
+        source_context, target_context: the sentences before it, the nearest last.
+        following: the source sentences behind it.
+    """
+
+    source: str
+    target: str
+    source_context: Sequence[str] = ()
+    target_context: Sequence[str] = ()
+    following: Sequence[str] = ()
+
+    def read(self, context: Context) -> Passage:
+        """What a system that reads a context sees of it: the nearest sentences.
+
+        Of a system that reads both sides it is as many sentences on either.
+        """
+        count = min(context.sentences, len(self.source_context))
+        if context.target:
+            count = min(count, len(self.target_context))
+        return Passage(
+            self.source,
+            self.target,
+            nearest(self.source_context, count),
+            nearest(self.target_context, count * context.target),
+            tuple(self.following[: context.following]),
+        )
+
+    def encode(self, source: Subwords, target: Subwords) -> tuple[list[int], list[int]]:
+        """Its ids."""
+        before, after = (
+            [source.encode(text) for text in texts]
+            for texts in (self.source_context, self.following)
+        )
+        target_before = [target.encode(text) for text in self.target_context]
+        return (
+            concatenated(before, source.encode(self.source), after),
+            concatenated(target_before, target.encode(self.target)),
+        )
+
+
+def nearest(sentences: Sequence[str], count: int) -> tuple[str, ...]:
+    """The last of some sentences."""
+    return tuple(sentences[len(sentences) - count :])
 
 
 def encode(
@@ -124,19 +184,19 @@ def encode(
                 ending: stack.enter_context((folder / f"{split}.{ending}").open("wb"))
                 for ending in ("source.ids", "source.ends", "target.ids", "target.ends", "number")
             }
-            for number, sentence in enumerate(corpus.sentences(split)):
-                sides = (source.encode(sentence.source), target.encode(sentence.target))
-                if max(map(len, sides)) > max_length:  # it is in no later sentence's context either
-                    counts[split]["too_long"] += 1
-                    continue
-                if sentence.document != document:
+            kept = _kept(corpus, split, (source, target), max_length, counts[split])
+            for pair, behind in _with_following(kept, context.following):
+                if pair.document != document:
                     before.clear()
-                    document = sentence.document
-                previous = ([x for x, _ in before], [y for _, y in before if context.target])
-                for side, shown, ids in zip(SIDES, previous, sides, strict=True):
+                    document = pair.document
+                number, sides = pair.number, pair.sides
+                rows = (
+                    concatenated([x for x, _ in before], sides[0], [p.sides[0] for p in behind]),
+                    concatenated([y for _, y in before if context.target], sides[1]),
+                )
+                for side, row in zip(SIDES, rows, strict=True):
                     # Not by `tofile`, which says nothing of a disk that is full.
-                    shown_ids = np.asarray(concatenated(shown, ids), dtype="<i4")
-                    files[f"{side}.ids"].write(shown_ids.tobytes())
+                    files[f"{side}.ids"].write(np.asarray(row, dtype="<i4").tobytes())
                     end = files[f"{side}.ids"].tell() // 4  # in ids, of four bytes each
                     files[f"{side}.ends"].write(np.asarray([end], dtype="<i8").tobytes())
                 files["number"].write(np.asarray([number], dtype="<i8").tobytes())
@@ -145,6 +205,45 @@ def encode(
     return counts
 
 
-def concatenated(before: Sequence[list[int]], ids: list[int]) -> list[int]:
-    """A sentence behind its context, each sentence of which is closed by a separator, then EOS."""
-    return [*(i for sentence in before for i in (*sentence, SEPARATOR)), *ids, EOS]
+class _Pair(NamedTuple):
+    """A sentence pair as ids, without EOS."""
+
+    number: int
+    document: str
+    sides: tuple[list[int], list[int]]
+
+
+def _kept(
+    corpus: Corpus, split: Split, subwords: tuple[Subwords, Subwords], max_length: int,
+    counts: dict[str, int],
+) -> Iterator[_Pair]:  # fmt: skip
+    """The pairs that are not too long; such ones are in no other sentence's context either."""
+    source, target = subwords
+    for number, sentence in enumerate(corpus.sentences(split)):
+        sides = (source.encode(sentence.source), target.encode(sentence.target))
+        if max(map(len, sides)) > max_length:
+            counts["too_long"] += 1
+        else:
+            yield _Pair(number, sentence.document, sides)
+
+
+def _with_following(pairs: Iterator[_Pair], count: int) -> Iterator[tuple[_Pair, list[_Pair]]]:
+    """Each pair and those that follow it in its document, `count` at most."""
+    waiting: deque[_Pair] = deque()
+    for pair in chain(pairs, repeat(None, count)):
+        waiting += [] if pair is None else [pair]
+        if waiting and (pair is None or len(waiting) > count):
+            first = waiting.popleft()
+            yield first, [p for p in waiting if p.document == first.document]
+
+
+def concatenated(
+    before: Sequence[list[int]], ids: list[int], after: Sequence[list[int]] = ()
+) -> list[int]:
+    """A sentence in its context.
+
+    Each sentence before it is closed by a separator; it and each sentence behind it by EOS.
+    """
+    closed = [(*sentence, SEPARATOR) for sentence in before]
+    closed += [(*sentence, EOS) for sentence in (ids, *after)]
+    return [i for sentence in closed for i in sentence]

@@ -107,6 +107,10 @@ class GoldCorpus(Corpus):
             "read": [self._links.base, self._links.form, self._links.reverse],
         }
 
+    def words(self, text: str, language: str) -> str:
+        """As the training corpus has it."""
+        return self._training.words(text, language)
+
     def raw(self, text: str, language: str) -> str:
         """As the training corpus has it, which is tokenised alike."""
         return self._training.raw(text, language)

@@ -110,6 +110,10 @@ class ParCorFull(Corpus):
             counts.chains = len(chains[language])
         return statistics
 
+    def words(self, text: str, language: str) -> str:
+        """As the training corpus has it."""
+        return self._training.words(text, language)
+
     def raw(self, text: str, language: str) -> str:
         """As the training corpus has it, or without this corpus's own tokenisation."""
         raw = self._training.raw(text, language)

@@ -36,6 +36,10 @@ class ReversedCorpus(Corpus):
         """As the corpus has it."""
         return self._corpus.raw(text, language)
 
+    def words(self, text: str, language: str) -> str:
+        """As the corpus has it."""
+        return self._corpus.words(text, language)
+
     def counts(self) -> Iterator[str]:
         """The corpus's own."""
         return self._corpus.counts()

@@ -5,7 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from xnmt_bench.corpora.contrastive import ContrastiveSet
 
 Split = Literal["train", "valid", "test"]
 SIDES = ("source", "target")
@@ -93,6 +96,19 @@ class Corpus(ABC):
             language: one of the corpus's two.
         """
         return text
+
+    def words(self, text: str, language: str) -> str:
+        """A text from elsewhere as `sentences` would yield it: tokenised and cased alike.
+
+        Args:
+            text: as it was written.
+            language: one of the corpus's two.
+        """
+        return text
+
+    def contrastive(self, split: Split) -> list[ContrastiveSet]:
+        """Contrastive sets of its own, for validation or for the test; none where it has none."""
+        return []
 
     def counts(self) -> Iterator[str]:
         """Counts worth a line each, beside published ones where there are any."""

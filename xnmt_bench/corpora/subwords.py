@@ -65,8 +65,8 @@ class Subwords(ABC):
 
     def current_words(self, ids: Sequence[int]) -> list[int]:
         """The same for a concatenation, counted in its current sentence; -1 in its context."""
-        start = current_start(ids)
-        return [-1] * start + self.words(ids[start:])
+        start, end = current_span(ids)
+        return [-1] * start + self.words(ids[start:end]) + [-1] * (len(ids) - end)
 
 
 class SentencePiece(Subwords):
@@ -116,6 +116,13 @@ def current_start(ids: Sequence[int] | np.ndarray) -> int:
     """Where the current sentence of a concatenation begins: behind the last separator."""
     places = np.flatnonzero(np.asarray(ids) == SEPARATOR)
     return int(places[-1]) + 1 if len(places) else 0
+
+
+def current_span(ids: Sequence[int] | np.ndarray) -> tuple[int, int]:
+    """Where the current sentence of a concatenation begins, and where it ends, EOS included."""
+    start = current_start(ids)
+    ends = np.flatnonzero(np.asarray(ids)[start:] == EOS)
+    return start, start + int(ends[0]) + 1 if len(ends) else len(ids)
 
 
 def train_subwords(sentences: Iterable[str], path: Path, kind: str, size: int) -> None:

@@ -31,6 +31,7 @@ class TsvCorpus(Corpus):
         valid, test: names, in the first field, of the portions used for validation and testing.
         train: the same for training; None for every other portion.
         tokenizer: `moses` puts blanks between words; None leaves the text as it stands.
+        lowercase: all letters are small ones.
         name: the corpus's name in results.
 
     Raises (when read):
@@ -42,7 +43,7 @@ class TsvCorpus(Corpus):
         source_language: Text, target_language: Text,
         valid: str | Sequence[str], test: str | Sequence[str],
         train: str | Sequence[str] | None = None,
-        tokenizer: Literal["moses"] | None = None, name: Text = "tsv",
+        tokenizer: Literal["moses"] | None = None, lowercase: bool = False, name: Text = "tsv",
     ) -> None:  # fmt: skip
         self.name = name
         self.source_language, self.target_language = source_language, target_language
@@ -56,7 +57,7 @@ class TsvCorpus(Corpus):
         for one, other in combinations(self._portions, 2):
             if both := self._portions[one] & self._portions[other]:
                 raise XnmtError(f"portion {min(both)!r} is in corpus.{one} and in corpus.{other}")
-        self.tokenizer = tokenizer
+        self.tokenizer, self._lowercase = tokenizer, lowercase
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Streams the pairs of a split, documents in the order of the files."""
@@ -65,7 +66,6 @@ class TsvCorpus(Corpus):
                 problem = f"no column {language!r} among {self._columns}"
                 raise DataError(self._paths[0], None, problem)
         columns = [self._columns.index(language) for language in languages(self)]
-        tokenizers = [words_of(self.tokenizer, language) for language in languages(self)]
         split_of = {p: s for s, portions in self._portions.items() for p in portions}
         others = None if "train" in self._portions else "train"
         for path in self._paths:
@@ -77,7 +77,8 @@ class TsvCorpus(Corpus):
                 if document == NO_DOCUMENT:
                     name += f"{path.name}:{number}"
                 source, target = (
-                    words(texts[column]) for words, column in zip(tokenizers, columns, strict=True)
+                    self.words(texts[column], language)
+                    for column, language in zip(columns, languages(self), strict=True)
                 )
                 yield Sentence(source, target, name, int(segment))
 
@@ -101,7 +102,12 @@ class TsvCorpus(Corpus):
             "columns": self._columns,
             "portions": {split: sorted(names) for split, names in self._portions.items()},
             "tokenizer": self.tokenizer,
-        }
+        } | ({"lowercase": True} if self._lowercase else {})
+
+    def words(self, text: str, language: str) -> str:
+        """Tokenised, and in small letters, as configured."""
+        words = words_of(self.tokenizer, language)(text)
+        return words.lower() if self._lowercase else words
 
     def raw(self, text: str, language: str) -> str:
         """Without the blanks that the tokeniser put between words."""

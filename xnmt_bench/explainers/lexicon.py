@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from xnmt_bench.corpora.encoded import EncodedSplit
-from xnmt_bench.corpora.subwords import current_start
+from xnmt_bench.corpora.subwords import current_span
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import Explainer, Relevance, require_labels
 from xnmt_bench.explainers.nearest import previous_first
@@ -104,7 +104,9 @@ def _pairs(
     words: list[np.ndarray] = []
     count = size = 0
     for i in range(sentences):
-        source, target = (ids[current_start(ids) :] for ids in (split.source[i], split.target[i]))
+        source, target = (
+            ids[slice(*current_span(ids))] for ids in (split.source[i], split.target[i])
+        )
         keys.append((source.astype(np.int64) * largest + target[:, None]).ravel())
         words.append(np.repeat(np.arange(count, count + len(target)), len(source)))
         count, size = count + len(target), size + len(keys[-1])

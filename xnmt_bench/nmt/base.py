@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from xnmt_bench.corpora.sentence import Gold
-from xnmt_bench.corpora.subwords import BOS, PAD, SEPARATOR, Subwords
+from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SEPARATOR, Subwords
 
 Ids = Sequence[int] | np.ndarray
 OUTPUT_ROWS = 1024  # of the output layer at once: its memory is this times V, whatever the batch
@@ -89,13 +89,16 @@ def pad(rows: Iterable[Ids | Tensor], device: torch.device | None = None) -> Ten
 
 
 def segments(ids: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The segment of each id, counted from 1, 0 in the padding; a separator opens a segment.
+    """The segment of each id, counted from 1, 0 in the padding.
+
+    A separator opens a segment, and so does what stands behind an EOS: a following sentence.
 
     Args:
         ids: (B, X); the very first may be the BOS of a decoder's input, which opens the first.
         mask: True where there is an id; where the ids are not padding, if not given.
     """
-    opened = (ids == SEPARATOR).cumsum(1)
+    behind = torch.cat([torch.zeros_like(ids[:, :1]), (ids == EOS)[:, :-1]], dim=1)
+    opened = ((ids == SEPARATOR) + behind).cumsum(1)
     opened = opened + 1 - opened[:, :1]  # BOS and the separator are one id
     return opened * (ids != PAD if mask is None else mask)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -11,10 +12,12 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from xnmt_bench.corpora.encoded import EncodedSplit
-from xnmt_bench.fitting import MONITOR, SeededModule, inverse_square_root
+from xnmt_bench.fitting import MONITOR, Mode, SeededModule, inverse_square_root
 from xnmt_bench.nmt.base import Batch, NMTModel
 from xnmt_bench.nmt.batching import loader
-from xnmt_bench.options import Count, Natural, Positive, Rate
+from xnmt_bench.options import Count, Natural, Positive, Rate, Text
+
+TOGETHER = "together"  # the sum of what is looked at beside the loss
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,11 @@ class NMTTrainingOptions:
         patience: epochs without a better validation loss before stopping.
         context_discount: weight of the context's words in the loss, where the current sentence's
             weigh 1 (context-discounted loss, Lupo et al. 2022).
+        stop: what has to converge before training stops: `loss`, or `bleu` and `contrastive`
+            (Voita et al. 2019, section 6.4); of several that are better when greater, the epoch
+            with the greatest sum is kept.
+        contrastive_sets: of `contrastive`, as `metric.contrastive.sets` names them.
+        contrastive_data: the folder of those that are known by name.
     """
 
     batch_tokens: Count = 4096
@@ -39,17 +47,40 @@ class NMTTrainingOptions:
     max_epochs: Count = 30
     patience: Natural = 3
     context_discount: Positive = 1.0
+    stop: Sequence[Literal["loss", "bleu", "contrastive"]] = ("loss",)
+    contrastive_sets: Sequence[Text] = ("corpus",)
+    contrastive_data: Text | None = None
 
 
 class NMTTraining(SeededModule):
     """Maximum-likelihood training under teacher forcing."""
 
     def __init__(
-        self, model: NMTModel, train: EncodedSplit, valid: EncodedSplit, options: NMTTrainingOptions
+        self,
+        model: NMTModel,
+        train: EncodedSplit,
+        valid: EncodedSplit,
+        options: NMTTrainingOptions,
+        looked_at: Mapping[str, Callable[[NMTModel], float]] | None = None,
     ) -> None:
+        """Training of a model.
+
+        Args:
+            model: with fresh weights, or with those that training starts from.
+            train: what it learns from.
+            valid: what it is validated on.
+            options: what decides the weights.
+            looked_at: what is computed of the model after each epoch beside the loss, from 0 to
+                100, the greater the better; training then stops by these.
+        """
         super().__init__()
         self.model, self.choices = model, len(model.target_subwords)
         self._train_split, self._valid_split, self._options = train, valid, options
+        self._looked_at = looked_at or {}
+        if self._looked_at:
+            loss: dict[str, Mode] = {MONITOR: "min"} if "loss" in options.stop else {}
+            self.monitors = loss | {name: "max" for name in self._looked_at}
+            self.kept_by = (TOGETHER, "max")
 
     def train_dataloader(self) -> DataLoader:
         """This epoch's order of this epoch's batches."""
@@ -71,6 +102,12 @@ class NMTTraining(SeededModule):
         """Cross-entropy a token of the current sentence, unsmoothed, weighted by tokens."""
         tokens = int(batch.current_BT.sum())
         self.log(MONITOR, self._loss(batch, 0.0, 0.0), prog_bar=True, batch_size=tokens)
+
+    def on_validation_epoch_end(self) -> None:
+        """What else is looked at."""
+        if self._looked_at:
+            values = {name: look(self.model) for name, look in self._looked_at.items()}
+            self.log_dict(values | {TOGETHER: sum(values.values())}, batch_size=1)
 
     def _loss(self, batch: Batch, smoothing: float, discount: float) -> Tensor:
         mask = batch.target_mask_BT if discount else batch.current_BT

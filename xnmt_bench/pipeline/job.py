@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import torch
 from omegaconf import DictConfig, OmegaConf
 
+from xnmt_bench.corpora.encoded import Passage
 from xnmt_bench.corpora.reversed import ReversedCorpus
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, lang_pair, languages
-from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.fitting import TrainerOptions
-from xnmt_bench.nmt.base import Batch
-from xnmt_bench.nmt.batching import buckets
+from xnmt_bench.nmt.scoring import log_probability
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.decisions import Decisions
 from xnmt_bench.pipeline.doors import READERS, Door
@@ -31,7 +29,7 @@ from xnmt_bench.pipeline.system import System
 from xnmt_bench.pipeline.texts import Texts, test_set
 from xnmt_bench.registry import instantiate
 from xnmt_bench.rules.extract import GOLDEN, Scenario
-from xnmt_bench.store import Store
+from xnmt_bench.store import Store, fingerprint
 
 Proxy = TypeVar("Proxy", bound=TrainedProxy)
 # Of a corpus's configuration, what its class is not told.
@@ -122,11 +120,16 @@ class Job:
         number_N = np.arange(len(texts))
         return Outputs(corpus, test_set(corpus), number_N, sentences, texts, door.fingerprint)
 
-    def log_probability(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
-        """Log P of each target given its source, EOS included; a file's numbers, if one is given.
+    def log_probability(
+        self, pairs: Sequence[Passage | tuple[str, str]], normalise: bool = False
+    ) -> np.ndarray:
+        """Log P of each target given its source, EOS included, in the context that is read.
+
+        A file's numbers, if one is given, are taken as they are.
 
         Args:
-            pairs: N sources and targets, as words between blanks.
+            pairs: N sources and targets as words between blanks, or passages, which have a context.
+            normalise: the mean over its ids, not the sum.
 
         Returns:
             Natural logarithms, (N,).
@@ -137,26 +140,25 @@ class Job:
         if door := self.door("scores"):
             numbers: np.ndarray = door.read()
             door.counted(len(numbers), len(pairs), "pairs to be scored")
-            return numbers
-        system, (source, target) = self.system, self.system.subwords
+            return numbers if self.config.scores.higher_is_better else -numbers
+        system = self.system
+        passages = (p if isinstance(p, Passage) else Passage(*p) for p in pairs)
+        read = [passage.read(system.context) for passage in passages]
 
         def work(folder: Path) -> None:
-            encoded = [([*source.encode(x), EOS], [*target.encode(y), EOS]) for x, y in pairs]
-            lengths = np.array([max(len(x), len(y)) for x, y in encoded])
-            log_p_N = np.empty(len(encoded))
-            device = next(system.model.parameters()).device
-            for group in buckets(lengths, np.arange(len(encoded)), self.config.rules.batch_tokens):
-                batch = Batch.collate([encoded[i] for i in group]).to(device)
-                with torch.no_grad():
-                    states = system.model.states(batch)
-                    log_p_BT = system.model.log_probability(states, batch.target_BT)
-                # Summed in double: the terms of a long target are many.
-                log_p_B = (log_p_BT.double() * batch.target_mask_BT).sum(1)
-                log_p_N[group] = log_p_B.cpu().numpy()
-            write_table(pa.table({"log_probability": log_p_N}), folder / "scores.parquet")
+            # What reads the same is scored once, so that it ties to the last digit.
+            row_of = {passage: row for row, passage in enumerate(dict.fromkeys(read))}
+            encoded = [passage.encode(*system.subwords) for passage in row_of]
+            log_p, ids = log_probability(system.model, encoded, self.config.rules.batch_tokens)
+            rows_N = [row_of[passage] for passage in read]
+            table = pa.table({"log_probability": log_p[rows_N], "ids": ids[rows_N]})
+            write_table(table, folder / "scores.parquet")
 
-        made = self.store.make("scores", work, version=1, model=system, pairs=list(pairs))
-        return read_table(made.path / "scores.parquet")["log_probability"].to_numpy()  # type: ignore[no-any-return]
+        told = fingerprint({"passages": list(map(astuple, read))})  # they may be many
+        made = self.store.make("scores", work, version=2, model=system, passages=told)
+        scores = read_table(made.path / "scores.parquet")
+        log_p_N = scores["log_probability"].to_numpy()
+        return log_p_N / scores["ids"].to_numpy() if normalise else log_p_N
 
     @cached_property
     def explained(self) -> Explained:
@@ -211,7 +213,7 @@ class Job:
         return {
             "corpus": self.corpus.name,
             "lang_pair": lang_pair(self.corpus),
-            "nmt": door.name if door else self.config.nmt.name,  # a file stands for its writer
+            "nmt": door.name if door else self.system.name,  # a file stands for its writer
         }
 
     def explained_identity(self) -> dict[str, Any]:
@@ -247,3 +249,7 @@ class _Targets(Corpus):
     def raw(self, text: str, language: str) -> str:
         """As the corpus has it."""
         return self._corpus.raw(text, language)
+
+    def words(self, text: str, language: str) -> str:
+        """As the corpus has it."""
+        return self._corpus.words(text, language)

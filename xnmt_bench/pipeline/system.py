@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 
+from xnmt_bench.corpora.contrastive import find_sets
 from xnmt_bench.corpora.encoded import Context
 from xnmt_bench.corpora.sentence import SPLITS, Corpus, Split
 from xnmt_bench.corpora.subwords import SentencePiece, Subwords, train_subwords
@@ -17,10 +19,13 @@ from xnmt_bench.fitting import TrainerOptions, clean, fit
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.loading import build_model, save_model, start_from, weights_id
 from xnmt_bench.nmt.training import NMTTraining, NMTTrainingOptions
+from xnmt_bench.nmt.validation import ContrastiveAccuracy, ValidationBLEU
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.pipeline.texts import Texts
 from xnmt_bench.registry import instantiate
 from xnmt_bench.store import Artefact, Store
+
+CONTRASTIVE = ("contrastive_sets", "contrastive_data")  # where training finds them
 
 
 class System:
@@ -37,12 +42,28 @@ class System:
         self, config: DictConfig, store: Store, corpus: Corpus, options: TrainerOptions
     ) -> None:
         self._config, self._store, self._corpus, self._options = config, store, corpus, options
-        self.name: str = config.nmt.name
+        given = plain(config.nmt.context)
+        self.read_sentences: int | None = given.pop("read")
+        self.trained_context = Context(**given)
+        if (self.read_sentences or 0) > self.trained_context.sentences:
+            raise XnmtError(
+                f"nmt.context.read={self.read_sentences}: {config.nmt.name} reads "
+                f"{self.trained_context.sentences} sentences of context (nmt.context.sentences)"
+            )
 
-    @cached_property
+    @property
+    def name(self) -> str:
+        """As in results; with the sentences that it reads, where these are fewer than it could."""
+        few = self.context.sentences < self.trained_context.sentences
+        read = f" reading {self.context.sentences}" if few else ""
+        return f"{self._config.nmt.name}{read}"
+
+    @property
     def context(self) -> Context:
-        """How many previous sentences it reads, and on which sides."""
-        return Context(**plain(self._config.nmt.context))
+        """Which sentences around the current one it reads when it is used, and on which sides."""
+        if self.read_sentences is None:
+            return self.trained_context
+        return replace(self.trained_context, sentences=self.read_sentences)
 
     @cached_property
     def subwords(self) -> tuple[Subwords, Subwords]:
@@ -75,11 +96,13 @@ class System:
         """Its own corpus as ids."""
         return self.read(self._corpus, SPLITS)
 
-    def read(self, corpus: Corpus, splits: Sequence[Split]) -> Texts:
+    def read(
+        self, corpus: Corpus, splits: Sequence[Split], context: Context | None = None
+    ) -> Texts:
         """A corpus as the ids that this system reads and writes."""
-        length = self._config.corpus.max_length
-        seed = self._config.rules.seed
-        return Texts(self._store, corpus, self.subwords, length, self.context, splits, seed)
+        length, seed = self._config.corpus.max_length, self._config.rules.seed
+        context = context or self.context
+        return Texts(self._store, corpus, self.subwords, length, context, splits, seed)
 
     @cached_property
     def path(self) -> Path:
@@ -91,18 +114,25 @@ class System:
         """The system trained as configured."""
         nmt = plain(self._config.nmt)
         training = NMTTrainingOptions(**nmt["training"])
+        texts = self.read(self._corpus, SPLITS, self.trained_context)
         recipe = {key: nmt[key] for key in ("architecture", "sizes", "training", "seed")}
+        looked_at = self._looked_at(texts, training)
+        # What is not asked for has no entry, so that what was trained before is found.
+        told = {key: recipe["training"].pop(key) for key in ("stop", *CONTRASTIVE)}
+        if looked_at:
+            recipe["stop"] = told["stop"]
+            recipe["looked_at"] = [look.fingerprint for look in looked_at.values()]
         if nmt["initial"]:  # else no entry: one of None would be another fingerprint
             recipe["initial"] = weights_id(Path(nmt["initial"]))
 
         def work(folder: Path) -> dict[str, Any]:
-            train, valid = self.texts.split("train"), self.texts.split("valid")
+            train, valid = texts.split("train"), texts.split("valid")
 
             def build() -> NMTTraining:
                 model = build_model(nmt["architecture"], nmt["sizes"], *self.subwords)
                 if nmt["initial"]:
                     start_from(model, nmt["initial"])
-                return NMTTraining(model, train, valid, training)
+                return NMTTraining(model, train, valid, training, looked_at)
 
             module, facts = fit(
                 build, folder, nmt["seed"], training.max_epochs, training.patience, self._options,
@@ -113,9 +143,28 @@ class System:
             return {**facts, "name": nmt["name"], "train_sentences": len(train)}
 
         return self._store.make(
-            "nmt", work, version=1, encoded=self.texts.encoded, precision=self._options.precision,
+            "nmt", work, version=1, encoded=texts.encoded, precision=self._options.precision,
             **recipe,
         )  # fmt: skip
+
+    def _looked_at(
+        self, texts: Texts, training: NMTTrainingOptions
+    ) -> dict[str, ValidationBLEU | ContrastiveAccuracy]:
+        """What training stops by beside its loss."""
+        looked_at: dict[str, ValidationBLEU | ContrastiveAccuracy] = {}
+        if "bleu" in training.stop:
+            looked_at["bleu"] = ValidationBLEU(texts.split("valid"))
+        if "contrastive" in training.stop:
+            corpus, names = self._corpus, training.contrastive_sets
+            sets = find_sets(names, corpus, "valid", training.contrastive_data)
+            batch_tokens, context = training.batch_tokens, self.trained_context
+            looked_at["contrastive"] = ContrastiveAccuracy(sets, context, batch_tokens)
+        return looked_at
+
+    @property
+    def curve(self) -> list[dict[str, float]]:
+        """What training looked at beside its loss, epoch by epoch; nothing if it did not."""
+        return [] if self._config.nmt.path else self.trained.facts.get("curve", [])
 
     @cached_property
     def model(self) -> NMTModel:

@@ -26,7 +26,7 @@ class Texts:
         corpus: the sentences.
         subwords: the vocabularies of both sides.
         max_length: subwords a side; longer pairs are left out.
-        context: previous sentences that stand before each sentence.
+        context: which sentences stand around each sentence.
         splits: which of the corpus's splits there are.
         seed: of the order in which training sentences are drawn to be explained.
     """
@@ -52,7 +52,7 @@ class Texts:
         artefact = self._store.make(
             "encoded", lambda folder: encode(corpus, *subwords, longest, folder, context, splits),
             version=1, corpus=corpus.recipe(), subwords=subwords, max_length=longest,
-            context=vars(context), splits=splits,
+            context=context.recipe(), splits=splits,
         )  # fmt: skip
         for split in splits:
             counts = artefact.facts[split]

@@ -11,7 +11,7 @@ import numpy as np
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.parcorfull import carried
 from xnmt_bench.corpora.sentence import SIDES, Gold, Mention, Sentence
-from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Subwords
+from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Subwords, current_span
 from xnmt_bench.corpora.tokens import align_tokens
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.metrics.aer.links import to_words
@@ -201,15 +201,17 @@ class ContextWeights:
 def segment_words(subwords: Subwords, ids: list[int]) -> tuple[list[int], list[int]]:
     """For each id of a concatenation its word, and the number of words of each sentence.
 
-    Words are counted through the whole concatenation; separators and EOS are -1.
+    Words are counted through the whole concatenation, up to the current sentence; separators, EOS
+    and the sentences that follow are -1.
     """
     words, sizes = list[int](), list[int]()
-    ends = [n for n, i in enumerate(ids) if i in (SEPARATOR, EOS)]
+    _, last = current_span(ids)
+    ends = [n for n, i in enumerate(ids[:last]) if i in (SEPARATOR, EOS)]
     for start, end in zip([0, *(end + 1 for end in ends)], ends, strict=False):
         own = subwords.words(ids[start:end])
         words += [w + sum(sizes) for w in own] + [-1]
         sizes.append(max(own, default=-1) + 1)
-    return words, sizes
+    return words + [-1] * (len(ids) - last), sizes
 
 
 def first_pieces(scores_TS: np.ndarray, rows: list[int], columns: list[int]) -> np.ndarray:

@@ -1,0 +1,24 @@
+"""Contrastive test sets: readers of the published ones, a plain form, and sets that are made."""
+
+from xnmt_bench.corpora.contrastive.files import read_groups
+from xnmt_bench.corpora.contrastive.group import (
+    Antecedent,
+    ContrastiveSet,
+    Group,
+    Variant,
+    to_lines,
+)
+from xnmt_bench.corpora.contrastive.reading import BUILT, OWN, find_sets, read_sets
+
+__all__ = [
+    "BUILT",
+    "OWN",
+    "Antecedent",
+    "ContrastiveSet",
+    "Group",
+    "Variant",
+    "find_sets",
+    "read_groups",
+    "read_sets",
+    "to_lines",
+]

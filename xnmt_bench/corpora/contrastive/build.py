@@ -1,0 +1,199 @@
+"""Contrastive sets made from documents by exchanging forms, as Voita et al. (2019, Appendix A) do.
+
+A table says which forms of a target language are exchanged: those of informal address for those of
+formal one, and one spelling of a name for another. A passage that holds one form throughout is also
+written with each other one. Each version is the true one behind its own context, so the sets are
+mirrored: whoever does not read the target context is right in exactly 1/n of the groups.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+
+from xnmt_bench.corpora.contrastive.group import ContrastiveSet, Group, Variant
+from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, lang_pair
+from xnmt_bench.corpora.text import decode_line, lines
+from xnmt_bench.errors import DataError, XnmtError
+
+WINDOW = 3  # sentences back in which a context decides
+ADDRESS, NAMES = "address", "names"
+Words = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Forms that are exchanged for each other.
+
+    Attributes:
+        forms: for each form as it is found its counterparts: itself and what it becomes.
+        formal: words that show the other form of address, so that a passage is mixed.
+        unless: a word that matches is one whose counterpart nobody knows.
+    """
+
+    forms: dict[Words, tuple[Words, ...]] = field(default_factory=dict)
+    formal: frozenset[str] = frozenset()
+    unless: re.Pattern[str] | None = None
+
+    def versions(self, text: str) -> list[str] | None:
+        """The sentence in each of the forms; empty if it has none, None if it cannot be told."""
+        words = text.split()
+        found = list(self._found(words))
+        if not found:
+            return [] if self.formal.isdisjoint(words) else None
+        taken = {i for start, form in found for i in range(start, start + len(form))}
+        if any(
+            word in self.formal or (self.unless and self.unless.fullmatch(word.lower()))
+            for i, word in enumerate(words)
+            if i not in taken
+        ):
+            return None
+        count = len(self._of(found[0][1]))
+        return [self._written(words, found, version) for version in range(count)]
+
+    def _found(self, words: Sequence[str]) -> Iterator[tuple[int, Words]]:
+        """Where forms stand, the longest first where several begin."""
+        longest, start = max(map(len, self.forms), default=0), 0
+        while start < len(words):
+            for size in range(min(longest, len(words) - start), 0, -1):
+                form = tuple(words[start : start + size])
+                if self._of(form):
+                    yield start, form
+                    start += size - 1
+                    break
+            start += 1
+
+    def _of(self, form: Words) -> tuple[Words, ...]:
+        """A form's versions; one that begins a sentence may have a capital."""
+        if form in self.forms:
+            return self.forms[form]
+        lowered = (form[0][:1].lower() + form[0][1:], *form[1:])
+        versions = self.forms.get(lowered, ()) if lowered != form else ()
+        return tuple((w[0][:1].upper() + w[0][1:], *w[1:]) for w in versions)
+
+    def _written(
+        self, words: Sequence[str], found: Sequence[tuple[int, Words]], version: int
+    ) -> str:
+        written, end = list[str](), 0
+        for start, form in found:
+            written += [*words[end:start], *self._of(form)[version]]
+            end = start + len(form)
+        return " ".join([*written, *words[end:]])
+
+
+def exchanges(path: Path) -> dict[str, list[Exchange]]:
+    """The exchanges of a table by phenomenon: one of address, one for each name.
+
+    Its lines are tab-separated: `address`, a form, what it becomes; `formal`, a word; `unless`, a
+    regular expression; `names`, a name, and its spellings in one case.
+
+    Raises:
+        DataError: a line is none of these.
+    """
+    address: dict[Words, tuple[Words, ...]] = {}
+    names: dict[str, dict[Words, tuple[Words, ...]]] = {}
+    formal, unless = set[str](), list[str]()
+    for number, line in enumerate(lines(path), start=1):
+        kind, *fields = decode_line(line, path, number).split("\t")
+        if kind == ADDRESS and len(fields) == 2:
+            versions = tuple(tuple(form.split()) for form in fields)
+            address[versions[0]] = versions
+        elif kind == "formal" and len(fields) == 1:
+            formal.add(fields[0])
+        elif kind == "unless" and len(fields) == 1:
+            try:
+                re.compile(fields[0])
+            except re.error as error:
+                raise DataError(path, number, f"no regular expression: {error}") from None
+            unless.append(fields[0])
+        elif kind == NAMES and len(fields) > 2:
+            versions = tuple(tuple(form.split()) for form in fields[1:])
+            names.setdefault(fields[0], {}).update(dict.fromkeys(versions, versions))
+        elif line.strip():
+            problem = "not a line of address, formal, unless or names with as many fields"
+            raise DataError(path, number, problem)
+    found = re.compile("|".join(unless)) if unless else None
+    return {
+        ADDRESS: [Exchange(address, frozenset(formal), found)],
+        NAMES: [Exchange(forms) for forms in names.values()],
+    }
+
+
+def build(corpus: Corpus, split: Split, table: str | None = None) -> list[ContrastiveSet]:
+    """Sets of address and of names from the documents of a split.
+
+    Args:
+        corpus: of documents.
+        split: of the corpus.
+        table: the forms; this project's own for the target language, if not given.
+
+    Raises:
+        XnmtError: there is no table for the language, or nothing in the split could be exchanged.
+    """
+    path = Path(table) if table else _own_table(corpus.target_language)
+    groups: dict[str, list[Group]] = {ADDRESS: [], NAMES: []}
+    by_phenomenon = exchanges(path)
+    for before, sentence in _windows(corpus, split):
+        for phenomenon, own in by_phenomenon.items():
+            for exchange in own:
+                groups[phenomenon] += _mirrored(before, sentence, exchange)
+    sets = [
+        ContrastiveSet(f"{corpus.name} {phenomenon}", lang_pair(corpus), own, corpus.generated)
+        for phenomenon, own in groups.items()
+        if own
+    ]
+    if not sets:
+        raise XnmtError(
+            f"corpus {corpus.name}: no {split} passage has forms of {path.name} that its context "
+            f"decides, so there is nothing to compare"
+        )
+    return sets
+
+
+def _own_table(language: str) -> Path:
+    path = Path(str(files("xnmt_bench.corpora.contrastive").joinpath(f"exchanged.{language}.tsv")))
+    if not path.is_file():
+        raise XnmtError(
+            f"no table of exchanged forms for {language!r}; give one as metric.contrastive.exchanged"
+        )
+    return path
+
+
+def _windows(corpus: Corpus, split: Split) -> Iterator[tuple[list[Sentence], Sentence]]:
+    """Each sentence behind the sentences of its document that stand just before it."""
+    before: deque[Sentence] = deque(maxlen=WINDOW)
+    for sentence in corpus.sentences(split):
+        if before and before[-1].document != sentence.document:
+            before.clear()
+        yield list(before), sentence
+        before.append(sentence)
+
+
+def _mirrored(
+    before: Sequence[Sentence], sentence: Sentence, exchange: Exchange
+) -> Iterator[Group]:
+    """A group for each version of a passage, if its context decides which one is right."""
+    now = exchange.versions(sentence.target)
+    if not now:
+        return
+    context = [exchange.versions(earlier.target) for earlier in before]
+    if None in context:  # mixed, or with words that nobody can exchange
+        return
+    marked = [place for place, versions in enumerate(context) if versions]
+    if not marked or len(set(now)) < len(now):
+        return
+    sources = tuple(earlier.source for earlier in before)
+    for version in range(len(now)):
+        written = tuple(
+            versions[version] if versions else earlier.target
+            for versions, earlier in zip(context, before, strict=True)
+            if versions is not None
+        )
+        yield Group(
+            sentence.source, tuple(Variant(text, written) for text in now), version, sources,
+            distance=len(before) - marked[-1],
+        )  # fmt: skip

@@ -1,0 +1,182 @@
+"""ContraPro (Müller et al. 2018): English `it`, German `er`, `sie` or `es`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from xnmt_bench.corpora.contrastive.files import read_groups, records_of
+from xnmt_bench.corpora.contrastive.group import (
+    Antecedent,
+    ContrastiveSet,
+    Group,
+    Variant,
+    checked,
+)
+from xnmt_bench.corpora.text import decode_line, lines
+from xnmt_bench.errors import DataError
+
+LANGUAGES = ("en", "de")
+UNKNOWN = "?"  # a distance that nobody says
+COLUMNS = ("group", "first_line", "variants", "pronoun", "distance")
+
+
+def from_folder(folder: Path) -> ContrastiveSet:
+    """`contrapro.{text,context}.{en,de}` with `groups.tsv`, or with `contrapro.json` in its place.
+
+    The files of text and context, plain or gzip, may lie in folders of their own, such as `ctx1`;
+    of several contexts of a language the longest is read.
+
+    Raises:
+        DataError: a file is missing, or two of them differ in length.
+    """
+    texts = {language: _find(folder, "text", language) for language in LANGUAGES}
+    told = _table(folder) if (folder / "groups.tsv").is_file() else _of_json(folder)
+    source, target = (_lines(texts[language]) for language in LANGUAGES)
+    if len(source) != len(target):
+        problem = f"{len(source)} lines, but {texts['de']} has {len(target)}"
+        raise DataError(texts["en"], None, problem)
+    contexts = [_context(folder, language, len(source)) for language in LANGUAGES]
+    groups = []
+    for where, number, first, size, pronoun, distance in told:
+        rows = range(first, first + size)
+        if rows.stop > len(target):
+            problem = f"group {number} ends with line {rows.stop} of {len(target)}"
+            raise DataError(*where, problem)
+        variants = (Variant(target[row], contexts[1][row]) for row in rows)
+        group = Group(
+            source[first], tuple(variants), 0, contexts[0][first], distance=distance,
+            pronoun=pronoun,
+        )  # fmt: skip
+        try:
+            groups.append(checked(group))
+        except ValueError as error:
+            raise DataError(*where, f"group {number}: {error}") from None
+    if groups and rows.stop != len(target):
+        problem = f"{len(target)} lines, but the groups end with line {rows.stop}"
+        raise DataError(texts["de"], None, problem)
+    return ContrastiveSet("contrapro", "-".join(LANGUAGES), groups)
+
+
+_Told = tuple[tuple[Path, int | None], int, int, int, str, int | None]
+
+
+def _table(folder: Path) -> Iterator[_Told]:
+    """Where each group is said, its number, first line and size, its pronoun and its distance."""
+    path = folder / "groups.tsv"
+    for number, line in enumerate(lines(path), start=1):
+        fields = decode_line(line, path, number).split("\t")
+        if number == 1 and fields[0] == COLUMNS[0]:
+            continue
+        if len(fields) != len(COLUMNS):
+            raise DataError(path, number, f"{len(fields)} fields where {len(COLUMNS)} belong")
+        *counts, pronoun, distance = fields
+        for name, value in zip(COLUMNS, [*counts, pronoun, distance], strict=True):
+            free = name == "pronoun" or (name == "distance" and value == UNKNOWN)
+            if not (free or (value.isdecimal() and len(value) < 10)):
+                raise DataError(path, number, f"{name} {value[:40]!r} is no number")
+        group, first, size = map(int, counts)
+        yield (path, number), group, first, size, pronoun, _distance(distance)
+
+
+def _distance(text: str) -> int | None:
+    return None if text == UNKNOWN else int(text)
+
+
+def _of_json(folder: Path) -> Iterator[_Told]:
+    path = _existing(folder / "contrapro.json")
+    first = 0
+    for number, record in enumerate(records_of(path)):
+        group = _group(path, number, record)
+        yield (path, None), number, first, len(group.variants), group.pronoun, group.distance
+        first += len(group.variants)
+
+
+def from_records(path: Path, records: list[dict[str, Any]]) -> ContrastiveSet:
+    """Groups as in `contrapro.json`, which has no context; that is taken from files beside it.
+
+    A file of the same name that ends in `.groups` says which groups of the text files they are.
+
+    Raises:
+        DataError: a group lacks a field, or the files beside it are of another length.
+    """
+    groups = [_group(path, number, record) for number, record in enumerate(records)]
+    stem = path.name.removesuffix(".gz").removesuffix(".json")
+    chosen = path.with_name(f"{stem}.groups")
+    numbers = read_groups(chosen) if chosen.is_file() else list(range(len(groups)))
+    if len(numbers) != len(groups):
+        raise DataError(chosen, None, f"{len(numbers)} groups, but {path} has {len(groups)}")
+    if (path.parent / "groups.tsv").is_file():
+        whole = from_folder(path.parent).groups
+        if numbers and max(numbers) >= len(whole):
+            raise DataError(chosen, None, f"group {max(numbers)} of {len(whole)}")
+        groups = [_placed(g, whole[n]) for g, n in zip(groups, numbers, strict=True)]
+    return ContrastiveSet(stem, "-".join(LANGUAGES), groups, numbers=numbers)
+
+
+def _placed(group: Group, beside: Group) -> Group:
+    """A group in the context that another has."""
+    context = beside.variants[0].context
+    variants = tuple(Variant(v.text, context) for v in group.variants)
+    return Group(
+        group.source, variants, group.true, beside.source_context, distance=group.distance,
+        pronoun=group.pronoun, antecedent=group.antecedent,
+    )  # fmt: skip
+
+
+def _group(path: Path, number: int, record: dict[str, Any]) -> Group:
+    try:
+        true, distance = Variant(record["ref segment"]), record["ante distance"]
+        others = [Variant(error["contrastive"]) for error in record["errors"]]
+        antecedent = None
+        if phrase := record.get("src ante phrase"):
+            antecedent = Antecedent(distance, tuple(phrase.split()), record["src pronoun"])
+        return checked(
+            Group(
+                record["src segment"],
+                (true, *others),
+                0,
+                distance=distance,
+                pronoun=record["ref pronoun"],
+                antecedent=antecedent,
+            )
+        )
+    except KeyError as error:
+        raise DataError(path, None, f"group {number}: no field {error}") from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DataError(path, None, f"group {number}: {error}") from None
+
+
+def _existing(path: Path) -> Path:
+    """A file, plain or gzip."""
+    packed = path.with_name(f"{path.name}.gz")
+    return packed if packed.is_file() else path
+
+
+def _find(folder: Path, what: str, language: str) -> Path:
+    """A file of the set in the folder or in one within it."""
+    name = f"contrapro.{what}.{language}"
+    places = [folder, *sorted(p for p in folder.glob("*") if p.is_dir())]
+    found = [path for place in places if (path := _existing(place / name)).is_file()]
+    return found[0] if found else folder / name
+
+
+def _lines(path: Path) -> list[str]:
+    return [decode_line(line, path, n).strip() for n, line in enumerate(lines(path), start=1)]
+
+
+def _context(folder: Path, language: str, count: int) -> list[tuple[str, ...]]:
+    """The context of each line, the nearest sentence last; empty lines stand for no sentence."""
+    name = f"contrapro.context.{language}"
+    places = [folder, *sorted(p for p in folder.glob("*") if p.is_dir())]
+    found = [_lines(path) for place in places if (path := _existing(place / name)).is_file()]
+    if not found:
+        return [()] * count
+    longest = max(found, key=len)
+    if not count or len(longest) % count:
+        problem = f"{len(longest)} lines, which is no multiple of the {count} of the text"
+        raise DataError(folder / name, None, problem)
+    depth = len(longest) // count
+    rows = (longest[n * depth : (n + 1) * depth] for n in range(count))
+    return [tuple(filter(None, row)) for row in rows]

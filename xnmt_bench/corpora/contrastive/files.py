@@ -1,0 +1,40 @@
+"""What readers of contrastive sets share: lists in JSON, and numbers of groups."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from xnmt_bench.corpora.text import decode_line, lines
+from xnmt_bench.errors import DataError
+
+
+def records_of(path: Path) -> list[Any]:
+    """The list that is in a JSON file, plain or gzip; a DataError where none is."""
+    text = "\n".join(decode_line(line, path, n) for n, line in enumerate(lines(path), start=1))
+    try:
+        records = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(path, error.lineno, f"not JSON: {error.msg}") from None
+    if not isinstance(records, list):
+        raise DataError(path, None, "not a list of groups")
+    return records
+
+
+def read_groups(path: Path) -> list[int]:
+    """Numbers of groups, from 0, one a line.
+
+    Raises:
+        DataError: a line is no such number, or is there twice.
+    """
+    numbers, seen = list[int](), set[int]()
+    for number, line in enumerate(lines(path), start=1):
+        text = decode_line(line, path, number).strip()
+        if not (text.isdecimal() and len(text) < 10):
+            raise DataError(path, number, f"{text[:40]!r} is no group's number")
+        numbers.append(int(text))
+        if numbers[-1] in seen:
+            raise DataError(path, number, f"group {text} is there twice")
+        seen.add(numbers[-1])
+    return numbers

@@ -1,0 +1,164 @@
+"""Contrastive test sets: true translations beside variants that only the context rules out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from xnmt_bench.corpora.encoded import Passage
+from xnmt_bench.store import fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One translation of a group's source.
+
+    Attributes:
+        text: of the current sentence.
+        context: the target sentences before it, the nearest last.
+    """
+
+    text: str
+    context: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Antecedent:
+    """Where the noun stands that the context decides by.
+
+    Attributes:
+        distance: how many sentences before the current one; 0 is the current one itself.
+        words: its source words, as they are written there.
+        pronoun: the source word that refers to it.
+    """
+
+    distance: int
+    words: tuple[str, ...]
+    pronoun: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A source and its variants, one of which is true.
+
+    Attributes:
+        source: the current sentence.
+        variants: its translations.
+        true: which of them is the true one.
+        source_context: the source sentences before it, the nearest last.
+        following: the source sentences behind it.
+        distance: how many sentences back the context decides; None where nobody says.
+        pronoun: of the true translation, in sets of pronouns.
+        unit: groups of one unit depend on each other; the source with its context, if empty.
+        antecedent: where it is annotated.
+    """
+
+    source: str
+    variants: tuple[Variant, ...]
+    true: int
+    source_context: tuple[str, ...] = ()
+    following: tuple[str, ...] = ()
+    distance: int | None = None
+    pronoun: str = ""
+    unit: str = ""
+    antecedent: Antecedent | None = None
+
+    @property
+    def source_unit(self) -> str:
+        """What it depends on with other groups."""
+        return self.unit or "\n".join((*self.source_context, self.source))
+
+    def passages(self) -> list[Passage]:
+        """Its variants, each a sentence pair behind its context."""
+        return [
+            Passage(self.source, v.text, self.source_context, v.context, self.following)
+            for v in self.variants
+        ]
+
+    def map(self, source: Callable[[str], str], target: Callable[[str], str]) -> Group:
+        """The same group with all texts of a side changed."""
+        variants = (Variant(target(v.text), tuple(map(target, v.context))) for v in self.variants)
+        return replace(
+            self, source=source(self.source), variants=tuple(variants),
+            source_context=tuple(map(source, self.source_context)),
+            following=tuple(map(source, self.following)),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ContrastiveSet:
+    """A test set of one phenomenon.
+
+    Attributes:
+        name: in results.
+        lang_pair: such as `en-de`.
+        groups: in the set's own order.
+        generated: nobody said these sentences.
+        numbers: of each group in the set, where only some of its groups are here.
+    """
+
+    name: str
+    lang_pair: str
+    groups: Sequence[Group]
+    generated: bool = False
+    numbers: Sequence[int] | None = None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of everything that it says."""
+        return fingerprint({"groups": [asdict(group) for group in self.groups]})
+
+    def number(self, index: int) -> int:
+        """A group's number in the set, from 0."""
+        return index if self.numbers is None else self.numbers[index]
+
+    def taken(self, numbers: Sequence[int]) -> ContrastiveSet:
+        """Some of its groups, in the given order."""
+        return replace(self, groups=[self.groups[n] for n in numbers], numbers=list(numbers))
+
+    def map(self, source: Callable[[str], str], target: Callable[[str], str]) -> ContrastiveSet:
+        """The same set with all texts of a side changed."""
+        return replace(self, groups=[group.map(source, target) for group in self.groups])
+
+
+def checked(group: Group) -> Group:
+    """The group, if it is one.
+
+    Raises:
+        ValueError: it has fewer than two variants, or no such true one.
+    """
+    if len(group.variants) < 2:
+        raise ValueError("there is nothing to compare: a group needs two variants or more")
+    if not 0 <= group.true < len(group.variants):
+        raise ValueError(f"the true variant is number {group.true} of {len(group.variants)}")
+    return group
+
+
+def described(group: Group, phenomenon: str) -> dict[str, Any]:
+    """A group in the plain form of this project, without what is empty."""
+    [*contexts] = {v.context for v in group.variants}
+    shared = len(contexts) == 1
+    fields = {
+        "source": group.source,
+        "variants": [v.text if shared else [*v.context, v.text] for v in group.variants],
+        "true": group.true,
+        "source_context": list(group.source_context),
+        "target_context": list(contexts[0]) if shared else [],
+        "following": list(group.following),
+        "distance": group.distance,
+        "pronoun": group.pronoun,
+        "unit": group.unit,
+        "phenomenon": phenomenon,
+    }
+    return {name: value for name, value in fields.items() if value not in ("", [], None)}
+
+
+def to_lines(sets: Sequence[ContrastiveSet]) -> str:
+    """Sets in the plain form: a JSON object a line, the first of which names the language pair."""
+    [lang_pair] = {s.lang_pair for s in sets}
+    lines = [{"lang_pair": lang_pair, "generated": any(s.generated for s in sets)}]
+    lines += [described(group, s.name) for s in sets for group in s.groups]
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)

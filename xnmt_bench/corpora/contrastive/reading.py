@@ -1,0 +1,108 @@
+"""Contrastive sets from files, whatever their format, which is told by what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from xnmt_bench.corpora.contrastive.build import build
+from xnmt_bench.corpora.contrastive.contrapro import from_folder, from_records
+from xnmt_bench.corpora.contrastive.files import records_of
+from xnmt_bench.corpora.contrastive.group import ContrastiveSet
+from xnmt_bench.corpora.contrastive.plain import read_plain
+from xnmt_bench.corpora.contrastive.voita import from_voita
+from xnmt_bench.corpora.sentence import Corpus, Split
+from xnmt_bench.corpora.text import present
+from xnmt_bench.errors import DataError, XnmtError
+
+# The published test sets by name, each in a folder of that name; Voita's without their dev parts.
+VOITA = ("deixis_test", "lex_cohesion_test", "ellipsis_infl", "ellipsis_vp")
+NAMES = ("voita", "contrapro")
+OWN, BUILT = "corpus", "build"  # sets that are in no file
+
+
+def find_sets(
+    names: Sequence[str],
+    corpus: Corpus,
+    split: Split,
+    data: str | None = None,
+    exchanged: str | None = None,
+) -> list[ContrastiveSet]:
+    """The sets of some names.
+
+    Args:
+        names: `corpus` (its own), `build` (made from its documents), or as `read_sets` has them.
+        corpus: what a system is trained on.
+        split: of the corpus, where sets are its own.
+        data: the folder of published sets.
+        exchanged: the table of forms that `build` exchanges.
+
+    Raises:
+        DataError: a file is not in its format.
+        XnmtError: the corpus has none of its own.
+    """
+    found = []
+    for name in names:
+        if name == BUILT:
+            sets = build(corpus, split, exchanged)
+        elif name == OWN:
+            sets = corpus.contrastive(split)
+        else:
+            sets = read_sets(name, data)
+        if not sets:
+            raise XnmtError(
+                f"corpus {corpus.name} has no contrastive sets of its own; name some: voita, "
+                "contrapro, build or files"
+            )
+        found += sets
+    return found
+
+
+def read_sets(name: str, data: str | None = None) -> list[ContrastiveSet]:
+    """The sets of a name or a path.
+
+    Args:
+        name: `voita` or `contrapro`, in the folder of that name in `data`; or the path of a file
+            in either's format or in the plain form, or of ContraPro's folder.
+        data: a folder.
+
+    Raises:
+        DataError: no such file, or one that is not in its format; with its line or its group.
+        XnmtError: a published set without the folder that it is in.
+    """
+    if name in NAMES:
+        if data is None:
+            raise XnmtError(f"metric.contrastive.data: name the folder that holds {name}/")
+        folder = Path(data) / name
+        if name == "contrapro":
+            return [from_folder(folder)]
+        return [made for part in VOITA for made in read_sets(str(_packed(folder / part)))]
+    path = Path(name)
+    if path.is_dir() or path.name == "groups.tsv":
+        return [from_folder(path if path.is_dir() else path.parent)]
+    if ".jsonl" in path.suffixes:
+        return read_plain(path)
+    records = records_of(present(path))
+    return [_format(path, records)(path, records)]
+
+
+def _packed(stem: Path) -> Path:
+    """A JSON file, plain or gzip."""
+    plain = stem.with_suffix(".json")
+    return plain if plain.is_file() else stem.with_suffix(".json.gz")
+
+
+def _format(
+    path: Path, records: list[Any]
+) -> Callable[[Path, list[dict[str, Any]]], ContrastiveSet]:
+    """What reads the records."""
+    first = records[0] if records and isinstance(records[0], dict) else {}
+    for key, reader in (("dst", from_voita), ("errors", from_records)):
+        if key in first:
+            return reader
+    problem = (
+        "no contrastive set: its first record has neither `dst` (Voita et al.) nor `errors` "
+        "(ContraPro); the plain form ends in .jsonl"
+    )
+    raise DataError(path, None, problem)

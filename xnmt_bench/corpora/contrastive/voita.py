@@ -1,0 +1,53 @@
+"""The test sets of Voita, Sennrich and Titov (2019): deixis, lexical cohesion and ellipsis."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from xnmt_bench.corpora.contrastive.group import ContrastiveSet, Group, Variant, checked
+from xnmt_bench.errors import DataError
+
+BETWEEN = re.compile(r"(?:^|\s)_eos(?=\s|$)")  # sentences
+
+
+def from_voita(path: Path, records: list[dict[str, Any]]) -> ContrastiveSet:
+    """Groups as `src`, `dst`, `true_ind`, `ctx_dist`; the last of the joined sentences is current.
+
+    Raises:
+        DataError: a group lacks a field, or source and target differ in sentences.
+    """
+    groups = []
+    for number, record in enumerate(records):
+        try:
+            groups.append(_group(record))
+        except KeyError as error:
+            raise DataError(path, None, f"group {number}: no field {error}") from None
+        except (ValueError, TypeError) as error:
+            raise DataError(path, None, f"group {number}: {error}") from None
+    return ContrastiveSet(path.name.split(".")[0], "en-ru", groups)
+
+
+def _group(record: dict[str, Any]) -> Group:
+    *source_context, source = _sentences(record["src"])
+    variants = []
+    for place, text in enumerate(record["dst"]):
+        *context, current = _sentences(text)
+        if len(context) != len(source_context):
+            raise ValueError(
+                f"variant {place} has {len(context) + 1} sentences, the source "
+                f"{len(source_context) + 1}"
+            )
+        variants.append(Variant(current, tuple(context)))
+    distance = record["ctx_dist"]
+    if not isinstance(distance, int) or distance < 0:
+        raise ValueError(f"ctx_dist is {distance!r}")
+    true = record["true_ind"]
+    if not isinstance(true, int):
+        raise ValueError(f"true_ind is {true!r}")
+    return checked(Group(source, tuple(variants), true, tuple(source_context), distance=distance))
+
+
+def _sentences(text: str) -> list[str]:
+    return [sentence.strip() for sentence in BETWEEN.split(text)]

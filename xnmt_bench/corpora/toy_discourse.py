@@ -1,0 +1,243 @@
+"""Generated documents in which context decides, and mirrored contrastive sets of the same language.
+
+Each document has one topic of Voita et al. (2019): how its reader is addressed (du or Sie), how a
+name is spelled, the gender of what `it` refers to, or the verb that `does too` leaves out. What
+decides stands up to three sentences back, and nothing in the current source sentence tells it.
+
+The sets are mirrored: in a family of n groups the current source and its n variants are the same,
+and the contexts make each variant the true one once. So a system that reads no context, or none in
+which anything differs, is right in exactly 1/n of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xnmt_bench.corpora.contrastive import ContrastiveSet, Group, Variant
+from xnmt_bench.corpora.sentence import Split, lang_pair
+from xnmt_bench.corpora.toy import STOP, ToyCorpus
+from xnmt_bench.corpora.toy_grammar import Clause, Ellipsis, NounPhrase, Phrase, Property
+from xnmt_bench.corpora.toy_lexicon import Dice, Noun, Verb, lexicon
+from xnmt_bench.options import Count, Seed, Text
+
+KIND = "toy_discourse"
+VERSION = 1  # raise it when the same seed gives other sentences
+TOPICS = ("address", "names", "pronouns", "ellipsis")
+WINDOW = 3  # sentences back
+VERBS = 4  # variants of an ellipsis
+READER, ENTITY = "reader", "entity"  # coreference chains
+
+
+class ToyDiscourse(ToyCorpus):
+    """Documents of five to eight sentences, with sets for address, names, pronouns and ellipsis.
+
+    Args:
+        seed: another seed is another corpus.
+        train, valid, test: numbers of sentences.
+        families: of each set and each distance, 1 to 3; a family is n groups.
+        name: the corpus's name in results.
+    """
+
+    def __init__(
+        self, seed: Seed = 0, train: Count = 8000, valid: Count = 500, test: Count = 500,
+        families: Count = 100, name: Text = KIND,
+    ) -> None:  # fmt: skip
+        super().__init__(seed, train, valid, test, name)
+        self._families = families
+
+    def _document(self, split: Split, number: int) -> Document:  # type: ignore[override]
+        return Document(Dice(KIND, self._seed, split, number), f"{split}-{number}")
+
+    def recipe(self) -> dict[str, Any]:
+        """The seed, the sizes and the version of the generator."""
+        return super().recipe() | {"kind": KIND, "version": VERSION}
+
+    def contrastive(self, split: Split) -> list[ContrastiveSet]:
+        """A set a topic, mirrored."""
+        sets = []
+        for topic in TOPICS:
+            groups = [
+                group
+                for distance in range(1, WINDOW + 1)
+                for number in range(self._families)
+                for group in self._family(split, topic, distance, number)
+            ]
+            sets.append(ContrastiveSet(f"{self.name} {topic}", lang_pair(self), groups, True))
+        return sets
+
+    def _family(self, split: Split, topic: str, distance: int, number: int) -> Iterator[Group]:
+        """The groups of one current sentence, each with the context that makes a variant true."""
+        unit = f"{split} {topic} {distance} {number}"
+        words = Words(Dice(KIND, self._seed, "sets", unit))
+        fillers = [words.filler() for _ in range(WINDOW - 1)]
+        pairs = list(words.family(topic))
+        variants = [probe.texts[1] for _, probe in pairs]
+        for true, (cue, probe) in enumerate(pairs):
+            context = [*fillers]
+            context.insert(WINDOW - distance, cue)
+            sources, targets = zip(*(phrase.texts for phrase in context), strict=True)
+            yield Group(
+                probe.texts[0], tuple(Variant(text, targets) for text in variants), true, sources,
+                distance=distance, unit=unit,
+                pronoun=words.pronoun(true) if topic == "pronouns" else "",
+            )  # fmt: skip
+
+
+class Words:
+    """Draws what sentences are about."""
+
+    def __init__(self, dice: Dice) -> None:
+        self.dice, self._lexicon = dice, lexicon()
+        self._count = 0
+        self._genders: Sequence[str] = ()
+
+    def _person(self) -> NounPhrase:
+        """Somebody in the third person, described half of the time."""
+        dice, noun = self.dice, self.dice.pick(self._lexicon.people)
+        adjective = dice.pick(self._lexicon.adjectives) if dice.chance(0.5) else None
+        return replace(self._noun(noun, "person"), adjective=adjective)
+
+    def _noun(self, noun: Noun, chain: str) -> NounPhrase:
+        self._count += 1
+        return NounPhrase(
+            f"n{self._count}", chain, noun.english, noun.german, noun.gender, noun.sex
+        )
+
+    def filler(self) -> Phrase:
+        """A sentence that decides nothing: how somebody is."""
+        adjective = self.dice.pick(self._lexicon.adjectives)
+        return Property("is", self._person(), adjective).render() + STOP
+
+    def _act(self, subject: NounPhrase) -> Clause:
+        """Somebody does something to a thing."""
+        dice, words = self.dice, self._lexicon
+        thing = self._noun(dice.pick(words.things), "other")
+        adverb = dice.pick(words.adverbs) if dice.chance(0.3) else None
+        tense = dice.pick(("present", "present", "perfect", "can"))
+        return Clause("c", subject, dice.pick(words.transitive), thing, adverb, tense=tense)
+
+    # Each topic: what is said first, and what is said because of it --------------------------
+
+    def reader(self) -> Clause:
+        """Something about the reader, who is yet to be addressed as du or Sie."""
+        return self._act(NounPhrase("you", READER, form="you"))
+
+    def addressed(self, clause: Clause, address: str) -> Phrase:
+        """The clause with its form of address."""
+        subject = replace(clause.subject, address=address)
+        return replace(clause, subject=subject).render() + STOP
+
+    def named(self, clause: Clause, spelling: str) -> Phrase:
+        """The clause with its subject's spelling."""
+        return replace(clause, subject=replace(clause.subject, german=spelling)).render() + STOP
+
+    def somebody(self, english: str, sex: str) -> Clause:
+        """Something about somebody with a name, which is yet to be spelled."""
+        return self._act(NounPhrase("name", ENTITY, english, "", sex, sex, form="name"))
+
+    def thing(self, noun: Noun) -> Phrase:
+        """How a thing is, which `it` may then refer to."""
+        adjective = self.dice.pick(self._lexicon.adjectives)
+        return Property("is", self._noun(noun, ENTITY), adjective).render() + STOP
+
+    def about_it(self) -> Clause:
+        """Something about a thing that is only called `it`, whose gender is yet to be known."""
+        dice, words = self.dice, self._lexicon
+        it = NounPhrase("it", ENTITY, form="pronoun", sex="n")
+        adverb = dice.pick(words.adverbs) if dice.chance(0.5) else None
+        tense = dice.pick(("present", "perfect", "can"))
+        if dice.chance(0.5):
+            return Clause("c", it, dice.pick(words.intransitive), adverb=adverb, tense=tense)
+        verb = dice.pick(words.transitive)
+        return Clause("c", self._person(), verb, it, adverb, tense=tense)
+
+    def referring(self, said: Clause, gender: str) -> Phrase:
+        """The same of a thing of a gender."""
+        place = "object" if said.object else "subject"
+        it = replace(getattr(said, place), gender=gender)
+        return replace(said, **{place: it}).render() + STOP
+
+    def doing(self, person: NounPhrase, verb: Verb) -> Phrase:
+        """Somebody does something."""
+        return Clause("c", person, verb).render() + STOP
+
+    def doing_too(self, person: NounPhrase, verb: Verb) -> Phrase:
+        """Somebody else does so too."""
+        return Ellipsis("c", person, verb).render() + STOP
+
+    # Families ---------------------------------------------------------------------------------
+
+    def family(self, topic: str) -> Iterator[tuple[Phrase, Phrase]]:
+        """Of each variant what decides it, and the sentence itself."""
+        dice, words = self.dice, self._lexicon
+        if topic == "address":
+            first, second = self.reader(), self.reader()
+            for address in ("du", "Sie"):
+                yield self.addressed(first, address), self.addressed(second, address)
+        elif topic == "names":
+            name = dice.pick(words.names)
+            first, second = (self.somebody(name.english, name.sex) for _ in range(2))
+            for spelling in name.spellings:
+                yield self.named(first, spelling), self.named(second, spelling)
+        elif topic == "pronouns":
+            said = self.about_it()
+            self._genders = tuple("mfn")
+            for gender in self._genders:
+                noun = dice.pick([n for n in words.things if n.gender == gender])
+                yield self.thing(noun), self.referring(said, gender)
+        else:
+            first_person, second_person = self._person(), self._person()
+            verbs = list[Verb]()
+            while len(verbs) < VERBS:
+                verb = dice.pick(words.intransitive)
+                verbs += [verb] if verb not in verbs else []
+            for verb in verbs:
+                yield self.doing(first_person, verb), self.doing_too(second_person, verb)
+
+    def pronoun(self, true: int) -> str:
+        """The pronoun of a gender, as sets are split by it."""
+        return {"m": "er", "f": "sie", "n": "es"}[self._genders[true]]
+
+
+class Document(Words):
+    """One document of one topic; the order of its draws decides its sentences."""
+
+    def __init__(self, dice: Dice, name: str) -> None:
+        super().__init__(dice)
+        self.name = name
+
+    def phrases(self) -> Iterator[Phrase]:
+        """Five to eight sentences; every third one, or so, decides nothing."""
+        size, topic = self.dice.pick((5, 6, 7, 8)), self.dice.pick(TOPICS)
+        on_topic = getattr(self, f"_{topic}")()
+        for _ in range(size):
+            yield self.filler() if self.dice.chance(0.35) else next(on_topic)
+
+    def _address(self) -> Iterator[Phrase]:
+        address = self.dice.pick(("du", "Sie"))
+        while True:
+            yield self.addressed(self.reader(), address)
+
+    def _names(self) -> Iterator[Phrase]:
+        name = self.dice.pick(self._lexicon.names)
+        spelling = self.dice.pick(name.spellings)
+        while True:
+            yield self.named(self.somebody(name.english, name.sex), spelling)
+
+    def _pronouns(self) -> Iterator[Phrase]:
+        """A thing, twice or so what is said of it, another thing."""
+        while True:
+            noun = self.dice.pick(self._lexicon.things)
+            yield self.thing(noun)
+            while self.dice.chance(0.65):
+                yield self.referring(self.about_it(), noun.gender)
+
+    def _ellipsis(self) -> Iterator[Phrase]:
+        """Somebody does something, others do so too."""
+        while True:
+            verb = self.dice.pick(self._lexicon.intransitive)
+            yield self.doing(self._person(), verb)
+            while self.dice.chance(0.65):
+                yield self.doing_too(self._person(), verb)

@@ -1,0 +1,120 @@
+"""Which groups of a contrastive set are right, and which parts of it are told apart.
+
+G groups, N variants of all groups, in the set's order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from xnmt_bench.corpora.contrastive import ContrastiveSet, Group
+from xnmt_bench.errors import XnmtError
+
+Ties = Literal["wrong", "first"]
+ALL, UNKNOWN, FARTHEST = "all", "unknown", 3
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What of a set is compared.
+
+    Attributes:
+        whole: the set.
+        groups_G: indices of the groups that have something to compare.
+        kept: of each of these, the indices of the variants that are compared.
+        left_out: how many variants are written as the true one of their group is.
+        emptied: numbers of the groups in which nothing else is left.
+    """
+
+    whole: ContrastiveSet
+    groups_G: list[int]
+    kept: list[list[int]]
+    left_out: int
+    emptied: list[int]
+
+    @property
+    def groups(self) -> list[Group]:
+        """Those that have something to compare."""
+        return [self.whole.groups[g] for g in self.groups_G]
+
+    @property
+    def units_G(self) -> np.ndarray:
+        """The unit of each group, numbered as they first stand in the set."""
+        numbers: dict[str, int] = {}
+        every = [numbers.setdefault(g.source_unit, len(numbers)) for g in self.whole.groups]
+        return np.asarray(every, dtype=np.int64)[self.groups_G]
+
+    @property
+    def chance_G(self) -> np.ndarray:
+        """How often each group is right by chance: 1/n."""
+        return np.array([1 / len(kept) for kept in self.kept])
+
+    def right_G(self, scores_N: np.ndarray, ties: Ties) -> np.ndarray:
+        """Whether the true variant scores strictly better than every other.
+
+        Args:
+            scores_N: of every variant of the set, the greater the better.
+            ties: `first`: of the best it is the one that stands first, as numpy's argmin has it.
+        """
+        sizes = [len(group.variants) for group in self.whole.groups]
+        by_group = np.split(scores_N, np.cumsum(sizes)[:-1])
+        right = []
+        for g, kept in zip(self.groups_G, self.kept, strict=True):
+            scores, true = by_group[g][kept], kept.index(self.whole.groups[g].true)
+            best = scores.argmax()  # of equal ones the first
+            alone = ties == "first" or (scores == scores[best]).sum() == 1
+            right.append(best == true and alone)
+        return np.array(right, dtype=bool)
+
+
+def compared(whole: ContrastiveSet, ties: Ties = "wrong") -> Compared:
+    """Leaves out variants that are written as the true one is, which no score can tell apart.
+
+    With `ties=first`, as published scripts count, nothing is left out.
+
+    Raises:
+        XnmtError: no group has anything to compare.
+    """
+    groups, kept, left_out, emptied = list[int](), list[list[int]](), 0, list[int]()
+    for index, group in enumerate(whole.groups):
+        true = group.variants[group.true]
+        own = [
+            n
+            for n, variant in enumerate(group.variants)
+            if n == group.true or ties == "first" or variant != true
+        ]
+        left_out += len(group.variants) - len(own)
+        if len(own) > 1:
+            groups.append(index)
+            kept.append(own)
+        else:
+            emptied.append(whole.number(index))
+    if not groups:
+        raise XnmtError(f"contrastive set {whole.name}: there is nothing to compare")
+    return Compared(whole, groups, kept, left_out, emptied)
+
+
+def parts(groups: Sequence[Group]) -> Iterator[tuple[str, np.ndarray]]:
+    """The parts of a set by distance and by pronoun: their names, and their members (G,)."""
+    yield ALL, np.ones(len(groups), dtype=bool)
+    for labels in ([_distance(g) for g in groups], [g.pronoun for g in groups]):
+        names = set(labels) - {""}
+        if names - {UNKNOWN}:  # or nobody said anything
+            for name in sorted(names, key=part_order):
+                yield name, np.array([label == name for label in labels])
+
+
+def _distance(group: Group) -> str:
+    if group.distance is None:
+        return UNKNOWN
+    return f"distance {group.distance if group.distance <= FARTHEST else f'>{FARTHEST}'}"
+
+
+def part_order(name: str) -> tuple[int, str]:
+    """All, the distances, then the pronouns."""
+    known = [ALL, *(f"distance {n}" for n in range(FARTHEST + 1)), f"distance >{FARTHEST}", UNKNOWN]
+    return (known.index(name), "") if name in known else (len(known), name)

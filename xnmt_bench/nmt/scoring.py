@@ -1,0 +1,46 @@
+"""Log-probabilities of given targets. N pairs; other shapes as in `nmt.base`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from xnmt_bench.nmt.base import Batch, Ids, Layout, NMTModel, segments
+from xnmt_bench.nmt.batching import buckets
+
+
+@torch.no_grad()
+def log_probability(
+    model: NMTModel, pairs: Sequence[tuple[Ids, Ids]], batch_tokens: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Log P of the current sentence of each target, EOS included, given all that stands before it.
+
+    Pairs of one source that meet in a batch share its encoding.
+
+    Args:
+        model: the system.
+        pairs: source and target ids, closed by EOS.
+        batch_tokens: rows times longest pair of a batch.
+
+    Returns:
+        Sums of natural logarithms (N,), and of how many ids each is the sum (N,).
+    """
+    lengths = np.array([max(len(x), len(y)) for x, y in pairs], dtype=np.int64)
+    log_p_N, ids_N = np.empty(len(pairs)), np.empty(len(pairs), dtype=np.int64)
+    device = next(model.parameters()).device
+    for group in buckets(lengths, np.arange(len(pairs)), batch_tokens):
+        batch = Batch.collate([pairs[n] for n in group]).to(device)
+        sources, row_of_B = batch.source_BS.unique(dim=0, return_inverse=True)
+        alone = Layout(segments(sources), batch.layout.input_BT[: len(sources)])
+        encoding = model.encode(model.embed_source(sources), alone).select(row_of_B)
+        input_BTD = model.embed_target(batch.input_BT)
+        states_BTD = model.decode(encoding.decoding(batch.input_BT), input_BTD)
+        now_BT = batch.current_BT
+        log_p = model.log_probability(states_BTD[now_BT], batch.target_BT[now_BT])
+        # Summed in double: the terms of a long target are many.
+        log_p_BT = torch.zeros(now_BT.shape, dtype=torch.float64, device=device)
+        log_p_BT[now_BT] = log_p.double()
+        log_p_N[group], ids_N[group] = log_p_BT.sum(1).cpu().numpy(), now_BT.sum(1).cpu().numpy()
+    return log_p_N, ids_N

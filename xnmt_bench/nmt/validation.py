@@ -1,0 +1,69 @@
+"""What training may look at beside its loss: BLEU, and accuracy on contrastive sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from sacrebleu.metrics import BLEU
+
+from xnmt_bench.corpora.contrastive import ContrastiveSet
+from xnmt_bench.corpora.encoded import Context, EncodedSplit
+from xnmt_bench.corpora.subwords import current_span
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.decoding import translate
+from xnmt_bench.nmt.scoring import log_probability
+
+TOGETHER = 100  # sentences that are translated at once
+
+
+class ValidationBLEU:
+    """BLEU of a split, greedy, behind the references of its context; of subwords put together.
+
+    It tells epochs apart; what is reported of a system is `metric=[quality]`.
+    """
+
+    fingerprint = "bleu"  # it is of the split that training validates on
+
+    def __init__(self, valid: EncodedSplit) -> None:
+        self._valid = valid
+
+    def __call__(self, model: NMTModel) -> float:
+        """From 0 to 100."""
+        valid, decode = self._valid, model.target_subwords.decode
+        order = np.argsort(valid.source.lengths(), kind="stable")
+        hypotheses, references = list[str](), list[str]()
+        for start in range(0, len(order), TOGETHER):
+            rows = order[start : start + TOGETHER]
+            targets = [valid.target[i] for i in rows]
+            starts = [current_span(ids)[0] for ids in targets]
+            prefixes = [ids[:n] for ids, n in zip(targets, starts, strict=True)]
+            sources = [valid.source[i] for i in rows]
+            hypotheses += map(decode, translate(model, sources, prefixes=prefixes))
+            references += [decode(ids[n:].tolist()) for ids, n in zip(targets, starts, strict=True)]
+        return float(BLEU(force=True).corpus_score(hypotheses, [references]).score)
+
+
+class ContrastiveAccuracy:
+    """The mean accuracy on contrastive sets, in the context that a system is trained with."""
+
+    def __init__(self, sets: Sequence[ContrastiveSet], context: Context, batch_tokens: int) -> None:
+        self._sets, self._context, self._batch_tokens = sets, context, batch_tokens
+        self.fingerprint = " ".join(one.fingerprint for one in sets)
+
+    def __call__(self, model: NMTModel) -> float:
+        """From 0 to 100; a tie is wrong."""
+        return 100 * float(np.mean([self._accuracy(model, one) for one in self._sets]))
+
+    def _accuracy(self, model: NMTModel, one: ContrastiveSet) -> float:
+        subwords = model.source_subwords, model.target_subwords
+        passages = [p.read(self._context) for group in one.groups for p in group.passages()]
+        pairs = [passage.encode(*subwords) for passage in passages]
+        log_p_N, _ = log_probability(model, pairs, self._batch_tokens)
+        sizes = [len(group.variants) for group in one.groups]
+        by_group = np.split(log_p_N, np.cumsum(sizes)[:-1])
+        right = [
+            own[group.true] > np.delete(own, group.true).max()
+            for group, own in zip(one.groups, by_group, strict=True)
+        ]
+        return float(np.mean(right))
