@@ -31,6 +31,8 @@ NEEDS = {
         "corpus.target_language=de",
     ],
     "text": ["corpus.root=/nowhere", "corpus.source_language=de", "corpus.target_language=en"],
+    "enru": [f"corpus.data={DATA}/enru"],
+    "ende": [f"corpus.data={DATA}/deen"],
     "rwth_deen": [f"corpus.data={DATA}"],
     "parcorfull": [f"corpus.data={DATA}"],
     "tsv": [

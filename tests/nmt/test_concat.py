@@ -11,7 +11,7 @@ from conftest import SIZES, SMALL, command, configure
 
 from xnmt_bench.corpora.encoded import Context, EncodedSplit, encode
 from xnmt_bench.corpora.sentence import Sentence
-from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SEPARATOR, current_start
+from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SEPARATOR, current_span, current_start
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.metrics.fidelity.hit import hit_at_k
@@ -75,6 +75,12 @@ class Documents:
         (Context(2), ["a", "a|b", "a|b|c", "b|c|d", "e"], ["A", "A|B", "A|B|C", "B|C|D", "E"]),
         (Context(1, target=False), ["a", "a|b", "b|c", "c|d", "e"], list("ABCDE")),
         (Context(0), list("abcde"), list("ABCDE")),
+        (
+            Context(1, following=2),
+            ["a+b+c", "a|b+c+d", "b|c+d", "c|d", "e"],
+            ["A", "A|B", "B|C", "C|D", "E"],
+        ),
+        (Context(following=1), ["a+b", "b+c", "c+d", "d", "e"], list("ABCDE")),
     ],
 )
 def test_the_same_document_stands_before_a_sentence(tmp_path, context, source, target):
@@ -83,7 +89,7 @@ def test_the_same_document_stands_before_a_sentence(tmp_path, context, source, t
 
     def texts(side):
         assert all(side[i][-1] == EOS for i in range(len(side)))
-        symbols = {SEPARATOR: "|"}
+        symbols = {SEPARATOR: "|", EOS: "+"}
         return [
             "".join(symbols.get(i) or chr(i) for i in side[n][:-1].tolist())
             for n in range(len(side))
@@ -101,6 +107,12 @@ def test_segments_are_counted_from_one():
     assert batch.layout.input_BT.tolist() == [[1, 1, 1, 2, 2], [1, 1, 0, 0, 0]]
     assert batch.current_BT.tolist() == [[False] * 3 + [True] * 2, [True] * 2 + [False] * 3]
     assert [current_start(row) for row in ids.tolist()] == [3, 0]
+
+
+def test_what_follows_is_a_segment_of_its_own():
+    ids = torch.tensor([[7, SEPARATOR, 8, EOS, 9, 9, EOS], [7, EOS, 9, EOS, PAD, PAD, PAD]])
+    assert segments(ids).tolist() == [[1, 2, 2, 2, 3, 3, 3], [1, 1, 2, 2, 0, 0, 0]]
+    assert [current_span(row) for row in ids.tolist()] == [(2, 4), (0, 2)]
 
 
 # The model ----------------------------------------------------------------------------------

@@ -11,11 +11,11 @@ which anything differs, is right in exactly 1/n of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from xnmt_bench.corpora.contrastive import ContrastiveSet, Group, Variant
+from xnmt_bench.corpora.contrastive import Antecedent, ContrastiveSet, Group, Variant
 from xnmt_bench.corpora.sentence import Split, lang_pair
 from xnmt_bench.corpora.toy import STOP, ToyCorpus
 from xnmt_bench.corpora.toy_grammar import Clause, Ellipsis, NounPhrase, Phrase, Property
@@ -27,6 +27,8 @@ VERSION = 1  # raise it when the same seed gives other sentences
 TOPICS = ("address", "names", "pronouns", "ellipsis")
 WINDOW = 3  # sentences back
 VERBS = 4  # variants of an ellipsis
+PRONOUNS_OF = {"m": "er", "f": "sie", "n": "es"}
+PRONOUNS = tuple(PRONOUNS_OF.values())
 READER, ENTITY = "reader", "entity"  # coreference chains
 
 
@@ -69,7 +71,7 @@ class ToyDiscourse(ToyCorpus):
 
     def _family(self, split: Split, topic: str, distance: int, number: int) -> Iterator[Group]:
         """The groups of one current sentence, each with the context that makes a variant true."""
-        unit = f"{split} {topic} {distance} {number}"
+        unit, pronouns = f"{split} {topic} {distance} {number}", topic == "pronouns"
         words = Words(Dice(KIND, self._seed, "sets", unit))
         fillers = [words.filler() for _ in range(WINDOW - 1)]
         pairs = list(words.family(topic))
@@ -81,7 +83,9 @@ class ToyDiscourse(ToyCorpus):
             yield Group(
                 probe.texts[0], tuple(Variant(text, targets) for text in variants), true, sources,
                 distance=distance, unit=unit,
-                pronoun=words.pronoun(true) if topic == "pronouns" else "",
+                pronoun=PRONOUNS[true] if pronouns else "",
+                antecedent=Antecedent(distance, tuple(sources[-distance].split(" is ")[0].split()))
+                if pronouns else None,
             )  # fmt: skip
 
 
@@ -91,7 +95,6 @@ class Words:
     def __init__(self, dice: Dice) -> None:
         self.dice, self._lexicon = dice, lexicon()
         self._count = 0
-        self._genders: Sequence[str] = ()
 
     def _person(self) -> NounPhrase:
         """Somebody in the third person, described half of the time."""
@@ -183,8 +186,7 @@ class Words:
                 yield self.named(first, spelling), self.named(second, spelling)
         elif topic == "pronouns":
             said = self.about_it()
-            self._genders = tuple("mfn")
-            for gender in self._genders:
+            for gender in PRONOUNS_OF:
                 noun = dice.pick([n for n in words.things if n.gender == gender])
                 yield self.thing(noun), self.referring(said, gender)
         else:
@@ -195,10 +197,6 @@ class Words:
                 verbs += [verb] if verb not in verbs else []
             for verb in verbs:
                 yield self.doing(first_person, verb), self.doing_too(second_person, verb)
-
-    def pronoun(self, true: int) -> str:
-        """The pronoun of a gender, as sets are split by it."""
-        return {"m": "er", "f": "sie", "n": "es"}[self._genders[true]]
 
 
 class Document(Words):

@@ -158,7 +158,7 @@ def _own_table(language: str) -> Path:
     path = Path(str(files("xnmt_bench.corpora.contrastive").joinpath(f"exchanged.{language}.tsv")))
     if not path.is_file():
         raise XnmtError(
-            f"no table of exchanged forms for {language!r}; give one as metric.contrastive.exchanged"
+            f"no table of exchanged forms for {language!r}; give one: metric.contrastive.exchanged"
         )
     return path
 

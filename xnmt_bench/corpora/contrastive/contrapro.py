@@ -131,14 +131,14 @@ def _group(path: Path, number: int, record: dict[str, Any]) -> Group:
         others = [Variant(error["contrastive"]) for error in record["errors"]]
         antecedent = None
         if phrase := record.get("src ante phrase"):
-            antecedent = Antecedent(distance, tuple(phrase.split()), record["src pronoun"])
+            antecedent = Antecedent(distance, tuple(phrase.split()))
         return checked(
             Group(
                 record["src segment"],
                 (true, *others),
                 0,
                 distance=distance,
-                pronoun=record["ref pronoun"],
+                pronoun=record["ref pronoun"].lower(),
                 antecedent=antecedent,
             )
         )

@@ -32,12 +32,10 @@ class Antecedent:
     Attributes:
         distance: how many sentences before the current one; 0 is the current one itself.
         words: its source words, as they are written there.
-        pronoun: the source word that refers to it.
     """
 
     distance: int
     words: tuple[str, ...]
-    pronoun: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +79,14 @@ class Group:
     def map(self, source: Callable[[str], str], target: Callable[[str], str]) -> Group:
         """The same group with all texts of a side changed."""
         variants = (Variant(target(v.text), tuple(map(target, v.context))) for v in self.variants)
+        antecedent = self.antecedent
+        if antecedent:
+            words = source(" ".join(antecedent.words)).split()
+            antecedent = replace(antecedent, words=tuple(words))
         return replace(
             self, source=source(self.source), variants=tuple(variants),
             source_context=tuple(map(source, self.source_context)),
-            following=tuple(map(source, self.following)),
+            following=tuple(map(source, self.following)), antecedent=antecedent,
         )  # fmt: skip
 
 

@@ -1,0 +1,201 @@
+"""Readers of contrastive sets: published formats, the plain form, and what is wrong with a file."""
+
+import gzip
+import json
+from dataclasses import replace
+
+import pytest
+
+from xnmt_bench.corpora.contrastive import ContrastiveSet, Group, Variant, read_sets, to_lines
+from xnmt_bench.errors import DataError, XnmtError
+
+VOITA = [
+    {
+        "src": "a b _eos c _eos d ? _eos e",
+        "dst": ["A _eos B _eos C _eos D", "A _eos B _eos C _eos E", "A _eos B _eos C _eos F"],
+        "true_ind": 2,
+        "ctx_dist": 3,
+    },
+    {"src": "e", "dst": ["D", "E"], "true_ind": 0, "ctx_dist": 1},
+]
+PRO = {
+    "src segment": "it is old .",
+    "ref segment": "sie ist alt .",
+    "errors": [{"contrastive": "er ist alt ."}, {"contrastive": "es ist alt ."}],
+    "ante distance": 1,
+    "ref pronoun": "sie",
+    "src pronoun": "it",
+    "src ante phrase": "the door",
+}
+# Two groups, of three variants and of two; the context of the second begins its document.
+SOURCES, TARGETS = ["s"] * 3 + ["t"] * 2, ["a", "b", "c", "d", "e"]
+GROUPS = "group\tfirst_line\tvariants\tpronoun\tdistance\n0\t0\t3\ter\t1\n1\t3\t2\tes\t?\n"
+
+
+def write(path, content):
+    text = content if isinstance(content, str) else json.dumps(content)
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("ending", [".json", ".json.gz"])
+def test_voita(tmp_path, ending):
+    [one] = read_sets(write(tmp_path / f"deixis{ending}", VOITA))
+    assert (one.name, one.lang_pair, one.generated) == ("deixis", "en-ru", False)
+    first, second = one.groups
+    assert first.source_context == ("a b", "c", "d ?")  # as they are read, the nearest last
+    assert (first.source, first.true, first.distance) == ("e", 2, 3)
+    assert first.variants == tuple(Variant(t, ("A", "B", "C")) for t in "DEF")
+    assert second == Group("e", (Variant("D"), Variant("E")), 0, distance=1)
+    assert first.source_unit != second.source_unit
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"true_ind": 3}, "group 1: the true variant is number 3 of 2"),
+        ({"true_ind": -1}, "group 1: the true variant is number -1 of 2"),
+        ({"true_ind": "0"}, "group 1: true_ind is '0'"),
+        ({"dst": ["D _eos E", "F"]}, "group 1: variant 0 has 2 sentences, the source 1"),
+        ({"dst": ["D"]}, "group 1: there is nothing to compare"),
+        ({"ctx_dist": None}, "group 1: ctx_dist is None"),
+        ({"src": None}, "group 1: "),
+    ],
+)
+def test_a_wrong_group_of_voitas_is_named(tmp_path, change, message):
+    path = write(tmp_path / "set.json", [VOITA[0], VOITA[1] | change])
+    with pytest.raises(DataError) as error:
+        read_sets(path)
+    assert str(error.value).startswith(f"{path}: {message}")
+
+
+def test_files_that_are_no_sets(tmp_path):
+    wrong = write(tmp_path / "wrong.json", '[\n{"src": 1,\n}]')
+    with pytest.raises(DataError, match=r"wrong.json:3: not JSON"):
+        read_sets(wrong)
+    with pytest.raises(DataError, match="neither `dst`"):
+        read_sets(write(tmp_path / "other.json", [{"text": 1}]))
+    with pytest.raises(DataError, match="not a list"):
+        read_sets(write(tmp_path / "other.json", {"src": "a"}))
+    with pytest.raises(DataError, match="no such file"):
+        read_sets(str(tmp_path / "none.json"))
+    lacking = {key: value for key, value in VOITA[0].items() if key != "true_ind"}
+    with pytest.raises(DataError, match="group 0: no field 'true_ind'"):
+        read_sets(write(tmp_path / "lacking.json", [lacking]))
+    with pytest.raises(XnmtError, match="name the folder that holds voita/"):
+        read_sets("voita")
+
+
+def contrapro(folder, sources=SOURCES, targets=TARGETS, groups=GROUPS, context=None):
+    for name, lines in {"text.en": sources, "text.de": targets, **(context or {})}.items():
+        (folder / f"contrapro.{name}").write_text("".join(f"{line}\n" for line in lines))
+    (folder / "groups.tsv").write_text(groups)
+    return str(folder)
+
+
+def test_contrapros_text_files(tmp_path):
+    context = {
+        "context.en": ["far", "near"] * 3 + ["", "near"] * 2,
+        "context.de": [*"AAA", "", ""],
+    }
+    [one] = read_sets(contrapro(tmp_path, context=context))
+    first, second = one.groups
+    assert (one.name, one.lang_pair) == ("contrapro", "en-de")
+    assert first.source_context == ("far", "near")
+    assert first.variants == (Variant("a", ("A",)), Variant("b", ("A",)), Variant("c", ("A",)))
+    assert (first.pronoun, first.distance, first.true) == ("er", 1, 0)
+    # An empty line: nothing precedes.
+    assert (second.source_context, second.variants[0].context) == (("near",), ())
+    assert second.distance is None
+
+
+@pytest.mark.parametrize(
+    ("change", "where", "message"),
+    [
+        ({"targets": TARGETS[:-1]}, "contrapro.text.en", "5 lines, but"),
+        ({"targets": TARGETS * 2, "sources": SOURCES * 2}, "contrapro.text.de", "end with line 5"),
+        ({"groups": GROUPS.replace("3\t2\tes", "3\t3\tes")}, "groups.tsv:3", "line 6 of 5"),
+        ({"groups": GROUPS.replace("?", "x")}, "groups.tsv:3", "distance 'x' is no number"),
+        ({"groups": GROUPS.replace("\t?", "")}, "groups.tsv:3", "4 fields where 5 belong"),
+        ({"groups": GROUPS.replace("0\t3\ter", "0\t1\ter")}, "groups.tsv:2", "two variants"),
+        ({"context": {"context.en": ["x"] * 7}}, "contrapro.context.en", "no multiple of the 5"),
+    ],
+)
+def test_files_of_contrapro_that_do_not_belong_together(tmp_path, change, where, message):
+    with pytest.raises(DataError) as error:
+        read_sets(contrapro(tmp_path, **change))
+    assert where in str(error.value)
+    assert message in str(error.value)
+
+
+def test_contrapros_json_takes_its_context_from_the_files_beside_it(tmp_path):
+    path = write(tmp_path / "contrapro.subset.json", [PRO])
+    [alone] = read_sets(path)
+    [group] = alone.groups
+    assert [v.text for v in group.variants] == ["sie ist alt .", "er ist alt .", "es ist alt ."]
+    assert (group.distance, group.pronoun, group.true, group.source_context) == (1, "sie", 0, ())
+    assert group.antecedent.words == ("the", "door")
+    contrapro(tmp_path, context={"context.en": ["far"] * 5, "context.de": ["fern"] * 5})
+    (tmp_path / "contrapro.subset.groups").write_text("1\n")
+    [one] = read_sets(path)
+    assert one.groups[0].source_context == ("far",)
+    assert {v.context for v in one.groups[0].variants} == {("fern",)}
+    assert one.number(0) == 1
+    (tmp_path / "contrapro.subset.groups").write_text("0\n1\n")
+    with pytest.raises(DataError, match="2 groups, but"):
+        read_sets(path)
+
+
+def test_contrapros_json_says_where_its_lines_belong(tmp_path):
+    folder = contrapro(tmp_path, sources=["it is old ."] * 3, targets=["a", "b", "c"])
+    (tmp_path / "groups.tsv").unlink()
+    write(tmp_path / "contrapro.json.gz", [PRO])
+    [one] = read_sets(folder)
+    assert [v.text for v in one.groups[0].variants] == ["a", "b", "c"]
+    assert (one.groups[0].pronoun, one.groups[0].distance) == ("sie", 1)
+
+
+PLAIN = Group(
+    "s", (Variant("a", ("A", "B")), Variant("b", ("A", "C"))), 1, ("x", "y"), ("z",), 2, "er", "u"
+)
+
+
+def test_the_plain_form_says_all_that_a_group_says(tmp_path):
+    groups = [PLAIN, replace(PLAIN, variants=(Variant("a", ("A", "B")), Variant("b", ("A", "B"))))]
+    sets = [
+        ContrastiveSet("mine one", "en-de", groups),
+        ContrastiveSet("mine two", "en-de", groups),
+    ]
+    path = tmp_path / "mine.jsonl.gz"
+    write(path, to_lines(sets).replace('"mine ', '"'))
+    assert read_sets(str(path)) == sets
+    [alone] = read_sets(
+        write(tmp_path / "mine.jsonl", to_lines([ContrastiveSet("mine", "en-de", groups, True)]))
+    )
+    assert (alone.name, alone.generated, list(alone.groups)) == ("mine", True, groups)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"source": "a", "variants": ["b", "c"], "true": 2}', ":2: the true variant is number 2"),
+        ('{"source": "a", "variants": ["b", "c"], "ture": 1}', ":2: ture: Extra inputs"),
+        ('{"source": "a", "variants": ["b"]}', ":2: there is nothing to compare"),
+        ('{"source": "", "variants": ["b", "c"]}', ":2: source: "),
+        ('{"source": "a", "variants": [[], "c"]}', ":2: variants"),
+        (
+            '{"source": "a", "variants": ["b", "c"], "target_context": ["d"]}',
+            ":2: 0 source sentences",
+        ),
+        ("{", ":2: not JSON"),
+        ("", ": there is nothing to compare"),
+    ],
+)
+def test_a_wrong_line_of_the_plain_form_is_named(tmp_path, line, message):
+    path = write(tmp_path / "set.jsonl", '{"lang_pair": "en-de"}\n' + line)
+    with pytest.raises(DataError) as error:
+        read_sets(path)
+    assert str(error.value).startswith(f"{path}{message}")

@@ -1,0 +1,227 @@
+"""Contrastive accuracy of small systems: exact where nothing that is read can decide."""
+
+import csv
+import re
+
+import numpy as np
+import pytest
+import torch
+from conftest import command, configure
+
+from xnmt_bench.corpora.contrastive import to_lines
+from xnmt_bench.corpora.encoded import Passage
+from xnmt_bench.corpora.subwords import EOS, SEPARATOR
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.metrics.bootstrap import Draws, score
+from xnmt_bench.metrics.contrastive import Contrastive
+from xnmt_bench.metrics.measurement import write
+from xnmt_bench.nmt.base import Batch
+from xnmt_bench.pipeline.job import Job
+
+TINY = [
+    "corpus=toy_discourse", "corpus.train=400", "corpus.valid=30", "corpus.test=30",
+    "corpus.families=5", "corpus.subwords.source_size=300", "corpus.subwords.target_size=300",
+    "nmt.sizes.dimension=32", "nmt.sizes.feed_forward=32", "nmt.sizes.layers=1",
+    "nmt.training.max_epochs=1", "nmt.training.batch_tokens=1500", "nmt.beam=1",
+    "trainer.progress_bar=false", "threads=1",
+]  # fmt: skip
+CHANCE = {"address": 1 / 2, "names": 1 / 2, "pronouns": 1 / 3, "ellipsis": 1 / 4}
+
+
+def tiny(workplace, *changes):
+    return [*TINY, f"store={workplace}/store", *changes]
+
+
+@pytest.fixture(scope="module")
+def concat(workplace):
+    """Reads three sentences."""
+    return Job(configure(*tiny(workplace, "nmt=concat")))
+
+
+def accuracy(job, folder, metric=None):
+    """By set and part."""
+    found = {}
+    metric = metric or Contrastive()
+    for planned in metric.measure(job):
+        one = score(metric, write("contrastive", planned, planned.make(), folder), Draws(20, 0))
+        if planned.identity["nmt"] != "chance":
+            topic = planned.identity["corpus"].split()[-1]
+            found[topic, planned.identity["part"]] = one.values["accuracy"]
+    return found
+
+
+def test_who_reads_no_context_is_right_by_chance_to_the_digit(workplace, tmp_path):
+    found = accuracy(Job(configure(*tiny(workplace, "nmt=transformer"))), tmp_path)
+    for (topic, part), value in found.items():
+        if part in ("all", "distance 1", "distance 2", "distance 3"):
+            assert value == pytest.approx(CHANCE[topic], abs=1e-12), (topic, part)
+    assert {part for topic, part in found if topic == "pronouns"} > {"er", "sie", "es"}
+
+
+def test_beyond_the_window_nothing_decides(concat, tmp_path):
+    near = concat.changed({"nmt": {"context": {"read": 1}}})
+    assert near.system.name == "concat reading 1"
+    assert near.system.fingerprint == concat.system.fingerprint
+    found = accuracy(near, tmp_path)
+    for topic, chance in CHANCE.items():
+        for part in ("distance 2", "distance 3"):
+            assert found[topic, part] == pytest.approx(chance, abs=1e-12), (topic, part)
+    with pytest.raises(XnmtError, match=r"nmt.context.read=3: transformer reads 0 sentences"):
+        _ = Job(configure("nmt.context.read=3")).system
+
+
+def passages(job):
+    return [
+        passage
+        for one in job.corpus.contrastive("test")
+        for group in one.groups[::11]
+        for passage in group.passages()
+    ]
+
+
+def by_hand(model, passage):
+    """The sum of the current sentence's log-probabilities, from logits of its own ids."""
+    sides = []
+    for subwords, before, now in (
+        (model.source_subwords, passage.source_context, passage.source),
+        (model.target_subwords, passage.target_context, passage.target),
+    ):
+        context = [i for text in before for i in (*subwords.encode(text), SEPARATOR)]
+        sides.append(([*context, *subwords.encode(now), EOS], len(context)))
+    (source, _), (target, start) = sides
+    log_p = model(Batch.collate([(source, target)]))[0].double().log_softmax(-1)
+    return float(sum(log_p[t, target[t]] for t in range(start, len(target))))
+
+
+@torch.no_grad()
+def test_a_score_is_the_sum_one_by_one_in_any_order(concat):
+    every = passages(concat)
+    expected = [by_hand(concat.system.model, passage) for passage in every]
+    np.testing.assert_allclose(concat.log_probability(every), expected, rtol=1e-5, atol=1e-5)
+    turned = concat.log_probability(every[::-1])[::-1]
+    np.testing.assert_allclose(turned, expected, rtol=1e-5, atol=1e-5)
+    ids = [len(concat.system.subwords[1].encode(passage.target)) + 1 for passage in every]
+    np.testing.assert_allclose(
+        concat.log_probability(every, normalise=True), np.array(expected) / ids, rtol=1e-5
+    )
+
+
+def test_no_word_of_another_passage_has_any_influence(concat):
+    one, *others = passages(concat)[:20:5]
+    changed = [Passage(p.source, p.target, ("a b c",) * 3, ("d e f",) * 3) for p in others]
+    alone = concat.log_probability([one])[0]
+    for rest in (others, changed):
+        assert concat.log_probability([one, *rest])[0] == pytest.approx(alone, rel=1e-5)
+    context = Passage(one.source, one.target, ("a b c",) * 3, one.target_context)
+    assert concat.log_probability([context])[0] != pytest.approx(alone, rel=1e-5)
+
+
+def test_only_what_the_system_reads_is_read(concat):
+    many_to_one = concat.changed({"nmt": {"context": {"target": False, "following": 1}}})
+    passage = Passage("s", "t", ("a", "b"), ("A",), ("f", "g"))
+    read = passage.read(many_to_one.system.context)
+    assert read == Passage("s", "t", ("a", "b"), (), ("f",))
+    # Both sides read as many sentences as both have.
+    assert passage.read(concat.system.context) == Passage("s", "t", ("b",), ("A",), ())
+
+
+def test_training_stops_by_bleu_and_accuracy(workplace, tmp_path):
+    changes = ["nmt=concat", "nmt.training.stop=[bleu,contrastive]", "nmt.training.max_epochs=3"]
+    job = Job(configure(*tiny(workplace, *changes)))
+    curve = job.system.curve
+    assert len(curve) == 3
+    assert all({"bleu", "contrastive", "valid_loss", "step"} <= epoch.keys() for epoch in curve)
+    assert [epoch["step"] for epoch in curve] == sorted({epoch["step"] for epoch in curve})
+    kept = max(curve, key=lambda epoch: epoch["bleu"] + epoch["contrastive"])
+    assert job.system.trained.facts["valid_loss"] == pytest.approx(kept["valid_loss"])
+    metric = Contrastive()
+    rows = [write("contrastive", p, p.make(), tmp_path) for p in metric.measure(job)]
+    [(name, figure)] = metric.figures(rows)
+    assert name.startswith("training_concat")
+    assert [len(ax.lines[0].get_xdata()) for ax in figure.axes] == [3, 3]
+
+
+@pytest.fixture(scope="module")
+def ran(workplace, tmp_path_factory):
+    """Two systems, and a file of scores, measured and shown as a user does."""
+    folder = tmp_path_factory.mktemp("contrastive")
+    told = tiny(workplace, f"results={folder}/results", f"hydra.run.dir={folder}/run")
+    for nmt in ("transformer", "concat"):
+        done = command("train.py", *told, f"nmt={nmt}", "metric=[contrastive,quality]", cwd=folder)
+        assert done.returncode == 0, done.stderr
+    sets = Job(configure(*told)).corpus.contrastive("test")
+    (folder / "mine.jsonl").write_text(to_lines(sets), encoding="utf-8")
+    lines = [
+        f"{float(n != g.true)}\n" for s in sets for g in s.groups for n in range(len(g.variants))
+    ]
+    (folder / "losses.txt").write_text("".join(lines))
+    return folder, told
+
+
+def shown(ran, *changes):
+    folder, told = ran
+    return command("evaluate.py", *told, "metric=[contrastive,quality]", *changes, cwd=folder)
+
+
+def test_tables_and_analyses(ran):
+    folder, _ = ran
+    done = shown(ran, "analysis=[systems,significance]")
+    assert done.returncode == 0, done.stderr
+    results = folder / "results"
+    with (results / "contrastive.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    whole = {(r["corpus"], r["nmt"]): r for r in rows if r["part"] == "all"}
+    assert len(whole) == 4 * 3
+    names = whole["toy_discourse names", "transformer"]
+    assert (float(names["accuracy"]), names["groups"], names["units"]) == (0.5, "30.0", "15")
+    assert float(names["accuracy_low"]) == float(names["accuracy_high"]) == 0.5
+    assert {r["remarks"] for r in rows if r["nmt"] == "chance"} == {"blind"}
+    table = (results / "contrastive.md").read_text()
+    assert "toy_discourse names transformer: it reads the current sentence alone." in table
+    assert "concat: it reads" not in table
+    assert "chance (blind)" in table
+    systems = (results / "systems.md").read_text()
+    assert re.search(r"\| NMT \| .*accuracy % toy_discourse address.*BLEU toy_discourse", systems)
+    assert (results / "contrastive_significance.csv").exists()
+    assert "accuracy" in (results / "quality.md").read_text()
+
+
+def test_scores_of_others_stand_beside_them(ran):
+    folder, _ = ran
+    door = [f"scores.path={folder}/losses.txt", "scores.name=theirs"]
+    ours = f"metric.contrastive.sets=[{folder}/mine.jsonl]"
+    assert shown(ran, *door, ours, "scores.higher_is_better=false").returncode == 0
+    with (folder / "results" / "contrastive.csv").open(newline="", encoding="utf-8") as file:
+        rows = {(r["corpus"], r["part"]): r for r in csv.DictReader(file) if r["nmt"] == "theirs"}
+    assert {row["accuracy"] for row in rows.values()} == {"1.0"}
+    assert ("mine toy_discourse pronouns", "distance 3") in rows
+    (folder / "few.txt").write_text("1\n2\n")
+    done = shown(ran, f"scores.path={folder}/few.txt", ours)
+    assert done.returncode == 1
+    assert re.search(r"few.txt: 2 lines, but there are \d+ pairs to be scored", done.stderr)
+    (folder / "nan.txt").write_text("1\nnan\n")
+    done = shown(ran, f"scores.path={folder}/nan.txt", ours)
+    assert "nan.txt:2: nan is no finite number" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["corpus=toy"], "corpus toy has no contrastive sets of its own; name some"),
+        (["metric.contrastive.sets=[{folder}/ru.jsonl]"], "is en-ru, the system's corpus en-de"),
+        (["metric.contrastive.sets=[{folder}/none.json]"], "none.json: no such file"),
+        (["metric.contrastive.sets=[]"], "metric.contrastive.sets"),
+        (["metric.contrastive.ties=last"], "metric.contrastive.ties='last'"),
+        (["nmt.context.read=2"], "nmt.context.read=2: transformer reads 0 sentences"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_line(tmp_path, changes, message):
+    sentence = '{"source": "a", "variants": ["b", "c"]}\n'
+    (tmp_path / "ru.jsonl").write_text('{"lang_pair": "en-ru"}\n' + sentence)
+    told = ["corpus=toy_discourse", *(change.format(folder=tmp_path) for change in changes)]
+    told = [change for change in told if change.startswith("corpus=")][-1:] + told[1:]
+    store = f"store={tmp_path}/store"
+    done = command("train.py", *dict.fromkeys(told), store, "metric=[contrastive]", cwd=tmp_path)
+    assert done.returncode != 0
+    assert sum(message in line for line in done.stderr.splitlines()) == 1
+    assert "Traceback" not in done.stderr

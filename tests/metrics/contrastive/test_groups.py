@@ -1,0 +1,76 @@
+"""Which groups are right, what is left out, and which parts are told apart."""
+
+import numpy as np
+import pytest
+
+from xnmt_bench.corpora.contrastive import ContrastiveSet, Group, Variant
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.metrics.contrastive.groups import compared, part_order, parts
+
+
+def group(*texts, true=0, source="s", **more):
+    return Group(source, tuple(map(Variant, texts)), true, **more)
+
+
+def of(*groups):
+    return ContrastiveSet("mine", "en-de", groups)
+
+
+def right(whole, scores, ties="wrong"):
+    return compared(whole, ties).right_G(np.array(scores, dtype=float), ties).tolist()
+
+
+def test_the_true_one_has_to_be_strictly_the_best():
+    whole = of(group("a", "b"), group("a", "b", "c", true=2), group("a", "b", true=1))
+    assert right(whole, [-1, -2, -3, -2, -1, -5, -5]) == [True, True, False]
+    assert right(whole, [-2, -1, -1, -2, -1, -5, -4]) == [False, False, True]
+    # A constant says nothing, so it is never right; numpy's argmin takes the first.
+    assert right(whole, [0] * 7) == [False] * 3
+    assert right(whole, [0] * 7, "first") == [True, False, False]
+
+
+def test_what_is_written_as_the_true_one_is_left_out_and_counted():
+    whole = of(group("a", "b", "a"), group("a", "a"), group("b", "b", "c", true=2))
+    what = compared(whole)
+    assert (what.left_out, what.emptied, what.groups_G) == (2, [1], [0, 2])
+    assert what.kept == [[0, 1], [0, 1, 2]]
+    assert what.chance_G.tolist() == [1 / 2, 1 / 3]
+    # The third variant of the first group would tie.
+    assert right(whole, [-1, -2, -1, -1, -1, -3, -3, -2]) == [True, True]
+    first = compared(whole, "first")
+    assert (first.left_out, first.emptied, len(first.groups)) == (0, [], 3)
+
+
+def test_a_variant_with_another_context_is_another_one():
+    variants = (Variant("a", ("x",)), Variant("a", ("y",)))
+    assert compared(of(Group("s", variants, 0))).left_out == 0
+
+
+def test_nothing_to_compare():
+    with pytest.raises(XnmtError, match="contrastive set mine: there is nothing to compare"):
+        compared(of(group("a", "a")))
+
+
+def test_groups_of_one_source_and_context_are_one_unit():
+    whole = of(
+        group("a", "b"), group("a", "c"), group("a", "b", source_context=("x",)),
+        group("a", "b", unit="u"), group("a", "b", source="t", unit="u"),
+    )  # fmt: skip
+    assert compared(whole).units_G.tolist() == [0, 0, 1, 2, 2]
+
+
+def test_parts_by_distance_and_by_pronoun():
+    groups = [
+        group("a", "b", distance=0, pronoun="er"),
+        group("a", "b", distance=3, pronoun="es"),
+        group("a", "b", distance=4, pronoun="er"),
+        group("a", "b", distance=17, pronoun="sie"),
+        group("a", "b"),
+    ]
+    found = {name: np.flatnonzero(member).tolist() for name, member in parts(groups)}
+    assert found == {
+        "all": [0, 1, 2, 3, 4], "distance 0": [0], "distance 3": [1], "distance >3": [2, 3],
+        "unknown": [4], "er": [0, 2], "es": [1], "sie": [3],
+    }  # fmt: skip
+    assert list(found) == sorted(found, key=part_order)
+    assert [name for name, _ in parts([group("a", "b")])] == ["all"]

@@ -1,0 +1,154 @@
+"""Weights on antecedents beside right decisions, as a metric (Dinarelli et al. 2024, section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from xnmt_bench.corpora.contrastive import ContrastiveSet, find_sets
+from xnmt_bench.corpora.sentence import lang_pair, languages
+from xnmt_bench.errors import NotApplicable, XnmtError
+from xnmt_bench.metrics.antecedent.logistic import slope
+from xnmt_bench.metrics.antecedent.weights import AntecedentWeights
+from xnmt_bench.metrics.contrastive.groups import compared, parts
+from xnmt_bench.metrics.measurement import Evidence, Planned
+from xnmt_bench.metrics.metric import Column, Key, Metric, count, hundredths, ratio
+from xnmt_bench.metrics.units import Units, by_unit
+from xnmt_bench.options import Text
+from xnmt_bench.parquet import read_table, write_table
+from xnmt_bench.pipeline.explained import EVALUATED
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.rules.extract import GOLDEN
+from xnmt_bench.store import Artefact
+
+
+class AntecedentWeight(Metric):
+    """Whether a system decides right where an explainer says that it looked at the antecedent.
+
+    A unit is a source with its context; its sums are of decisions, by whether the antecedent has a
+    significant weight and whether they are right.
+
+    Args:
+        set: `corpus`, or the path of a contrastive set whose antecedents are annotated, such as
+            ContraPro's `contrapro.json`.
+        data: the folder of published sets.
+    """
+
+    name = "antecedent"
+    title = "Weight of the antecedent, and right decisions"
+    note = (
+        "Accuracy on the groups of a contrastive set where the antecedent's words have a "
+        "significant weight for the pronoun (looking) and where they have none (not looking); "
+        "difference in points; slope: of the log-odds of a right decision in the antecedent's "
+        "weight from 0 to 1 (logistic regression). With 95 % bootstrap intervals over sources. "
+        "Antecedents beyond what the system reads are left out."
+    )
+    keys = (
+        Key("part", "part", usual="all"),
+        Key("explainer", "explainer"),
+        Key("seed", "seed"),
+    )
+    columns = (
+        Column("difference", "difference", "{:+.1f}".format, "higher", interval=True),
+        Column("looking", "accuracy % looking", hundredths),
+        Column("not_looking", "not looking", hundredths),
+        Column("looked", "looking %", hundredths),
+        Column("slope", "slope", "{:+.2f}".format, "higher", interval=True),
+        Column("groups", "groups", count),
+    )
+
+    def __init__(self, set: Text = "corpus", data: Text | None = None) -> None:
+        self.set, self.data = set, data
+
+    def measure(self, job: Job) -> Iterator[Planned]:
+        """One row, and one for each distance and pronoun."""
+        for one in find_sets([self.set], job.corpus, EVALUATED, self.data):
+            if not any(group.antecedent for group in one.groups):
+                continue
+            measured = Measured(job, one)
+            where: dict[str, Any] = {"corpus": one.name, "lang_pair": one.lang_pair}
+            for part, member_G in parts(one.groups):
+                make = partial(measured.evidence, member_G)
+                yield self.plan(job, make, explained=True, **where, part=part)
+
+    def score(self, units: Units, weights_RU: np.ndarray) -> Mapping[str, np.ndarray]:
+        """See `note`."""
+        sums = {name: weights_RU @ units[name] for name in units.columns}
+        looked, right = sums["looked"], sums["looked_right"]
+        looking = ratio(right, looked)
+        not_looking = ratio(sums["right"] - right, sums["rows"] - looked)
+        weight_U = units["weight"] / units["rows"]
+        return {
+            "difference": 100 * (looking - not_looking),
+            "looking": looking,
+            "not_looking": not_looking,
+            "looked": ratio(looked, sums["rows"]),
+            "slope": slope(weight_U, units["right"], units["rows"], weights_RU),
+            "groups": sums["rows"],
+        }
+
+
+class Measured:
+    """One set, with a system's decisions and an explainer's weights."""
+
+    def __init__(self, job: Job, one: ContrastiveSet) -> None:
+        if one.lang_pair != lang_pair(job.corpus):
+            own = lang_pair(job.corpus)
+            raise XnmtError(f"contrastive set {one.name} is {one.lang_pair}, the corpus {own}")
+        source, target = (
+            partial(job.corpus.words, language=language) for language in languages(job.corpus)
+        )
+        self._job, self._set = job, one.map(source, target)
+
+    @cached_property
+    def made(self) -> Artefact:
+        """The weight of each group's antecedent.
+
+        Raises:
+            NotApplicable: no antecedent is in a sentence that the system reads.
+        """
+        weights = AntecedentWeights(self._job, self._set)
+        if not weights.placed:
+            raise NotApplicable("no antecedent is in a sentence that the system reads")
+
+        def work(folder: Path) -> None:
+            group_G, weight_G = zip(*weights.weights(), strict=True)
+            table = pa.table({"group": group_G, "weight": weight_G})
+            write_table(table, folder / "weights.parquet")
+
+        relevance = self._job.relevance(GOLDEN, corpus=weights.corpus, source_alone=True)
+        return self._job.store.make(
+            "antecedent", work, version=1, cheap=True, relevance=relevance.fingerprint,
+            set=self._set.fingerprint,
+        )  # fmt: skip
+
+    def evidence(self, member_G: np.ndarray) -> Evidence:
+        """The groups of a part, by source."""
+        what, table = compared(self._set), read_table(self.made.path / "weights.parquet")
+        passages = [p for group in self._set.groups for p in group.passages()]
+        right_of = dict(
+            zip(
+                what.groups_G,
+                what.right_G(self._job.log_probability(passages), "wrong"),
+                strict=True,
+            )
+        )
+        unit_of = dict(zip(what.groups_G, what.units_G, strict=True))
+        pairs = zip(table["group"].to_pylist(), table["weight"].to_pylist(), strict=True)
+        rows = [(g, w) for g, w in pairs if g in right_of and member_G[g]]
+        if not rows:
+            raise NotApplicable("no antecedent of this part is in a sentence that is read")
+        right = np.array([right_of[g] for g, _ in rows], dtype=np.float64)
+        weight = np.array([w for _, w in rows])
+        unit_U, sums = by_unit(
+            np.array([unit_of[g] for g, _ in rows]),
+            right=right, weight=weight, looked=weight > 0, looked_right=(weight > 0) * right,
+        )  # fmt: skip
+        made_by = {"weights": self.made.fingerprint, "set": self._set.fingerprint}
+        name = f"{self._set.lang_pair} {self._set.name} {self._set.fingerprint}"
+        return Evidence(Units(name, unit_U, sums), made_by, {"generated": self._set.generated})

@@ -1,0 +1,37 @@
+"""The true translations of a contrastive set as a corpus, each behind its context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from xnmt_bench.corpora.contrastive import Group
+from xnmt_bench.corpora.encoded import nearest
+from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
+from xnmt_bench.store import fingerprint
+
+
+class PassageCorpus(Corpus):
+    """A test split of documents: a group's context sentences, then its current sentence.
+
+    Where source and target have unlike numbers of context sentences, the nearest that both have.
+    """
+
+    def __init__(self, corpus: Corpus, groups: Sequence[Group]) -> None:
+        self.name, self.generated, self._groups = corpus.name, corpus.generated, groups
+        self.source_language, self.target_language = languages(corpus)
+
+    def sentences(self, split: Split) -> Iterator[Sentence]:
+        """The documents, one a group."""
+        for number, group in enumerate(self._groups):
+            true = group.variants[group.true]
+            count = min(len(group.source_context), len(true.context))
+            sources = (*nearest(group.source_context, count), group.source)
+            targets = (*nearest(true.context, count), true.text)
+            for position, (source, target) in enumerate(zip(sources, targets, strict=True)):
+                yield Sentence(source, target, str(number), position)
+
+    def recipe(self) -> dict[str, Any]:
+        """The sentences themselves."""
+        texts = [(s.source, s.target, s.document) for s in self.sentences("test")]
+        return {"kind": "passages", "texts": fingerprint({"sentences": texts})}
