@@ -11,7 +11,7 @@ import pytest
 import torch
 from conftest import ROOT, Hostile, command, double
 from safetensors.torch import load_file
-from test_laws import assert_untouched, same, state_of
+from test_laws import assert_scores_alike, assert_untouched, same, state_of
 
 from xnmt_bench.corpora.fairseq import THEIR_PAD
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD, UNK
@@ -70,6 +70,11 @@ def places(name, source):
     """Where fairseq has the words of a source, padded on the left; its LSTMs turn that first."""
     words = source != THEIR_PAD
     return words.flip(0) if name.startswith("lstm") else words
+
+
+def test_variants_of_a_source_score_as_each_does_alone(model, batch):
+    rows = zip(batch.source_BS, batch.target_BT, strict=True)
+    assert_scores_alike(model, [(x[x != PAD].numpy(), y[y != PAD].numpy()) for x, y in rows])
 
 
 def close(ours, theirs):

@@ -10,7 +10,7 @@ import torch
 from conftest import Hostile, command, configure, double
 from families import READER, build, teach
 from safetensors.torch import load_file, save_file
-from test_laws import assert_untouched, same, state_of
+from test_laws import assert_scores_alike, assert_untouched, same, state_of
 
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD, UNK
 from xnmt_bench.corpora.toy import ToyCorpus
@@ -175,6 +175,10 @@ def test_the_cached_reader_reads_as_the_plain_one(model, pairs):
         reader.select(rows)
     ids = torch.tensor([[7], [8], [9]])
     torch.testing.assert_close(cached.read(ids), plain.read(ids), rtol=1e-3, atol=1e-4)
+
+
+def test_variants_of_a_source_score_as_each_does_alone(model, pairs):
+    assert_scores_alike(model, pairs)
 
 
 def test_text_comes_back(model, texts):

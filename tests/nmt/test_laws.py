@@ -10,6 +10,7 @@ from conftest import batch_of, double
 
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.nmt.base import Batch
+from xnmt_bench.nmt.scoring import log_probability
 from xnmt_bench.registry import entries, load_explainer
 
 
@@ -158,3 +159,20 @@ def test_attention_with_weights_decodes_as_without(system):
     inputs = model.embed_target(batch.input_BT)
     explicit = model._decode(encoding, inputs, [], [])
     torch.testing.assert_close(explicit, model.decode(encoding, inputs), rtol=1e-9, atol=1e-9)
+
+
+def test_variants_of_a_source_score_as_each_does_alone(system):
+    split, indices = pairs_of(system)
+    assert_scores_alike(system.system.model, [(split.source[i], split.target[i]) for i in indices])
+
+
+@torch.no_grad()
+def assert_scores_alike(model, pairs):
+    """Targets that share the encoding of a source, against logits of each pair by itself."""
+    crossed = [(x, y) for x, _ in pairs[:3] for _, y in pairs]
+    found, ids = log_probability(model, crossed, 300)
+    for (source, target), value, count in zip(crossed, found, ids, strict=True):
+        log_p = model(Batch.collate([(source, target)]))[0].double().log_softmax(-1)
+        own = log_p[torch.arange(len(target)), torch.as_tensor(np.asarray(target))]
+        assert count == len(target)
+        assert value == pytest.approx(float(own.sum()), rel=1e-4, abs=1e-4)

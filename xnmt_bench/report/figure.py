@@ -40,7 +40,8 @@ def interval_figure(metric: Metric, panels: Sequence[Panel]) -> Figure | None:
     told, column = told_apart(shown), metric.headline
     measured = {p for panel in shown for p in panel.by_pivot(blind=True)}
     pivots = sorted(measured, key=metric.pivot_order)
-    heights = [0.7 + 0.45 * len(panel.names) for panel in shown]
+    row = max(0.45, 0.12 * len(pivots))  # inches a line
+    heights = [0.7 + row * len(panel.names) for panel in shown]
     figure, axes = plt.subplots(len(shown), 1, figsize=(7.5, 1.4 + sum(heights)), squeeze=False,
                                 sharex=True, height_ratios=heights)  # fmt: skip
     for ax, panel, phrase in zip(axes[:, 0], shown, told.phrases, strict=True):
@@ -70,7 +71,7 @@ def _draw(ax: plt.Axes, panel: Panel, pivots: Sequence[str]) -> None:
     names = sorted(measured, key=least.__getitem__, reverse=column.better == "lower")
     names.sort(key=panel.blind, reverse=True)
     for number, pivot in enumerate(pivots):
-        offset = 0.18 * ((len(pivots) - 1) / 2 - number)
+        offset = min(0.18, 0.8 / len(pivots)) * ((len(pivots) - 1) / 2 - number)
         look = style(pivots, pivot)
         for name in by_pivot.get(pivot, {}):
             for one in panel.of(pivot, name):
@@ -84,6 +85,8 @@ def _draw(ax: plt.Axes, panel: Panel, pivots: Sequence[str]) -> None:
                        linestyle=LINES[number % len(LINES)], label=kind)  # fmt: skip
     if column.log:
         log_scale(ax, "x")
+    else:
+        ax.xaxis.set_major_formatter(lambda value, _: column.form(value))  # as the table has it
     blind = sum(map(panel.blind, names))
     if blind:
         ax.axhspan(-0.6, blind - 0.5, color="black", alpha=0.06, linewidth=0)
