@@ -66,3 +66,10 @@ def test_tokenizers_are_few():
     assert tokenizer(None, "de")("Ein  Hund.") == "Ein  Hund."
     with pytest.raises(XnmtError, match="no tokenizer 'spacy'"):
         tokenizer("spacy", "de")
+
+
+def test_clitics_that_stand_alone_are_not_cut_again():
+    words = tokenizer("moses", "en")
+    for text in ("Don 't say it 's mine .", "Don't say it's mine."):
+        assert words(text) == "Don 't say it 's mine ."
+    assert words("He said 'yes' .") == tokenizer("moses", "en")("He said 'yes'.")

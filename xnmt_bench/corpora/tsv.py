@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
 from xnmt_bench.corpora.text import decode_line, lines, present, visible
-from xnmt_bench.corpora.tokens import detokenizer
+from xnmt_bench.corpora.tokens import VERSION, detokenizer
 from xnmt_bench.corpora.tokens import tokenizer as words_of
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.options import Text, Texts
@@ -101,7 +101,7 @@ class TsvCorpus(Corpus):
             "files": [file_hash(present(path)) for path in self._paths],
             "columns": self._columns,
             "portions": {split: sorted(names) for split, names in self._portions.items()},
-            "tokenizer": self.tokenizer,
+            "tokenizer": self.tokenizer and f"{self.tokenizer} {VERSION}",
         } | ({"lowercase": True} if self._lowercase else {})
 
     def words(self, text: str, language: str) -> str:
