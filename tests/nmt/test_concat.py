@@ -14,6 +14,7 @@ from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SEPARATOR, current_span, current_start
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import decide
+from xnmt_bench.metrics.coref_attention.context import segment_words
 from xnmt_bench.metrics.fidelity.hit import hit_at_k
 from xnmt_bench.nmt.base import Batch, segments
 from xnmt_bench.nmt.decoding import translate
@@ -263,6 +264,36 @@ def test_documents_are_translated_in_order_with_their_own_translations(concat, m
 
 
 # The chain ----------------------------------------------------------------------------------
+
+
+def test_following_sentences_are_read_and_are_no_words_of_the_current_one(workplace):
+    told = ["nmt.context.sentences=1", "nmt.context.following=1", "nmt.training.max_epochs=1",
+            "rules.test_sentences=4"]  # fmt: skip
+    small = [c for c in changes(workplace) if not c.startswith("nmt.training.max_epochs")]
+    job = Job(configure("nmt=concat", *small, *told))
+    split, (source, _), sentences = (
+        job.texts.split("test"),
+        job.texts.subwords,
+        job.texts.sentences("test"),
+    )
+    index = next(
+        n for n in range(4) if (split.source[n] == EOS).sum() == 2 and SEPARATOR in split.source[n]
+    )
+    ids, target = split.source[index], split.target[index]
+    start, end = current_span(ids)
+    words = source.current_words(ids.tolist())
+    assert set(words[:start] + words[end:]) == {-1}
+    assert max(words) + 1 == len(sentences[index].source.split())
+    assert source.decode(ids[end:].tolist()) == sentences[index + 1].source
+    before, sizes = segment_words(source, ids.tolist())
+    assert sizes == [len(sentences[n].source.split()) for n in (index - 1, index)]
+    assert set(before[end:]) == {-1}
+    model, other = job.system.model, ids.copy()
+    other[end:-1] = ids[end:-1][::-1]
+    logits = [model(Batch.collate([(x, target)])) for x in (ids, other)]
+    assert not torch.allclose(*logits)
+    relevance = list(job.relevance())
+    assert [one.source_TS.shape[1] for one in relevance] == split.source.lengths()[:4].tolist()
 
 
 def test_only_the_current_sentence_is_decided(concat):
