@@ -31,8 +31,8 @@ NEEDS = {
         "corpus.target_language=de",
     ],
     "text": ["corpus.root=/nowhere", "corpus.source_language=de", "corpus.target_language=en"],
-    "enru": [f"corpus.data={DATA}/enru"],
-    "ende": [f"corpus.data={DATA}/deen"],
+    "enru": [f"corpus.path=[{DATA}/enru/docs.tsv.gz,{DATA}/enru/sentences.tsv.gz]"],
+    "ende": [f"corpus.path=[{DATA}/deen/docs.tsv,{DATA}/deen/sentences.tsv.gz]"],
     "rwth_deen": [f"corpus.data={DATA}"],
     "parcorfull": [f"corpus.data={DATA}"],
     "tsv": [

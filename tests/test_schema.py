@@ -18,6 +18,8 @@ GIVEN = {
                            "corpus.target_language=en"],
     "corpus=tsv": ["corpus.path=x", "corpus.test=[a]", "corpus.valid=[b]"],
     "corpus=rwth_deen": ["corpus.data=x"],
+    "corpus=enru": ["corpus.path=x"],
+    "corpus=ende": ["corpus.path=x"],
     "corpus=parcorfull": ["corpus.data=x"],
     "nmt=huggingface": ["nmt.path=x", "nmt.name=x", "nmt.reader.family=marian"],
     **{f"nmt={name}": ["nmt.path=x"] for name in
