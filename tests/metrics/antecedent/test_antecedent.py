@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from conftest import configure
+from conftest import DISCOURSE, configure
 
 from xnmt_bench.metrics.antecedent import AntecedentWeight
 from xnmt_bench.metrics.antecedent.logistic import slope
@@ -12,14 +12,6 @@ from xnmt_bench.metrics.bootstrap import Draws, score
 from xnmt_bench.metrics.measurement import write
 from xnmt_bench.metrics.units import Units
 from xnmt_bench.pipeline.job import Job
-
-TINY = [
-    "corpus=toy_discourse", "corpus.train=400", "corpus.valid=30", "corpus.test=30",
-    "corpus.families=5", "corpus.subwords.source_size=300", "corpus.subwords.target_size=300",
-    "nmt.sizes.dimension=32", "nmt.sizes.feed_forward=32", "nmt.sizes.layers=1",
-    "nmt.training.max_epochs=1", "nmt.training.batch_tokens=1500", "nmt.beam=1",
-    "trainer.progress_bar=false", "threads=1",
-]  # fmt: skip
 
 
 def most_likely(*data):
@@ -80,7 +72,7 @@ def test_numbers_from_units():
 @pytest.fixture(scope="module")
 def concat(workplace):
     changes = ["nmt=concat", f"store={workplace}/store", "explainer=prediction_difference"]
-    return Job(configure(*TINY, *changes))
+    return Job(configure(*DISCOURSE, *changes))
 
 
 def test_the_decision_and_the_antecedent_are_found(concat):

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from conftest import command, configure
+from conftest import DISCOURSE, command, configure
 
 from xnmt_bench.corpora.contrastive import to_lines
 from xnmt_bench.corpora.encoded import Passage
@@ -17,19 +17,14 @@ from xnmt_bench.metrics.contrastive import Contrastive
 from xnmt_bench.metrics.measurement import write
 from xnmt_bench.nmt.base import Batch
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.run import configured_metrics
+from xnmt_bench.schema import check
 
-TINY = [
-    "corpus=toy_discourse", "corpus.train=400", "corpus.valid=30", "corpus.test=30",
-    "corpus.families=5", "corpus.subwords.source_size=300", "corpus.subwords.target_size=300",
-    "nmt.sizes.dimension=32", "nmt.sizes.feed_forward=32", "nmt.sizes.layers=1",
-    "nmt.training.max_epochs=1", "nmt.training.batch_tokens=1500", "nmt.beam=1",
-    "trainer.progress_bar=false", "threads=1",
-]  # fmt: skip
 CHANCE = {"address": 1 / 2, "names": 1 / 2, "pronouns": 1 / 3, "ellipsis": 1 / 4}
 
 
 def tiny(workplace, *changes):
-    return [*TINY, f"store={workplace}/store", *changes]
+    return [*DISCOURSE, f"store={workplace}/store", *changes]
 
 
 @pytest.fixture(scope="module")
@@ -199,9 +194,6 @@ def test_scores_of_others_stand_beside_them(ran):
     done = shown(ran, f"scores.path={folder}/few.txt", ours)
     assert done.returncode == 1
     assert re.search(r"few.txt: 2 lines, but there are \d+ pairs to be scored", done.stderr)
-    (folder / "nan.txt").write_text("1\nnan\n")
-    done = shown(ran, f"scores.path={folder}/nan.txt", ours)
-    assert "nan.txt:2: nan is no finite number" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -213,15 +205,33 @@ def test_scores_of_others_stand_beside_them(ran):
         (["metric.contrastive.sets=[]"], "metric.contrastive.sets"),
         (["metric.contrastive.ties=last"], "metric.contrastive.ties='last'"),
         (["nmt.context.read=2"], "nmt.context.read=2: transformer reads 0 sentences"),
+        (["metric.contrastive.groups={folder}/many"], "group 99999 of the 600 of toy_discourse"),
+        (["metric.contrastive.groups={folder}/twice"], "twice:3: group 1 is there twice"),
     ],
 )
-def test_what_cannot_be_meant_is_one_line(tmp_path, changes, message):
-    sentence = '{"source": "a", "variants": ["b", "c"]}\n'
-    (tmp_path / "ru.jsonl").write_text('{"lang_pair": "en-ru"}\n' + sentence)
-    told = ["corpus=toy_discourse", *(change.format(folder=tmp_path) for change in changes)]
-    told = [change for change in told if change.startswith("corpus=")][-1:] + told[1:]
-    store = f"store={tmp_path}/store"
-    done = command("train.py", *dict.fromkeys(told), store, "metric=[contrastive]", cwd=tmp_path)
-    assert done.returncode != 0
-    assert sum(message in line for line in done.stderr.splitlines()) == 1
+def test_what_cannot_be_meant_is_named(tmp_path, changes, message):
+    (tmp_path / "many").write_text("0\n99999\n")
+    (tmp_path / "twice").write_text("1\n2\n1\n")
+    (tmp_path / "ru.jsonl").write_text('{"lang_pair": "en-ru"}\n' + GROUP)
+    corpus = [] if changes == ["corpus=toy"] else ["corpus=toy_discourse"]
+    told = [*corpus, "metric=[contrastive]", f"store={tmp_path}/store", *changes]
+    config = configure(*(change.format(folder=tmp_path) for change in told))
+    with pytest.raises(XnmtError) as error:
+        check(config)
+        list(configured_metrics(config)["contrastive"].measure(Job(config)))
+    assert message in str(error.value)
+    assert not (tmp_path / "store").exists()  # before anything is trained
+
+
+GROUP = '{"source": "a", "variants": ["b", "c"]}\n'
+
+
+def test_an_error_is_one_line(tmp_path):
+    (tmp_path / "set.jsonl").write_text('{"lang_pair": "en-de"}\n' + GROUP + '{"source": 1}\n')
+    told = ["metric=[contrastive]", f"metric.contrastive.sets=[{tmp_path}/set.jsonl]"]
+    done = command("train.py", *told, f"store={tmp_path}/store", cwd=tmp_path)
+    assert done.returncode == 1
     assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].endswith(
+        "set.jsonl:3: source: Input should be a valid string"
+    )

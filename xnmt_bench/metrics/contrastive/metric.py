@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,20 +18,13 @@ from xnmt_bench.corpora.contrastive import (
     read_groups,
     to_lines,
 )
-from xnmt_bench.corpora.sentence import lang_pair, languages
+from xnmt_bench.corpora.sentence import lang_pair
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.metrics.contrastive.curve import curve_figure
-from xnmt_bench.metrics.contrastive.groups import (
-    ALL,
-    Compared,
-    Ties,
-    compared,
-    part_order,
-    parts,
-)
-from xnmt_bench.metrics.measurement import BLIND, Evidence, Measurement, Planned, Scored
+from xnmt_bench.metrics.contrastive.groups import ALL, Ties, compared, part_order, parts
+from xnmt_bench.metrics.contrastive.measured import Measured, Options, Scores
+from xnmt_bench.metrics.measurement import BLIND, Measurement, Planned, Scored
 from xnmt_bench.metrics.metric import Column, Key, Row, SumMetric, count, hundredths, ratio
-from xnmt_bench.metrics.units import Units, by_unit
 from xnmt_bench.options import Text
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
@@ -93,7 +84,7 @@ class Contrastive(SumMetric):
         if not sets:
             raise XnmtError("metric.contrastive.sets: name a set, or there is nothing to compare")
         self.sets, self.data, self.groups = tuple(sets), data, groups
-        self.lowercase, self.normalise, self.ties = lowercase, normalise, ties
+        self.options = Options(normalise, lowercase, ties)
         self.exchanged = exchanged
 
     def measured_from_files(self, job: Job) -> bool:
@@ -108,15 +99,15 @@ class Contrastive(SumMetric):
             XnmtError: it is of another language pair, or there is nothing to compare.
         """
         sets = [one for name in self.sets for one in self._sets(job, name)]
-        every = Scores(job, sets, self.normalise)
+        every = Scores(job, sets, self.options.normalise)
         for number, one in enumerate(sets):
-            what = compared(one, self.ties)
+            what = compared(one, self.options.ties)
             if what.emptied:
                 log.warning(
                     "%s: groups %s have no variant but the true one and are left out",
                     one.name, ", ".join(map(str, what.emptied)),
                 )  # fmt: skip
-            measured = Measured(what, every, number, self)
+            measured = Measured(what, every, number, self.options)
             where = {"corpus": one.name, "lang_pair": one.lang_pair}
             for part, member_G in parts(what.groups):
                 identity: dict[str, Any] = where | {"part": part}
@@ -138,7 +129,7 @@ class Contrastive(SumMetric):
             raise XnmtError(f"contrastive set {name} is {min(other)}, the system's corpus {own}")
         if self.groups is not None:
             sets = [_chosen(one, Path(self.groups)) for one in sets]
-        return [one.map(str.lower, str.lower) for one in sets] if self.lowercase else sets
+        return [one.map(str.lower, str.lower) for one in sets] if self.options.lowercase else sets
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Shares of the groups."""
@@ -200,94 +191,3 @@ def _chosen(one: ContrastiveSet, path: Path) -> ContrastiveSet:
     if numbers and max(numbers) >= len(one.groups):
         raise XnmtError(f"{path}: group {max(numbers)} of the {len(one.groups)} of {one.name}")
     return one.taken(numbers)
-
-
-class Scores:
-    """The scores of all sets of a job; a file has those of all of them, one set after the other."""
-
-    def __init__(self, job: Job, sets: Sequence[ContrastiveSet], normalise: bool) -> None:
-        self.job, self._sets, self._normalise = job, sets, normalise
-
-    @cached_property
-    def _ends(self) -> list[int]:
-        sizes = [sum(len(group.variants) for group in one.groups) for one in self._sets]
-        return [0, *np.cumsum(sizes).tolist()]
-
-    @cached_property
-    def _of_files(self) -> np.ndarray:
-        passages = [p for one in self._sets for group in one.groups for p in group.passages()]
-        return self.job.log_probability(passages)
-
-    def of(self, number: int) -> np.ndarray:
-        """Those of a set's variants, (N,); the greater the better."""
-        if self.job.door("scores"):
-            start, end = list(pairwise(self._ends))[number]
-            return self._of_files[start:end]
-        source, target = (
-            partial(self.job.corpus.words, language=language)
-            for language in languages(self.job.corpus)
-        )
-        read = self._sets[number].map(source, target)
-        passages = [p for group in read.groups for p in group.passages()]
-        return self.job.log_probability(passages, self._normalise)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One set, as one system scores it."""
-
-    what: Compared
-    scores: Scores
-    number: int
-    metric: Contrastive
-
-    @cached_property
-    def right_G(self) -> np.ndarray:
-        """Which groups are right."""
-        return self.what.right_G(self.scores.of(self.number), self.metric.ties)
-
-    def evidence(self, member_G: np.ndarray) -> Evidence:
-        """The groups of a part, by source."""
-        made_by = {"set": self.what.whole.fingerprint}
-        options = {"normalise": self.metric.normalise, "lowercase": self.metric.lowercase}
-        made_by |= {name: "true" for name, value in options.items() if value}
-        made_by |= {} if self.metric.ties == "wrong" else {"ties": self.metric.ties}
-        facts = {"generated": self.what.whole.generated, "told": self._told}
-        job = self.scores.job
-        if door := job.door("scores"):
-            made_by["scores"] = door.fingerprint
-        elif curve := job.system.curve:
-            facts["curve"] = curve
-        return Evidence(self._units(member_G, self.right_G), made_by, facts)
-
-    def chance(self, member_G: np.ndarray) -> Evidence:
-        """The same by chance."""
-        facts = {"generated": self.what.whole.generated}
-        made_by = {"set": self.what.whole.fingerprint}
-        return Evidence(self._units(member_G, self.what.chance_G), made_by, facts)
-
-    def _units(self, member_G: np.ndarray, right_G: np.ndarray) -> Units:
-        columns = {"right": right_G, "chance": self.what.chance_G}
-        unit_U, sums = by_unit(
-            self.what.units_G[member_G], **{name: c[member_G] for name, c in columns.items()}
-        )
-        whole = self.what.whole
-        return Units(f"{whole.lang_pair} {whole.name} {whole.fingerprint}", unit_U, sums)
-
-    @property
-    def _told(self) -> list[str]:
-        """What stands under the table of the set and the system."""
-        told = []
-        if self.what.left_out:
-            told.append(f"{self.what.left_out} variants are written as the true one and left out")
-        if self.what.emptied:
-            groups = ", ".join(map(str, self.what.emptied))
-            told.append(f"nothing is left to compare in groups {groups}")
-        job = self.scores.job
-        if not job.door("scores") and any(g.source_context for g in self.what.groups):
-            read = job.system.context
-            if not read.sentences:
-                told.append("it reads the current sentence alone")
-            elif not read.target:
-                told.append("it reads no context on the target side")
-        return told

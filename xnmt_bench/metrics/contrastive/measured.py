@@ -1,0 +1,121 @@
+"""One contrastive set as one system scores it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import pairwise
+
+import numpy as np
+
+from xnmt_bench.corpora.contrastive import ContrastiveSet
+from xnmt_bench.corpora.sentence import languages
+from xnmt_bench.metrics.contrastive.groups import Compared, Ties
+from xnmt_bench.metrics.measurement import Evidence
+from xnmt_bench.metrics.units import Units, by_unit
+from xnmt_bench.pipeline.job import Job
+
+
+@dataclass(frozen=True)
+class Options:
+    """How scores become decisions; see the metric's arguments."""
+
+    normalise: bool
+    lowercase: bool
+    ties: Ties
+
+    @property
+    def changed(self) -> dict[str, str]:
+        """Those that are not their defaults, for the signature."""
+        told = {"normalise": self.normalise, "lowercase": self.lowercase}
+        ties = {} if self.ties == "wrong" else {"ties": self.ties}
+        return {name: "true" for name, value in told.items() if value} | ties
+
+
+class Scores:
+    """The scores of all sets of a job; a file has those of all of them, one set after the other."""
+
+    def __init__(self, job: Job, sets: Sequence[ContrastiveSet], normalise: bool) -> None:
+        self.job, self._sets, self._normalise = job, sets, normalise
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        sizes = [sum(len(group.variants) for group in one.groups) for one in self._sets]
+        return [0, *np.cumsum(sizes).tolist()]
+
+    @cached_property
+    def _of_files(self) -> np.ndarray:
+        passages = [p for one in self._sets for group in one.groups for p in group.passages()]
+        return self.job.log_probability(passages)
+
+    def of(self, number: int) -> np.ndarray:
+        """Those of a set's variants, (N,); the greater the better."""
+        if self.job.door("scores"):
+            start, end = list(pairwise(self._ends))[number]
+            return self._of_files[start:end]
+        source, target = (
+            partial(self.job.corpus.words, language=language)
+            for language in languages(self.job.corpus)
+        )
+        read = self._sets[number].map(source, target)
+        passages = [p for group in read.groups for p in group.passages()]
+        return self.job.log_probability(passages, self._normalise)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One set, as one system scores it."""
+
+    what: Compared
+    scores: Scores
+    number: int
+    options: Options
+
+    @cached_property
+    def right_G(self) -> np.ndarray:
+        """Which groups are right."""
+        return self.what.right_G(self.scores.of(self.number), self.options.ties)
+
+    def evidence(self, member_G: np.ndarray) -> Evidence:
+        """The groups of a part, by source."""
+        made_by = {"set": self.what.whole.fingerprint} | self.options.changed
+        facts = {"generated": self.what.whole.generated, "told": self._told}
+        job = self.scores.job
+        if door := job.door("scores"):
+            made_by["scores"] = door.fingerprint
+        elif curve := job.system.curve:
+            facts["curve"] = curve
+        return Evidence(self._units(member_G, self.right_G), made_by, facts)
+
+    def chance(self, member_G: np.ndarray) -> Evidence:
+        """The same by chance."""
+        facts = {"generated": self.what.whole.generated}
+        made_by = {"set": self.what.whole.fingerprint}
+        return Evidence(self._units(member_G, self.what.chance_G), made_by, facts)
+
+    def _units(self, member_G: np.ndarray, right_G: np.ndarray) -> Units:
+        columns = {"right": right_G, "chance": self.what.chance_G}
+        unit_U, sums = by_unit(
+            self.what.units_G[member_G], **{name: c[member_G] for name, c in columns.items()}
+        )
+        whole = self.what.whole
+        return Units(f"{whole.lang_pair} {whole.name} {whole.fingerprint}", unit_U, sums)
+
+    @property
+    def _told(self) -> list[str]:
+        """What stands under the table of the set and the system."""
+        told = []
+        if self.what.left_out:
+            told.append(f"{self.what.left_out} variants are written as the true one and left out")
+        if self.what.emptied:
+            groups = ", ".join(map(str, self.what.emptied))
+            told.append(f"nothing is left to compare in groups {groups}")
+        job = self.scores.job
+        if not job.door("scores") and any(g.source_context for g in self.what.groups):
+            read = job.system.context
+            if not read.sentences:
+                told.append("it reads the current sentence alone")
+            elif not read.target:
+                told.append("it reads no context on the target side")
+        return told
