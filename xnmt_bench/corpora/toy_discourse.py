@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from xnmt_bench.corpora.contrastive import Antecedent, ContrastiveSet, Group, Variant
@@ -100,13 +101,13 @@ class Words:
         """Somebody in the third person, described half of the time."""
         dice, noun = self.dice, self.dice.pick(self._lexicon.people)
         adjective = dice.pick(self._lexicon.adjectives) if dice.chance(0.5) else None
-        return replace(self._noun(noun, "person"), adjective=adjective)
+        return replace(self._noun(noun), adjective=adjective)
 
-    def _noun(self, noun: Noun, chain: str) -> NounPhrase:
+    def _noun(self, noun: Noun, chain: str | None = None) -> NounPhrase:
+        """A noun that refers to something new, if no chain is given."""
         self._count += 1
-        return NounPhrase(
-            f"n{self._count}", chain, noun.english, noun.german, noun.gender, noun.sex
-        )
+        name = f"n{self._count}"
+        return NounPhrase(name, chain or name, noun.english, noun.german, noun.gender, noun.sex)
 
     def filler(self) -> Phrase:
         """A sentence that decides nothing: how somebody is."""
@@ -116,7 +117,7 @@ class Words:
     def _act(self, subject: NounPhrase) -> Clause:
         """Somebody does something to a thing."""
         dice, words = self.dice, self._lexicon
-        thing = self._noun(dice.pick(words.things), "other")
+        thing = self._noun(dice.pick(words.things))
         adverb = dice.pick(words.adverbs) if dice.chance(0.3) else None
         tense = dice.pick(("present", "present", "perfect", "can"))
         return Clause("c", subject, dice.pick(words.transitive), thing, adverb, tense=tense)
@@ -140,15 +141,15 @@ class Words:
         """Something about somebody with a name, which is yet to be spelled."""
         return self._act(NounPhrase("name", ENTITY, english, "", sex, sex, form="name"))
 
-    def thing(self, noun: Noun) -> Phrase:
+    def thing(self, noun: Noun, chain: str = ENTITY) -> Phrase:
         """How a thing is, which `it` may then refer to."""
         adjective = self.dice.pick(self._lexicon.adjectives)
-        return Property("is", self._noun(noun, ENTITY), adjective).render() + STOP
+        return Property("is", self._noun(noun, chain), adjective).render() + STOP
 
-    def about_it(self) -> Clause:
+    def about_it(self, chain: str = ENTITY) -> Clause:
         """Something about a thing that is only called `it`, whose gender is yet to be known."""
         dice, words = self.dice, self._lexicon
-        it = NounPhrase("it", ENTITY, form="pronoun", sex="n")
+        it = NounPhrase("it", chain, form="pronoun", sex="n")
         adverb = dice.pick(words.adverbs) if dice.chance(0.5) else None
         tense = dice.pick(("present", "perfect", "can"))
         if dice.chance(0.5):
@@ -226,11 +227,11 @@ class Document(Words):
 
     def _pronouns(self) -> Iterator[Phrase]:
         """A thing, twice or so what is said of it, another thing."""
-        while True:
-            noun = self.dice.pick(self._lexicon.things)
-            yield self.thing(noun)
+        for number in count():
+            noun, chain = self.dice.pick(self._lexicon.things), f"{ENTITY}{number}"
+            yield self.thing(noun, chain)
             while self.dice.chance(0.65):
-                yield self.referring(self.about_it(), noun.gender)
+                yield self.referring(self.about_it(chain), noun.gender)
 
     def _ellipsis(self) -> Iterator[Phrase]:
         """Somebody does something, others do so too."""

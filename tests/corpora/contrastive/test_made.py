@@ -128,3 +128,18 @@ def test_tables(tmp_path):
     path.write_text("unless\t(\n")
     with pytest.raises(DataError, match=r"table.tsv:1: no regular expression"):
         exchanges(path)
+
+
+def test_chains_are_of_one_thing_each():
+    """What refers to a thing is a mention of its chain, and nothing else is."""
+    words = defaultdict(set)
+    for s in CORPUS.sentences("train"):
+        for mention in s.gold.source_mentions:
+            text = " ".join(s.source.split()[w] for w in mention.words)
+            words[s.document, mention.chain].add(text)
+    several = [found for found in words.values() if len(found) > 1]
+    assert several
+    for found in several:  # a noun phrase and its pronoun
+        assert len(found - {"it"}) == 1
+        assert "it" in found
+    assert any(found == {"you"} for found in words.values())
