@@ -169,7 +169,7 @@ def encode(
         target: the target side's.
         max_length: pairs with more subwords than this on either side are left out.
         folder: where the files go.
-        context: previous sentences, separated by SEPARATOR, that are put before each sentence.
+        context: which sentences stand around each sentence; see `concatenated`.
         splits: which.
 
     Returns:

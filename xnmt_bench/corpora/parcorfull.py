@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from xnmt_bench.corpora.mmax import Document, document_names, read_document
 from xnmt_bench.corpora.sentence import Corpus, Gold, Mention, Sentence, Split, languages
-from xnmt_bench.corpora.tokens import align_tokens, detokenizer, tokenizer
+from xnmt_bench.corpora.tokens import VERSION, align_tokens, detokenizer, tokenizer
 from xnmt_bench.errors import DataError
 from xnmt_bench.options import Text
 from xnmt_bench.store import file_hash
@@ -175,7 +175,7 @@ class ParCorFull(Corpus):
             "kind": "parcorfull",
             "training": self._training.recipe(),
             "files": {str(p.relative_to(self._root)): file_hash(p) for p in files},
-            "tokenizer": self.tokenizer,
+            "tokenizer": self.tokenizer and f"{self.tokenizer} {VERSION}",
             "needed": self._needed,
         }
 

@@ -14,7 +14,7 @@ VERSION = 2  # raise it when the same text is cut otherwise
 
 @cache
 def tokenizer(name: str | None, language: str) -> Callable[[str], str]:
-    """A function that puts blanks between a text's words, and none where they are already.
+    """A function that puts blanks between a text's words; English clitics may stand alone already.
 
     Args:
         name: `moses` (sacremoses, nothing escaped), or None for the text as it stands.

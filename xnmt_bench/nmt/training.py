@@ -30,7 +30,7 @@ class NMTTrainingOptions:
         warmup_steps: steps of the linear climb.
         label_smoothing: probability spread over the vocabulary.
         max_epochs: at most this many.
-        patience: epochs without a better validation loss before stopping.
+        patience: epochs in which nothing that training stops by gets better.
         context_discount: weight of the context's words in the loss, where the current sentence's
             weigh 1 (context-discounted loss, Lupo et al. 2022).
         stop: what has to converge before training stops: `loss`, or `bleu` and `contrastive`

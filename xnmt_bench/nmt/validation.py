@@ -8,6 +8,7 @@ import numpy as np
 from sacrebleu.metrics import BLEU
 
 from xnmt_bench.corpora.contrastive import ContrastiveSet
+from xnmt_bench.corpora.contrastive.comparing import compared
 from xnmt_bench.corpora.encoded import Context, EncodedSplit
 from xnmt_bench.corpora.subwords import current_span
 from xnmt_bench.nmt.base import NMTModel
@@ -45,25 +46,24 @@ class ValidationBLEU:
 
 
 class ContrastiveAccuracy:
-    """The mean accuracy on contrastive sets, in the context that a system is trained with."""
+    """The mean accuracy on contrastive sets, in the context that a system is trained with.
+
+    The sets are tokenised as the system's corpus is.
+    """
 
     def __init__(self, sets: Sequence[ContrastiveSet], context: Context, batch_tokens: int) -> None:
         self._sets, self._context, self._batch_tokens = sets, context, batch_tokens
         self.fingerprint = " ".join(one.fingerprint for one in sets)
 
     def __call__(self, model: NMTModel) -> float:
-        """From 0 to 100; a tie is wrong."""
+        """From 0 to 100."""
         return 100 * float(np.mean([self._accuracy(model, one) for one in self._sets]))
 
     def _accuracy(self, model: NMTModel, one: ContrastiveSet) -> float:
         subwords = model.source_subwords, model.target_subwords
         passages = [p.read(self._context) for group in one.groups for p in group.passages()]
-        pairs = [passage.encode(*subwords) for passage in passages]
-        log_p_N, _ = log_probability(model, pairs, self._batch_tokens)
-        sizes = [len(group.variants) for group in one.groups]
-        by_group = np.split(log_p_N, np.cumsum(sizes)[:-1])
-        right = [
-            own[group.true] > np.delete(own, group.true).max()
-            for group, own in zip(one.groups, by_group, strict=True)
-        ]
-        return float(np.mean(right))
+        row_of = {passage: row for row, passage in enumerate(dict.fromkeys(passages))}
+        pairs = [passage.encode(*subwords) for passage in row_of]
+        log_p, _ = log_probability(model, pairs, self._batch_tokens)
+        log_p_N = log_p[[row_of[passage] for passage in passages]]
+        return float(compared(one).right_G(log_p_N, "wrong").mean())

@@ -29,7 +29,7 @@ from xnmt_bench.pipeline.system import System
 from xnmt_bench.pipeline.texts import Texts, test_set
 from xnmt_bench.registry import instantiate
 from xnmt_bench.rules.extract import GOLDEN, Scenario
-from xnmt_bench.store import Store, fingerprint
+from xnmt_bench.store import Artefact, Store, fingerprint
 
 Proxy = TypeVar("Proxy", bound=TrainedProxy)
 # Of a corpus's configuration, what its class is not told.
@@ -141,7 +141,13 @@ class Job:
             numbers: np.ndarray = door.read()
             door.counted(len(numbers), len(pairs), "pairs to be scored")
             return numbers if self.config.scores.higher_is_better else -numbers
-        system = self.system
+        scores = read_table(self.scored(pairs).path / "scores.parquet")
+        log_p_N = scores["log_probability"].to_numpy()
+        return log_p_N / scores["ids"].to_numpy() if normalise else log_p_N
+
+    def scored(self, pairs: Sequence[Passage | tuple[str, str]]) -> Artefact:
+        """What the system gives to pairs, as `log_probability` has it, in the store."""
+        system, batch_tokens = self.system, self.config.rules.batch_tokens
         passages = (p if isinstance(p, Passage) else Passage(*p) for p in pairs)
         read = [passage.read(system.context) for passage in passages]
 
@@ -149,16 +155,16 @@ class Job:
             # What reads the same is scored once, so that it ties to the last digit.
             row_of = {passage: row for row, passage in enumerate(dict.fromkeys(read))}
             encoded = [passage.encode(*system.subwords) for passage in row_of]
-            log_p, ids = log_probability(system.model, encoded, self.config.rules.batch_tokens)
+            log_p, ids = log_probability(system.model, encoded, batch_tokens)
             rows_N = [row_of[passage] for passage in read]
             table = pa.table({"log_probability": log_p[rows_N], "ids": ids[rows_N]})
             write_table(table, folder / "scores.parquet")
 
         told = fingerprint({"passages": list(map(astuple, read))})  # they may be many
-        made = self.store.make("scores", work, version=2, model=system, passages=told)
-        scores = read_table(made.path / "scores.parquet")
-        log_p_N = scores["log_probability"].to_numpy()
-        return log_p_N / scores["ids"].to_numpy() if normalise else log_p_N
+        return self.store.make(
+            "scores", work, version=3, model=system, passages=told,
+            batch_tokens=batch_tokens,  # decides the last digit
+        )  # fmt: skip
 
     @cached_property
     def explained(self) -> Explained:

@@ -10,7 +10,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from xnmt_bench.corpora.contrastive import find_sets
+from xnmt_bench.corpora.contrastive import as_read, find_sets
 from xnmt_bench.corpora.encoded import Context
 from xnmt_bench.corpora.sentence import SPLITS, Corpus, Split
 from xnmt_bench.corpora.subwords import SentencePiece, Subwords, train_subwords
@@ -118,7 +118,7 @@ class System:
         recipe = {key: nmt[key] for key in ("architecture", "sizes", "training", "seed")}
         looked_at = self._looked_at(texts, training)
         # What is not asked for has no entry, so that what was trained before is found.
-        told = {key: recipe["training"].pop(key) for key in ("stop", *CONTRASTIVE)}
+        told = {key: recipe["training"].pop(key, None) for key in ("stop", *CONTRASTIVE)}
         if looked_at:
             recipe["stop"] = told["stop"]
             recipe["looked_at"] = [look.fingerprint for look in looked_at.values()]
@@ -157,9 +157,15 @@ class System:
         if "contrastive" in training.stop:
             corpus, names = self._corpus, training.contrastive_sets
             sets = find_sets(names, corpus, "valid", training.contrastive_data)
+            sets = [as_read(one, corpus) for one in sets]
             batch_tokens, context = training.batch_tokens, self.trained_context
             looked_at["contrastive"] = ContrastiveAccuracy(sets, context, batch_tokens)
         return looked_at
+
+    @property
+    def capped(self) -> bool:
+        """Whether its training ended at its cap of epochs; of somebody else's nobody says."""
+        return not self._config.nmt.path and bool(self.trained.facts.get("capped"))
 
     @property
     def curve(self) -> list[dict[str, float]]:
@@ -184,7 +190,8 @@ class System:
             if isinstance(error.__cause__, ImportError):  # only that back-end needs an extra
                 raise XnmtError(f"{error.__cause__}: install xnmt_bench[huggingface]") from None
             raise
-        if self.context.sentences and not model.reads_separators:
+        reads = self.context.sentences or self.context.following
+        if reads and not model.reads_separators:
             raise XnmtError(f"{self.name} knows no separator, so it reads no context")
         return model
 

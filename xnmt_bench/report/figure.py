@@ -28,8 +28,9 @@ LONGEST_SIDE = 8000  # pixels of a PNG
 
 def style(names: Sequence[str], name: str) -> dict[str, Any]:
     """Colour and marker of one of several things."""
-    place = sorted(names).index(name)
-    return {"color": PALETTE[place % len(PALETTE)], "marker": SHAPES[place % len(SHAPES)]}
+    round_, place = divmod(sorted(names).index(name), len(PALETTE))
+    # A colour that comes again has another marker.
+    return {"color": PALETTE[place], "marker": SHAPES[(place + round_) % len(SHAPES)]}
 
 
 def interval_figure(metric: Metric, panels: Sequence[Panel]) -> Figure | None:

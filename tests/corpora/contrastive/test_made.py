@@ -118,6 +118,25 @@ def test_russian_forms_keep_their_prepositions():
         build(mixed, "test")  # `был` would have to change, and nobody says how
 
 
+def test_what_shows_informal_address_and_cannot_be_exchanged():
+    corpus = Documents(["Du bist spät .", "Wo wohnst ?", "Wo ist dein Hund ?"])
+    with pytest.raises(XnmtError, match="nothing to compare"):
+        build(corpus, "test")
+
+
+class LowerCased(Documents):
+    """As a corpus that is read in small letters."""
+
+    def words(self, text, language):
+        return text.lower()
+
+
+def test_forms_are_written_as_the_corpus_is():
+    corpus = LowerCased(["фрэнк здесь .", "это фрэнк ."], language="ru")
+    [names] = build(corpus, "test")
+    assert [g.variants[g.true].text for g in names.groups] == ["это фрэнк .", "это френк ."]
+
+
 def test_tables(tmp_path):
     with pytest.raises(XnmtError, match="no table of exchanged forms for 'fr'"):
         build(Documents(["a"], language="fr"), "test")

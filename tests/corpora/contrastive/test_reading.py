@@ -6,7 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from xnmt_bench.corpora.contrastive import ContrastiveSet, Group, Variant, read_sets, to_lines
+from xnmt_bench.corpora.contrastive import (
+    ContrastiveSet,
+    Group,
+    Variant,
+    find_sets,
+    read_sets,
+    to_lines,
+)
+from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.errors import DataError, XnmtError
 
 VOITA = [
@@ -63,6 +71,9 @@ def test_voita(tmp_path, ending):
         ({"dst": ["D"]}, "group 1: there is nothing to compare"),
         ({"ctx_dist": None}, "group 1: ctx_dist is None"),
         ({"src": None}, "group 1: "),
+        ({"dst": "DE"}, "group 1: dst is no list of variants"),
+        ({"dst": ["D", ""]}, "group 1: a sentence is empty"),
+        ({"true_ind": True}, "group 1: true_ind is True"),
     ],
 )
 def test_a_wrong_group_of_voitas_is_named(tmp_path, change, message):
@@ -121,6 +132,11 @@ def test_contrapros_text_files(tmp_path):
         ({"groups": GROUPS.replace("?", "x")}, "groups.tsv:3", "distance 'x' is no number"),
         ({"groups": GROUPS.replace("\t?", "")}, "groups.tsv:3", "4 fields where 5 belong"),
         ({"groups": GROUPS.replace("0\t3\ter", "0\t1\ter")}, "groups.tsv:2", "two variants"),
+        (
+            {"groups": GROUPS.replace("1\t3\t2", "1\t2\t3")},
+            "groups.tsv:3",
+            "begins with line 2, not",
+        ),
         ({"context": {"context.en": ["x"] * 7}}, "contrapro.context.en", "no multiple of the 5"),
     ],
 )
@@ -156,6 +172,12 @@ def test_contrapros_json_says_where_its_lines_belong(tmp_path):
     [one] = read_sets(folder)
     assert [v.text for v in one.groups[0].variants] == ["a", "b", "c"]
     assert (one.groups[0].pronoun, one.groups[0].distance) == ("sie", 1)
+    assert one.groups[0].antecedent.words == ("the", "door")
+    # By the path of the file the texts are its own, and the context is that of the files.
+    (tmp_path / "contrapro.context.en").write_text("before\n" * 3)
+    [by_file] = read_sets(str(tmp_path / "contrapro.json.gz"))
+    assert by_file.groups[0].source_context == ("before",)
+    assert by_file.groups[0].variants[0].text == "sie ist alt ."
 
 
 PLAIN = Group(
@@ -190,6 +212,7 @@ def test_the_plain_form_says_all_that_a_group_says(tmp_path):
             '{"source": "a", "variants": ["b", "c"], "target_context": ["d"]}',
             ":2: 0 source sentences",
         ),
+        ('{"source": "a", "variants": [["x", "b"], "c"]}', ":2: variants have contexts of unlike"),
         ("{", ":2: not JSON"),
         ("", ": there is nothing to compare"),
     ],
@@ -199,3 +222,41 @@ def test_a_wrong_line_of_the_plain_form_is_named(tmp_path, line, message):
     with pytest.raises(DataError) as error:
         read_sets(path)
     assert str(error.value).startswith(f"{path}{message}")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"ante distance": "1"}, "ante distance is '1'"),
+        ({"ante distance": None}, "ante distance is None"),
+        ({"ref segment": None}, "a segment is no text"),
+        ({"src segment": 5}, "a segment is no text"),
+        ({"errors": []}, "there is nothing to compare"),
+        ({"errors": None}, ""),
+    ],
+)
+def test_a_wrong_record_of_contrapros_json_is_named(tmp_path, change, message):
+    path = write(tmp_path / "contrapro.json", [PRO, PRO | change])
+    with pytest.raises(DataError) as error:
+        read_sets(path)
+    assert str(error.value).startswith(f"{path}: group 1: {message}")
+
+
+def test_phenomena_are_not_mixed(tmp_path):
+    """Scores of others are in the order of the lines."""
+    lines = ['{"lang_pair": "en-de"}']
+    lines += [
+        json.dumps({"source": "s", "variants": ["a", "b"], "phenomenon": name}) for name in "xyx"
+    ]
+    with pytest.raises(DataError, match=r":4: phenomenon 'x' was ended by another one"):
+        read_sets(write(tmp_path / "set.jsonl", "\n".join(lines)))
+
+
+def test_training_does_not_look_at_test_sets(tmp_path):
+    (tmp_path / "voita").mkdir()
+    for name in ("deixis_dev", "lex_cohesion_dev", "deixis_test"):
+        write(tmp_path / "voita" / f"{name}.json", VOITA)
+    found = find_sets(["voita"], ToyCorpus(), "valid", str(tmp_path))
+    assert [one.name for one in found] == ["deixis_dev", "lex_cohesion_dev"]
+    with pytest.raises(XnmtError, match="contrapro has no part for validation"):
+        find_sets(["contrapro"], ToyCorpus(), "valid", str(tmp_path))

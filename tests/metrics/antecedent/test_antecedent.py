@@ -1,22 +1,26 @@
 """Weights on antecedents: where they are looked for, and what they tell of right decisions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from conftest import DISCOURSE, configure
 
+from xnmt_bench.errors import XnmtError
 from xnmt_bench.metrics.antecedent import AntecedentWeight
 from xnmt_bench.metrics.antecedent.logistic import slope
+from xnmt_bench.metrics.antecedent.metric import RIGHT, WEIGHT, _side_by_side
 from xnmt_bench.metrics.antecedent.weights import AntecedentWeights
 from xnmt_bench.metrics.bootstrap import Draws, score
 from xnmt_bench.metrics.measurement import write
-from xnmt_bench.metrics.units import Units
+from xnmt_bench.metrics.units import Units, by_unit
 from xnmt_bench.pipeline.job import Job
 
 
 def most_likely(*data):
     """The slope that torch's L-BFGS finds."""
-    x, right, count, weight = (torch.tensor(column, dtype=torch.float64) for column in data)
+    x, right, weight = (torch.tensor(column, dtype=torch.float64) for column in data)
     found = torch.zeros(2, dtype=torch.float64, requires_grad=True)
     search = torch.optim.LBFGS([found], max_iter=500, tolerance_grad=1e-12, tolerance_change=0,
                                line_search_fn="strong_wolfe")  # fmt: skip
@@ -24,7 +28,7 @@ def most_likely(*data):
     def loss():
         search.zero_grad()
         z = found[0] + found[1] * x
-        value = (weight * (count * torch.nn.functional.softplus(z) - right * z)).sum()
+        value = (weight * (torch.nn.functional.softplus(z) - right * z)).sum()
         value.backward()
         return value
 
@@ -34,39 +38,38 @@ def most_likely(*data):
 
 def test_the_slope_is_that_of_greatest_likelihood():
     dice = np.random.default_rng(0)
-    x, count = dice.random(200), dice.integers(1, 4, 200)
-    right = dice.binomial(count, 1 / (1 + np.exp(1 - 2.5 * x)))
+    x = dice.random(200)
+    right = dice.binomial(1, 1 / (1 + np.exp(1 - 2.5 * x)))
     weights = np.vstack([np.ones(200), dice.multinomial(200, np.full(200, 1 / 200), 3)])
-    found = slope(x, right, count, weights)
+    found = slope(x, right, weights)
     for weight, value in zip(weights, found, strict=True):
-        assert value == pytest.approx(most_likely(x, right, count, weight), rel=1e-6)
+        assert value == pytest.approx(most_likely(x, right, weight), rel=1e-6)
 
 
 def test_what_has_no_slope_is_no_number():
     one, x = np.ones((1, 6)), np.array([0, 0, 0, 1, 1, 1.0])
-    assert np.isnan(slope(x, np.array([0, 0, 0, 1, 1, 1]), np.ones(6), one))  # separated
-    assert np.isnan(slope(np.ones(6), np.array([0, 1, 0, 1, 0, 1]), np.ones(6), one))
-    assert np.isnan(slope(x, np.ones(6), np.ones(6), one))
+    assert np.isnan(slope(x, np.array([0, 0, 0, 1, 1, 1]), one))  # separated
+    assert np.isnan(slope(np.ones(6), np.array([0, 1, 0, 1, 0, 1]), one))
+    assert np.isnan(slope(x, np.ones(6), one))
 
 
 def test_numbers_from_units():
-    """Six sources: three look and two of them are right, three do not and one is."""
-    right, weight = np.array([1, 1, 0, 1, 0, 0]), np.array([1, 0.5, 1, 0, 0, 0])
-    looked = weight > 0
-    units = Units("t", np.arange(6), {
-        "right": right, "weight": weight, "looked": looked, "looked_right": looked * right,
-        "rows": np.ones(6),
-    })  # fmt: skip
-    found = AntecedentWeight().score(units, np.ones((1, 6)))
-    assert {name: value[0] for name, value in found.items() if name != "slope"} == pytest.approx(
-        {
-            "difference": 100 / 3,
-            "looking": 2 / 3,
-            "not_looking": 1 / 3,
-            "looked": 1 / 2,
-            "groups": 6,
-        }
-    )
+    """Seven decisions of five sources: three look and two of them are right, four do not."""
+    unit = np.array([0, 0, 1, 1, 2, 3, 4])
+    right, weight = np.array([1, 1, 0, 1, 0, 0, 0.0]), np.array([1, 0.5, 1, 0, 0, 0, 0])
+    unit_U, sums = by_unit(unit, right=right, looked=weight > 0, looked_right=(weight > 0) * right)
+    sums |= _side_by_side(unit, unit_U, {WEIGHT: weight, RIGHT: right})
+    units = Units("t", unit_U, sums)
+    found = AntecedentWeight().score(units, np.array([[1] * 5, [2, 1, 0, 1, 1]]))
+    first = {name: value[0] for name, value in found.items()}
+    assert first.pop("slope") == pytest.approx(most_likely(weight, right, np.ones(7)), rel=1e-6)
+    assert first == pytest.approx(
+        {"difference": 100 * (2 / 3 - 1 / 4), "looking": 2 / 3, "not_looking": 1 / 4,
+         "looked": 3 / 7, "groups": 7}
+    )  # fmt: skip
+    # A source that is drawn twice brings all of its decisions twice.
+    drawn = most_likely(weight, right, [2, 2, 1, 1, 0, 1, 1])
+    assert found["slope"][1] == pytest.approx(drawn, rel=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -113,3 +116,20 @@ def test_an_antecedent_beyond_the_window_is_left_out(concat):
     near = concat.changed({"nmt": {"context": {"read": 1}}})
     weights = AntecedentWeights(near, near.corpus.contrastive("test")[2])
     assert len(weights.placed) == 15
+
+
+def test_a_sentence_that_is_too_long_takes_its_groups_with_it(concat):
+    """It is in no context, so others would stand where it did."""
+    pronouns = concat.corpus.contrastive("test")[2]
+    group = next(g for g in pronouns.groups if g.distance == 3)
+    long = replace(group, source_context=(group.source_context[0], "the man " * 60, "he ."))
+    weights = AntecedentWeights(concat, replace(pronouns, groups=[group, long]))
+    assert [placed.group for placed in weights.placed] == [0]
+
+
+def test_a_set_without_antecedents_is_named(concat, tmp_path):
+    (tmp_path / "set.jsonl").write_text(
+        '{"lang_pair": "en-de"}\n{"source": "a", "variants": ["b", "c"]}\n'
+    )
+    with pytest.raises(XnmtError, match="no antecedent is annotated there"):
+        list(AntecedentWeight(set=f"{tmp_path}/set.jsonl").measure(concat))

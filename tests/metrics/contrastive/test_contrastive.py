@@ -2,20 +2,23 @@
 
 import csv
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from conftest import DISCOURSE, command, configure
 
-from xnmt_bench.corpora.contrastive import to_lines
+from xnmt_bench.corpora.contrastive import as_read, to_lines
 from xnmt_bench.corpora.encoded import Passage
 from xnmt_bench.corpora.subwords import EOS, SEPARATOR
+from xnmt_bench.corpora.toy_discourse import ToyDiscourse
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.metrics.bootstrap import Draws, score
 from xnmt_bench.metrics.contrastive import Contrastive
 from xnmt_bench.metrics.measurement import write
 from xnmt_bench.nmt.base import Batch
+from xnmt_bench.nmt.validation import ContrastiveAccuracy
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.run import configured_metrics
 from xnmt_bench.schema import check
@@ -118,6 +121,41 @@ def test_only_what_the_system_reads_is_read(concat):
     assert read == Passage("s", "t", ("a", "b"), (), ("f",))
     # Both sides read as many sentences as both have.
     assert passage.read(concat.system.context) == Passage("s", "t", ("b",), ("A",), ())
+
+
+def test_options_that_are_not_usual_are_in_the_name(concat):
+    metric = Contrastive(ties="first", normalise=True, lowercase=True)
+    rows = list(metric.measure(concat))
+    assert rows[0].identity["corpus"] == (
+        "toy_discourse address (mean over ids, lower-cased, ties: first)"
+    )
+
+
+class Shouted(ToyDiscourse):
+    """Its sentences are written in capitals."""
+
+    def words(self, text, language):
+        return text.upper()
+
+
+def test_training_reads_the_sets_as_the_corpus_is_written(concat):
+    corpus = Shouted(train=400, valid=30, test=30, families=5)
+    [one, *_] = corpus.contrastive("valid")
+    read = as_read(one, corpus)
+    assert read.groups[0].source == one.groups[0].source.upper()
+    with pytest.raises(XnmtError, match="is en-ru, the system's corpus en-de"):
+        as_read(replace(one, lang_pair="en-ru"), corpus)
+    accuracy = ContrastiveAccuracy([one], concat.system.context, 500)(concat.system.model)
+    metric = Contrastive()
+    [whole, *_] = [
+        p for p in metric.measure(concat) if p.identity["corpus"] == "toy_discourse address"
+    ]
+    # The test set's own, by the metric's own way.
+    tested = ContrastiveAccuracy(concat.corpus.contrastive("test")[:1], concat.system.context, 500)
+    units = whole.make().units
+    found = metric.score(units, np.ones((1, len(units))))["accuracy"][0]
+    assert tested(concat.system.model) == pytest.approx(100 * found)
+    assert 0 <= accuracy <= 100
 
 
 def test_training_stops_by_bleu_and_accuracy(workplace, tmp_path):

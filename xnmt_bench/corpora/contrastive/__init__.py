@@ -8,7 +8,7 @@ from xnmt_bench.corpora.contrastive.group import (
     Variant,
     to_lines,
 )
-from xnmt_bench.corpora.contrastive.reading import BUILT, OWN, find_sets, read_sets
+from xnmt_bench.corpora.contrastive.reading import BUILT, OWN, as_read, find_sets, read_sets
 
 __all__ = [
     "BUILT",
@@ -17,6 +17,7 @@ __all__ = [
     "ContrastiveSet",
     "Group",
     "Variant",
+    "as_read",
     "find_sets",
     "read_groups",
     "read_sets",

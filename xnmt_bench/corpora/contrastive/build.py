@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
@@ -32,25 +33,26 @@ class Exchange:
     Attributes:
         forms: for each form as it is found its counterparts: itself and what it becomes.
         formal: words that show the other form of address, so that a passage is mixed.
-        unless: a word that matches is one whose counterpart nobody knows.
+        informal: words that show this form of address, and whose counterpart nobody knows.
+        unless: words that agree with a form, and whose counterpart nobody knows.
     """
 
     forms: dict[Words, tuple[Words, ...]] = field(default_factory=dict)
     formal: frozenset[str] = frozenset()
+    informal: re.Pattern[str] | None = None
     unless: re.Pattern[str] | None = None
 
     def versions(self, text: str) -> list[str] | None:
         """The sentence in each of the forms; empty if it has none, None if it cannot be told."""
         words = text.split()
         found = list(self._found(words))
-        if not found:
-            return [] if self.formal.isdisjoint(words) else None
         taken = {i for start, form in found for i in range(start, start + len(form))}
-        if any(
-            word in self.formal or (self.unless and self.unless.fullmatch(word.lower()))
-            for i, word in enumerate(words)
-            if i not in taken
-        ):
+        rest = [word for i, word in enumerate(words) if i not in taken]
+        if not self.formal.isdisjoint(rest) or _any(self.informal, rest):
+            return None
+        if not found:
+            return []
+        if _any(self.unless, rest):
             return None
         count = len(self._of(found[0][1]))
         return [self._written(words, found, version) for version in range(count)]
@@ -85,40 +87,49 @@ class Exchange:
         return " ".join([*written, *words[end:]])
 
 
-def exchanges(path: Path) -> dict[str, list[Exchange]]:
+def _any(pattern: re.Pattern[str] | None, words: Sequence[str]) -> bool:
+    return pattern is not None and any(pattern.fullmatch(word.lower()) for word in words)
+
+
+def exchanges(path: Path, written: Callable[[str], str] = str) -> dict[str, list[Exchange]]:
     """The exchanges of a table by phenomenon: one of address, one for each name.
 
-    Its lines are tab-separated: `address`, a form, what it becomes; `formal`, a word; `unless`, a
-    regular expression; `names`, a name, and its spellings in one case.
+    Its lines are tab-separated: `address`, a form, what it becomes; `formal`, a word; `informal` or
+    `unless`, a regular expression; `names`, a name, and its spellings in one case.
+
+    Args:
+        path: of the table.
+        written: how a corpus writes a form: tokenised, or in small letters.
 
     Raises:
         DataError: a line is none of these.
     """
     address: dict[Words, tuple[Words, ...]] = {}
     names: dict[str, dict[Words, tuple[Words, ...]]] = {}
-    formal, unless = set[str](), list[str]()
+    formal = set[str]()
+    patterns: dict[str, list[str]] = {"informal": [], "unless": []}
     for number, line in enumerate(lines(path), start=1):
         kind, *fields = decode_line(line, path, number).split("\t")
         if kind == ADDRESS and len(fields) == 2:
-            versions = tuple(tuple(form.split()) for form in fields)
+            versions = tuple(tuple(written(form).split()) for form in fields)
             address[versions[0]] = versions
         elif kind == "formal" and len(fields) == 1:
-            formal.add(fields[0])
-        elif kind == "unless" and len(fields) == 1:
+            formal.add(written(fields[0]))
+        elif kind in patterns and len(fields) == 1:
             try:
                 re.compile(fields[0])
             except re.error as error:
                 raise DataError(path, number, f"no regular expression: {error}") from None
-            unless.append(fields[0])
+            patterns[kind].append(fields[0])
         elif kind == NAMES and len(fields) > 2:
-            versions = tuple(tuple(form.split()) for form in fields[1:])
+            versions = tuple(tuple(written(form).split()) for form in fields[1:])
             names.setdefault(fields[0], {}).update(dict.fromkeys(versions, versions))
         elif line.strip():
-            problem = "not a line of address, formal, unless or names with as many fields"
+            problem = "not a line of address, formal, informal, unless or names, as they should be"
             raise DataError(path, number, problem)
-    found = re.compile("|".join(unless)) if unless else None
+    found = [re.compile("|".join(one)) if one else None for one in patterns.values()]
     return {
-        ADDRESS: [Exchange(address, frozenset(formal), found)],
+        ADDRESS: [Exchange(address, frozenset(formal), *found)],
         NAMES: [Exchange(forms) for forms in names.values()],
     }
 
@@ -136,7 +147,8 @@ def build(corpus: Corpus, split: Split, table: str | None = None) -> list[Contra
     """
     path = Path(table) if table else _own_table(corpus.target_language)
     groups: dict[str, list[Group]] = {ADDRESS: [], NAMES: []}
-    by_phenomenon = exchanges(path)
+    written = partial(corpus.words, language=corpus.target_language)
+    by_phenomenon = exchanges(path, written)
     for before, sentence in _windows(corpus, split):
         for phenomenon, own in by_phenomenon.items():
             for exchange in own:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from xnmt_bench.corpora.contrastive.files import read_groups, records_of
 from xnmt_bench.corpora.contrastive.group import (
@@ -34,36 +34,49 @@ def from_folder(folder: Path) -> ContrastiveSet:
     texts = {language: _find(folder, "text", language) for language in LANGUAGES}
     told = _table(folder) if (folder / "groups.tsv").is_file() else _of_json(folder)
     source, target = (_lines(texts[language]) for language in LANGUAGES)
+    expected = 0
     if len(source) != len(target):
         problem = f"{len(source)} lines, but {texts['de']} has {len(target)}"
         raise DataError(texts["en"], None, problem)
     contexts = [_context(folder, language, len(source)) for language in LANGUAGES]
     groups = []
-    for where, number, first, size, pronoun, distance in told:
+    for where, number, first, size, pronoun, distance, antecedent in told:
         rows = range(first, first + size)
+        if first != expected:
+            problem = f"group {number} begins with line {first}, not with line {expected}"
+            raise DataError(*where, problem)
+        expected = rows.stop
         if rows.stop > len(target):
             problem = f"group {number} ends with line {rows.stop} of {len(target)}"
             raise DataError(*where, problem)
         variants = (Variant(target[row], contexts[1][row]) for row in rows)
         group = Group(
             source[first], tuple(variants), 0, contexts[0][first], distance=distance,
-            pronoun=pronoun,
+            pronoun=pronoun, antecedent=antecedent,
         )  # fmt: skip
         try:
             groups.append(checked(group))
         except ValueError as error:
             raise DataError(*where, f"group {number}: {error}") from None
-    if groups and rows.stop != len(target):
-        problem = f"{len(target)} lines, but the groups end with line {rows.stop}"
+    if expected != len(target):
+        problem = f"{len(target)} lines, but the groups end with line {expected}"
         raise DataError(texts["de"], None, problem)
     return ContrastiveSet("contrapro", "-".join(LANGUAGES), groups)
 
 
-_Told = tuple[tuple[Path, int | None], int, int, int, str, int | None]
+class _Told(NamedTuple):
+    """What is said of a group beside its text, and where."""
+
+    where: tuple[Path, int | None]
+    number: int
+    first: int  # of its lines
+    size: int
+    pronoun: str
+    distance: int | None
+    antecedent: Antecedent | None = None
 
 
 def _table(folder: Path) -> Iterator[_Told]:
-    """Where each group is said, its number, first line and size, its pronoun and its distance."""
     path = folder / "groups.tsv"
     for number, line in enumerate(lines(path), start=1):
         fields = decode_line(line, path, number).split("\t")
@@ -77,7 +90,7 @@ def _table(folder: Path) -> Iterator[_Told]:
             if not (free or (value.isdecimal() and len(value) < 10)):
                 raise DataError(path, number, f"{name} {value[:40]!r} is no number")
         group, first, size = map(int, counts)
-        yield (path, number), group, first, size, pronoun, _distance(distance)
+        yield _Told((path, number), group, first, size, pronoun, _distance(distance))
 
 
 def _distance(text: str) -> int | None:
@@ -89,8 +102,10 @@ def _of_json(folder: Path) -> Iterator[_Told]:
     first = 0
     for number, record in enumerate(records_of(path)):
         group = _group(path, number, record)
-        yield (path, None), number, first, len(group.variants), group.pronoun, group.distance
-        first += len(group.variants)
+        size = len(group.variants)
+        told = group.pronoun, group.distance, group.antecedent
+        yield _Told((path, None), number, first, size, *told)
+        first += size
 
 
 def from_records(path: Path, records: list[dict[str, Any]]) -> ContrastiveSet:
@@ -107,7 +122,7 @@ def from_records(path: Path, records: list[dict[str, Any]]) -> ContrastiveSet:
     numbers = read_groups(chosen) if chosen.is_file() else list(range(len(groups)))
     if len(numbers) != len(groups):
         raise DataError(chosen, None, f"{len(numbers)} groups, but {path} has {len(groups)}")
-    if (path.parent / "groups.tsv").is_file():
+    if _find(path.parent, "text", LANGUAGES[0]).is_file():
         whole = from_folder(path.parent).groups
         if numbers and max(numbers) >= len(whole):
             raise DataError(chosen, None, f"group {max(numbers)} of {len(whole)}")
@@ -127,8 +142,13 @@ def _placed(group: Group, beside: Group) -> Group:
 
 def _group(path: Path, number: int, record: dict[str, Any]) -> Group:
     try:
-        true, distance = Variant(record["ref segment"]), record["ante distance"]
-        others = [Variant(error["contrastive"]) for error in record["errors"]]
+        distance = record["ante distance"]
+        if type(distance) is not int or distance < 0:
+            raise ValueError(f"ante distance is {distance!r}")
+        texts = [record["ref segment"], *(error["contrastive"] for error in record["errors"])]
+        if not all(isinstance(text, str) and text for text in (record["src segment"], *texts)):
+            raise ValueError("a segment is no text")
+        true, *others = map(Variant, texts)
         antecedent = None
         if phrase := record.get("src ante phrase"):
             antecedent = Antecedent(distance, tuple(phrase.split()))
@@ -170,13 +190,14 @@ def _context(folder: Path, language: str, count: int) -> list[tuple[str, ...]]:
     """The context of each line, the nearest sentence last; empty lines stand for no sentence."""
     name = f"contrapro.context.{language}"
     places = [folder, *sorted(p for p in folder.glob("*") if p.is_dir())]
-    found = [_lines(path) for place in places if (path := _existing(place / name)).is_file()]
+    found = {p: _lines(p) for place in places if (p := _existing(place / name)).is_file()}
+    for path, lines_of in found.items():
+        if not count or len(lines_of) % count:
+            problem = f"{len(lines_of)} lines, which is no multiple of the {count} of the text"
+            raise DataError(path, None, problem)
     if not found:
         return [()] * count
-    longest = max(found, key=len)
-    if not count or len(longest) % count:
-        problem = f"{len(longest)} lines, which is no multiple of the {count} of the text"
-        raise DataError(folder / name, None, problem)
+    longest = max(found.values(), key=len)
     depth = len(longest) // count
     rows = (longest[n * depth : (n + 1) * depth] for n in range(count))
     return [tuple(filter(None, row)) for row in rows]

@@ -54,13 +54,13 @@ class Described(_Line):
             Variant(v, shared) if isinstance(v, str) else Variant(v[-1], tuple(v[:-1]))
             for v in self.variants
         )
-        before = len(self.source_context)
-        for variant in variants:
-            if variant.context and len(variant.context) != before:
-                raise ValueError(
-                    f"{before} source sentences stand before, but {len(variant.context)} of the "
-                    "target"
-                )
+        before, sizes = len(self.source_context), {len(v.context) for v in variants}
+        if len(sizes) > 1:
+            raise ValueError("variants have contexts of unlike lengths")
+        if after := sizes - {0, before}:
+            raise ValueError(
+                f"{before} source sentences stand before, but {min(after)} target ones"
+            )
         return checked(
             Group(
                 self.source,
@@ -89,7 +89,11 @@ def read_plain(path: Path) -> list[ContrastiveSet]:
                 header = Header.model_validate(fields)
                 continue
             described = Described.model_validate(fields)
-            groups.setdefault(described.phenomenon, []).append(described.group())
+            phenomenon = described.phenomenon
+            if phenomenon in groups and phenomenon != next(reversed(groups)):
+                # Scores of others are in the order of the lines, and sets one after the other.
+                raise ValueError(f"phenomenon {phenomenon!r} was ended by another one")
+            groups.setdefault(phenomenon, []).append(described.group())
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"]))

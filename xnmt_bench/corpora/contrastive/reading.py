@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ from xnmt_bench.corpora.contrastive.files import records_of
 from xnmt_bench.corpora.contrastive.group import ContrastiveSet
 from xnmt_bench.corpora.contrastive.plain import read_plain
 from xnmt_bench.corpora.contrastive.voita import from_voita
-from xnmt_bench.corpora.sentence import Corpus, Split
+from xnmt_bench.corpora.sentence import Corpus, Split, lang_pair, languages
 from xnmt_bench.corpora.text import present
 from xnmt_bench.errors import DataError, XnmtError
 
-# The published test sets by name, each in a folder of that name; Voita's without their dev parts.
-VOITA = ("deixis_test", "lex_cohesion_test", "ellipsis_infl", "ellipsis_vp")
+# The published sets by name, each in a folder of that name. ContraPro is for the test alone.
+VOITA: dict[Split, tuple[str, ...]] = {
+    "valid": ("deixis_dev", "lex_cohesion_dev"),
+    "test": ("deixis_test", "lex_cohesion_test", "ellipsis_infl", "ellipsis_vp"),
+}
 NAMES = ("voita", "contrapro")
 OWN, BUILT = "corpus", "build"  # sets that are in no file
 
@@ -49,7 +53,7 @@ def find_sets(
         elif name == OWN:
             sets = corpus.contrastive(split)
         else:
-            sets = read_sets(name, data)
+            sets = read_sets(name, data, split)
         if not sets:
             raise XnmtError(
                 f"corpus {corpus.name} has no contrastive sets of its own; name some: voita, "
@@ -59,13 +63,27 @@ def find_sets(
     return found
 
 
-def read_sets(name: str, data: str | None = None) -> list[ContrastiveSet]:
+def as_read(one: ContrastiveSet, corpus: Corpus) -> ContrastiveSet:
+    """A set as a corpus's sentences are written: tokenised and cased alike.
+
+    Raises:
+        XnmtError: it is of another language pair.
+    """
+    if one.lang_pair != lang_pair(corpus):
+        own = lang_pair(corpus)
+        raise XnmtError(f"contrastive set {one.name} is {one.lang_pair}, the system's corpus {own}")
+    source, target = (partial(corpus.words, language=name) for name in languages(corpus))
+    return one.map(source, target)
+
+
+def read_sets(name: str, data: str | None = None, split: Split = "test") -> list[ContrastiveSet]:
     """The sets of a name or a path.
 
     Args:
         name: `voita` or `contrapro`, in the folder of that name in `data`; or the path of a file
             in either's format or in the plain form, or of ContraPro's folder.
         data: a folder.
+        split: what it is for, where a published set has parts.
 
     Raises:
         DataError: no such file, or one that is not in its format; with its line or its group.
@@ -73,11 +91,16 @@ def read_sets(name: str, data: str | None = None) -> list[ContrastiveSet]:
     """
     if name in NAMES:
         if data is None:
-            raise XnmtError(f"metric.contrastive.data: name the folder that holds {name}/")
+            raise XnmtError(
+                f"{name}: name the folder that holds {name}/ (metric.contrastive.data, "
+                "nmt.training.contrastive_data)"
+            )
         folder = Path(data) / name
+        if name == "contrapro" and split != "test":
+            raise XnmtError("contrapro has no part for validation; name the path of another set")
         if name == "contrapro":
             return [from_folder(folder)]
-        return [made for part in VOITA for made in read_sets(str(_packed(folder / part)))]
+        return [made for part in VOITA[split] for made in read_sets(str(_packed(folder / part)))]
     path = Path(name)
     if path.is_dir() or path.name == "groups.tsv":
         return [from_folder(path if path.is_dir() else path.parent)]

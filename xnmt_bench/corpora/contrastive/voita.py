@@ -31,6 +31,8 @@ def from_voita(path: Path, records: list[dict[str, Any]]) -> ContrastiveSet:
 
 def _group(record: dict[str, Any]) -> Group:
     *source_context, source = _sentences(record["src"])
+    if not isinstance(record["dst"], list):
+        raise ValueError("dst is no list of variants")
     variants = []
     for place, text in enumerate(record["dst"]):
         *context, current = _sentences(text)
@@ -41,13 +43,16 @@ def _group(record: dict[str, Any]) -> Group:
             )
         variants.append(Variant(current, tuple(context)))
     distance = record["ctx_dist"]
-    if not isinstance(distance, int) or distance < 0:
+    if type(distance) is not int or distance < 0:
         raise ValueError(f"ctx_dist is {distance!r}")
     true = record["true_ind"]
-    if not isinstance(true, int):
+    if type(true) is not int:
         raise ValueError(f"true_ind is {true!r}")
     return checked(Group(source, tuple(variants), true, tuple(source_context), distance=distance))
 
 
 def _sentences(text: str) -> list[str]:
-    return [sentence.strip() for sentence in BETWEEN.split(text)]
+    sentences = [sentence.strip() for sentence in BETWEEN.split(text)]
+    if not all(sentences):
+        raise ValueError("a sentence is empty")
+    return sentences

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from xnmt_bench.corpora.contrastive import ContrastiveSet, find_sets
-from xnmt_bench.corpora.sentence import lang_pair, languages
+from xnmt_bench.corpora.contrastive import ContrastiveSet, as_read, find_sets
+from xnmt_bench.corpora.contrastive.comparing import compared, parts
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.metrics.antecedent.logistic import slope
 from xnmt_bench.metrics.antecedent.weights import AntecedentWeights
-from xnmt_bench.metrics.contrastive.groups import compared, parts
 from xnmt_bench.metrics.measurement import Evidence, Planned
 from xnmt_bench.metrics.metric import Column, Key, Metric, count, hundredths, ratio
 from xnmt_bench.metrics.units import Units, by_unit
@@ -26,12 +25,15 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.extract import GOLDEN
 from xnmt_bench.store import Artefact
 
+SUMS = ("rows", "right", "looked", "looked_right")
+WEIGHT, RIGHT = "weight_", "right_"  # of a unit's first decision, its second, ...
+
 
 class AntecedentWeight(Metric):
     """Whether a system decides right where an explainer says that it looked at the antecedent.
 
     A unit is a source with its context; its sums are of decisions, by whether the antecedent has a
-    significant weight and whether they are right.
+    significant weight and whether they are right; each decision's weight stands beside them.
 
     Args:
         set: `corpus`, or the path of a contrastive set whose antecedents are annotated, such as
@@ -67,9 +69,11 @@ class AntecedentWeight(Metric):
 
     def measure(self, job: Job) -> Iterator[Planned]:
         """One row, and one for each distance and pronoun."""
-        for one in find_sets([self.set], job.corpus, EVALUATED, self.data):
-            if not any(group.antecedent for group in one.groups):
-                continue
+        sets = find_sets([self.set], job.corpus, EVALUATED, self.data)
+        annotated = [one for one in sets if any(group.antecedent for group in one.groups)]
+        if not annotated:
+            raise XnmtError(f"metric.antecedent.set={self.set}: no antecedent is annotated there")
+        for one in annotated:
             measured = Measured(job, one)
             where: dict[str, Any] = {"corpus": one.name, "lang_pair": one.lang_pair}
             for part, member_G in parts(one.groups):
@@ -78,32 +82,49 @@ class AntecedentWeight(Metric):
 
     def score(self, units: Units, weights_RU: np.ndarray) -> Mapping[str, np.ndarray]:
         """See `note`."""
-        sums = {name: weights_RU @ units[name] for name in units.columns}
+        sums = {name: weights_RU @ units[name] for name in SUMS}
         looked, right = sums["looked"], sums["looked_right"]
         looking = ratio(right, looked)
         not_looking = ratio(sums["right"] - right, sums["rows"] - looked)
-        weight_U = units["weight"] / units["rows"]
+        numbers = range(sum(name.startswith(WEIGHT) for name in units.columns))
+        weight_MU, right_MU = (
+            np.stack([units[f"{name}{n}"] for n in numbers]) for name in (WEIGHT, RIGHT)
+        )
+        place_D, unit_D = np.nonzero(~np.isnan(weight_MU))
+        decisions = weight_MU[place_D, unit_D], right_MU[place_D, unit_D]
         return {
             "difference": 100 * (looking - not_looking),
             "looking": looking,
             "not_looking": not_looking,
             "looked": ratio(looked, sums["rows"]),
-            "slope": slope(weight_U, units["right"], units["rows"], weights_RU),
+            "slope": slope(*decisions, weights_RU[:, unit_D]),
             "groups": sums["rows"],
         }
+
+
+def _side_by_side(
+    unit_G: np.ndarray, unit_U: np.ndarray, columns: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Each unit's decisions one beside the other: columns (U,) of the first, the second and so on.
+
+    NaN where a unit has no more of them.
+    """
+    row_G = np.searchsorted(unit_U, unit_G)
+    before = np.array([(row_G[:g] == row).sum() for g, row in enumerate(row_G)])
+    found = {}
+    for name, column_G in columns.items():
+        for place in range(int(before.max()) + 1):
+            values = np.full(len(unit_U), np.nan)
+            values[row_G[before == place]] = column_G[before == place]
+            found[f"{name}{place}"] = values
+    return found
 
 
 class Measured:
     """One set, with a system's decisions and an explainer's weights."""
 
     def __init__(self, job: Job, one: ContrastiveSet) -> None:
-        if one.lang_pair != lang_pair(job.corpus):
-            own = lang_pair(job.corpus)
-            raise XnmtError(f"contrastive set {one.name} is {one.lang_pair}, the corpus {own}")
-        source, target = (
-            partial(job.corpus.words, language=language) for language in languages(job.corpus)
-        )
-        self._job, self._set = job, one.map(source, target)
+        self._job, self._set = job, as_read(one, job.corpus)
 
     @cached_property
     def made(self) -> Artefact:
@@ -117,8 +138,12 @@ class Measured:
             raise NotApplicable("no antecedent is in a sentence that the system reads")
 
         def work(folder: Path) -> None:
-            group_G, weight_G = zip(*weights.weights(), strict=True)
-            table = pa.table({"group": group_G, "weight": weight_G})
+            found = dict(weights.weights())
+            columns = {
+                "group": pa.array(list(found), pa.int64()),
+                "weight": pa.array(list(found.values()), pa.float64()),
+            }
+            table = pa.table(columns)
             write_table(table, folder / "weights.parquet")
 
         relevance = self._job.relevance(GOLDEN, corpus=weights.corpus, source_alone=True)
@@ -142,13 +167,14 @@ class Measured:
         pairs = zip(table["group"].to_pylist(), table["weight"].to_pylist(), strict=True)
         rows = [(g, w) for g, w in pairs if g in right_of and member_G[g]]
         if not rows:
-            raise NotApplicable("no antecedent of this part is in a sentence that is read")
+            raise NotApplicable("of this part no antecedent was explained that is read")
         right = np.array([right_of[g] for g, _ in rows], dtype=np.float64)
         weight = np.array([w for _, w in rows])
+        unit_G = np.array([unit_of[g] for g, _ in rows])
         unit_U, sums = by_unit(
-            np.array([unit_of[g] for g, _ in rows]),
-            right=right, weight=weight, looked=weight > 0, looked_right=(weight > 0) * right,
-        )  # fmt: skip
+            unit_G, right=right, looked=weight > 0, looked_right=(weight > 0) * right
+        )
+        sums |= _side_by_side(unit_G, unit_U, {WEIGHT: weight, RIGHT: right})
         made_by = {"weights": self.made.fingerprint, "set": self._set.fingerprint}
         name = f"{self._set.lang_pair} {self._set.name} {self._set.fingerprint}"
         return Evidence(Units(name, unit_U, sums), made_by, {"generated": self._set.generated})

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from xnmt_bench.corpora.contrastive import ContrastiveSet, Group
+from xnmt_bench.errors import XnmtError
 from xnmt_bench.metrics.aer.links import to_words
 from xnmt_bench.metrics.antecedent.passages import PassageCorpus
-from xnmt_bench.metrics.coref_attention.context import segment_words
+from xnmt_bench.metrics.coref_attention.context import first_pieces, segment_words, shares
 from xnmt_bench.metrics.coref_attention.links import significant
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
@@ -30,6 +29,7 @@ class Placed:
         step: the first at which the true translation and a variant differ: the decision.
         segment: the sentence of the concatenation that the antecedent is in.
         words: the antecedent's places in it.
+        size: how many words that sentence has.
     """
 
     group: int
@@ -37,6 +37,7 @@ class Placed:
     step: int
     segment: int
     words: tuple[int, ...]
+    size: int
 
 
 class AntecedentWeights:
@@ -54,24 +55,23 @@ class AntecedentWeights:
     @cached_property
     def placed(self) -> list[Placed]:
         """The groups that can be asked: the antecedent is found, and in a sentence that is read."""
-        split, found = self.texts.split(EVALUATED), list[Placed]()
-        documents = [int(s.document) for s in self.texts.sentences(EVALUATED)]
-        numbers = split.number.tolist()
-        whole = {n: s for n, s in enumerate(self.corpus.sentences(EVALUATED))}
-        for index, document in enumerate(documents):
-            group, sentence = self.groups[document], whole[numbers[index]]
+        found = list[Placed]()
+        numbers = self.texts.split(EVALUATED).number.tolist()
+        kept, whole = set(numbers), list(self.corpus.sentences(EVALUATED))
+        for index, number in enumerate(numbers):
+            document = int(whole[number].document)
+            group, before = self.groups[document], whole[number].position
             count = min(len(group.source_context), len(group.variants[group.true].context))
-            if group.antecedent is None or sentence.position != count:
+            if group.antecedent is None or before != count:
                 continue  # a sentence of the context
-            depth = self.texts.depth(EVALUATED, index)
-            segment = depth - group.antecedent.distance
-            if segment < 0:
+            segment = self.texts.depth(EVALUATED, index) - group.antecedent.distance
+            # A sentence that is too long is in nobody's context, and others move up.
+            if segment < 0 or not kept.issuperset(range(number - before, number)):
                 continue
-            place = numbers[index] - group.antecedent.distance
-            words = _places(group.antecedent.words, whole[place].source.split())
-            if words:
+            source = whole[number - group.antecedent.distance].source.split()
+            if words := _places(group.antecedent.words, source):
                 step = self._step(index, group)
-                found.append(Placed(document, index, step, segment, words))
+                found.append(Placed(document, index, step, segment, words, len(source)))
         return found
 
     def _step(self, index: int, group: Group) -> int:
@@ -103,13 +103,15 @@ class AntecedentWeights:
     def _weight(self, placed: Placed, relevance: SentenceRelevance) -> float:
         ids = self.texts.split(EVALUATED).source[placed.sentence].tolist()
         words, sizes = segment_words(self.texts.subwords[0], ids)
-        row_1S = np.nan_to_num(relevance.source_TS[placed.step - relevance.first])[None]
-        positive = np.maximum(row_1S, 0)
-        shares = positive / total if (total := positive.sum()) > 0 else positive
-        whole = to_words(shares, [0], words)
+        if sizes[placed.segment] != placed.size:
+            source = self.groups[placed.group].source
+            raise XnmtError(f"subwords and blanks do not agree on the words before {source!r}")
+        whole = first_pieces if self._job.explained.explainer.blind else to_words
+        row_1S = relevance.source_TS[placed.step - relevance.first][None]
+        shares_1N = shares(whole(row_1S, [0], words))
         start = sum(sizes[: placed.segment])
-        own = significant(whole[:, start : start + sizes[placed.segment]])
-        return float(own[0, [w for w in placed.words if w < own.shape[1]]].max(initial=0.0))
+        own = significant(shares_1N[:, start : start + placed.size])
+        return float(own[0, list(placed.words)].max())
 
 
 def _parting(one: Sequence[int], other: Sequence[int]) -> int:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
-from xnmt_bench.corpora.contrastive import ContrastiveSet
-from xnmt_bench.corpora.sentence import languages
-from xnmt_bench.metrics.contrastive.groups import Compared, Ties
-from xnmt_bench.metrics.measurement import Evidence
+from xnmt_bench.corpora.contrastive import ContrastiveSet, as_read
+from xnmt_bench.corpora.contrastive.comparing import Compared, Ties
+from xnmt_bench.corpora.encoded import Passage
+from xnmt_bench.metrics.measurement import CAPPED, Evidence
 from xnmt_bench.metrics.units import Units, by_unit
 from xnmt_bench.pipeline.job import Job
 
@@ -25,12 +26,14 @@ class Options:
     lowercase: bool
     ties: Ties
 
-    @property
-    def changed(self) -> dict[str, str]:
-        """Those that are not their defaults, for the signature."""
-        told = {"normalise": self.normalise, "lowercase": self.lowercase}
-        ties = {} if self.ties == "wrong" else {"ties": self.ties}
-        return {name: "true" for name, value in told.items() if value} | ties
+    groups: str | None
+
+    def named(self, name: str) -> str:
+        """A set's name in results, with what of these is not usual."""
+        told = [] if self.groups is None else [f"groups of {Path(self.groups).name}"]
+        told += ["mean over ids"] * self.normalise + ["lower-cased"] * self.lowercase
+        told += [] if self.ties == "wrong" else [f"ties: {self.ties}"]
+        return f"{name} ({', '.join(told)})" if told else name
 
 
 class Scores:
@@ -54,13 +57,12 @@ class Scores:
         if self.job.door("scores"):
             start, end = list(pairwise(self._ends))[number]
             return self._of_files[start:end]
-        source, target = (
-            partial(self.job.corpus.words, language=language)
-            for language in languages(self.job.corpus)
-        )
-        read = self._sets[number].map(source, target)
-        passages = [p for group in read.groups for p in group.passages()]
-        return self.job.log_probability(passages, self._normalise)
+        return self.job.log_probability(self.passages(number), self._normalise)
+
+    def passages(self, number: int) -> list[Passage]:
+        """A set's variants as the system's corpus is written."""
+        read = as_read(self._sets[number], self.job.corpus)
+        return [p for group in read.groups for p in group.passages()]
 
 
 @dataclass(frozen=True)
@@ -79,13 +81,15 @@ class Measured:
 
     def evidence(self, member_G: np.ndarray) -> Evidence:
         """The groups of a part, by source."""
-        made_by = {"set": self.what.whole.fingerprint} | self.options.changed
+        made_by = {"set": self.what.whole.fingerprint}
         facts = {"generated": self.what.whole.generated, "told": self._told}
         job = self.scores.job
         if door := job.door("scores"):
-            made_by["scores"] = door.fingerprint
-        elif curve := job.system.curve:
-            facts["curve"] = curve
+            sign = "" if job.config.scores.higher_is_better else "-"
+            made_by["scores"] = f"{sign}{door.fingerprint}"
+        else:
+            made_by["scores"] = job.scored(self.scores.passages(self.number)).fingerprint
+            facts |= {CAPPED: job.system.capped, "curve": job.system.curve}
         return Evidence(self._units(member_G, self.right_G), made_by, facts)
 
     def chance(self, member_G: np.ndarray) -> Evidence:
@@ -111,11 +115,13 @@ class Measured:
         if self.what.emptied:
             groups = ", ".join(map(str, self.what.emptied))
             told.append(f"nothing is left to compare in groups {groups}")
-        job = self.scores.job
-        if not job.door("scores") and any(g.source_context for g in self.what.groups):
-            read = job.system.context
-            if not read.sentences:
-                told.append("it reads the current sentence alone")
-            elif not read.target:
-                told.append("it reads no context on the target side")
+        job, has_context = self.scores.job, any(g.source_context for g in self.what.groups)
+        if job.door("scores") or not has_context:
+            return told
+        context = job.system.context
+        read = [group.passages()[0].read(context) for group in self.what.groups]
+        if not any(passage.source_context or passage.following for passage in read):
+            told.append("it reads the current sentence alone")
+        elif not context.target:
+            told.append("it reads no context on the target side")
         return told

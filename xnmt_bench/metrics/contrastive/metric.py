@@ -18,10 +18,10 @@ from xnmt_bench.corpora.contrastive import (
     read_groups,
     to_lines,
 )
+from xnmt_bench.corpora.contrastive.comparing import ALL, Ties, compared, part_order, parts
 from xnmt_bench.corpora.sentence import lang_pair
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.metrics.contrastive.curve import curve_figure
-from xnmt_bench.metrics.contrastive.groups import ALL, Ties, compared, part_order, parts
 from xnmt_bench.metrics.contrastive.measured import Measured, Options, Scores
 from xnmt_bench.metrics.measurement import BLIND, Measurement, Planned, Scored
 from xnmt_bench.metrics.metric import Column, Key, Row, SumMetric, count, hundredths, ratio
@@ -83,8 +83,8 @@ class Contrastive(SumMetric):
     ) -> None:
         if not sets:
             raise XnmtError("metric.contrastive.sets: name a set, or there is nothing to compare")
-        self.sets, self.data, self.groups = tuple(sets), data, groups
-        self.options = Options(normalise, lowercase, ties)
+        self.sets, self.data = tuple(sets), data
+        self.options = Options(normalise, lowercase, ties, groups)
         self.exchanged = exchanged
 
     def measured_from_files(self, job: Job) -> bool:
@@ -108,7 +108,7 @@ class Contrastive(SumMetric):
                     one.name, ", ".join(map(str, what.emptied)),
                 )  # fmt: skip
             measured = Measured(what, every, number, self.options)
-            where = {"corpus": one.name, "lang_pair": one.lang_pair}
+            where = {"corpus": self.options.named(one.name), "lang_pair": one.lang_pair}
             for part, member_G in parts(what.groups):
                 identity: dict[str, Any] = where | {"part": part}
                 yield self.plan(job, partial(measured.evidence, member_G), **identity)
@@ -127,8 +127,8 @@ class Contrastive(SumMetric):
         if other and job.door("scores") is None:
             own = lang_pair(job.corpus)
             raise XnmtError(f"contrastive set {name} is {min(other)}, the system's corpus {own}")
-        if self.groups is not None:
-            sets = [_chosen(one, Path(self.groups)) for one in sets]
+        if self.options.groups is not None:
+            sets = [_chosen(one, Path(self.options.groups)) for one in sets]
         return [one.map(str.lower, str.lower) for one in sets] if self.options.lowercase else sets
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:

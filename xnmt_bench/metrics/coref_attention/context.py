@@ -152,8 +152,8 @@ class ContextWeights:
             target_words, target_sizes = self._words("target", index)
             steps = target_words[relevance.first :]
             current = [w - sum(target_sizes[:-1]) if w >= 0 else -1 for w in steps]
-            source_YX = _shares(whole(relevance.source_TS, current, source_words))
-            target_YY = _shares(whole(relevance.prefix_TT, current, target_words))
+            source_YX = shares(whole(relevance.source_TS, current, source_words))
+            target_YY = shares(whole(relevance.prefix_TT, current, target_words))
             source_IX = _of_source(source_YX, source_sizes[-1])
             blocks = _blocks(source_IX, source_sizes), _blocks(target_YY, target_sizes)
             yield index, dict(zip(SIDES, blocks, strict=True))
@@ -241,7 +241,7 @@ def _blocks(rows_IX: np.ndarray, sizes: list[int]) -> list[np.ndarray]:
     return np.split(rows_IX, np.cumsum(sizes)[:-1], axis=1)[-2::-1]
 
 
-def _shares(relevance_IN: np.ndarray) -> np.ndarray:
+def shares(relevance_IN: np.ndarray) -> np.ndarray:
     """Relevance as shares of what helps each step, so that it compares with attention."""
     positive = np.maximum(relevance_IN, 0)
     total = positive.sum(1, keepdims=True)
