@@ -44,7 +44,9 @@ def hit_rate(predictors):
     return (hits + more_hits) / (counted + more_counted)
 
 
-@pytest.mark.parametrize("name", ["transformer", "rnn_search"])
+@pytest.mark.parametrize(
+    "name", ["transformer", pytest.param("rnn_search", marks=pytest.mark.slow)]
+)
 def test_faithful_explainers_beat_random(workplace, name):
     floor = job_for(workplace, name, "random")
     _, floor_low, _ = perplexity(floor.proxy.tested)
