@@ -166,13 +166,13 @@ class Contrastive(SumMetric):
         for one in (s for s in scored if s.measurement.ok):
             row, facts = one.row, one.measurement.facts
             if facts.get(BLIND):
-                size = f"{count(row['groups'])} ({hundredths(row['chance'])} % by chance)"
-                sizes.setdefault(f"{row['corpus']} {row['lang_pair']}", {})[row["part"]] = size
+                where = f"{row['corpus']} {row['lang_pair']}"
+                sizes.setdefault(where, {})[row["part"]] = count(row["groups"])
             elif row["part"] == ALL:
                 found += [f"{row['corpus']} {row['nmt']}: {text}." for text in facts["told"]]
         for where, by_part in sizes.items():
-            told = (f"{self.heading(p)} {by_part[p]}" for p in sorted(by_part, key=part_order))
-            found.append(f"{where}: groups {', '.join(told)}.")
+            told = (f"{self.heading(p)}: {by_part[p]}" for p in sorted(by_part, key=part_order))
+            found.append(f"Groups of {where}: {'; '.join(told)}.")
         return list(dict.fromkeys(found))
 
     def figures(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, Figure]]:
