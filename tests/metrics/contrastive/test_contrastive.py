@@ -228,6 +228,16 @@ def test_scores_of_others_stand_beside_them(ran):
         rows = {(r["corpus"], r["part"]): r for r in csv.DictReader(file) if r["nmt"] == "theirs"}
     assert {row["accuracy"] for row in rows.values()} == {"1.0"}
     assert ("mine toy_discourse pronouns", "distance 3") in rows
+    notes = (folder / "results" / "contrastive.md").read_text()
+    assert "theirs: it is below chance" not in notes
+    # The same file with its sign forgotten, and scores that know nothing.
+    assert shown(ran, *door[:1], "scores.name=turned", ours).returncode == 0
+    (folder / "same.txt").write_text("0.5\n" * len((folder / "losses.txt").read_text().split()))
+    same = [f"scores.path={folder}/same.txt", "scores.name=same"]
+    assert shown(ran, *same, ours).returncode == 0
+    notes = (folder / "results" / "contrastive.md").read_text()
+    assert "address turned: it is below chance, and 100.0 % if the scores are read" in notes
+    assert "address same: in 15 groups the true variant ties with the best" in notes
     (folder / "few.txt").write_text("1\n2\n")
     done = shown(ran, f"scores.path={folder}/few.txt", ours)
     assert done.returncode == 1

@@ -25,7 +25,6 @@ class Options:
     normalise: bool
     lowercase: bool
     ties: Ties
-
     groups: str | None
 
     def named(self, name: str) -> str:
@@ -41,6 +40,7 @@ class Scores:
 
     def __init__(self, job: Job, sets: Sequence[ContrastiveSet], normalise: bool) -> None:
         self.job, self._sets, self._normalise = job, sets, normalise
+        self._passages: dict[int, list[Passage]] = {}
 
     @cached_property
     def _ends(self) -> list[int]:
@@ -61,8 +61,10 @@ class Scores:
 
     def passages(self, number: int) -> list[Passage]:
         """A set's variants as the system's corpus is written."""
-        read = as_read(self._sets[number], self.job.corpus)
-        return [p for group in read.groups for p in group.passages()]
+        if number not in self._passages:  # tokenising takes a while, and each part asks
+            read = as_read(self._sets[number], self.job.corpus)
+            self._passages[number] = [p for group in read.groups for p in group.passages()]
+        return self._passages[number]
 
 
 @dataclass(frozen=True)
@@ -79,16 +81,21 @@ class Measured:
         """Which groups are right."""
         return self.what.right_G(self.scores.of(self.number), self.options.ties)
 
-    def evidence(self, member_G: np.ndarray) -> Evidence:
-        """The groups of a part, by source."""
-        made_by = {"set": self.what.whole.fingerprint}
-        facts = {"generated": self.what.whole.generated, "told": self._told}
+    @cached_property
+    def _made_by(self) -> str:
+        """The fingerprint of the scores; of a file's with the way that they go."""
         job = self.scores.job
         if door := job.door("scores"):
             sign = "" if job.config.scores.higher_is_better else "-"
-            made_by["scores"] = f"{sign}{door.fingerprint}"
-        else:
-            made_by["scores"] = job.scored(self.scores.passages(self.number)).fingerprint
+            return f"{sign}{door.fingerprint}"
+        return job.scored(self.scores.passages(self.number)).fingerprint
+
+    def evidence(self, member_G: np.ndarray) -> Evidence:
+        """The groups of a part, by source."""
+        made_by = {"set": self.what.whole.fingerprint, "scores": self._made_by}
+        facts = {"generated": self.what.whole.generated, "told": self._told}
+        job = self.scores.job
+        if not job.door("scores"):
             facts |= {CAPPED: job.system.capped, "curve": job.system.curve}
         return Evidence(self._units(member_G, self.right_G), made_by, facts)
 
@@ -106,7 +113,7 @@ class Measured:
         whole = self.what.whole
         return Units(f"{whole.lang_pair} {whole.name} {whole.fingerprint}", unit_U, sums)
 
-    @property
+    @cached_property
     def _told(self) -> list[str]:
         """What stands under the table of the set and the system."""
         told = []
@@ -115,6 +122,18 @@ class Measured:
         if self.what.emptied:
             groups = ", ".join(map(str, self.what.emptied))
             told.append(f"nothing is left to compare in groups {groups}")
+        scores_N = self.scores.of(self.number)
+        decided_G = self.what.right_G(scores_N, "first")
+        if self.options.ties == "wrong" and (tied := int((decided_G & ~self.right_G).sum())):
+            told.append(
+                f"in {tied:,} groups the true variant ties with the best, which is not right"
+            )
+        turned = self.what.right_G(-scores_N, self.options.ties).mean()
+        if self.right_G.mean() < self.what.chance_G.mean() < turned:
+            told.append(
+                f"it is below chance, and {100 * turned:.1f} % if the scores are read the other "
+                "way round (scores.higher_is_better)"
+            )
         job, has_context = self.scores.job, any(g.source_context for g in self.what.groups)
         if job.door("scores") or not has_context:
             return told
