@@ -237,7 +237,7 @@ def test_scores_of_others_stand_beside_them(ran):
     assert shown(ran, *same, ours).returncode == 0
     notes = (folder / "results" / "contrastive.md").read_text()
     assert "address turned: it is below chance, and 100.0 % if the scores are read" in notes
-    assert "address same: in 15 groups the true variant ties with the best" in notes
+    assert "address same: in 30 groups the true variant ties with the best" in notes
     (folder / "few.txt").write_text("1\n2\n")
     done = shown(ran, f"scores.path={folder}/few.txt", ours)
     assert done.returncode == 1

@@ -60,15 +60,24 @@ class Compared:
             scores_N: of every variant of the set, the greater the better.
             ties: `first`: of the best it is the one that stands first, as numpy's argmin has it.
         """
-        sizes = [len(group.variants) for group in self.whole.groups]
-        by_group = np.split(scores_N, np.cumsum(sizes)[:-1])
         right = []
-        for g, kept in zip(self.groups_G, self.kept, strict=True):
-            scores, true = by_group[g][kept], kept.index(self.whole.groups[g].true)
+        for scores, true in self._compared(scores_N):
             best = scores.argmax()  # of equal ones the first
             alone = ties == "first" or (scores == scores[best]).sum() == 1
             right.append(best == true and alone)
         return np.array(right, dtype=bool)
+
+    def tied_G(self, scores_N: np.ndarray) -> np.ndarray:
+        """Whether the true variant has the best score, and another one has it too."""
+        every = self._compared(scores_N)
+        return np.array([s[t] == s.max() and (s == s[t]).sum() > 1 for s, t in every], dtype=bool)
+
+    def _compared(self, scores_N: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
+        """Of each group the scores that are compared, and which of them is the true one's."""
+        sizes = [len(group.variants) for group in self.whole.groups]
+        by_group = np.split(scores_N, np.cumsum(sizes)[:-1])
+        for g, kept in zip(self.groups_G, self.kept, strict=True):
+            yield by_group[g][kept], kept.index(self.whole.groups[g].true)
 
 
 def compared(whole: ContrastiveSet, ties: Ties = "wrong") -> Compared:

@@ -123,8 +123,7 @@ class Measured:
             groups = ", ".join(map(str, self.what.emptied))
             told.append(f"nothing is left to compare in groups {groups}")
         scores_N = self.scores.of(self.number)
-        decided_G = self.what.right_G(scores_N, "first")
-        if self.options.ties == "wrong" and (tied := int((decided_G & ~self.right_G).sum())):
+        if self.options.ties == "wrong" and (tied := int(self.what.tied_G(scores_N).sum())):
             told.append(
                 f"in {tied:,} groups the true variant ties with the best, which is not right"
             )
