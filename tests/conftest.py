@@ -19,6 +19,7 @@ from xnmt_bench.nmt.base import Batch, NMTModel
 ROOT = Path(__file__).parent.parent
 DATA = ROOT.parent / "shared" / "data"
 SYSTEMS = ("transformer", "rnn_search")
+CONTEXT_AWARE = ("multi_encoder", "cadec", "s_hier_to_2")
 # A system that has learnt enough of the toy corpus for its explanations to mean something.
 SMALL = [
     "corpus.train=3000",
@@ -38,13 +39,19 @@ SMALL = [
     "threads=1",
 ]
 # Trains in seconds, and knows nothing: what holds by construction holds of it too.
-DISCOURSE = [
+GENERATED = [
     "corpus=toy_discourse", "corpus.train=400", "corpus.valid=30", "corpus.test=30",
     "corpus.families=5", "corpus.subwords.source_size=300", "corpus.subwords.target_size=300",
-    "nmt.sizes.dimension=32", "nmt.sizes.feed_forward=32", "nmt.sizes.layers=1",
-    "nmt.training.max_epochs=1", "nmt.training.batch_tokens=1500", "nmt.beam=1",
-    "trainer.progress_bar=false", "threads=1",
+    "nmt.sizes.dimension=32", "nmt.training.max_epochs=1", "nmt.training.batch_tokens=1500",
+    "nmt.beam=1", "trainer.progress_bar=false", "threads=1",
 ]  # fmt: skip
+TRANSFORMER = ["nmt.sizes.feed_forward=32", "nmt.sizes.layers=1"]
+DISCOURSE = [*GENERATED, *TRANSFORMER]
+DISCOURSE_SIZES = {
+    "multi_encoder": TRANSFORMER,
+    "cadec": [*TRANSFORMER, "nmt.sizes.second_layers=2"],
+    "s_hier_to_2": ["nmt.sizes.encoder_hidden=24", "nmt.sizes.decoder_hidden=40"],
+}
 SIZES = {
     "transformer": ["nmt.sizes.dimension=64", "nmt.sizes.feed_forward=128"],
     "rnn_search": [
@@ -113,6 +120,22 @@ def trained(name: str, workplace: Path):
 
     torch.set_num_threads(1)
     job = Job(configure(*overrides(name), f"store={workplace}/store", "corpus.seed=0"))
+    _ = job.system.trained
+    return job
+
+
+def context_aware(name: str, workplace: Path, *changes: str):
+    """A job on a small context-aware system, trained on generated documents."""
+    from xnmt_bench.pipeline.job import Job
+
+    torch.set_num_threads(1)
+    store = f"store={workplace}/store"
+    initial = []
+    if name != "s_hier_to_2":
+        first = Job(configure("nmt=transformer", *DISCOURSE, store))
+        initial = [f"nmt.initial={first.system.path}"]
+    sizes = DISCOURSE_SIZES[name]
+    job = Job(configure(f"nmt={name}", *GENERATED, *sizes, *initial, store, *changes))
     _ = job.system.trained
     return job
 

@@ -19,6 +19,8 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]  # what torch and numpy both take
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Part = Annotated[float, Field(gt=0, le=1)]
+Chance = Annotated[float, Field(ge=0, le=1)]
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Rate = Annotated[float, Field(ge=0, lt=1)]  # of dropout, of smoothing
 Text = Annotated[str, Field(min_length=1)]
 Texts = Annotated[Sequence[Text], Field(min_length=1)]

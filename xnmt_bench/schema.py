@@ -131,6 +131,7 @@ class SystemSection(Section):
     name: Text
     path: Text | None
     initial: Text | None
+    divide_and_rule: Literal["middle", "multi", "aligned"] | None = None
     context: ContextSection
     beam: Count
     architecture: Text | None = None

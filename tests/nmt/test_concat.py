@@ -221,7 +221,7 @@ def test_another_size_is_refused(sentence_level, workplace):
     initial = f"nmt.initial={sentence_level.system.path}"
     other = configure("nmt=concat", *changes(workplace), initial,
                       "nmt.sizes.dimension=32")  # fmt: skip
-    with pytest.raises(XnmtError, match=r"nmt\.initial=.*not of this model's sizes"):
+    with pytest.raises(XnmtError, match=r"nmt\.initial=.*of other sizes"):
         _ = Job(other).system.trained
 
 

@@ -131,7 +131,7 @@ class Explainer(ABC):
     def _explain(self, model: NMTModel, source: str, target: str) -> Explanation:
         source_ids = [*model.source_subwords.encode(source), EOS]
         target_ids = [*model.target_subwords.encode(target), EOS]
-        batch = Batch.collate([(source_ids, target_ids)]).to(next(model.parameters()).device)
+        batch = model.collate([(source_ids, target_ids)])
         batch, log_probability_BT = decide(model, batch)  # before phi, which may read the labels
         relevance = self.relevance(model, batch)
         prefix = relevance.prefix_BTT

@@ -10,11 +10,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from xnmt_bench.corpora.encoded import Context
 from xnmt_bench.corpora.sentence import Gold
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SEPARATOR, Subwords
 
@@ -30,12 +32,14 @@ class Batch:
         source_BS: source ids.
         target_BT: the target whose prefixes are the contexts.
         labels_BT: the label of each step, f(c_t) or another; None before anybody has decided.
+        draft_BU: a first translation of the current sentence, for models that read one too.
         gold: the annotation of each pair, for the explainers that ask for it.
     """
 
     source_BS: Tensor
     target_BT: Tensor
     labels_BT: Tensor | None = None
+    draft_BU: Tensor | None = None
     gold: tuple[Gold, ...] | None = None
 
     @classmethod
@@ -57,7 +61,8 @@ class Batch:
     def layout(self) -> Layout:
         """Where the ids are, and which segment each belongs to."""
         # An input is there where its step is; its own ids would count EOS's place in a shorter row.
-        return Layout(segments(self.source_BS), segments(self.input_BT, self.target_mask_BT))
+        inputs = input_segments(self.input_BT, self.target_mask_BT)
+        return Layout(segments(self.source_BS), inputs, self.draft_BU)
 
     @property
     def current_BT(self) -> Tensor:
@@ -78,8 +83,8 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on a device."""
-        labels = None if self.labels_BT is None else self.labels_BT.to(device)
-        return Batch(self.source_BS.to(device), self.target_BT.to(device), labels, self.gold)
+        labels, draft = (x if x is None else x.to(device) for x in (self.labels_BT, self.draft_BU))
+        return Batch(self.source_BS.to(device), self.target_BT.to(device), labels, draft, self.gold)
 
 
 def pad(rows: Iterable[Ids | Tensor], device: torch.device | None = None) -> Tensor:
@@ -88,19 +93,23 @@ def pad(rows: Iterable[Ids | Tensor], device: torch.device | None = None) -> Ten
     return nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=PAD)
 
 
-def segments(ids: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The segment of each id, counted from 1, 0 in the padding.
+def segments(ids: Tensor) -> Tensor:
+    """The segment of each source id (B, S), counted from 1, 0 in the padding.
 
     A separator opens a segment, and so does what stands behind an EOS: a following sentence.
-
-    Args:
-        ids: (B, X); the very first may be the BOS of a decoder's input, which opens the first.
-        mask: True where there is an id; where the ids are not padding, if not given.
     """
     behind = torch.cat([torch.zeros_like(ids[:, :1]), (ids == EOS)[:, :-1]], dim=1)
-    opened = ((ids == SEPARATOR) + behind).cumsum(1)
-    opened = opened + 1 - opened[:, :1]  # BOS and the separator are one id
-    return opened * (ids != PAD if mask is None else mask)
+    return (((ids == SEPARATOR) + behind).cumsum(1) + 1) * (ids != PAD)
+
+
+def input_segments(ids: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The same of decoder inputs (B, T), of which BOS, the separator's own id, opens the first.
+
+    Args:
+        ids: the inputs.
+        mask: True where there is one; where they are not padding, if not given.
+    """
+    return (ids == SEPARATOR).cumsum(1) * (ids != PAD if mask is None else mask)
 
 
 @dataclass(frozen=True)
@@ -110,10 +119,12 @@ class Layout:
     Attributes:
         source_BS: segment of each source id, counted from 1; 0 in the padding.
         input_BT: the same for decoder inputs. Models that know of no segments read neither.
+        draft_BU: ids of a first translation of the current sentence, for models that read one.
     """
 
     source_BS: Tensor
     input_BT: Tensor
+    draft_BU: Tensor | None = None
 
     @property
     def mask_BS(self) -> Tensor:
@@ -122,7 +133,12 @@ class Layout:
 
     def tile(self, times: int) -> Layout:
         """The rows repeated as a block, `times` over: b0 b1 b0 b1 ..."""
-        return Layout(self.source_BS.repeat(times, 1), self.input_BT.repeat(times, 1))
+        return self.map(lambda x: x.repeat(times, 1))
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Layout:
+        """The same layout with every tensor changed."""
+        draft = None if self.draft_BU is None else change(self.draft_BU)
+        return Layout(change(self.source_BS), change(self.input_BT), draft)
 
 
 @dataclass(frozen=True)
@@ -154,12 +170,12 @@ class Encoding:
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Encoding:
         """The same encoding with every tensor changed."""
-        layout = Layout(change(self.layout.source_BS), change(self.layout.input_BT))
-        return Encoding(change(self.states_BSD), layout, tuple(map(change, self.extra)))
+        extra = tuple(map(change, self.extra))
+        return Encoding(change(self.states_BSD), self.layout.map(change), extra)
 
     def decoding(self, input_BT: Tensor) -> Encoding:
         """The same encoding for other decoder inputs, such as a prefix that has grown."""
-        return replace(self, layout=Layout(self.layout.source_BS, segments(input_BT)))
+        return replace(self, layout=replace(self.layout, input_BT=input_segments(input_BT)))
 
 
 @dataclass(frozen=True)
@@ -167,7 +183,7 @@ class AttentionWeights:
     """Attention under teacher forcing.
 
     Every row sums to 1, less what goes to ids that are the model's own and no part of a sentence,
-    such as the language codes that some models read around it.
+    such as the language codes that some models read around it, or a draft.
 
     Attributes:
         cross_BLHTS: decoder over source ids.
@@ -179,6 +195,22 @@ class AttentionWeights:
     prefix_BLHTT: Tensor | None
 
 
+@dataclass(frozen=True)
+class DraftOptions:
+    """What a second pass is trained on in the place of a draft (Voita et al. 2019, section 5.1).
+
+    Attributes:
+        corrupted: how often, batch by batch, it is the reference with noise, else a sample of the
+            first pass.
+        corruption: share of the reference's words that are replaced by random ones.
+        temperature: of the samples.
+    """
+
+    corrupted: float = 0.5
+    corruption: float = 0.2
+    temperature: float = 0.5
+
+
 class NMTModel(nn.Module, ABC):
     """A translation model as explainers see it. A back-end is a subclass and nothing else.
 
@@ -187,6 +219,7 @@ class NMTModel(nn.Module, ABC):
         fingerprint: of everything that decides its numbers; set by whoever opens the model.
         longest_target: how many target ids it can read; None for any number.
         reads_separators: whether it was trained on concatenations with SEPARATOR between them.
+        starts_trained: whether training it starts from a trained system.
     """
 
     source_subwords: Subwords
@@ -194,6 +227,36 @@ class NMTModel(nn.Module, ABC):
     fingerprint: str
     longest_target: int | None = None
     reads_separators: bool = True
+    starts_trained: ClassVar[bool] = False
+
+    def refuses(self, context: Context) -> str | None:
+        """Why it cannot read such a context; None if it can."""
+        if self.reads_separators or not (context.sentences or context.following):
+            return None
+        return "knows no separator, so it reads no context"
+
+    def start_from(self, trained: NMTModel) -> None:
+        """Takes the weights of a trained model.
+
+        Raises:
+            ValueError: it is of another architecture or of other sizes; the message says in what.
+        """
+        if type(trained) is not type(self):
+            raise ValueError(f"a {type(trained).__name__}, which {type(self).__name__} cannot take")
+        copy_weights(trained, self)
+
+    def draft(self, source_BS: Tensor) -> Tensor | None:
+        """A first translation of each current sentence (B, U), of models that read one too."""
+        return None
+
+    def training_draft(self, batch: Batch, options: DraftOptions) -> Tensor | None:
+        """What stands for it in training."""
+        return None
+
+    def collate(self, pairs: Sequence[tuple[Ids, Ids]]) -> Batch:
+        """Pairs of ids as this model reads them, on its device."""
+        batch = Batch.collate(pairs).to(next(self.parameters()).device)
+        return replace(batch, draft_BU=self.draft(batch.source_BS))
 
     @abstractmethod
     def embed_source(self, ids_BS: Tensor) -> Tensor:
@@ -254,6 +317,16 @@ class NMTModel(nn.Module, ABC):
         """The model's own choice f(c_t) = argmax P for each state; shape (...) of ids."""
         parts = states.flatten(0, -2).split(OUTPUT_ROWS)
         return torch.cat([self.logits(s).argmax(-1) for s in parts]).view(states.shape[:-1])
+
+
+def copy_weights(trained: nn.Module, fresh: nn.Module) -> None:
+    """Gives a module the weights of another one; a ValueError that names the first misfit."""
+    theirs, ours = trained.state_dict(), fresh.state_dict()
+    for name in sorted(theirs.keys() | ours.keys()):
+        here, there = (tuple(w[name].shape) if name in w else None for w in (ours, theirs))
+        if here != there:
+            raise ValueError(f"of other sizes: {name} is {there}, here {here}")
+    fresh.load_state_dict(theirs)
 
 
 class Reader:

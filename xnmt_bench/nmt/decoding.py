@@ -37,7 +37,8 @@ def translate(
     source_BS = pad(sources, device)
     inputs_RT = pad([[BOS, *map(int, ids)] for ids in prefixes or [()] * len(sources)], device)
     # BOS alone stands for the inputs: a reader lays out what it reads by itself.
-    layout = Layout(segments(source_BS), source_BS.new_ones(len(sources), 1))
+    one_BT = source_BS.new_ones(len(sources), 1)
+    layout = Layout(segments(source_BS), one_BT, model.draft(source_BS))
     encoding = model.encode(model.embed_source(source_BS), layout)
     limits = 2 * layout.mask_BS.sum(1) + 10
     if model.longest_target is not None:

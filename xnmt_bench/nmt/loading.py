@@ -85,8 +85,8 @@ def weights_id(folder: Path) -> str:
 
 
 def start_from(model: NMTModel, path: str | Path) -> None:
-    """Gives a model the weights of a trained system; an XnmtError if it has other sizes."""
+    """Gives a model the weights of a trained system; an XnmtError if they do not fit."""
     try:
-        model.load_state_dict(load_model(path).state_dict())
-    except RuntimeError as error:
-        raise XnmtError(f"nmt.initial={path}: not of this model's sizes: {error}") from None
+        model.start_from(load_model(path))
+    except ValueError as error:
+        raise XnmtError(f"nmt.initial={path}: {error}") from None

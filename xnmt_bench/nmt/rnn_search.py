@@ -88,11 +88,15 @@ class RNNSearch(NMTModel):
         self, encoding: Encoding, x_BD: Tensor, states: States
     ) -> tuple[Tensor, Tensor, States]:
         """One step: what the read-out sees, attention over the source (B, S), the new states."""
-        query = self.attention_query(states[0])[:, None]
-        energy = self.attention_energy(torch.tanh(query + encoding.extra[1]))[..., 0]
-        weight_BS, context = attend(encoding, energy)
+        weight_BS, context = self.look(encoding, states[0])
         states = self.cell(torch.cat([x_BD, context], -1), states)
         return torch.cat([states[0], context, x_BD], -1), weight_BS, states
+
+    def look(self, encoding: Encoding, state_BD: Tensor) -> tuple[Tensor, Tensor]:
+        """Attention over the source (B, S) from a state of the decoder, and what it mixes."""
+        query = self.attention_query(state_BD)[:, None]
+        energy = self.attention_energy(torch.tanh(query + encoding.extra[1]))[..., 0]
+        return attend(encoding, energy)
 
     def read_out(self, features: Tensor) -> Tensor:
         """The states that `logits` reads, (..., D)."""

@@ -33,7 +33,8 @@ def log_probability(
     for group in buckets(lengths, np.arange(len(pairs)), batch_tokens):
         batch = Batch.collate([pairs[n] for n in group]).to(device)
         sources, row_of_B = batch.source_BS.unique(dim=0, return_inverse=True)
-        alone = Layout(segments(sources), batch.layout.input_BT[: len(sources)])
+        inputs = batch.layout.input_BT[: len(sources)]
+        alone = Layout(segments(sources), inputs, model.draft(sources))
         encoding = model.encode(model.embed_source(sources), alone).select(row_of_B)
         input_BTD = model.embed_target(batch.input_BT)
         states_BTD = model.decode(encoding.decoding(batch.input_BT), input_BTD)

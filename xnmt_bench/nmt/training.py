@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -13,9 +13,9 @@ from torch.utils.data import DataLoader
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.fitting import MONITOR, Mode, SeededModule, inverse_square_root
-from xnmt_bench.nmt.base import Batch, NMTModel
+from xnmt_bench.nmt.base import Batch, DraftOptions, NMTModel
 from xnmt_bench.nmt.batching import loader
-from xnmt_bench.options import Count, Natural, Positive, Rate, Text
+from xnmt_bench.options import Chance, Count, Natural, Positive, Rate, Text, Weight
 
 TOGETHER = "together"  # the sum of what is looked at beside the loss
 
@@ -33,6 +33,7 @@ class NMTTrainingOptions:
         patience: epochs in which nothing that training stops by gets better.
         context_discount: weight of the context's words in the loss, where the current sentence's
             weigh 1 (context-discounted loss, Lupo et al. 2022).
+        corrupted, corruption, temperature: of models that read a draft; see `DraftOptions`.
         stop: what has to converge before training stops: `loss`, or `bleu` and `contrastive`
             (Voita et al. 2019, section 6.4); of several that are better when greater, the epoch
             with the greatest sum is kept.
@@ -46,7 +47,10 @@ class NMTTrainingOptions:
     label_smoothing: Rate = 0.1
     max_epochs: Count = 30
     patience: Natural = 3
-    context_discount: Positive = 1.0
+    context_discount: Weight = 1.0
+    corrupted: Chance = 0.5
+    corruption: Chance = 0.2
+    temperature: Positive = 0.5
     stop: Sequence[Literal["loss", "bleu", "contrastive"]] = ("loss",)
     contrastive_sets: Sequence[Text] = ("corpus",)
     contrastive_data: Text | None = None
@@ -77,6 +81,8 @@ class NMTTraining(SeededModule):
         self.model, self.choices = model, len(model.target_subwords)
         self._train_split, self._valid_split, self._options = train, valid, options
         self._looked_at = looked_at or {}
+        drafts = DraftOptions.__dataclass_fields__
+        self._drafts = DraftOptions(**{name: getattr(options, name) for name in drafts})
         if self._looked_at:
             loss: dict[str, Mode] = {MONITOR: "min"} if "loss" in options.stop else {}
             self.monitors = loss | {name: "max" for name in self._looked_at}
@@ -94,12 +100,14 @@ class NMTTraining(SeededModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Smoothed cross-entropy a token, in nats."""
         options = self._options
+        batch = replace(batch, draft_BU=self.model.training_draft(batch, self._drafts))
         loss = self._loss(batch, options.label_smoothing, options.context_discount)
         self.log("train_loss", loss, prog_bar=True, batch_size=1)
         return loss
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Cross-entropy a token of the current sentence, unsmoothed, weighted by tokens."""
+        batch = replace(batch, draft_BU=self.model.draft(batch.source_BS))
         tokens = int(batch.current_BT.sum())
         self.log(MONITOR, self._loss(batch, 0.0, 0.0), prog_bar=True, batch_size=tokens)
 
@@ -126,5 +134,6 @@ class NMTTraining(SeededModule):
         """Adam with the inverse-square-root schedule."""
         rate, warmup = self._options.learning_rate, self._options.warmup_steps
         # Vaswani et al. 2017, section 5.3.
-        adam = torch.optim.Adam(self.parameters(), lr=rate, betas=(0.9, 0.98), eps=1e-9)
+        learning = [weight for weight in self.parameters() if weight.requires_grad]
+        adam = torch.optim.Adam(learning, lr=rate, betas=(0.9, 0.98), eps=1e-9)
         return {"optimizer": adam, "lr_scheduler": inverse_square_root(adam, warmup)}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -24,16 +25,40 @@ def sinusoids(positions: Tensor, dimension: int, like: Tensor) -> Tensor:
     return waves[..., :dimension].to(like.dtype)  # of an odd dimension the last cosine is left out
 
 
+class Memory(NamedTuple):
+    """What a layer attends to beside its own side.
+
+    Attributes:
+        keys_values: of it, from `key_value`; (B, S, 2D).
+        mask: True where attention is allowed, broadcast to (B, H, T, S).
+        weights: where the weights (B, H, T, S) are appended, or None.
+    """
+
+    keys_values: Tensor
+    mask: Tensor
+    weights: list[Tensor] | None = None
+
+
 class MultiHeadAttention(nn.Module):
     """Scaled dot-product attention over heads; gives its weights only when asked."""
 
-    def __init__(self, dimension: int, heads: int, dropout: float) -> None:
+    def __init__(
+        self, dimension: int, heads: int, dropout: float, memory: int | None = None
+    ) -> None:
+        """Attention with fresh weights.
+
+        Args:
+            dimension: of the queries and of the result.
+            heads: which divide it.
+            dropout: share of the weights dropped in training.
+            memory: dimension of what is attended to; that of the queries, if not given.
+        """
         super().__init__()
         if dimension % heads:
             raise ValueError(f"{heads} heads do not divide {dimension} dimensions")
         self.heads, self.dropout = heads, dropout
         self.query = nn.Linear(dimension, dimension)
-        self.key_value = nn.Linear(dimension, 2 * dimension)
+        self.key_value = nn.Linear(memory or dimension, 2 * dimension)
         self.out = nn.Linear(dimension, dimension)
         for layer in (self.query, self.key_value, self.out):
             nn.init.xavier_uniform_(layer.weight)
@@ -63,6 +88,11 @@ class MultiHeadAttention(nn.Module):
             mixed = weights[-1] @ v
         return self.out(mixed.transpose(1, 2).flatten(2))
 
+    def look(self, memory: Memory, query_BTD: Tensor) -> Tensor:
+        """The same to a memory."""
+        mixed: Tensor = self(query_BTD, *memory)
+        return mixed
+
 
 class Layer(nn.Module):
     """An encoder layer, or with `cross` a decoder layer."""
@@ -83,13 +113,17 @@ class Layer(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(dimension) for _ in range(3 if cross else 2))
         self.dropout = nn.Dropout(dropout)
 
+    @property
+    def attentions(self) -> tuple[MultiHeadAttention, ...]:
+        """To the memories, in their order."""
+        return () if self.cross_attention is None else (self.cross_attention,)
+
     def forward(
         self,
         x: Tensor,
         mask: Tensor,
-        memory: tuple[Tensor, Tensor] | None = None,
+        memories: Sequence[Memory] = (),
         self_weights: list[Tensor] | None = None,
-        cross_weights: list[Tensor] | None = None,
         grown: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
         """Runs the layer.
@@ -97,9 +131,8 @@ class Layer(nn.Module):
         Args:
             x: states of this side, (B, T, D).
             mask: True where a state may attend to another of this side.
-            memory: in a decoder, the other side's keys and values, and its mask.
-            self_weights: where attention weights are appended, or None.
-            cross_weights: the same for attention to the other side.
+            memories: what is attended to beside it; in a decoder, the other side.
+            self_weights: where the weights of attention to this side are appended, or None.
             grown: gives, for the keys and values of these states, those of earlier ones too.
         """
 
@@ -108,9 +141,10 @@ class Layer(nn.Module):
             keys_values = grown(keys_values) if grown else keys_values
             return self.self_attention(h, keys_values, mask, self_weights)
 
-        blocks: list[Callable[[Tensor], Tensor]] = [attend, self.feed_forward]
-        if (cross := self.cross_attention) is not None and memory is not None:
-            blocks.insert(1, lambda h: cross(h, *memory, cross_weights))
+        blocks: list[Callable[[Tensor], Tensor]] = [attend]
+        for attention, memory in zip(self.attentions, memories, strict=True):
+            blocks.append(partial(attention.look, memory))
+        blocks.append(self.feed_forward)
         for norm, block in zip(self.norms, blocks, strict=True):
             if self.pre_norm:
                 x = x + self.dropout(block(norm(x)))
@@ -198,34 +232,46 @@ class Transformer(NMTModel):
 
     def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
         """Encodes source embeddings; `extra` holds each decoder layer's keys and values."""
-        states = self._encode(source_BSD, layout)
+        states = self.encoder_states(source_BSD, layout)
         # Computed here, they are shared by all rows that share an encoding.
-        keys_values = (layer.cross_attention.key_value(states) for layer in self.decoder)  # type: ignore[operator, union-attr]
-        return Encoding(states, layout, tuple(keys_values))
+        return Encoding(states, layout, self.keys_values(states))
 
-    def _encode(self, source_BSD: Tensor, layout: Layout, *weights: list[Tensor]) -> Tensor:
+    def keys_values(self, states_BSD: Tensor) -> tuple[Tensor, ...]:
+        """Each decoder layer's keys and values of the encoder's states, (B, S, 2D)."""
+        return tuple(layer.cross_attention.key_value(states_BSD) for layer in self.decoder)  # type: ignore[operator, union-attr]
+
+    def encoder_states(
+        self, source_BSD: Tensor, layout: Layout, weights: list[Tensor] | None = None
+    ) -> Tensor:
+        """The encoder's states (B, S, D); each layer's weights are appended to a list, if given."""
         x, mask = self.place(source_BSD, layout.source_BS), layout.mask_BS[:, None, None]
         for layer in self.encoder:
-            x = layer(x, mask, None, *weights)
+            x = layer(x, mask, self_weights=weights)
         return self.encoder_norm(x)
 
     def encoder_attention(self, source_BSD: Tensor, layout: Layout) -> Tensor:
         """Self-attention of every encoder layer and head, (B, L, H, S, S)."""
         weights: list[Tensor] = []
-        self._encode(source_BSD, layout, weights)
+        self.encoder_states(source_BSD, layout, weights)
         return torch.stack(weights, dim=1)
 
     def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
         """Decodes a teacher-forced prefix: states (B, T, D)."""
         return self._decode(encoding, input_BTD)
 
-    def _decode(self, encoding: Encoding, input_BTD: Tensor, *weights: list[Tensor]) -> Tensor:
+    def _decode(
+        self,
+        encoding: Encoding,
+        input_BTD: Tensor,
+        prefix: list[Tensor] | None = None,
+        cross: list[Tensor] | None = None,
+    ) -> Tensor:
         """States; attention's weights are appended to lists, of the prefix and of the source."""
         x = self.place(input_BTD, encoding.layout.input_BT, target=True)
         # Padding stands behind every word, so that this hides it too.
-        causal, seen = _causal(input_BTD), encoding.mask_BS[:, None, None]
+        allowed, seen = causal(input_BTD), encoding.mask_BS[:, None, None]
         for layer, keys_values in zip(self.decoder, encoding.extra, strict=True):
-            x = layer(x, causal, (keys_values, seen), *weights)
+            x = layer(x, allowed, [Memory(keys_values, seen, cross)], prefix)
         return self.decoder_norm(x)
 
     def reader(self, encoding: Encoding) -> Reader:
@@ -243,6 +289,42 @@ class Transformer(NMTModel):
         return AttentionWeights(torch.stack(cross, dim=1), torch.stack(prefix, dim=1))
 
 
+class Cache:
+    """Each layer's keys and values of the inputs that R rows have read.
+
+    Rows may have read unlike numbers of inputs, so places in the cache are no positions.
+    """
+
+    def __init__(self, rows: Tensor, layers: int) -> None:
+        self._keys_values: list[Tensor | None] = [None] * layers
+        self._seen_RT = torch.zeros(len(rows), 0, dtype=torch.bool, device=rows.device)
+
+    def open(self, mask_RT: Tensor) -> tuple[Tensor, Tensor]:
+        """Makes room for further inputs; the position of each, and what each may attend to.
+
+        Args:
+            mask_RT: True where a row has an input.
+        """
+        steps = mask_RT.shape[1]
+        positions = self._seen_RT.sum(1, keepdim=True) + (mask_RT.cumsum(1) - 1).clamp(min=0)
+        earlier = self._seen_RT[:, None].expand(-1, steps, -1)
+        allowed = torch.cat([earlier, causal(mask_RT) & mask_RT[:, None]], dim=2)[:, None]
+        self._seen_RT = torch.cat([self._seen_RT, mask_RT], dim=1)
+        return positions, allowed
+
+    def grow(self, layer: int, new_RTD: Tensor) -> Tensor:
+        """Keeps a layer's new keys and values behind its earlier ones; all of them."""
+        old = self._keys_values[layer]
+        grown = new_RTD if old is None else torch.cat([old, new_RTD], dim=1)
+        self._keys_values[layer] = grown
+        return grown
+
+    def select(self, rows: Tensor) -> None:
+        """Goes on with some of the rows."""
+        self._keys_values = [None if kept is None else kept[rows] for kept in self._keys_values]
+        self._seen_RT = self._seen_RT[rows]
+
+
 class TransformerReader(Reader):
     """Computes each input once, and keeps its keys and values for the inputs behind it."""
 
@@ -250,43 +332,33 @@ class TransformerReader(Reader):
 
     def __init__(self, model: Transformer, encoding: Encoding) -> None:
         super().__init__(model, encoding)
-        # Nothing has been read: no place in the cache yet, and no segment open.
-        self._keys_values = [keys_values[:, :0] for keys_values in encoding.extra]
-        self._seen_RT = encoding.mask_BS[:, :0]
-        self._segment_R = torch.zeros_like(encoding.layout.source_BS[:, 0])
+        self._segment_R = torch.zeros_like(encoding.layout.source_BS[:, 0])  # none is open
+        self._cache = Cache(self._segment_R, len(model.decoder))
 
     def read(self, ids_RT: Tensor) -> Tensor:
         """Reads further inputs of every row, padded with PAD; the state behind the last, (R, D)."""
         mask_RT = ids_RT != PAD
-        # Rows may have read unlike numbers of inputs, so places in the cache are no positions.
-        positions = self._seen_RT.sum(1, keepdim=True) + (mask_RT.cumsum(1) - 1).clamp(min=0)
+        positions, allowed = self._cache.open(mask_RT)
         segment_RT = self._segment_R[:, None] + (ids_RT == SEPARATOR).cumsum(1)
         x = self.model.place(self.model.embed_target(ids_RT), segment_RT, positions, target=True)
-        earlier = self._seen_RT[:, None].expand(-1, ids_RT.shape[1], -1)
-        allowed = torch.cat([earlier, _causal(x) & mask_RT[:, None]], dim=2)[:, None]
         seen = self.encoding.mask_BS[:, None, None]
         for n, layer in enumerate(self.model.decoder):
-            x = layer(x, allowed, (self.encoding.extra[n], seen), grown=partial(self._grow, n))
-        self._seen_RT = torch.cat([self._seen_RT, mask_RT], dim=1)
+            memory = Memory(self.encoding.extra[n], seen)
+            x = layer(x, allowed, [memory], grown=partial(self._cache.grow, n))
         self._segment_R = segment_RT[:, -1]
         return last_of(self.model.decoder_norm(x), mask_RT)
-
-    def _grow(self, layer: int, new_RTD: Tensor) -> Tensor:
-        """Keeps a layer's new keys and values behind its earlier ones; all of them."""
-        self._keys_values[layer] = torch.cat([self._keys_values[layer], new_RTD], dim=1)
-        return self._keys_values[layer]
 
     def select(self, rows: Tensor) -> None:
         """Goes on with some of the rows, in a new order, some perhaps more than once."""
         super().select(rows)
-        self._keys_values = [kept[rows] for kept in self._keys_values]
-        self._seen_RT, self._segment_R = self._seen_RT[rows], self._segment_R[rows]
+        self._cache.select(rows)
+        self._segment_R = self._segment_R[rows]
 
 
-def _causal(x_BTD: Tensor) -> Tensor:
-    """True where input t may see input t', (T, T)."""
-    steps = x_BTD.shape[1]
-    return torch.ones(steps, steps, dtype=torch.bool, device=x_BTD.device).tril()
+def causal(x_BT: Tensor) -> Tensor:
+    """True where input t of (B, T, ...) may see input t', (T, T)."""
+    steps = x_BT.shape[1]
+    return torch.ones(steps, steps, dtype=torch.bool, device=x_BT.device).tril()
 
 
 def _embedding(size: int, dimension: int) -> nn.Embedding:

@@ -11,6 +11,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from xnmt_bench.corpora.contrastive import as_read, find_sets
+from xnmt_bench.corpora.divided import divided
 from xnmt_bench.corpora.encoded import Context
 from xnmt_bench.corpora.sentence import SPLITS, Corpus, Split
 from xnmt_bench.corpora.subwords import SentencePiece, Subwords, train_subwords
@@ -114,7 +115,8 @@ class System:
         """The system trained as configured."""
         nmt = plain(self._config.nmt)
         training = NMTTrainingOptions(**nmt["training"])
-        texts = self.read(self._corpus, SPLITS, self.trained_context)
+        corpus = divided(self._corpus, nmt["divide_and_rule"])
+        texts = self.read(corpus, SPLITS, self.trained_context)
         recipe = {key: nmt[key] for key in ("architecture", "sizes", "training", "seed")}
         looked_at = self._looked_at(texts, training)
         # What is not asked for has no entry, so that what was trained before is found.
@@ -130,8 +132,12 @@ class System:
 
             def build() -> NMTTraining:
                 model = build_model(nmt["architecture"], nmt["sizes"], *self.subwords)
+                self._check(model, self.trained_context)
                 if nmt["initial"]:
                     start_from(model, nmt["initial"])
+                elif model.starts_trained:
+                    problem = "starts from a trained system: name its folder as nmt.initial"
+                    raise XnmtError(f"{nmt['name']} {problem}")
                 return NMTTraining(model, train, valid, training, looked_at)
 
             module, facts = fit(
@@ -190,10 +196,13 @@ class System:
             if isinstance(error.__cause__, ImportError):  # only that back-end needs an extra
                 raise XnmtError(f"{error.__cause__}: install xnmt_bench[huggingface]") from None
             raise
-        reads = self.context.sentences or self.context.following
-        if reads and not model.reads_separators:
-            raise XnmtError(f"{self.name} knows no separator, so it reads no context")
+        self._check(model, self.context)
         return model
+
+    def _check(self, model: NMTModel, context: Context) -> None:
+        """An XnmtError where a model cannot read such a context."""
+        if problem := model.refuses(context):
+            raise XnmtError(f"{self.name} {problem}")
 
     @property
     def fingerprint(self) -> str:

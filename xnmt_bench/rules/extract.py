@@ -151,15 +151,14 @@ def batches(
     gold: Mapping[int, Gold] | None = None,
 ) -> Iterator[tuple[list[int], Batch]]:
     """Sentences of like length on the model's device, with their indices in the split."""
-    device = next(model.parameters()).device
     lengths = np.asarray([max(len(split.source[i]), len(split.target[i])) for i in members])
     for group in buckets(lengths, np.arange(len(members)), batch_tokens):
         indices = [members[i] for i in group.tolist()]
-        batch = Batch.collate([(split.source[i], split.target[i]) for i in indices])
+        batch = model.collate([(split.source[i], split.target[i]) for i in indices])
         if gold is not None:
             own = tuple(gold.get(n, Gold()) for n in split.number[indices].tolist())
             batch = replace(batch, gold=own)
-        yield indices, batch.to(device)
+        yield indices, batch
 
 
 def _stack(by_sentence: dict[int, Columns], keep_relevance: bool) -> Columns:

@@ -16,7 +16,6 @@ from xnmt_bench.corpora.tokens import align_tokens
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.metrics.aer.links import to_words
 from xnmt_bench.metrics.coref_attention.links import PlacedMention
-from xnmt_bench.nmt.base import Batch
 from xnmt_bench.pipeline.explained import EVALUATED, code_hash
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.settings import plain
@@ -136,7 +135,7 @@ class ContextWeights:
         """Weights of the current words over all words of their side."""
         explainer, model = self._explained.ready, self._job.system.model
         for index in range(len(self.sentences)):
-            batch = Batch.collate([(self._own.source[index], self._own.target[index])])
+            batch = model.collate([(self._own.source[index], self._own.target[index])])
             blocks = {}
             for side, weights_XX in zip(SIDES, explainer.own_side(model, batch), strict=True):
                 words, sizes = self._words(side, index)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.subwords import SPECIAL
-from xnmt_bench.nmt.base import OUTPUT_ROWS, Batch, NMTModel
+from xnmt_bench.nmt.base import OUTPUT_ROWS, NMTModel
 from xnmt_bench.nmt.switched import SwitchedOff
 from xnmt_bench.rules.table import Rules
 
@@ -81,8 +81,7 @@ def masked_states(
         prefix_position_BK: the prefix words that stay.
     """
     longest = int(step_B.max()) + 1
-    batch = Batch.collate([(split.source[i], split.target[i][:longest]) for i in index_B])
-    batch = batch.to(next(model.parameters()).device)
+    batch = model.collate([(split.source[i], split.target[i][:longest]) for i in index_B])
     keep_source_BS = _keep(batch.source_BS, source_position_BK)
     # Decoder input j + 1 is target word j; input 0 is BOS.
     input_position_BK = prefix_position_BK + (prefix_position_BK >= 0)

@@ -1,0 +1,153 @@
+"""The multi-encoder against its formulas, word by word."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from conftest import context_aware, double
+
+from xnmt_bench.corpora.subwords import EOS, SEPARATOR
+from xnmt_bench.nmt.base import Batch, Layout
+
+CONTEXT = [[11, 12], [13, 14, 15], [16]]
+CURRENT = [21, 22, 23]
+TARGET = [31, 32, EOS]
+
+
+@pytest.fixture(scope="module")
+def model(workplace):
+    """In float64, with norms and biases that are no identities."""
+    model = double(context_aware("multi_encoder", workplace).system.model)
+    generator = torch.Generator().manual_seed(3)
+    for weight in model.context.parameters():
+        weight.add_(0.3 * torch.randn(weight.shape, generator=generator, dtype=weight.dtype))
+    return model
+
+
+def flat(sentences):
+    *before, last = sentences
+    return [i for ids in before for i in (*ids, SEPARATOR)] + [*last, EOS]
+
+
+def encoded(model, sentences):
+    """The encoder's output of the current sentence, the last."""
+    batch = model.collate([(flat(sentences), TARGET)])
+    encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
+    assert encoding.mask_BS.sum() == len(sentences[-1]) + 1  # the decoder sees nothing else
+    return encoding.states_BSD[0][encoding.mask_BS[0]]
+
+
+def alone(model, ids):
+    """A sentence's states by the sentence-level encoder."""
+    ids = torch.tensor([[*ids, EOS]])
+    layout = Layout(torch.ones_like(ids), ids[:, :1])
+    return model.base.encoder_states(model.base.embed_source(ids), layout)[0]
+
+
+def attention(module, query, rows):
+    """One query over rows, head by head; and each head's weights."""
+    size = len(query) // module.heads
+    keys, values = module.key_value(torch.stack(rows)).chunk(2, dim=-1)
+    q, mixed, weights = module.query(query), [], []
+    for head in range(module.heads):
+        own = slice(head * size, (head + 1) * size)
+        energy = torch.stack([q[own] @ key[own] / math.sqrt(size) for key in keys])
+        weights.append(energy.softmax(0))
+        mixed.append(sum(w * value[own] for w, value in zip(weights[-1], values, strict=True)))
+    return module.out(torch.cat(mixed)), torch.stack(weights)
+
+
+def slow(model, sentences):
+    """The current sentence's states as the formulas have them, word by word."""
+    c, states = model.context, [alone(model, ids) for ids in sentences]
+    out = []
+    for h in states[-1]:
+        words = [c.word_norm(attention(c.word, h, list(H))[0]) for H in states[-2::-1]]
+        s = c.sentence_norm(attention(c.sentence, h, words)[0])
+        f = c.inner_norm(s + c.feed_forward[3](F.relu(c.feed_forward[0](s))))
+        g = torch.sigmoid(c.gate.weight @ torch.cat([h, f]) + c.gate.bias)
+        out.append(c.norm((1 - g) * h + g * f))
+    return torch.stack(out)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_against_a_slow_loop(model, depth):
+    sentences = [*CONTEXT[:depth], CURRENT]
+    torch.testing.assert_close(encoded(model, sentences), slow(model, sentences))
+
+
+def test_with_the_gate_shut_it_is_the_norm_of_the_transformer(model, workplace):
+    expected = model.context.norm(alone(model, CURRENT))
+    torch.testing.assert_close(encoded(model, [CURRENT]), expected)  # no context at all
+    shut = double(model)
+    shut.context.gate.weight.zero_()
+    shut.context.gate.bias.fill_(-1e4)
+    torch.testing.assert_close(encoded(shut, [*CONTEXT, CURRENT]), expected)
+
+
+def test_one_context_sentence_has_the_whole_second_level(model):
+    c, (H, own) = model.context, (alone(model, ids) for ids in (CONTEXT[0], CURRENT))
+    for t, out in enumerate(encoded(model, [CONTEXT[0], CURRENT])):
+        h = own[t]
+        w = c.word_norm(attention(c.word, h, list(H))[0])
+        value = c.sentence.key_value(w).chunk(2)[1]  # a weight of 1 is no weight
+        s = c.sentence_norm(c.sentence.out(value))
+        f = c.inner_norm(s + c.feed_forward(s))
+        g = c.gate(torch.cat([h, f])).sigmoid()
+        torch.testing.assert_close(out, c.norm((1 - g) * h + g * f))
+
+
+def test_the_order_of_context_sentences_is_not_seen(model):
+    one, other = ([*order, CURRENT] for order in (CONTEXT, CONTEXT[::-1]))
+    torch.testing.assert_close(encoded(model, one), encoded(model, other))
+
+
+def test_the_first_level_is_readable(model):
+    sentences = [*CONTEXT, CURRENT]
+    batch = model.collate([(flat(sentences), TARGET), ([21, EOS], TARGET)])
+    source = model.embed_source(batch.source_BS)
+    weights = model.encoder_attention(source, batch.layout)
+    layers = len(model.base.encoder)
+    assert weights.shape[1] == layers + 1
+    starts = np.cumsum([0, *(len(ids) + 1 for ids in sentences)])
+    here = slice(starts[3], starts[4])
+    for k, ids in enumerate(CONTEXT):
+        there, H = slice(starts[k], starts[k + 1]), list(alone(model, ids))
+        for t, h in enumerate(alone(model, CURRENT)):
+            expected = attention(model.context.word, h, H)[1]
+            found = weights[0, -1, :, here.start + t, there]
+            torch.testing.assert_close(found, expected)  # EOS is one of the rows
+    assert weights[0, -1, :, here, here].abs().max() == 0
+    assert weights[0, -1, :, : here.start].abs().max() == 0
+    assert weights[1, -1].abs().max() == 0
+    # Below, no layer looks out of its sentence.
+    own = model.base.encoder_attention(
+        model.base.embed_source(torch.tensor([[*CONTEXT[1], EOS]])),
+        Layout(torch.ones(1, 4).long(), torch.ones(1, 1).long()),
+    )
+    second = slice(starts[1], starts[2])
+    torch.testing.assert_close(weights[0, :layers, :, second, second], own[0])
+    torch.testing.assert_close(
+        weights[0, :layers].sum(-1), torch.ones_like(weights[0, :layers, :, :, 0])
+    )
+
+
+def test_the_weights_of_the_first_step_stay(workplace):
+    job = context_aware("multi_encoder", workplace)
+    first = double(job.system.model).base.state_dict()
+    from xnmt_bench.nmt.loading import load_model
+
+    initial = load_model(job.config.nmt.initial).state_dict()
+    assert first.keys() == initial.keys()
+    for name, weight in initial.items():
+        assert torch.equal(weight.double(), first[name]), name
+
+
+def test_a_longer_neighbour_changes_nothing(model):
+    pairs = [(flat([*CONTEXT[:n], CURRENT]), TARGET) for n in (0, 3, 1, 2)]
+    together = model(model.collate(pairs))
+    for row, pair in enumerate(pairs):
+        alone = model(Batch.collate([pair]))
+        torch.testing.assert_close(together[row], alone[0])

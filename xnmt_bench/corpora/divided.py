@@ -1,0 +1,161 @@
+"""Divide and rule (Lupo et al. 2022): training sentences split, so that their parts are context.
+
+Words that decide each other often stand in one sentence; split, they are links between sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from itertools import count, pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
+from xnmt_bench.corpora.ibm_model_1 import ibm_model_1
+from xnmt_bench.corpora.sentence import Corpus, Links, Sentence, Split, languages
+from xnmt_bench.corpora.subwords import EOS, SPECIAL, UNK
+
+How = Literal["middle", "multi", "aligned"]
+TWO, THREE = 7, 15  # source words from which a sentence is split in two, and by `multi` in three
+LEAST = 2  # words a part, of `aligned`
+ITERATIONS = 5  # of the aligner
+WORDS = max(UNK, *SPECIAL) + 1  # ids from here on are words
+Cuts = list[tuple[int, int]]  # places, on both sides, before which a sentence is cut
+
+
+def divided(corpus: Corpus, how: How | None) -> Corpus:
+    """A corpus with its training sentences split; itself, where they are not."""
+    return corpus if how is None else DividedCorpus(corpus, how)
+
+
+class DividedCorpus(Corpus):
+    """A corpus whose training sentences are split; parts of one are neighbours in its document.
+
+    Args:
+        corpus: the whole sentences.
+        how: `middle` cuts each side at its half; `multi` does so at its thirds where the source is
+            long; `aligned` cuts where no link between words is cut, as near to the half as can be.
+    """
+
+    def __init__(self, corpus: Corpus, how: How) -> None:
+        self.name, self.generated, self.tokenizer = corpus.name, corpus.generated, corpus.tokenizer
+        self.source_language, self.target_language = languages(corpus)
+        self._corpus, self._how = corpus, how
+
+    def sentences(self, split: Split) -> Iterator[Sentence]:
+        """Streams the pairs of a split; parts have no annotation."""
+        whole = self._corpus.sentences(split)
+        if split != "train":
+            yield from whole
+            return
+        document, places = None, count()
+        for number, sentence in enumerate(whole):
+            if sentence.document != document:
+                document, places = sentence.document, count()
+            cuts = self._cuts(number, sentence)
+            sides = (
+                _parts(text.split(), [cut[side] for cut in cuts])
+                for side, text in enumerate((sentence.source, sentence.target))
+            )
+            for source, target in zip(*sides, strict=True):
+                gold = None if cuts else sentence.gold
+                place = next(places)
+                yield replace(sentence, source=source, target=target, position=place, gold=gold)
+
+    def _cuts(self, number: int, sentence: Sentence) -> Cuts:
+        sizes = len(sentence.source.split()), len(sentence.target.split())
+        if sizes[0] < TWO or sizes[1] < 2:
+            return []
+        if self._how == "multi" and sizes[0] >= THREE and sizes[1] >= 3:
+            return [(n * (sizes[0] // 3), n * (sizes[1] // 3)) for n in (1, 2)]
+        middle = sizes[0] // 2, sizes[1] // 2
+        if self._how == "aligned":
+            middle = uncrossed(self._links.get(number, frozenset()), *sizes) or middle
+        return [middle]
+
+    @cached_property
+    def _links(self) -> dict[int, Links]:
+        """Links of the training sentences that are split, by their numbers.
+
+        Those on which IBM model 1 agrees in both directions.
+        """
+        pairs = {
+            number: (s.source.split(), s.target.split())
+            for number, s in enumerate(self._corpus.sentences("train"))
+        }
+        pairs = {n: sides for n, sides in pairs.items() if len(sides[0]) >= TWO}
+        found = _agreed(list(pairs.values())) if pairs else []
+        return dict(zip(pairs, found, strict=True))
+
+    def recipe(self) -> dict[str, Any]:
+        """The corpus's own, and how it is split."""
+        return {"corpus": self._corpus.recipe(), "divided": self._how}
+
+    def raw(self, text: str, language: str) -> str:
+        """As the corpus has it."""
+        return self._corpus.raw(text, language)
+
+    def words(self, text: str, language: str) -> str:
+        """As the corpus has it."""
+        return self._corpus.words(text, language)
+
+
+def uncrossed(links: Links, source: int, target: int) -> tuple[int, int] | None:
+    """The link nearest the source's middle before which both sides can be cut and no link is.
+
+    Args:
+        links: (source word, target word).
+        source: words of the source; a part keeps two at least.
+        target: the same of the target.
+    """
+    fitting = (
+        (i, j)
+        for i, j in links
+        if LEAST <= i <= source - LEAST
+        and LEAST <= j <= target - LEAST
+        and all((a < i) == (b < j) for a, b in links)
+    )
+    return min(fitting, key=lambda link: (abs(link[0] - source / 2), link), default=None)
+
+
+def _parts(words: list[str], cuts: list[int]) -> list[str]:
+    """The words between cuts."""
+    return [" ".join(words[a:b]) for a, b in pairwise((0, *cuts, len(words)))]
+
+
+def _agreed(pairs: list[tuple[list[str], list[str]]]) -> list[Links]:
+    """The links of both directions' best translations."""
+    source, target = (EncodedSide.of(_numbered([pair[n] for pair in pairs])) for n in (0, 1))
+    numbers = np.arange(len(pairs))
+    forward = _best(EncodedSplit(source, target, numbers))
+    backward = _best(EncodedSplit(target, source, numbers))
+    return [
+        frozenset(links & {(i, j) for j, i in others})
+        for links, others in zip(forward, backward, strict=True)
+    ]
+
+
+def _numbered(texts: list[list[str]]) -> list[list[int]]:
+    """Words as ids, each text closed by EOS."""
+    ids = {word: n for n, word in enumerate(dict.fromkeys(w for t in texts for w in t), WORDS)}
+    return [[*map(ids.__getitem__, text), EOS] for text in texts]
+
+
+def _best(split: EncodedSplit) -> list[set[tuple[int, int]]]:
+    """Each target word with the source word that it is most probably a translation of."""
+    table = ibm_model_1(split, len(split), ITERATIONS)
+    width = 1 + int(table["target"].max())
+    keys_N = table["source"].astype(np.int64) * width + table["target"]
+    found = []
+    for n in range(len(split)):
+        source, target = split.source[n].astype(np.int64), split.target[n][:-1]
+        wanted_TS = source * width + target[:, None]
+        place_TS = np.searchsorted(keys_N, wanted_TS).clip(max=len(keys_N) - 1)
+        known_TS = keys_N[place_TS] == wanted_TS
+        best_T = np.where(known_TS, table["probability"][place_TS], 0).argmax(1)
+        # The source's EOS stands for no word.
+        found.append({(int(i), j) for j, i in enumerate(best_T) if i < len(source) - 1})
+    return found

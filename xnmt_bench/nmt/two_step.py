@@ -1,0 +1,82 @@
+"""What the context-aware systems that are trained in two steps share.
+
+The first step is a sentence-level Transformer; the second trains what reads the context, and leaves
+the weights of the first as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from xnmt_bench.corpora.encoded import Context
+from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Subwords
+from xnmt_bench.nmt.base import NMTModel, copy_weights
+from xnmt_bench.nmt.transformer import Transformer
+
+FARTHEST = 3  # context sentences, of Voita et al. 2019 as of Lupo et al. 2022
+
+
+class TwoStep(NMTModel):
+    """A model on top of a sentence-level Transformer, whose weights stay.
+
+    Sentences are read one by one, as `base` has learnt to: positions from 0, each closed by EOS.
+
+    Attributes:
+        base: the Transformer; never in training mode, so that nothing of it is dropped.
+    """
+
+    starts_trained: ClassVar[bool] = True
+    base: Transformer
+
+    def __init__(self, source_subwords: Subwords, target_subwords: Subwords, **sizes: Any) -> None:
+        super().__init__()
+        self.source_subwords, self.target_subwords = source_subwords, target_subwords
+        self.base = Transformer(source_subwords, target_subwords, **sizes)
+        self.base.requires_grad_(False).eval()
+
+    def train(self, mode: bool = True) -> TwoStep:
+        """Training mode, for all but the base."""
+        super().train(mode)
+        self.base.eval()
+        return self
+
+    def refuses(self, context: Context) -> str | None:
+        """It reads up to three sentences, all of them before the current one."""
+        if context.following:
+            return "reads no following sentence"
+        if context.sentences > FARTHEST:
+            return f"reads at most {FARTHEST} sentences of context"
+        return None
+
+    def start_from(self, trained: NMTModel) -> None:
+        """Takes the weights of a model of its own kind, or of a base.
+
+        Raises:
+            ValueError: it is of another architecture or of other sizes.
+        """
+        if type(trained) is Transformer:
+            copy_weights(trained, self.base)
+        else:
+            super().start_from(trained)
+
+    def embed_source(self, ids_BS: Tensor) -> Tensor:
+        """Scaled source embeddings (B, S, D) of the base."""
+        return self.base.embed_source(closed(ids_BS))
+
+    def embed_target(self, ids_BT: Tensor) -> Tensor:
+        """Scaled target embeddings (B, T, D) of the base."""
+        return self.base.embed_target(ids_BT)
+
+
+def closed(ids: Tensor) -> Tensor:
+    """Ids of a concatenation with each sentence closed by EOS, as one that stands alone is."""
+    return ids.masked_fill(ids == SEPARATOR, EOS)
+
+
+def feed_forward(dimension: int, inner: int, dropout: float) -> nn.Sequential:
+    """The feed-forward block of Vaswani et al. (2017), section 3.3."""
+    return nn.Sequential(
+        nn.Linear(dimension, inner), nn.ReLU(), nn.Dropout(dropout), nn.Linear(inner, dimension)
+    )
