@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import torch
@@ -57,7 +58,8 @@ class Attention(Explainer):
         source_BSD = model.embed_source(batch.source_BS)
         encoder = model.encoder_attention(source_BSD, batch.layout)
         # A target word attends when it has been read, so EOS is appended for the last one.
-        longer = Batch(batch.source_BS, torch.nn.functional.pad(batch.target_BT, (0, 1), value=EOS))
+        target_BT = torch.nn.functional.pad(batch.target_BT, (0, 1), value=EOS)
+        longer = replace(batch, target_BT=target_BT)
         encoding = model.encode(source_BSD, longer.layout)
         decoder = model.attention(encoding, model.embed_target(longer.input_BT)).prefix_BLHTT
         if encoder is None or decoder is None:

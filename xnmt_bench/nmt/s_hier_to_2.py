@@ -6,6 +6,8 @@ encoder's states; other shapes as in `nmt.base`.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -54,6 +56,8 @@ class SHierTo2(RNNSearch):
         decoder_hidden: hidden units of the decoder and of the attention.
         dropout: share of activations dropped in training.
     """
+
+    reads_alone: ClassVar[bool] = True
 
     def __init__(
         self,

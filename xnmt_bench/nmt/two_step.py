@@ -27,6 +27,7 @@ class TwoStep(NMTModel):
         base: the Transformer; never in training mode, so that nothing of it is dropped.
     """
 
+    reads_alone: ClassVar[bool] = True
     starts_trained: ClassVar[bool] = True
     base: Transformer
 

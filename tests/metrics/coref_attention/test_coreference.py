@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from conftest import SIZES, SMALL, command, configure, overrides
+from conftest import SIZES, SMALL, command, configure, context_aware, overrides
 
 from xnmt_bench.corpora.subwords import SEPARATOR
 from xnmt_bench.errors import NotApplicable
@@ -337,3 +337,37 @@ def _heatmaps_are_drawn(attention, results):
         assert len(drawn) == len(titles)
         assert all(path.stat().st_size > 1000 for path in drawn)
     assert list((results / "coref_attention").glob("*random*.svg"))
+
+
+def test_a_multi_encoders_weights_are_its_first_level(workplace):
+    """One block a context sentence, whose EOS is the last of its words; the mean of the heads."""
+    job = context_aware("multi_encoder", workplace, "explainer=attention")
+    context, split, model = ContextWeights(job), job.texts.split("test"), job.system.model
+    seen = 0
+    for index, sides in context.weights():
+        assert set(sides) == {"source"}  # it reads no translation of the context
+        ids = split.source[index]
+        batch = Batch.collate([(ids, split.target[index])])
+        whole = model.encoder_attention(model.embed_source(batch.source_BS), batch.layout)
+        pieces = whole[0, -1].mean(0).double()
+        ends = [*(np.flatnonzero(ids == SEPARATOR) + 1).tolist(), len(ids)]
+        starts = [0, *ends[:-1]]
+        subwords = job.system.subwords[0]
+        current = subwords.words(ids[starts[-1] : ends[-1] - 1].tolist())
+        for back, block in enumerate(sides["source"], start=1):
+            a, b = starts[-1 - back], ends[-1 - back]
+            words = subwords.words(ids[a : b - 1].tolist())
+            words.append(max(words) + 1)  # EOS
+            expected = np.zeros((max(current) + 1, max(words) + 1))
+            for piece, i in enumerate(current):
+                for other, n in enumerate(words):
+                    share = float(pieces[starts[-1] + piece, a + other])
+                    expected[i, n] += share / current.count(i)
+            np.testing.assert_allclose(block, expected, rtol=1e-5, atol=1e-9)
+            np.testing.assert_allclose(block.sum(1), 1, rtol=1e-5)
+            seen += 1
+    assert seen > 20
+    rows = CorefAttention().weighed(job, context)
+    drawn = json.loads((rows.path / "examples.json").read_text())["source"]
+    assert all(example["context"][-1] == "</s>" for example in drawn)
+    assert drawn

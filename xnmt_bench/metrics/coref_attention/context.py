@@ -113,7 +113,9 @@ class ContextWeights:
         """Raw weights (I, N) over each context sentence; sentences without any are left out.
 
         Of an explainer that can tell, it is how much each word looks at the words of its own side
-        (of attention: the self-attention of encoder and decoder). Of any other it is relevance, as
+        (of attention: the self-attention of encoder and decoder, or what else looks at the
+        context); where sentences are encoded by themselves, closed by EOS, that is the last of
+        their N. Of any other it is relevance, as
         shares of what helps a step; on the source side it stands for a current source word through
         the target words whose best current word it is. A blind explainer's is that of whole words
         (`first_pieces`), so that no word stands out for its pieces.
@@ -138,7 +140,8 @@ class ContextWeights:
             batch = model.collate([(self._own.source[index], self._own.target[index])])
             blocks = {}
             for side, weights_XX in zip(SIDES, explainer.own_side(model, batch), strict=True):
-                words, sizes = self._words(side, index)
+                closed = side == "source" and model.reads_alone
+                words, sizes = self._words(side, index, closed)
                 whole = to_words(weights_XX.detach().cpu().double().numpy(), words, words)
                 blocks[side] = _blocks(whole[sum(sizes[:-1]) :], sizes)
             yield index, blocks
@@ -157,17 +160,20 @@ class ContextWeights:
             blocks = _blocks(source_IX, source_sizes), _blocks(target_YY, target_sizes)
             yield index, dict(zip(SIDES, blocks, strict=True))
 
-    def _words(self, side: str, index: int) -> tuple[list[int], list[int]]:
+    def _words(self, side: str, index: int, closed: bool = False) -> tuple[list[int], list[int]]:
         """For each id of a concatenation the number of its word, and the words of each sentence.
+
+        See `segment_words`.
 
         Raises:
             XnmtError: subwords and blanks do not agree on what a word is.
         """
         place = SIDES.index(side)
         ids = (self._own.source, self._own.target)[place][index].tolist()
-        words, sizes = segment_words(self._texts.subwords[place], ids)
-        spoken = self.spoken[side][index - len(sizes) + 1 : index + 1]
-        if sizes != [len(s.words) for s in spoken]:
+        words, sizes = segment_words(self._texts.subwords[place], ids, closed)
+        *before, current = self.spoken[side][index - len(sizes) + 1 : index + 1]
+        spoken = [*before, current]
+        if sizes != [*(len(s.words) + closed for s in before), len(current.words)]:
             texts = " / ".join(" ".join(s.words) for s in spoken)
             raise XnmtError(f"subwords and blanks do not agree on the words of {texts!r}")
         return words, sizes
@@ -197,19 +203,27 @@ class ContextWeights:
             yield index, blocks
 
 
-def segment_words(subwords: Subwords, ids: list[int]) -> tuple[list[int], list[int]]:
+def segment_words(
+    subwords: Subwords, ids: list[int], closed: bool = False
+) -> tuple[list[int], list[int]]:
     """For each id of a concatenation its word, and the number of words of each sentence.
 
     Words are counted through the whole concatenation, up to the current sentence; separators, EOS
     and the sentences that follow are -1.
+
+    Args:
+        subwords: of the side.
+        ids: the concatenation.
+        closed: what closes a context sentence is the last of its words.
     """
     words, sizes = list[int](), list[int]()
     _, last = current_span(ids)
     ends = [n for n, i in enumerate(ids[:last]) if i in (SEPARATOR, EOS)]
     for start, end in zip([0, *(end + 1 for end in ends)], ends, strict=False):
-        own = subwords.words(ids[start:end])
-        words += [w + sum(sizes) for w in own] + [-1]
-        sizes.append(max(own, default=-1) + 1)
+        own, counts = subwords.words(ids[start:end]), closed and end != ends[-1]
+        size = max(own, default=-1) + 1
+        words += [w + sum(sizes) for w in own] + [sum(sizes) + size if counts else -1]
+        sizes.append(size + counts)
     return words + [-1] * (len(ids) - last), sizes
 
 

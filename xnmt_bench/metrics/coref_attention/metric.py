@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 EXAMPLES = "examples.json"
+EOS_MARK = "</s>"
 SHUFFLED, UNIFORM = "shuffled", "uniform"  # floors: weights that say nothing of where to look
 
 
@@ -204,8 +205,8 @@ class CorefAttention(SumMetric):
                 links = list({m: (m, a) for m, a in links if m not in linked}.values())
                 linked |= {m for m, _ in links}
             weights_IN = significant(raw_IN, self.whole_matrix)
-            told = current.mentions, earlier.mentions, earlier.words, function_words(language)
-            scores.add(index, distance, weights_IN, *told, links)
+            told = current.mentions, earlier.mentions, _columns(earlier, raw_IN)
+            scores.add(index, distance, weights_IN, *told, function_words(language), links)
 
     def _examples(
         self, spoken: Sequence[Spoken], index: int, blocks: Sequence[np.ndarray], who: str
@@ -218,7 +219,7 @@ class CorefAttention(SumMetric):
             if links := [(list(m.words), list(a.words)) for m, a in pairs]:
                 title = f"{who} side, sentence {index}, {distance} back"
                 weights = significant(raw_IN, self.whole_matrix).round(4).tolist()
-                yield Example(title, current.words, earlier.words, weights, links)
+                yield Example(title, current.words, _columns(earlier, raw_IN), weights, links)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """See `links.coref_scores`."""
@@ -244,6 +245,11 @@ class CorefAttention(SumMetric):
         """The same as files."""
         for name, example in _stored(measurements):
             yield name, heatmap_figure(example)
+
+
+def _columns(context: Spoken, weights_IN: np.ndarray) -> list[str]:
+    """What a context sentence's columns are: its words, and EOS where that is one of them."""
+    return [*context.words, EOS_MARK][: weights_IN.shape[1]]
 
 
 def _stored(measurements: Sequence[Measurement]) -> Iterator[tuple[str, Example]]:
