@@ -100,6 +100,7 @@ def test_either_column_can_be_the_source(tmp_path):
         (b"a\td\t1\t \ty\n", "empty"),
         (b"a\td\t1\tx\t\n", "empty"),
         (b"a\td\t1\tx\t\xe4\n", "not UTF-8"),
+        (b"a\tdoc1\t0\tx\ty\n", "document doc1 is out of order: 0 behind 1"),
         # Also in a portion of another split: a file is read as a whole.
         (b"dev\td\t1\tx\n", "4 fields where 5 belong"),
     ],
@@ -161,7 +162,7 @@ def test_the_direction_changes_the_recipe(tmp_path):
 
 def both_kinds(folder):
     """Corpora of 100 good training lines but for line 50."""
-    source, lines = [b"x\n"] * 100, [b"a\td\t0\tx\ty\n"] * 100
+    source, lines = [b"x\n"] * 100, [b"a\td\t%d\tx\ty\n" % n for n in range(100)]
     source[49], lines[49] = b"\xff\n", b"\xff\n"
     yield text_corpus(folder, b"".join(source), b"y\n" * 100)
     yield tsv_corpus(folder / "docs.tsv", b"".join(lines))

@@ -7,6 +7,7 @@ import pytest
 import torch
 from conftest import (
     CONTEXT_AWARE,
+    DATA,
     DISCOURSE,
     DISCOURSE_SIZES,
     GENERATED,
@@ -14,7 +15,7 @@ from conftest import (
     context_aware,
 )
 
-from xnmt_bench.corpora.contrastive import find_sets
+from xnmt_bench.corpora.contrastive import as_read, find_sets
 from xnmt_bench.corpora.contrastive.comparing import compared
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.errors import XnmtError
@@ -161,3 +162,24 @@ def test_the_second_step_goes_on_from_its_own_kind(workplace):
     for side in SIDES:
         own = [getattr(job.texts.split("train"), side).lengths() for job in (third, fourth)]
         assert np.array_equal(*own)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (DATA / "contrastive").exists(), reason="the contrastive sets are not here")
+def test_a_multi_encoder_is_at_the_papers_baseline(tmp_path):
+    """It reads no translation of the context (Voita et al. 2019, Table 7: 50.0 and 45.9)."""
+    common = [
+        "corpus=enru", "corpus.train=[flores.dev]", "corpus.valid=[flores.test]",
+        f"corpus.path=[{DATA}/enru/docs.tsv.gz,{DATA}/enru/sentences.tsv.gz]",
+        "corpus.subwords.source_size=1000", "corpus.subwords.target_size=1000",
+        "nmt.sizes.dimension=16", "nmt.sizes.feed_forward=16", "nmt.sizes.layers=1",
+        "nmt.training.max_epochs=1", f"store={tmp_path}", "trainer.progress_bar=false",
+    ]  # fmt: skip
+    first = Job(configure("nmt=transformer", *common))
+    job = Job(configure("nmt=multi_encoder", *common, f"nmt.initial={first.system.path}"))
+    right = {}
+    for one in find_sets(["voita"], job.corpus, "test", str(DATA / "contrastive"))[:2]:
+        one = as_read(one, job.corpus)
+        log_p = job.log_probability([p for group in one.groups for p in group.passages()])
+        right[one.name] = int(compared(one).right_G(log_p, "wrong").sum())
+    assert right == {"deixis_test": 1250, "lex_cohesion_test": 688}

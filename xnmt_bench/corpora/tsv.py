@@ -35,7 +35,8 @@ class TsvCorpus(Corpus):
         name: the corpus's name in results.
 
     Raises (when read):
-        DataError: a wrong field count, bad UTF-8, an empty side or a segment that is no number.
+        DataError: a wrong field count, bad UTF-8, an empty side, a segment that is no number, or
+            that does not stand behind the one before it in its document.
     """
 
     def __init__(
@@ -69,8 +70,15 @@ class TsvCorpus(Corpus):
         split_of = {p: s for s, portions in self._portions.items() for p in portions}
         others = None if "train" in self._portions else "train"
         for path in self._paths:
+            before = "", -1
             for number, line in enumerate(lines(path), start=1):
                 portion, document, segment, *texts = self._fields(line, path, number)
+                place = f"{portion}/{document}", int(segment)
+                # Context is what stands before a sentence, so the order of a document is its text.
+                if document != NO_DOCUMENT and place[0] == before[0] and place[1] <= before[1]:
+                    problem = f"document {document} is out of order: {segment} behind {before[1]}"
+                    raise DataError(path, number, problem)
+                before = place
                 if split_of.get(portion, others) != split:
                     continue
                 name = f"{portion}/{document}"

@@ -219,6 +219,7 @@ class NMTModel(nn.Module, ABC):
         fingerprint: of everything that decides its numbers; set by whoever opens the model.
         longest_target: how many target ids it can read; None for any number.
         reads_separators: whether it was trained on concatenations with SEPARATOR between them.
+        trained_context: the sentences around each that it was trained with, where that is known.
         reads_alone: whether it encodes each sentence of a source by itself, closed by EOS.
         starts_trained: whether training it starts from a trained system.
     """
@@ -228,6 +229,7 @@ class NMTModel(nn.Module, ABC):
     fingerprint: str
     longest_target: int | None = None
     reads_separators: bool = True
+    trained_context: Context | None = None
     reads_alone: ClassVar[bool] = False
     starts_trained: ClassVar[bool] = False
 

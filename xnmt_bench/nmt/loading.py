@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_model as load_weights
 from safetensors.torch import save_model as save_weights
 
+from xnmt_bench.corpora.encoded import Context
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.subwords import SentencePiece, Subwords
 from xnmt_bench.errors import StoreError, XnmtError
@@ -27,13 +29,18 @@ def build_model(
     return model
 
 
-def save_model(model: NMTModel, architecture: str, sizes: dict[str, Any], folder: Path) -> None:
-    """Writes weights, sizes and both vocabularies into a folder."""
+def save_model(
+    model: NMTModel, architecture: str, sizes: dict[str, Any], folder: Path, context: Context
+) -> None:
+    """Writes weights, sizes, both vocabularies and the context of its training into a folder."""
     for side in SIDES:
         subwords: SentencePiece = getattr(model, f"{side}_subwords")
         shutil.copyfile(subwords.path, folder / f"{side}.model")  # the folder stands alone
     vocabularies = {side: file_hash(folder / f"{side}.model") for side in SIDES}
-    description = {"architecture": architecture, "sizes": sizes, "vocabularies": vocabularies}
+    description = {
+        "architecture": architecture, "sizes": sizes, "vocabularies": vocabularies,
+        "context": asdict(context),
+    }  # fmt: skip
     write_atomically(folder / "model.json", json.dumps(description, indent=1))
     save_weights(model, str(folder / "model.safetensors"))
 
@@ -55,6 +62,8 @@ def load_model(path: str | Path) -> NMTModel:
         description = json.loads(named.read_text(encoding="utf-8"))
         architecture, sizes = description["architecture"], description["sizes"]
         hashes = [description["vocabularies"][side] for side in SIDES]
+        context = description.get("context")  # of an older folder nobody knows
+        trained_context = None if context is None else Context(**context)
     except FileNotFoundError:
         raise StoreError(f"{named}: no NMT model is here") from None
     except (ValueError, KeyError, TypeError) as error:
@@ -72,7 +81,7 @@ def load_model(path: str | Path) -> NMTModel:
         raise StoreError(f"{weights}: not this model's weights: {error}") from None
     if not all(weight.isfinite().all() for weight in model.parameters()):
         raise StoreError(f"{weights}: a weight is NaN or infinite")
-    model.fingerprint = weights_id(folder)
+    model.fingerprint, model.trained_context = weights_id(folder), trained_context
     return model.eval().requires_grad_(False)
 
 

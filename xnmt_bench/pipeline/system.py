@@ -144,7 +144,8 @@ class System:
                 build, folder, nmt["seed"], training.max_epochs, training.patience, self._options,
                 f"NMT {nmt['name']}",
             )  # fmt: skip
-            save_model(module.model, nmt["architecture"], nmt["sizes"], folder)  # type: ignore[arg-type]
+            model: NMTModel = module.model  # type: ignore[assignment]
+            save_model(model, nmt["architecture"], nmt["sizes"], folder, self.trained_context)
             clean(folder)
             return {**facts, "name": nmt["name"], "train_sentences": len(train)}
 
@@ -201,7 +202,12 @@ class System:
 
     def _check(self, model: NMTModel, context: Context) -> None:
         """An XnmtError where a model cannot read such a context."""
-        if problem := model.refuses(context):
+        problem, known = model.refuses(context), model.trained_context
+        for side in ("sentences", "following"):
+            if known is not None and getattr(context, side) > getattr(known, side):
+                wanted, had = getattr(context, side), getattr(known, side)
+                problem = f"was trained with nmt.context.{side}={had}, and cannot read {wanted}"
+        if problem:
             raise XnmtError(f"{self.name} {problem}")
 
     @property
