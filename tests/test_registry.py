@@ -20,7 +20,15 @@ from xnmt_bench.registry import (
     unknown,
 )
 
-METRICS = ("aer", "antecedent", "contrastive", "coref_attention", "fidelity", "quality")
+METRICS = (
+    "aer",
+    "antecedent",
+    "contrastive",
+    "coref_attention",
+    "fidelity",
+    "quality",
+    "repetition",
+)
 
 
 def declare(monkeypatch, kind, **values):

@@ -150,7 +150,8 @@ class CorefScores:
         columns = {name: np.zeros(len(numbers)) for name in LINK_SUMS}
         for link in filter(SUBSETS[subset], self.links):
             greatest, found = link.weight >= 1 - ROUNDING, link.weight > 0
-            values = (1, greatest, found, link.weight, link.naive, link.attends)
+            needed = link.needed, link.needed and found
+            values = (1, greatest, found, link.weight, link.naive, link.attends, *needed)
             for name, value in zip(LINK_SUMS, values, strict=True):
                 columns[name][link.sentence] += value
         if subset == "all":  # precision and dispersion are no properties of a link
@@ -164,7 +165,9 @@ class CorefScores:
         return Units(test_set, np.asarray(numbers, dtype=np.int64), columns)
 
 
-LINK_SUMS = ("links", "greatest", "nonzero", "weight", "naive", "positive")
+LINK_SUMS = (
+    "links", "greatest", "nonzero", "weight", "naive", "positive", "needed", "needed_nonzero",
+)  # fmt: skip
 SENTENCE_SUMS = ("looking", "looking_right", "attending", "content", "function")
 # Which links a row counts (Dinarelli et al. 2024, Table 5; and how far the antecedent stands).
 SUBSETS: dict[str, Callable[[Link], bool]] = {
@@ -185,14 +188,16 @@ def coref_scores(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         Of links: `max_weight`, the share with the greatest weight of their context sentence;
         `nonzero`, the share with a significant weight; `average`, the mean weight; `naive`, the
         share of naive ones; `positive`, the share whose mention looks anywhere in their context
-        sentence. `precision`: of mentions that have an antecedent in the context and any
+        sentence; `needed_nonzero`, of the links whose context is needed, the share with a
+        significant weight. `precision`: of mentions that have an antecedent in the context and any
         significant weight there, the share that looks at a right one. `dispersion` and
         `dispersion_function`: attended words a word, content and function words.
     """
     links_R = sums_R["links"]
     names = ("max_weight", "nonzero", "average", "naive", "positive")
-    sums = zip(names, LINK_SUMS[1:], strict=True)
+    sums = zip(names, LINK_SUMS[1:], strict=False)
     results = {name: ratio(sums_R[of_links], links_R) for name, of_links in sums}
+    results["needed_nonzero"] = ratio(sums_R["needed_nonzero"], sums_R["needed"])
     results["links"] = links_R
     if "looking" in sums_R:
         results["precision"] = ratio(sums_R["looking_right"], sums_R["looking"])

@@ -66,8 +66,9 @@ class CorefAttention(SumMetric):
         "Naive: of the antecedent's words it looks only at those that the mention has too. "
         "Positive attention: the mention looks anywhere in that sentence, right or wrong. "
         "Shuffled: the same weights, the words of each context sentence dealt anew. "
-        "Context needed: as annotated; elsewhere a heuristic, the current sentence names no "
-        "antecedent. Hard: a content word of the mention is none of the antecedent's."
+        "Needed: of the links whose context is needed, as annotated; elsewhere a heuristic, the "
+        "current sentence names no antecedent. Hard: a content word of the mention is none of the "
+        "antecedent's."
     )
     keys = (
         Key("side", "side", "{} side"),
@@ -77,6 +78,7 @@ class CorefAttention(SumMetric):
     )
     columns = (
         Column("nonzero", "non-zero %", hundredths, "higher", interval=True),
+        Column("needed_nonzero", "non-zero %, needed", hundredths, "higher", interval=True),
         Column("max_weight", "max-weight %", hundredths, "higher", interval=True),
         Column("average", "average", "{:.3f}".format, "higher", interval=True),
         Column("naive", "naive %", hundredths),
@@ -178,7 +180,7 @@ class CorefAttention(SumMetric):
         return job.store.make(
             "coreference",
             work,
-            version=4,
+            version=5,
             kind=kind,
             translation=job.translations().made("test"),
             sentences=sentences,

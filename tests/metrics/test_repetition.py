@@ -1,0 +1,40 @@
+"""Repetition of content words in documents."""
+
+import csv
+
+import numpy as np
+from conftest import DISCOURSE, command
+
+from xnmt_bench.corpora.function_words import function_words
+from xnmt_bench.metrics.repetition import repeated
+from xnmt_bench.pipeline.job import Job
+
+
+def test_a_word_counts_from_its_second_time_on():
+    functional = frozenset({"the"})
+    assert repeated(["The dog sees the dog .", "A Dog , the cat"], functional) == (2, 6)
+    assert repeated(["the , ."], functional) == (0, 0)
+
+
+def test_a_file_beside_its_references(tmp_path):
+    """Documents are apart: what another one said is no repetition."""
+    from conftest import configure
+
+    common = [*DISCOURSE, f"store={tmp_path}/store", f"results={tmp_path}/results"]
+    sentences = list(Job(configure(*common)).corpus.sentences("test"))
+    (tmp_path / "out.txt").write_text("".join(f"{s.target} tisch\n" for s in sentences))
+    done = command(
+        "evaluate.py", *common, "metric=[repetition]", f"outputs.path={tmp_path}/out.txt"
+    )
+    assert done.returncode == 0, done.stderr
+    [row] = csv.DictReader((tmp_path / "results" / "repetition.csv").open())
+    functional, of = function_words("de"), {}
+    for s in sentences:
+        of.setdefault(s.document, []).append(s.target)
+    counts = np.array([repeated(texts, functional) for texts in of.values()]).sum(0)
+    assert float(row["reference"]) == counts[0] / counts[1]
+    with_table = [repeated([f"{t} tisch" for t in texts], functional) for texts in of.values()]
+    counts = np.array(with_table).sum(0)
+    assert float(row["repeated"]) == counts[0] / counts[1]
+    assert float(row["repeated"]) > float(row["reference"])
+    assert int(float(row["words"])) == counts[1]

@@ -1,0 +1,82 @@
+"""How often a document's translation says a word again (Voita et al. 2019, section 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+
+import numpy as np
+
+from xnmt_bench.corpora.function_words import function_words
+from xnmt_bench.metrics.measurement import Evidence, Planned, Scored
+from xnmt_bench.metrics.metric import Column, SumMetric, count, hundredths, ratio
+from xnmt_bench.metrics.units import Units
+from xnmt_bench.pipeline.job import Job
+
+
+class Repetition(SumMetric):
+    """The share of content words that the document has had before (after Wong and Kit 2012).
+
+    Of their lexical cohesion it is what needs no dictionary: the same word again, in small letters.
+    A unit is a document, named by its first sentence.
+    """
+
+    name = "repetition"
+    title = "Repetition"
+    note = (
+        "Of the translations' content words the share that stand in the same document before, "
+        "with its 95 % bootstrap interval over documents; beside it the references'. More is not "
+        "better: systems without any context repeat more than people do."
+    )
+    columns = (
+        Column("repeated", "repeated %", hundredths, interval=True),
+        Column("reference", "references %", hundredths),
+        Column("words", "content words", count),
+    )
+    compared = "nmt"
+
+    def measure(self, job: Job) -> Iterator[Planned]:
+        """The system's translations, or a file's."""
+        yield self.plan(job, lambda: self._measured(job))
+
+    def _measured(self, job: Job) -> Evidence:
+        outputs, language = job.outputs(), job.corpus.target_language
+        functional = function_words(language)
+        rows = zip(outputs.number_N.tolist(), outputs.sentences, outputs.texts, strict=True)
+        numbers, counts = [], []
+        for _, document in groupby(rows, key=lambda row: row[1].document):
+            numbers_D, sentences, texts = zip(*document, strict=True)
+            numbers.append(numbers_D[0])
+            references = [sentence.target for sentence in sentences]
+            counts.append((*repeated(texts, functional), *repeated(references, functional)))
+        names = ("repeated", "words", "reference_repeated", "reference_words")
+        columns = dict(zip(names, np.asarray(counts, dtype=np.int64).T, strict=True))
+        units = Units(outputs.test_set, np.asarray(numbers), columns)
+        facts = {"listed": bool(functional), "language": language}
+        return Evidence(units, {"outputs": outputs.fingerprint}, facts)
+
+    def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Shares of the content words of all documents."""
+        return {
+            "repeated": ratio(sums_R["repeated"], sums_R["words"]),
+            "reference": ratio(sums_R["reference_repeated"], sums_R["reference_words"]),
+            "words": sums_R["words"],
+        }
+
+    def notes(self, scored: Sequence[Scored]) -> list[str]:
+        """Which languages have no list of function words."""
+        facts = [s.measurement.facts for s in scored if s.measurement.ok]
+        missing = sorted({f["language"] for f in facts if not f["listed"]})
+        return [f"No function words of {name} are known: all words count." for name in missing]
+
+
+def repeated(texts: Sequence[str], functional: frozenset[str]) -> tuple[int, int]:
+    """Of a document's content words, how many stand in it before; and all of them.
+
+    Args:
+        texts: its sentences, as words between blanks.
+        functional: lower-cased words that have no content of their own.
+    """
+    words = [word for text in texts for word in text.lower().split()]
+    content = [w for w in words if w not in functional and any(c.isalnum() for c in w)]
+    return len(content) - len(set(content)), len(content)
