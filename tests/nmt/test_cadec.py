@@ -1,5 +1,6 @@
 """CADec against its formulas, step by step, and what its drafts are made of."""
 
+import copy
 import math
 from dataclasses import replace
 
@@ -52,20 +53,25 @@ def first_pass(model, source, target):
     return encoding.states_BSD[0], states[0]
 
 
-def attention(module, query, rows):
-    """One query over rows, head by head."""
+def attention(module, query, rows, seen=None):
+    """One query over rows, head by head; each head's weights go to a list, if there is one."""
     size = len(query) // module.heads
     keys, values = module.key_value(torch.stack(rows)).chunk(2, dim=-1)
-    q, mixed = module.query(query), []
+    q, mixed, heads = module.query(query), [], []
     for head in range(module.heads):
         own = slice(head * size, (head + 1) * size)
-        weights = torch.stack([q[own] @ key[own] / math.sqrt(size) for key in keys]).softmax(0)
-        mixed.append(sum(w * value[own] for w, value in zip(weights, values, strict=True)))
+        heads.append(torch.stack([q[own] @ key[own] / math.sqrt(size) for key in keys]).softmax(0))
+        mixed.append(sum(w * value[own] for w, value in zip(heads[-1], values, strict=True)))
+    if seen is not None:
+        seen.append(torch.stack(heads))
     return module.out(torch.cat(mixed))
 
 
-def slow(model, sources, targets, order=None):
-    """Logits of the current sentence's steps; memories in the order of `order`."""
+def slow(model, sources, targets, order=None, seen=None):
+    """Logits of the current sentence's steps; memories in the order of `order`.
+
+    The weights of the last layer go to `seen`: of the prefix, of the source, of translations.
+    """
     embedding = model.base.target_embedding.weight
     draft = model.draft(torch.tensor([flat(sources)]))[0].tolist()
     memory_source, memory_target = [], []
@@ -80,16 +86,19 @@ def slow(model, sources, targets, order=None):
     x = [torch.zeros_like(embedding[0])] + [embedding[y] * math.sqrt(size) for y in targets[-1]]
     x = [row + sinusoids(torch.tensor(t), size, row) for t, row in enumerate(x)]
     for layer in model.second.layers:
+        weights = ([], [], [])
         after = [
-            layer.norms[0](row + attention(layer.self_attention, row, x[: t + 1]))
+            layer.norms[0](row + attention(layer.self_attention, row, x[: t + 1], weights[0]))
             for t, row in enumerate(x)
         ]
-        for norm, module, rows in (
-            (layer.norms[1], layer.source_attention, memory_source),
-            (layer.norms[2], layer.target_attention, memory_target),
+        for norm, module, rows, to in (
+            (layer.norms[1], layer.source_attention, memory_source, weights[1]),
+            (layer.norms[2], layer.target_attention, memory_target, weights[2]),
         ):
-            after = [norm(row + attention(module, row, rows)) for row in after]
+            after = [norm(row + attention(module, row, rows, to)) for row in after]
         x = [layer.norms[3](row + layer.feed_forward(row)) for row in after]
+    if seen is not None:
+        seen[:] = weights
     return torch.stack([model.output.weight @ row for row in x])
 
 
@@ -101,12 +110,32 @@ def test_against_a_slow_loop(model, depth):
     torch.testing.assert_close(logits, slow(model, sources, targets))
 
 
+@pytest.mark.parametrize("depth", [0, 2])
+def test_attention_is_that_of_the_slow_loop(model, depth):
+    """Of translations the mean of two; a row of the memory counts for the word beside it."""
+    sources, targets = SOURCES[3 - depth :], TARGETS[3 - depth :]
+    batch, seen = model.collate([(flat(sources), flat(targets))]), []
+    slow(model, sources, targets, seen=seen)
+    encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
+    found = model.attention(encoding, model.embed_target(batch.input_BT))
+    start = len(flat(targets)) - len(targets[-1]) - 1
+    for t, (own, source, memory) in enumerate(zip(*seen, strict=True)):
+        torch.testing.assert_close(found.cross_BLHTS[0, -1, :, start + t], source)
+        expected = torch.zeros(len(own), len(flat(targets))).double()
+        expected[:, start : start + t + 1] += own / 2
+        # The context's translations stand before the draft; input n + 1 is word n.
+        expected[:, 1 : start + 1] += memory[:, :start] / 2
+        torch.testing.assert_close(found.prefix_BLHTT[0, -1, :, start + t], expected)
+
+
 def test_the_order_of_the_memory_is_not_seen(model):
-    there, back = (slow(model, SOURCES, TARGETS, order) for order in (None, [2, 0, 3, 1]))
-    torch.testing.assert_close(there, back)
+    batch = model.collate([(flat(SOURCES), flat(TARGETS))])
+    whole = model(batch)[0][batch.current_BT[0]]
+    torch.testing.assert_close(whole, slow(model, SOURCES, TARGETS, [2, 0, 3, 1]))
     # But which sentence is which is: its place is part of the memory.
-    swapped = [SOURCES[n] for n in (1, 0, 2, 3)], [TARGETS[n] for n in (1, 0, 2, 3)]
-    assert not torch.allclose(there, slow(model, *swapped))
+    swapped = [flat([some[n] for n in (1, 0, 2, 3)]) for some in (SOURCES, TARGETS)]
+    batch = model.collate([swapped])
+    assert not torch.allclose(whole, model(batch)[0][batch.current_BT[0]])
 
 
 def test_the_draft_is_of_the_source_alone(model):
@@ -154,6 +183,13 @@ def test_what_is_trained_and_what_stays(job):
     fresh.train()
     assert fresh.second.training
     assert not any(module.training for module in fresh.base.modules())
+
+
+def test_nobody_trains_the_base(model):
+    """Nor would its drafts stay if somebody did, such as the tuned judge."""
+    copied = copy.deepcopy(model).requires_grad_(True)
+    assert copied.output.weight.requires_grad
+    assert not any(weight.requires_grad for weight in copied.base.parameters())
 
 
 def test_a_part_of_the_words_is_corrupted():

@@ -1,6 +1,8 @@
 """The context-aware systems through the pipeline: training, contexts, contrastive sets."""
 
 import shutil
+from dataclasses import astuple, replace
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -13,14 +15,21 @@ from conftest import (
     GENERATED,
     configure,
     context_aware,
+    double,
 )
 
 from xnmt_bench.corpora.contrastive import as_read, find_sets
 from xnmt_bench.corpora.contrastive.comparing import compared
-from xnmt_bench.corpora.sentence import SIDES
+from xnmt_bench.corpora.encoded import Context
+from xnmt_bench.corpora.sentence import SIDES, Corpus
+from xnmt_bench.corpora.subwords import PAD, current_start
 from xnmt_bench.errors import XnmtError
+from xnmt_bench.nmt.base import pad
+from xnmt_bench.nmt.scoring import log_probability
 from xnmt_bench.nmt.training import NMTTraining
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.system import unlike
+from xnmt_bench.run import configured_metrics
 
 
 @pytest.fixture(scope="module", params=CONTEXT_AWARE)
@@ -87,8 +96,6 @@ def test_beyond_what_is_read_nothing_is_decided(workplace):
     for name, n in (("address", 2), ("names", 2), ("pronouns", 3), ("ellipsis", 4)):
         right, groups = accuracy(s_hier, name, lambda group: group.distance > 1)
         assert right == groups / n
-        right, groups = accuracy(cadec, name, lambda group: group.distance > 3)
-        assert (right, groups) == (0, 0)
     nearer = Job(configure_like(cadec, "nmt.context.read=1"))
     for name, n in (("address", 2), ("names", 2), ("pronouns", 3), ("ellipsis", 4)):
         right, groups = accuracy(nearer, name, lambda group: group.distance > 1)
@@ -103,14 +110,81 @@ def configure_like(job, *changes):
 
 
 def test_no_other_document_has_any_influence(job):
-    """Each is scored and translated as it is by itself."""
-    split, model = job.texts.split("test"), job.system.model
-    from xnmt_bench.nmt.scoring import log_probability
+    """Another text before a document's first sentence changes no translation and no score."""
 
-    pairs = [(split.source[i], split.target[i]) for i in range(len(split))]
-    together, _ = log_probability(model, pairs, 2000)
-    alone = [log_probability(model, [pair], 2000)[0][0] for pair in pairs]
-    np.testing.assert_allclose(together, alone, rtol=1e-5)
+    class Preceded(Corpus):
+        name, source_language, target_language = "preceded", "en", "de"
+
+        def __init__(self, corpus, before):
+            self._corpus, self._before = corpus, before
+
+        def sentences(self, split):
+            yield from self._before
+            yield from islice(self._corpus.sentences(split), 8)
+
+        def recipe(self):
+            return {"texts": [astuple(s)[:3] for s in self.sentences("test")]}
+
+    sentences = list(job.corpus.sentences("test"))
+    assert len({s.document for s in sentences[:8]}) > 1
+    before = [replace(s, document="another", gold=None) for s in sentences[-3:]]
+    alone, preceded = (job.outputs(Preceded(job.corpus, b)).texts for b in ([], before))
+    assert preceded[3:] == alone
+    model, texts = job.system.model, [Preceded(job.corpus, b) for b in ([], before)]
+    scores = []
+    for corpus in texts:
+        split = job.system.read(corpus, ("test",)).split("test")
+        pairs = [(split.source[i], split.target[i]) for i in range(len(split))]
+        scores.append(log_probability(model, pairs, 2000)[0])
+    np.testing.assert_allclose(scores[1][3:], scores[0], rtol=1e-5)
+
+
+@torch.no_grad()
+def test_a_reader_reads_what_is_decoded(job):
+    """The context and the beginning first, then word by word, rows in another order."""
+    model, split = double(job.system.model), job.texts.split("test")
+    pairs = [(split.source[i], split.target[i]) for i in range(0, 30, 4)]
+    batch = model.collate(pairs)
+    states, inputs = model.states(batch), batch.input_BT
+    encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
+    reader = model.reader(encoding)
+    first = [current_start(y) for _, y in pairs]
+    found = reader.read(pad([row[: n + 1] for row, n in zip(inputs, first, strict=True)]))
+    rows = list(range(len(pairs)))
+    for step in range(6):
+        for place, row in enumerate(rows):
+            if first[row] + step < len(pairs[row][1]):
+                torch.testing.assert_close(found[place], states[row, first[row] + step])
+        rows = [*rows[1:], rows[0]]
+        reader.select(torch.tensor([*range(1, len(rows)), 0]))
+        ids = [first[row] + step + 1 for row in rows]
+        going_on = [
+            int(inputs[row, n]) if n < len(pairs[row][1]) else PAD
+            for row, n in zip(rows, ids, strict=True)
+        ]
+        found = reader.read(torch.tensor(going_on)[:, None])
+
+
+def test_the_whole_chain(job, workplace, tmp_path):
+    """Fidelity with its judges, and alignment; and the system opened from its folder alone."""
+    name, initial = job.system.name, job.config.nmt.initial
+    told = [f"nmt.initial={initial}"] if initial else []
+    changes = [
+        f"nmt={name}", *GENERATED, *DISCOURSE_SIZES[name], *told, f"store={workplace}/store",
+        "metric=[fidelity,aer]", "metric.fidelity.judges=[base,own,base_tuned]",
+        "rules.train_sentences=20", "rules.test_sentences=6", "proxy=fn", "proxy.training.max_epochs=1",
+        "explainer=gradient_norm", f"results={tmp_path}/results",
+    ]  # fmt: skip
+    config = configure(*changes)
+    measured = [
+        planned.make()
+        for metric in configured_metrics(config).values()
+        for planned in metric.measure(Job(config))
+    ]
+    assert len(measured) > 5
+    assert all(len(evidence.units) for evidence in measured)
+    opened = Job(configure(f"nmt={name}", *GENERATED, f"nmt.path={job.system.path}"))
+    assert opened.system.fingerprint == job.system.fingerprint
 
 
 @pytest.mark.parametrize(
@@ -137,12 +211,29 @@ def test_where_training_cannot_start(tmp_path, workplace):
     recurrent = context_aware("s_hier_to_2", workplace)
     for initial, changes, problem in (
         (recurrent, [], "a SHierTo2, which CADec cannot take"),
+        (transformer, ["nmt.sizes.heads=2"], "of other sizes: heads is 4, here 2"),
+        (transformer, ["nmt.sizes.tied=false"], "of other sizes: tied is True, here False"),
         (transformer, ["nmt.sizes.feed_forward=48"], "of other sizes: .*feed_forward"),
     ):
         given = [f"nmt.initial={initial.system.path}", f"store={tmp_path}", *changes]
         config = configure("nmt=cadec", *GENERATED, *DISCOURSE_SIZES["cadec"], *given)
         with pytest.raises(XnmtError, match=problem):
             _ = Job(config).system.trained
+
+
+def test_more_context_than_was_trained(workplace):
+    system = context_aware("s_hier_to_2", workplace)
+    path = f"nmt.path={Job(configure('nmt=transformer', *DISCOURSE, store(workplace))).system.path}"
+    config = configure("nmt=concat", *DISCOURSE, path, store(workplace))
+    with pytest.raises(XnmtError, match=r"trained with nmt.context.sentences=0, and cannot read 3"):
+        _ = Job(config).system.model
+    assert unlike(Context(1), system.system.model.trained_context) is None
+    problem = unlike(Context(1), Context(2, target=False))
+    assert "without a context on the target side" in problem
+
+
+def store(workplace):
+    return f"store={workplace}/store"
 
 
 def test_the_second_step_goes_on_from_its_own_kind(workplace):

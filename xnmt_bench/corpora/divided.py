@@ -73,22 +73,36 @@ class DividedCorpus(Corpus):
             return [(n * (sizes[0] // 3), n * (sizes[1] // 3)) for n in (1, 2)]
         middle = sizes[0] // 2, sizes[1] // 2
         if self._how == "aligned":
-            middle = uncrossed(self._links.get(number, frozenset()), *sizes) or middle
+            return [self._aligned.get(number, middle)]
         return [middle]
 
     @cached_property
-    def _links(self) -> dict[int, Links]:
-        """Links of the training sentences that are split, by their numbers.
+    def _aligned(self) -> dict[int, tuple[int, int]]:
+        """Where training sentences are cut between words, by their numbers.
 
-        Those on which IBM model 1 agrees in both directions.
+        Links are those on which IBM model 1 agrees in both directions. While it learns, the words
+        of the sentences that are split are held as numbers.
         """
-        pairs = {
-            number: (s.source.split(), s.target.split())
-            for number, s in enumerate(self._corpus.sentences("train"))
+        known: tuple[dict[str, int], dict[str, int]] = ({}, {})
+        numbers, rows = list[int](), (list[np.ndarray](), list[np.ndarray]())
+        for number, sentence in enumerate(self._corpus.sentences("train")):
+            texts = sentence.source.split(), sentence.target.split()
+            if len(texts[0]) >= TWO:
+                numbers.append(number)
+                for words, ids, side in zip(texts, known, rows, strict=True):
+                    own = [ids.setdefault(word, WORDS + len(ids)) for word in words]
+                    side.append(np.array([*own, EOS], dtype=np.int32))
+        if not numbers:
+            return {}
+        source, target = (EncodedSide.of(side) for side in rows)  # type: ignore[arg-type]
+        forward = _best(EncodedSplit(source, target, np.asarray(numbers)))
+        backward = _best(EncodedSplit(target, source, np.asarray(numbers)))
+        both = zip(numbers, *rows, forward, backward, strict=True)
+        found = {
+            number: uncrossed(frozenset(there & {(i, j) for j, i in back}), len(x) - 1, len(y) - 1)
+            for number, x, y, there, back in both
         }
-        pairs = {n: sides for n, sides in pairs.items() if len(sides[0]) >= TWO}
-        found = _agreed(list(pairs.values())) if pairs else []
-        return dict(zip(pairs, found, strict=True))
+        return {number: cut for number, cut in found.items() if cut is not None}
 
     def recipe(self) -> dict[str, Any]:
         """The corpus's own, and how it is split."""
@@ -126,30 +140,11 @@ def _parts(words: list[str], cuts: list[int]) -> list[str]:
     return [" ".join(words[a:b]) for a, b in pairwise((0, *cuts, len(words)))]
 
 
-def _agreed(pairs: list[tuple[list[str], list[str]]]) -> list[Links]:
-    """The links of both directions' best translations."""
-    source, target = (EncodedSide.of(_numbered([pair[n] for pair in pairs])) for n in (0, 1))
-    numbers = np.arange(len(pairs))
-    forward = _best(EncodedSplit(source, target, numbers))
-    backward = _best(EncodedSplit(target, source, numbers))
-    return [
-        frozenset(links & {(i, j) for j, i in others})
-        for links, others in zip(forward, backward, strict=True)
-    ]
-
-
-def _numbered(texts: list[list[str]]) -> list[list[int]]:
-    """Words as ids, each text closed by EOS."""
-    ids = {word: n for n, word in enumerate(dict.fromkeys(w for t in texts for w in t), WORDS)}
-    return [[*map(ids.__getitem__, text), EOS] for text in texts]
-
-
-def _best(split: EncodedSplit) -> list[set[tuple[int, int]]]:
+def _best(split: EncodedSplit) -> Iterator[set[tuple[int, int]]]:
     """Each target word with the source word that it is most probably a translation of."""
     table = ibm_model_1(split, len(split), ITERATIONS)
     width = 1 + int(table["target"].max())
     keys_N = table["source"].astype(np.int64) * width + table["target"]
-    found = []
     for n in range(len(split)):
         source, target = split.source[n].astype(np.int64), split.target[n][:-1]
         wanted_TS = source * width + target[:, None]
@@ -157,5 +152,4 @@ def _best(split: EncodedSplit) -> list[set[tuple[int, int]]]:
         known_TS = keys_N[place_TS] == wanted_TS
         best_T = np.where(known_TS, table["probability"][place_TS], 0).argmax(1)
         # The source's EOS stands for no word.
-        found.append({(int(i), j) for j, i in enumerate(best_T) if i < len(source) - 1})
-    return found
+        yield {(int(i), j) for j, i in enumerate(best_T) if i < len(source) - 1}

@@ -36,7 +36,7 @@ class TsvCorpus(Corpus):
 
     Raises (when read):
         DataError: a wrong field count, bad UTF-8, an empty side, a segment that is no number, or
-            that does not stand behind the one before it in its document.
+            that is less than the one before it in its document.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class TsvCorpus(Corpus):
                 portion, document, segment, *texts = self._fields(line, path, number)
                 place = f"{portion}/{document}", int(segment)
                 # Context is what stands before a sentence, so the order of a document is its text.
-                if document != NO_DOCUMENT and place[0] == before[0] and place[1] <= before[1]:
+                if document != NO_DOCUMENT and place[0] == before[0] and place[1] < before[1]:
                     problem = f"document {document} is out of order: {segment} behind {before[1]}"
                     raise DataError(path, number, problem)
                 before = place

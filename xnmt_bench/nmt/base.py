@@ -233,9 +233,10 @@ class NMTModel(nn.Module, ABC):
     reads_alone: ClassVar[bool] = False
     starts_trained: ClassVar[bool] = False
 
-    def refuses(self, context: Context) -> str | None:
+    @classmethod
+    def refuses(cls, context: Context) -> str | None:
         """Why it cannot read such a context; None if it can."""
-        if self.reads_separators or not (context.sentences or context.following):
+        if cls.reads_separators or not (context.sentences or context.following):
             return None
         return "knows no separator, so it reads no context"
 

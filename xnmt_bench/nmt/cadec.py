@@ -82,7 +82,8 @@ class CADec(TwoStep):
             with torch.no_grad():
                 self.output.weight.copy_(self.base.output.weight)
 
-    def refuses(self, context: Context) -> str | None:
+    @classmethod
+    def refuses(cls, context: Context) -> str | None:
         """It reads contexts on both sides."""
         if context.sentences and not context.target:
             return "reads its context on both sides (nmt.context.target)"
@@ -91,8 +92,8 @@ class CADec(TwoStep):
     def embed_target(self, ids_BT: Tensor) -> Tensor:
         """Scaled target embeddings (B, T, D) of the base; a separator's is that of EOS.
 
-        Of a sentence's first input it is not read: that is BOS for the base, zero for the second
-        pass.
+        A separator is read as the word that closes the sentence before it. As the first input of
+        the sentence behind it, it is BOS for the base and zero for the second pass.
         """
         return super().embed_target(closed(ids_BT))
 
@@ -245,6 +246,8 @@ class CADecReader(Reader):
             encoding = self.encoding.decoding(ids_RT)
             self._memories = self.model.memories(encoding, x_RCD)
             current = current_inputs(encoding.layout)
+            if len(current.row_N) < len(ids_RT):
+                raise ValueError("a source has a context that its target's first inputs have not")
             x_RCD, mask_RC = begun(current.split(x_RCD)), current.mask_NL
         positions, allowed = self._cache.open(mask_RC)
         x_RCD = self.model.second(
@@ -254,9 +257,9 @@ class CADecReader(Reader):
 
     def select(self, rows: Tensor) -> None:
         """Goes on with some of the rows, in a new order, some perhaps more than once."""
-        super().select(rows)
         self._cache.select(rows)
-        self._memories = self._memories and self._memories.select(rows)
+        if self._memories is not None:  # which hold all of the encoding that is read again
+            self._memories = self._memories.select(rows)
 
 
 def current_inputs(layout: Layout) -> Sentences:

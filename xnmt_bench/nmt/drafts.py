@@ -13,6 +13,7 @@ from xnmt_bench.nmt.base import Layout, NMTModel
 from xnmt_bench.nmt.decoding import translate
 
 BEAM = 4  # Voita et al. 2019, section 5.2
+TOGETHER = 100  # sentences that are translated at once
 KEPT = 20_000  # drafts that are remembered
 NOISE = 0.1  # share of a sample's words that are replaced (the authors' code)
 WORDS = max(UNK, *SPECIAL) + 1  # ids from here on are words
@@ -28,8 +29,10 @@ class Drafts:
     def __call__(self, sources: Sequence[tuple[int, ...]]) -> list[list[int]]:
         """The drafts of source sentences, by beam search."""
         missing = sorted({source for source in sources if source not in self._kept}, key=len)
-        made = translate(self._model, missing, BEAM) if missing else []
-        fresh = dict(zip(missing, made, strict=True))
+        fresh: dict[tuple[int, ...], list[int]] = {}
+        for start in range(0, len(missing), TOGETHER):
+            part = missing[start : start + TOGETHER]
+            fresh |= zip(part, translate(self._model, part, BEAM), strict=True)
         drafts = [fresh.get(s) or self._kept[s] for s in sources]
         self._kept |= fresh
         while len(self._kept) > KEPT:

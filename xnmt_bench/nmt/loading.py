@@ -20,6 +20,8 @@ from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.registry import create
 from xnmt_bench.store import META, Artefact, file_hash, write_atomically
 
+MEANING = ("heads", "pre_norm", "tied", "position_shift")  # sizes that no weight's shape tells
+
 
 def build_model(
     architecture: str, sizes: dict[str, Any], source: Subwords, target: Subwords
@@ -93,9 +95,22 @@ def weights_id(folder: Path) -> str:
     return file_hash(path)[:16]
 
 
-def start_from(model: NMTModel, path: str | Path) -> None:
-    """Gives a model the weights of a trained system; an XnmtError if they do not fit."""
+def start_from(model: NMTModel, sizes: dict[str, Any], path: str | Path) -> None:
+    """Gives a model the weights of a trained system; an XnmtError if they do not fit.
+
+    Args:
+        model: with fresh weights.
+        sizes: that it was built with.
+        path: the trained system's folder.
+    """
+    trained = load_model(path)
+    theirs = json.loads((Path(path) / "model.json").read_text(encoding="utf-8"))["sizes"]
     try:
-        model.start_from(load_model(path))
+        model.start_from(trained)
+        # What changes no shape may change what the weights mean.
+        for name in MEANING:
+            here, there = sizes.get(name), theirs.get(name)
+            if here != there and (model.starts_trained or name != "position_shift"):
+                raise ValueError(f"of other sizes: {name} is {there}, here {here}")
     except ValueError as error:
         raise XnmtError(f"nmt.initial={path}: {error}") from None

@@ -16,8 +16,8 @@ from xnmt_bench.corpora.encoded import Context
 from xnmt_bench.corpora.subwords import Subwords
 from xnmt_bench.nmt.base import AttentionWeights, Encoding, Layout, Reader
 from xnmt_bench.nmt.sentences import Sentences, source_numbers
-from xnmt_bench.nmt.transformer import MultiHeadAttention
-from xnmt_bench.nmt.two_step import TwoStep, feed_forward
+from xnmt_bench.nmt.transformer import MultiHeadAttention, feed_forward
+from xnmt_bench.nmt.two_step import TwoStep
 from xnmt_bench.options import Count, Rate
 
 
@@ -117,7 +117,8 @@ class MultiEncoder(TwoStep):
         )  # fmt: skip
         self.context = ContextAttention(dimension, heads, feed_forward, dropout)
 
-    def refuses(self, context: Context) -> str | None:
+    @classmethod
+    def refuses(cls, context: Context) -> str | None:
         """It reads contexts on the source side alone."""
         if context.sentences and context.target:
             return "reads no context on the target side (nmt.context.target)"
@@ -131,47 +132,43 @@ class MultiEncoder(TwoStep):
         return Encoding(out_BSD, seen, self.base.keys_values(out_BSD))
 
     def _encode(
-        self,
-        source_BSD: Tensor,
-        layout: Layout,
-        own: list[Tensor] | None = None,
-        first_level: list[Tensor] | None = None,
+        self, source_BSD: Tensor, layout: Layout, weights: list[Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
         """States (B, S, D), and where the current sentence is, (B, S).
 
-        The weights of the Transformer's own attention are appended to `own`, (N, H, L, L), those of
-        its words to the contexts' to `first_level`.
+        The first level's weights (M, H, C, L) are appended to a list, if there is one.
         """
         number_BS = source_numbers(layout)
         sentences, last_B = Sentences(number_BS), number_BS.amax(1)
-        h_NLD = self.base.encoder_states(sentences.split(source_BSD), sentences.layout, own)
+        h_NLD = self.base.encoder_states(sentences.split(source_BSD), sentences.layout)
         current_N = sentences.number_N == last_B[sentences.row_N]
         row_M = sentences.row_N[~current_N]
         place_M = (last_B[row_M] - sentences.number_N[~current_N]) - 1  # the nearest first
         out_NLD = h_NLD.clone()
         out_NLD[current_N] = self.context(
             h_NLD[current_N], h_NLD[~current_N], sentences.mask_NL[~current_N], row_M, place_M,
-            first_level,
+            weights,
         )  # fmt: skip
         return sentences.join(out_NLD), (number_BS == last_B[:, None]) & layout.mask_BS
 
     def encoder_attention(self, source_BSD: Tensor, layout: Layout) -> Tensor:
-        """The encoder's self-attention, and as one layer more the first level's, (B, L, H, S, S).
+        """The first level's attention, as the only layer, (B, 1, H, S, S).
 
-        A current word has weights that sum to 1 over each context sentence, its EOS included.
+        A current word has weights that sum to 1 over each context sentence, its EOS included, and
+        none over its own.
         """
-        own, first_level = [], []  # type: list[Tensor], list[Tensor]
-        self._encode(source_BSD, layout, own, first_level)
-        sentences = Sentences(source_numbers(layout))
-        inside = sentences.square(torch.stack(own, dim=1))
-        outside = torch.zeros_like(inside[:, 0])
-        contexts = iter(first_level[0] if first_level else ())
-        current = dict(sentences.spans())  # of each row the last one
-        for row, span in sentences.spans():
+        found: list[Tensor] = []
+        self._encode(source_BSD, layout, found)
+        rows, width = layout.source_BS.shape
+        whole = source_BSD.new_zeros(rows, 1, self.context.word.heads, width, width)
+        spans = Sentences(source_numbers(layout)).spans()
+        current = dict(spans)  # of each row the last one
+        contexts = iter(found[0] if found else ())
+        for row, span in spans:
             if span != current[row]:
                 words, size = (s.stop - s.start for s in (current[row], span))
-                outside[row, :, current[row], span] = next(contexts)[:, :words, :size]
-        return torch.cat([inside, outside[:, None]], dim=1)
+                whole[row, 0, :, current[row], span] = next(contexts)[:, :words, :size]
+        return whole
 
     def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
         """Decodes a teacher-forced prefix: states (B, T, D)."""

@@ -45,13 +45,22 @@ class RNNSearch(NMTModel):
         memory = 2 * encoder_hidden  # both directions side by side
         self.encoder = nn.LSTM(dimension, encoder_hidden, batch_first=True, bidirectional=True)
         self.start = nn.Linear(encoder_hidden, decoder_hidden)
-        self.attention_query = nn.Linear(decoder_hidden, decoder_hidden, bias=False)
-        self.attention_key = nn.Linear(memory, decoder_hidden)
-        self.attention_energy = nn.Linear(decoder_hidden, 1, bias=False)
+        self.make_attention(memory, decoder_hidden)
         self.cell = nn.LSTMCell(dimension + memory, decoder_hidden)
         self.readout = nn.Linear(decoder_hidden + memory + dimension, dimension)
         self.output = nn.Linear(dimension, len(target_subwords))
         self.dropout = nn.Dropout(dropout)
+
+    def make_attention(self, memory: int, units: int) -> None:
+        """The layers of `look`.
+
+        Args:
+            memory: dimension of the encoder's states.
+            units: of the decoder's state, and of the attention.
+        """
+        self.attention_query = nn.Linear(units, units, bias=False)
+        self.attention_key = nn.Linear(memory, units)
+        self.attention_energy = nn.Linear(units, 1, bias=False)
 
     def embed_source(self, ids_BS: Tensor) -> Tensor:
         """Source embeddings (B, S, D)."""

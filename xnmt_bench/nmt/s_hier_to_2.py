@@ -71,18 +71,19 @@ class SHierTo2(RNNSearch):
         super().__init__(
             source_subwords, target_subwords, dimension, encoder_hidden, decoder_hidden, dropout
         )
-        memory = 2 * encoder_hidden
-        # In the place of RNNSearch's own, which knows of one source.
-        del self.attention_query, self.attention_key, self.attention_energy
-        self.start = nn.Linear(memory, decoder_hidden)
-        sizes = (decoder_hidden, memory, decoder_hidden)
+        self.start = nn.Linear(2 * encoder_hidden, decoder_hidden)
+
+    def make_attention(self, memory: int, units: int) -> None:
+        """Attention to each source, and to what both gave."""
+        sizes = (units, memory, units)
         self.sources = nn.ModuleList(SourceAttention(*sizes) for _ in range(2))
-        self.query = nn.Linear(decoder_hidden, decoder_hidden, bias=False)
-        self.keys = nn.ModuleList(nn.Linear(memory, decoder_hidden) for _ in range(2))
-        self.energy = nn.Linear(decoder_hidden, 1, bias=False)
+        self.query = nn.Linear(units, units, bias=False)
+        self.keys = nn.ModuleList(nn.Linear(memory, units) for _ in range(2))
+        self.energy = nn.Linear(units, 1, bias=False)
         self.values = nn.ModuleList(nn.Linear(memory, memory, bias=False) for _ in range(2))
 
-    def refuses(self, context: Context) -> str | None:
+    @classmethod
+    def refuses(cls, context: Context) -> str | None:
         """It reads one previous sentence, on both sides."""
         if context.following or context.sentences > 1:
             return "reads one sentence of context, the previous one"
@@ -115,7 +116,9 @@ class SHierTo2(RNNSearch):
         before_B1 = ((place_BS == 1) & (number_BS > 0)).sum(1, keepdim=True)
         among_BS = torch.where(place_BS == 1, own_S, own_S - before_B1 + width)
         among_BS = torch.where(number_BS > 0, among_BS, 0)
-        return Encoding(source_BSD, layout, (start_BD, *memories, among_BS))
+        both_BXM = torch.cat([memories[0], memories[3]], dim=1)
+        states_BSM = both_BXM.gather(1, among_BS[..., None].expand(-1, -1, both_BXM.shape[-1]))
+        return Encoding(states_BSM, layout, (start_BD, *memories, among_BS))
 
     def _padded(self, source_BSD: Tensor, mask_BS: Tensor) -> tuple[Tensor, Tensor]:
         """One sentence of each row (B, X, D), and where it is; EOS alone where there is none."""

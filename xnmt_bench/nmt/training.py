@@ -81,8 +81,8 @@ class NMTTraining(SeededModule):
         self.model, self.choices = model, len(model.target_subwords)
         self._train_split, self._valid_split, self._options = train, valid, options
         self._looked_at = looked_at or {}
-        drafts = DraftOptions.__dataclass_fields__
-        self._drafts = DraftOptions(**{name: getattr(options, name) for name in drafts})
+        fields = DraftOptions.__dataclass_fields__
+        self._draft_options = DraftOptions(**{name: getattr(options, name) for name in fields})
         if self._looked_at:
             loss: dict[str, Mode] = {MONITOR: "min"} if "loss" in options.stop else {}
             self.monitors = loss | {name: "max" for name in self._looked_at}
@@ -100,7 +100,7 @@ class NMTTraining(SeededModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Smoothed cross-entropy a token, in nats."""
         options = self._options
-        batch = replace(batch, draft_BU=self.model.training_draft(batch, self._drafts))
+        batch = replace(batch, draft_BU=self.model.training_draft(batch, self._draft_options))
         loss = self._loss(batch, options.label_smoothing, options.context_discount)
         self.log("train_loss", loss, prog_bar=True, batch_size=1)
         return loss

@@ -94,6 +94,13 @@ class MultiHeadAttention(nn.Module):
         return mixed
 
 
+def feed_forward(dimension: int, inner: int, dropout: float) -> nn.Sequential:
+    """The feed-forward block of Vaswani et al. (2017), section 3.3."""
+    return nn.Sequential(
+        nn.Linear(dimension, inner), nn.ReLU(), nn.Dropout(dropout), nn.Linear(inner, dimension)
+    )
+
+
 class Layer(nn.Module):
     """An encoder layer, or with `cross` a decoder layer."""
 
@@ -104,12 +111,7 @@ class Layer(nn.Module):
         self.pre_norm = pre_norm
         self.self_attention = MultiHeadAttention(dimension, heads, dropout)
         self.cross_attention = MultiHeadAttention(dimension, heads, dropout) if cross else None
-        self.feed_forward = nn.Sequential(
-            nn.Linear(dimension, inner),
-            nn.ReLU(),
-            nn.Dropout(dropout),
-            nn.Linear(inner, dimension),
-        )
+        self.feed_forward = feed_forward(dimension, inner, dropout)
         self.norms = nn.ModuleList(nn.LayerNorm(dimension) for _ in range(3 if cross else 2))
         self.dropout = nn.Dropout(dropout)
 

@@ -6,9 +6,9 @@ the weights of the first as they are.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from xnmt_bench.corpora.encoded import Context
 from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Subwords
@@ -37,13 +37,20 @@ class TwoStep(NMTModel):
         self.base = Transformer(source_subwords, target_subwords, **sizes)
         self.base.requires_grad_(False).eval()
 
-    def train(self, mode: bool = True) -> TwoStep:
+    def train(self, mode: bool = True) -> Self:
         """Training mode, for all but the base."""
         super().train(mode)
         self.base.eval()
         return self
 
-    def refuses(self, context: Context) -> str | None:
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Asks for gradients of all weights but the base's, which nobody trains any more."""
+        super().requires_grad_(requires_grad)
+        self.base.requires_grad_(False)
+        return self
+
+    @classmethod
+    def refuses(cls, context: Context) -> str | None:
         """It reads up to three sentences, all of them before the current one."""
         if context.following:
             return "reads no following sentence"
@@ -74,10 +81,3 @@ class TwoStep(NMTModel):
 def closed(ids: Tensor) -> Tensor:
     """Ids of a concatenation with each sentence closed by EOS, as one that stands alone is."""
     return ids.masked_fill(ids == SEPARATOR, EOS)
-
-
-def feed_forward(dimension: int, inner: int, dropout: float) -> nn.Sequential:
-    """The feed-forward block of Vaswani et al. (2017), section 3.3."""
-    return nn.Sequential(
-        nn.Linear(dimension, inner), nn.ReLU(), nn.Dropout(dropout), nn.Linear(inner, dimension)
-    )

@@ -29,7 +29,9 @@ from xnmt_bench.store import Artefact, Store
 EVALUATED: Split = "test"
 LEARNT = "learnt.npz"
 # Rooms whose code is part of an explainer: what several share counts for each of them.
-SHARED = ("xnmt_bench.explainers", "xnmt_bench.nmt.switched")
+SHARED = (
+    "xnmt_bench.explainers", "xnmt_bench.nmt.switched", "xnmt_bench.corpora.ibm_model_1",
+)  # fmt: skip
 
 
 def code_hash(cls: type) -> str:

@@ -23,7 +23,7 @@ from xnmt_bench.nmt.training import NMTTraining, NMTTrainingOptions
 from xnmt_bench.nmt.validation import ContrastiveAccuracy, ValidationBLEU
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.pipeline.texts import Texts
-from xnmt_bench.registry import instantiate
+from xnmt_bench.registry import instantiate, load
 from xnmt_bench.store import Artefact, Store
 
 CONTRASTIVE = ("contrastive_sets", "contrastive_data")  # where training finds them
@@ -114,6 +114,12 @@ class System:
     def trained(self) -> Artefact:
         """The system trained as configured."""
         nmt = plain(self._config.nmt)
+        architecture: type[NMTModel] = load("architectures", nmt["architecture"])
+        if problem := architecture.refuses(self.trained_context):
+            raise XnmtError(f"{self.name} {problem}")
+        if architecture.starts_trained and not nmt["initial"]:
+            problem = "starts from a trained system: name its folder as nmt.initial"
+            raise XnmtError(f"{self.name} {problem}")
         training = NMTTrainingOptions(**nmt["training"])
         corpus = divided(self._corpus, nmt["divide_and_rule"])
         texts = self.read(corpus, SPLITS, self.trained_context)
@@ -132,12 +138,8 @@ class System:
 
             def build() -> NMTTraining:
                 model = build_model(nmt["architecture"], nmt["sizes"], *self.subwords)
-                self._check(model, self.trained_context)
                 if nmt["initial"]:
-                    start_from(model, nmt["initial"])
-                elif model.starts_trained:
-                    problem = "starts from a trained system: name its folder as nmt.initial"
-                    raise XnmtError(f"{nmt['name']} {problem}")
+                    start_from(model, nmt["sizes"], nmt["initial"])
                 return NMTTraining(model, train, valid, training, looked_at)
 
             module, facts = fit(
@@ -197,20 +199,24 @@ class System:
             if isinstance(error.__cause__, ImportError):  # only that back-end needs an extra
                 raise XnmtError(f"{error.__cause__}: install xnmt_bench[huggingface]") from None
             raise
-        self._check(model, self.context)
-        return model
-
-    def _check(self, model: NMTModel, context: Context) -> None:
-        """An XnmtError where a model cannot read such a context."""
-        problem, known = model.refuses(context), model.trained_context
-        for side in ("sentences", "following"):
-            if known is not None and getattr(context, side) > getattr(known, side):
-                wanted, had = getattr(context, side), getattr(known, side)
-                problem = f"was trained with nmt.context.{side}={had}, and cannot read {wanted}"
-        if problem:
+        if problem := model.refuses(self.context) or unlike(self.context, model.trained_context):
             raise XnmtError(f"{self.name} {problem}")
+        return model
 
     @property
     def fingerprint(self) -> str:
         """Of everything that decides the system's numbers."""
         return self.model.fingerprint
+
+
+def unlike(context: Context, trained: Context | None) -> str | None:
+    """Why a system that was trained with one context cannot read another; None if it can."""
+    if trained is None:  # nobody knows
+        return None
+    for name in ("sentences", "following"):
+        wanted, had = getattr(context, name), getattr(trained, name)
+        if wanted > had:
+            return f"was trained with nmt.context.{name}={had}, and cannot read {wanted}"
+    if context.sentences and context.target and not trained.target:
+        return "was trained without a context on the target side (nmt.context.target=false)"
+    return None

@@ -114,8 +114,8 @@ class ContextWeights:
 
         Of an explainer that can tell, it is how much each word looks at the words of its own side
         (of attention: the self-attention of encoder and decoder, or what else looks at the
-        context); where sentences are encoded by themselves, closed by EOS, that is the last of
-        their N. Of any other it is relevance, as
+        context). Where sentences are encoded by themselves, EOS is the last of their N words. Of
+        any other it is relevance, as
         shares of what helps a step; on the source side it stands for a current source word through
         the target words whose best current word it is. A blind explainer's is that of whole words
         (`first_pieces`), so that no word stands out for its pieces.
