@@ -65,8 +65,9 @@ class ContextAttention(nn.Module):
         (rows, steps, _), count = h_BCD.shape, int(place_M.max()) + 1
         h_MCD, seen = h_BCD[row_M], mask_ML[:, None, None]
         w_MCD = self.word(h_MCD, self.word.key_value(contexts_MLD), seen, weights)
-        w_BKCD = h_BCD.new_zeros(rows, count, *h_BCD.shape[1:])
-        w_BKCD[row_M, place_M] = self.word_norm(w_MCD)
+        w_MCD = self.word_norm(w_MCD)
+        w_BKCD = w_MCD.new_zeros(rows, count, *h_BCD.shape[1:])
+        w_BKCD[row_M, place_M] = w_MCD
         has_BK = torch.zeros(rows, count, dtype=torch.bool, device=h_BCD.device)
         has_BK[row_M, place_M] = True
         has_B = has_BK.any(1)
@@ -145,10 +146,11 @@ class MultiEncoder(TwoStep):
         row_M = sentences.row_N[~current_N]
         place_M = (last_B[row_M] - sentences.number_N[~current_N]) - 1  # the nearest first
         out_NLD = h_NLD.clone()
-        out_NLD[current_N] = self.context(
+        read_BCD = self.context(
             h_NLD[current_N], h_NLD[~current_N], sentences.mask_NL[~current_N], row_M, place_M,
             weights,
         )  # fmt: skip
+        out_NLD[current_N] = read_BCD.to(out_NLD.dtype)  # autocast may have chosen another
         return sentences.join(out_NLD), (number_BS == last_B[:, None]) & layout.mask_BS
 
     def encoder_attention(self, source_BSD: Tensor, layout: Layout) -> Tensor:
