@@ -222,6 +222,16 @@ def test_where_training_cannot_start(tmp_path, workplace):
             _ = Job(config).system.trained
 
 
+def test_another_vocabulary_than_the_first_steps(workplace):
+    first = Job(configure("nmt=transformer", *DISCOURSE, store(workplace))).system.path
+    other = f"corpus.subwords.source_model={first}/target.model"
+    changes = [f"nmt.initial={first}", *DISCOURSE_SIZES["cadec"], store(workplace)]
+    with pytest.raises(XnmtError, match="has another source vocabulary than"):
+        _ = Job(configure("nmt=cadec", *GENERATED, *changes, other)).system.trained
+    same = f"corpus.subwords.source_model={first}/source.model"
+    assert Job(configure("nmt=cadec", *GENERATED, *changes, same)).system.subwords
+
+
 def test_more_context_than_was_trained(workplace):
     system = context_aware("s_hier_to_2", workplace)
     path = f"nmt.path={Job(configure('nmt=transformer', *DISCOURSE, store(workplace))).system.path}"

@@ -72,9 +72,16 @@ class System:
         if self._config.nmt.path:
             return self.model.source_subwords, self.model.target_subwords
         if self._config.nmt.initial:  # weights mean something with their own vocabularies alone
-            folder = Path(self._config.nmt.initial)
-            return SentencePiece(folder / "source.model"), SentencePiece(folder / "target.model")
+            return self._initial_vocabulary("source"), self._initial_vocabulary("target")
         return self._vocabulary("source"), self._vocabulary("target")
+
+    def _initial_vocabulary(self, side: str) -> Subwords:
+        initial, given = self._config.nmt.initial, self._config.corpus.subwords[f"{side}_model"]
+        own = SentencePiece(Path(initial) / f"{side}.model")
+        if given and SentencePiece(given).fingerprint != own.fingerprint:
+            other = f"corpus.subwords.{side}_model={given}"
+            raise XnmtError(f"nmt.initial={initial} has another {side} vocabulary than {other}")
+        return own
 
     def _vocabulary(self, side: str) -> Subwords:
         subwords = self._config.corpus.subwords
