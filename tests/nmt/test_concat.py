@@ -329,6 +329,7 @@ def test_gold_words_are_those_of_the_current_sentence(concat):
     assert hits == counted > 0
 
 
+@pytest.mark.slow
 def test_both_metrics_run_on_it_from_the_command_line(concat, workplace, tmp_path):
     given = ["nmt=concat", *changes(workplace), f"nmt.initial={concat.config.nmt.initial}",
              "nmt.sizes.position_shift=8", "nmt.training.context_discount=0.1",

@@ -100,6 +100,9 @@ class Scripted:
     def parameters(self):
         return iter([torch.zeros(1)])
 
+    def draft(self, source):
+        return None
+
     def encode(self, source, layout):
         return Encoding(source, layout)
 
