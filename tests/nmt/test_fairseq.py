@@ -308,7 +308,8 @@ def test_an_lstm_has_no_prefix_attention():
     assert load_explainer("attention").relevance(model, batch).prefix_BTT is None
 
 
-@pytest.mark.parametrize("name", ["transformer", pytest.param("lstm", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["transformer", "lstm"])
 def test_the_whole_pipeline(name, tmp_path):
     """A system of fairseq's and its binarised test set as they lie; training text beside them."""
     shared = ["nmt=fairseq", f"nmt.path={FIXTURES}/{name}/checkpoint_best.pt",

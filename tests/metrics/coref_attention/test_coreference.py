@@ -207,23 +207,23 @@ def test_only_the_nearest_antecedent(attention, workplace):
     assert (fewer["links"] <= every["links"]).all()
 
 
-def test_any_explainers_relevance_is_scored(workplace):
-    for name in ("random", "gradient_norm"):
-        made = Weighed(workplace, name)
-        found = units(made.coreference, "source")
-        # Words drawn alike hardly ever differ enough to be significant.
-        assert found["links"].sum() > 30
-        assert found["weight"].max() > 0 or name == "random"
-        index = next(i for i in range(10) if made.context.depth(i) == 2)
-        for side, blocks in made.weights(index).items():
-            spoken = made.context.spoken[side]
-            assert len(blocks) == 2
-            for distance, block in enumerate(blocks, start=1):
-                shape = (len(spoken[index].words), len(spoken[index - distance].words))
-                assert block.shape == shape
-                assert np.isfinite(block).all()
-                assert (block >= 0).all()
-                assert (block.sum(1) <= 1 + 1e-9).all()
+@pytest.mark.parametrize("name", ["random", pytest.param("gradient_norm", marks=pytest.mark.slow)])
+def test_any_explainers_relevance_is_scored(workplace, name):
+    made = Weighed(workplace, name)
+    found = units(made.coreference, "source")
+    # Words drawn alike hardly ever differ enough to be significant.
+    assert found["links"].sum() > 30
+    assert found["weight"].max() > 0 or name == "random"
+    index = next(i for i in range(10) if made.context.depth(i) == 2)
+    for side, blocks in made.weights(index).items():
+        spoken = made.context.spoken[side]
+        assert len(blocks) == 2
+        for distance, block in enumerate(blocks, start=1):
+            shape = (len(spoken[index].words), len(spoken[index - distance].words))
+            assert block.shape == shape
+            assert np.isfinite(block).all()
+            assert (block >= 0).all()
+            assert (block.sum(1) <= 1 + 1e-9).all()
 
 
 def test_a_drawn_word_is_as_often_the_greatest_whatever_its_pieces():
