@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from conftest import context_aware, double
 
 from xnmt_bench.corpora.encoded import Context
-from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SEPARATOR
+from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SEPARATOR, WORDS
 from xnmt_bench.nmt.base import DraftOptions, Layout
 from xnmt_bench.nmt.decoding import translate
-from xnmt_bench.nmt.drafts import WORDS, corrupted, sample
+from xnmt_bench.nmt.drafts import corrupted, sample
 from xnmt_bench.nmt.loading import load_model
 from xnmt_bench.nmt.scoring import log_probability
 from xnmt_bench.nmt.transformer import sinusoids

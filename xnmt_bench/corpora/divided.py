@@ -16,13 +16,12 @@ import numpy as np
 from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.ibm_model_1 import ibm_model_1
 from xnmt_bench.corpora.sentence import Corpus, Links, Sentence, Split, languages
-from xnmt_bench.corpora.subwords import EOS, SPECIAL, UNK
+from xnmt_bench.corpora.subwords import EOS, WORDS
 
 How = Literal["middle", "multi", "aligned"]
 TWO, THREE = 7, 15  # source words from which a sentence is split in two, and by `multi` in three
 LEAST = 2  # words a part, of `aligned`
 ITERATIONS = 5  # of the aligner
-WORDS = max(UNK, *SPECIAL) + 1  # ids from here on are words
 Cuts = list[tuple[int, int]]  # places, on both sides, before which a sentence is cut
 
 

@@ -15,6 +15,7 @@ from xnmt_bench.store import file_hash
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 SPECIAL = (PAD, BOS, EOS)  # never words of a rule
+WORDS = 4  # ids from here on are known words
 SEPARATOR = BOS  # stands between the sentences of a concatenation; no sentence holds one
 WORD_START = "▁"
 

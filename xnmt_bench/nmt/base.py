@@ -74,8 +74,7 @@ class Batch:
     @property
     def input_BT(self) -> Tensor:
         """The decoder's inputs: BOS, then the target without its last id."""
-        bos = torch.full_like(self.target_BT[:, :1], BOS)
-        return torch.cat([bos, self.target_BT[:, :-1]], dim=1)
+        return shifted(self.target_BT)
 
     def labelled(self, labels_BT: Tensor) -> Batch:
         """The same sentences with labels."""
@@ -85,6 +84,11 @@ class Batch:
         """The same batch on a device."""
         labels, draft = (x if x is None else x.to(device) for x in (self.labels_BT, self.draft_BU))
         return Batch(self.source_BS.to(device), self.target_BT.to(device), labels, draft, self.gold)
+
+
+def shifted(ids_BT: Tensor) -> Tensor:
+    """Decoder inputs of target ids: BOS, then all but the last."""
+    return torch.cat([torch.full_like(ids_BT[:, :1], BOS), ids_BT[:, :-1]], dim=1)
 
 
 def pad(rows: Iterable[Ids | Tensor], device: torch.device | None = None) -> Tensor:

@@ -23,8 +23,9 @@ from xnmt_bench.nmt.base import (
     last_of,
     pad,
     segments,
+    shifted,
 )
-from xnmt_bench.nmt.drafts import NOISE, Drafts, corrupted, sample, shifted
+from xnmt_bench.nmt.drafts import NOISE, Drafts, corrupted, sample
 from xnmt_bench.nmt.second_pass import Memories, SecondPass, Weights
 from xnmt_bench.nmt.sentences import Sentences, source_numbers
 from xnmt_bench.nmt.transformer import Cache, causal

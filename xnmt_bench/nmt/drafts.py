@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SPECIAL, UNK
+from xnmt_bench.corpora.subwords import BOS, EOS, PAD, WORDS
 from xnmt_bench.nmt.base import Layout, NMTModel
 from xnmt_bench.nmt.decoding import translate
 
@@ -16,7 +16,6 @@ BEAM = 4  # Voita et al. 2019, section 5.2
 TOGETHER = 100  # sentences that are translated at once
 KEPT = 20_000  # drafts that are remembered
 NOISE = 0.1  # share of a sample's words that are replaced (the authors' code)
-WORDS = max(UNK, *SPECIAL) + 1  # ids from here on are words
 
 
 class Drafts:
@@ -84,8 +83,3 @@ def corrupted(ids_NU: Tensor, share: float, vocabulary: int) -> Tensor:
     chosen_NU &= (ids_NU != PAD) & (ids_NU != EOS)
     chosen_NU[:, 0] = False
     return torch.where(chosen_NU, random_NU, ids_NU)
-
-
-def shifted(ids_NU: Tensor) -> Tensor:
-    """Decoder inputs of ids: BOS, then all but the last."""
-    return torch.cat([torch.full_like(ids_NU[:, :1], BOS), ids_NU[:, :-1]], dim=1)

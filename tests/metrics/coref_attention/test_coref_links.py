@@ -229,3 +229,15 @@ def test_nothing_is_not_a_number():
     assert found["links"] == 0
     assert math.isnan(found["nonzero"])
     assert math.isnan(found["precision"])
+
+
+def test_needed_links_are_counted_in_every_row():
+    """Of four links two need their context, and one of these has a weight."""
+    scores = CorefScores()
+    for case, (needed, weight) in enumerate([(True, 1.0), (True, 0.0), (False, 1.0), (False, 1.0)]):
+        one = PlacedMention("a", (0,), ("it",), needed)
+        two = PlacedMention("a", (0,), ("dog",))
+        scores.add(case, 1, np.array([[weight]]), [one], [two], ["dog"], NONE)
+    assert results(scores)["nonzero"] == 0.75
+    for subset in ("all", "distance 1", "context needed"):
+        assert results(scores, subset)["needed_nonzero"] == 0.5

@@ -195,7 +195,7 @@ def coref_scores(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """
     links_R = sums_R["links"]
     names = ("max_weight", "nonzero", "average", "naive", "positive")
-    sums = zip(names, LINK_SUMS[1:], strict=False)
+    sums = zip(names, LINK_SUMS[1 : LINK_SUMS.index("needed")], strict=True)
     results = {name: ratio(sums_R[of_links], links_R) for name, of_links in sums}
     results["needed_nonzero"] = ratio(sums_R["needed_nonzero"], sums_R["needed"])
     results["links"] = links_R
