@@ -1,4 +1,8 @@
-"""One sentence under every explainer that asks the model: `evaluate.py explain="..."`."""
+"""One sentence under every explainer that asks the model: `evaluate.py explain="..."`.
+
+The sentences before it, of a system that reads some, stand before it with ` _eos ` between them, as
+contrastive sets have it.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.console import Console
 
-from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.corpora.encoded import Passage
+from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.errors import MissingError, XnmtError
-from xnmt_bench.explainers.base import Explanation
+from xnmt_bench.explainers.base import Explanation, context_of
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.pipeline.job import Job
@@ -18,18 +23,23 @@ from xnmt_bench.report.figure import save_figure
 from xnmt_bench.report.heatmap import heatmap_figure, terminal_heatmaps
 from xnmt_bench.report.report import writable
 
+END = " _eos "  # of a sentence that another one follows
+
 
 def explain(config: DictConfig) -> None:
     """Shows what each explainer says of a sentence, in the terminal and as a file."""
     model = _model(config)
-    target = config.explain_target or _translation(model, config.explain, config.nmt.beam)
+    passage = _passage(model, config)
     console = Console()
-    console.print(f"source: {config.explain}\ntarget: {target}\n", markup=False, highlight=False)
+    for side in SIDES:
+        told = [*getattr(passage, f"{side}_context"), getattr(passage, side)]
+        console.print(f"{side}: {END.join(told)}", markup=False, highlight=False)
+    console.print()
     explanations: dict[str, Explanation] = {}
     for name in entries("explainers"):
         explainer = load_explainer(name)
         if not explainer.blind:  # which would say nothing of the model
-            [explanations[name]] = explainer(model, [(config.explain, target)])
+            [explanations[name]] = explainer(model, [passage])
             for table in terminal_heatmaps(name, explanations[name], console.width):
                 console.print(table, "")
     results = Path(config.results)
@@ -38,8 +48,32 @@ def explain(config: DictConfig) -> None:
         console.print(f"written: {path}")
 
 
-def _translation(model: NMTModel, source: str, beam: int) -> str:
-    [ids] = translate(model, [[*model.source_subwords.encode(source), EOS]], beam)
+def _passage(model: NMTModel, config: DictConfig) -> Passage:
+    """The sentence and those before it; what has no target is translated, one after the other.
+
+    Raises:
+        XnmtError: there are more or fewer targets than sentences, and not one.
+    """
+    sources = config.explain.split(END)
+    given = config.explain_target.split(END) if config.explain_target else []
+    if len(given) not in (0, 1, len(sources)):
+        problem = (
+            f"has {len(given)} sentences, explain {len(sources)}: it takes as many, or the last"
+        )
+        raise XnmtError(f"explain_target: {problem}")
+    targets: list[str] = []
+    for n, source in enumerate(sources[: len(sources) - len(given)]):
+        so_far = Passage(source, "", sources[:n], targets)
+        targets.append(_translation(model, so_far, config.nmt.beam))
+    targets += given
+    return Passage(sources[-1], targets[-1], sources[:-1], targets[:-1])
+
+
+def _translation(model: NMTModel, passage: Passage, beam: int) -> str:
+    read = passage.read(context_of(model, passage))
+    source_ids, prefix_ids = read.encode(model.source_subwords, model.target_subwords)
+    prefix = prefix_ids[:-1]  # the target is yet to come, EOS of nothing
+    [ids] = translate(model, [source_ids], beam, prefixes=[prefix])
     return model.target_subwords.decode(ids)
 
 

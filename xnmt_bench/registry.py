@@ -21,6 +21,7 @@ KINDS = {
     "analyses": "analysis",
     "proxies": "proxy",
     "architectures": "NMT architecture",
+    "morphologies": "morphology",
 }
 
 

@@ -11,17 +11,12 @@ from functools import cached_property
 from itertools import count, pairwise
 from typing import Any, Literal
 
-import numpy as np
-
-from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
-from xnmt_bench.corpora.ibm_model_1 import ibm_model_1
+from xnmt_bench.corpora.ibm_model_1 import agreed_links
 from xnmt_bench.corpora.sentence import Corpus, Links, Sentence, Split, languages
-from xnmt_bench.corpora.subwords import EOS, WORDS
 
 How = Literal["middle", "multi", "aligned"]
 TWO, THREE = 7, 15  # source words from which a sentence is split in two, and by `multi` in three
 LEAST = 2  # words a part, of `aligned`
-ITERATIONS = 5  # of the aligner
 Cuts = list[tuple[int, int]]  # places, on both sides, before which a sentence is cut
 
 
@@ -79,28 +74,19 @@ class DividedCorpus(Corpus):
     def _aligned(self) -> dict[int, tuple[int, int]]:
         """Where training sentences are cut between words, by their numbers.
 
-        Links are those on which IBM model 1 agrees in both directions. While it learns, the words
-        of the sentences that are split are held as numbers.
+        Links are those on which IBM model 1 agrees in both directions.
         """
-        known: tuple[dict[str, int], dict[str, int]] = ({}, {})
-        numbers, rows = list[int](), (list[np.ndarray](), list[np.ndarray]())
-        for number, sentence in enumerate(self._corpus.sentences("train")):
-            texts = sentence.source.split(), sentence.target.split()
-            if len(texts[0]) >= TWO:
-                numbers.append(number)
-                for words, ids, side in zip(texts, known, rows, strict=True):
-                    own = [ids.setdefault(word, WORDS + len(ids)) for word in words]
-                    side.append(np.array([*own, EOS], dtype=np.int32))
-        if not numbers:
-            return {}
-        source, target = (EncodedSide.of(side) for side in rows)  # type: ignore[arg-type]
-        forward = _best(EncodedSplit(source, target, np.asarray(numbers)))
-        backward = _best(EncodedSplit(target, source, np.asarray(numbers)))
-        both = zip(numbers, *rows, forward, backward, strict=True)
-        found = {
-            number: uncrossed(frozenset(there & {(i, j) for j, i in back}), len(x) - 1, len(y) - 1)
-            for number, x, y, there, back in both
-        }
+        sizes: dict[int, tuple[int, int]] = {}
+
+        def split() -> Iterator[tuple[list[str], list[str]]]:
+            for number, sentence in enumerate(self._corpus.sentences("train")):
+                source, target = sentence.source.split(), sentence.target.split()
+                if len(source) >= TWO:
+                    sizes[number] = len(source), len(target)
+                    yield source, target
+
+        links = agreed_links(split())
+        found = {n: uncrossed(own, *sizes[n]) for n, own in zip(sizes, links, strict=True)}
         return {number: cut for number, cut in found.items() if cut is not None}
 
     def recipe(self) -> dict[str, Any]:
@@ -137,18 +123,3 @@ def uncrossed(links: Links, source: int, target: int) -> tuple[int, int] | None:
 def _parts(words: list[str], cuts: list[int]) -> list[str]:
     """The words between cuts."""
     return [" ".join(words[a:b]) for a, b in pairwise((0, *cuts, len(words)))]
-
-
-def _best(split: EncodedSplit) -> Iterator[set[tuple[int, int]]]:
-    """Each target word with the source word that it is most probably a translation of."""
-    table = ibm_model_1(split, len(split), ITERATIONS)
-    width = 1 + int(table["target"].max())
-    keys_N = table["source"].astype(np.int64) * width + table["target"]
-    for n in range(len(split)):
-        source, target = split.source[n].astype(np.int64), split.target[n][:-1]
-        wanted_TS = source * width + target[:, None]
-        place_TS = np.searchsorted(keys_N, wanted_TS).clip(max=len(keys_N) - 1)
-        known_TS = keys_N[place_TS] == wanted_TS
-        best_T = np.where(known_TS, table["probability"][place_TS], 0).argmax(1)
-        # The source's EOS stands for no word.
-        yield {(int(i), j) for j, i in enumerate(best_T) if i < len(source) - 1}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 
-from xnmt_bench.corpora.encoded import EncodedSplit
-from xnmt_bench.corpora.subwords import current_span
+from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
+from xnmt_bench.corpora.sentence import Links
+from xnmt_bench.corpora.subwords import EOS, WORDS, current_span
 
+WordPair = tuple[Sequence[str], Sequence[str]]  # the words of a source and of its target
+ITERATIONS = 5  # of expectation maximisation
 CHUNK = 5_000_000  # pairs of words that are counted together: bounds memory
 LEAST = 1e-6  # less probable translations are left out of the table
 
@@ -43,6 +47,49 @@ def ibm_model_1(split: EncodedSplit, sentences: int, iterations: int) -> dict[st
         "target": (keys_N % largest)[kept].astype(np.int32),
         "probability": probability_N[kept].astype(np.float32),
     }
+
+
+def agreed_links(pairs: Iterable[WordPair], further: Iterable[WordPair] = ()) -> list[Links]:
+    """The links of each pair on which the model agrees in both directions.
+
+    Each word has one link at most: to what it is most probably a translation of, and which is most
+    probably a translation of it. All words are held as numbers while it learns.
+
+    Args:
+        pairs: which are linked, and learnt from.
+        further: others to learn from.
+    """
+    known: tuple[dict[str, int], dict[str, int]] = ({}, {})
+    rows, linked = (list[np.ndarray](), list[np.ndarray]()), 0
+    for linked_too, texts in chain(((1, p) for p in pairs), ((0, p) for p in further)):
+        linked += linked_too
+        for words, ids, side in zip(texts, known, rows, strict=True):
+            own = [ids.setdefault(word, WORDS + len(ids)) for word in words]
+            side.append(np.array([*own, EOS], dtype=np.int32))
+    if not linked:
+        return []
+    source, target = (EncodedSide.of(side) for side in rows)  # type: ignore[arg-type]
+    forward, backward = (
+        _best(EncodedSplit(*sides, np.arange(len(sides[0]))), linked)
+        for sides in ((source, target), (target, source))
+    )
+    both = zip(forward, backward, strict=True)
+    return [frozenset(there & {(i, j) for j, i in back}) for there, back in both]
+
+
+def _best(split: EncodedSplit, linked: int) -> Iterator[set[tuple[int, int]]]:
+    """Each target word with the source word that it is most probably a translation of."""
+    table = ibm_model_1(split, len(split), ITERATIONS)
+    width = 1 + int(table["target"].max())
+    keys_N = table["source"].astype(np.int64) * width + table["target"]
+    for n in range(linked):
+        source, target = split.source[n].astype(np.int64), split.target[n][:-1]
+        wanted_TS = source * width + target[:, None]
+        place_TS = np.searchsorted(keys_N, wanted_TS).clip(max=len(keys_N) - 1)
+        known_TS = keys_N[place_TS] == wanted_TS
+        best_T = np.where(known_TS, table["probability"][place_TS], 0).argmax(1)
+        # The source's EOS stands for no word.
+        yield {(int(i), j) for j, i in enumerate(best_T) if i < len(source) - 1}
 
 
 def _pairs(

@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from xnmt_bench.corpora.encoded import EncodedSplit
-from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.corpora.encoded import Context, EncodedSplit, Passage
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import Batch, NMTModel
 
@@ -53,11 +52,11 @@ class Explanation:
     """One explained sentence pair, on the model's subwords.
 
     Attributes:
-        source_tokens: S source pieces, EOS last.
+        source_tokens: S source pieces, EOS last, those of context sentences first.
         target_tokens: T target pieces whose prefixes are the contexts, EOS last.
-        labels: the T labels that are explained, f(c_t).
-        probabilities: the model's probability of each label; shape (T,).
-        source_TS: relevance of source words.
+        labels: what is explained, f(c_t), of each step; in a context of the current sentence's.
+        probabilities: the model's probability of each label; as many.
+        source_TS: relevance of source words, a row for each label.
         prefix_TT: relevance of prefix words, NaN unless j < t; None where there is none.
     """
 
@@ -109,41 +108,65 @@ class Explainer(ABC):
         """
         raise NotImplementedError
 
-    def __call__(self, model: NMTModel, pairs: Iterable[tuple[str, str]]) -> list[Explanation]:
+    def __call__(
+        self, model: NMTModel, pairs: Iterable[tuple[str, str] | Passage]
+    ) -> list[Explanation]:
         """Explains raw sentence pairs: the model's own choice at each step of the given target.
 
         Args:
             model: an open system, from `xnmt_bench.load_model`.
             pairs: (source, target) texts; contexts are the source and the prefixes of the target.
+                Of a system that reads other sentences too, passages, which have them; the steps of
+                the current sentence are explained.
 
         Raises:
-            XnmtError: this explainer needs a corpus's annotation, or a pair is not two texts.
+            XnmtError: this explainer needs a corpus's annotation, a pair is not two texts, or has
+                a context that the system does not read.
         """
         if self.needs_gold:
             raise XnmtError(f"{type(self).__name__} needs gold annotation, which bare text has not")
         pairs = list(pairs)
+        passages = []
         for number, pair in enumerate(pairs, start=1):
             texts = isinstance(pair, tuple | list) and [type(text) for text in pair]
-            if texts != [str, str]:
+            if not isinstance(pair, Passage) and texts != [str, str]:
                 raise XnmtError(f"pair {number} is {pair!r}, not a (source, target) pair of texts")
-        return [self._explain(model, source, target) for source, target in pairs]
+            passages.append(pair if isinstance(pair, Passage) else Passage(*pair))
+        return [self._explain(model, passage) for passage in passages]
 
-    def _explain(self, model: NMTModel, source: str, target: str) -> Explanation:
-        source_ids = [*model.source_subwords.encode(source), EOS]
-        target_ids = [*model.target_subwords.encode(target), EOS]
+    def _explain(self, model: NMTModel, passage: Passage) -> Explanation:
+        read = passage.read(context_of(model, passage))
+        source_ids, target_ids = read.encode(model.source_subwords, model.target_subwords)
         batch = model.collate([(source_ids, target_ids)])
         batch, log_probability_BT = decide(model, batch)  # before phi, which may read the labels
         relevance = self.relevance(model, batch)
-        prefix = relevance.prefix_BTT
+        prefix, current_T = relevance.prefix_BTT, batch.current_BT[0]
         assert batch.labels_BT is not None
         return Explanation(
             model.source_subwords.pieces(source_ids),
             model.target_subwords.pieces(target_ids),
-            model.target_subwords.pieces(batch.labels_BT[0].tolist()),
-            log_probability_BT[0].exp().cpu(),
-            relevance.source_BTS[0].cpu(),
-            None if prefix is None else prefix[0].cpu(),
+            model.target_subwords.pieces(batch.labels_BT[0, current_T].tolist()),
+            log_probability_BT[0, current_T].exp().cpu(),
+            relevance.source_BTS[0, current_T].cpu(),
+            None if prefix is None else prefix[0, current_T].cpu(),
         )
+
+
+def context_of(model: NMTModel, passage: Passage) -> Context:
+    """The sentences around each that a model reads: as trained, or all that there are if unknown.
+
+    Raises:
+        XnmtError: the passage has a context, and the model reads none.
+    """
+    before, behind = len(passage.source_context), len(passage.following)
+    given = Context(before, target=bool(passage.target_context), following=behind)
+    trained = model.trained_context
+    problem = model.refuses(given) if trained is None else None
+    if trained and before and not trained.sentences:
+        problem = "was trained without a context"
+    if problem:
+        raise XnmtError(f"a sentence has others before it, but the system {problem}")
+    return trained or given
 
 
 @torch.no_grad()

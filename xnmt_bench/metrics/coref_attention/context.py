@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -90,6 +91,11 @@ class ContextWeights:
             spoken["source"].append(_spoken(sentence.source.split(), gold.source_mentions))
             spoken["target"].append(_spoken(output, carried(gold.target_mentions, place)))
         return spoken
+
+    def training_words(self, count: int) -> Iterator[tuple[list[str], list[str]]]:
+        """Source and target words of the first training pairs."""
+        pairs = islice(self._job.corpus.sentences("train"), count)
+        return ((pair.source.split(), pair.target.split()) for pair in pairs)
 
     @cached_property
     def match_rate(self) -> float:

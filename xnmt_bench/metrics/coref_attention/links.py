@@ -60,6 +60,21 @@ class Link:
 
 
 @dataclass(frozen=True)
+class Judged:
+    """A pronoun that looks at a word of another gender than its antecedents, and at none of them.
+
+    Attributes:
+        sentence: number of the current sentence.
+        wrong: its translation has the gender of what it looks at.
+        right: its translation has the gender of an antecedent.
+    """
+
+    sentence: int
+    wrong: bool
+    right: bool
+
+
+@dataclass(frozen=True)
 class PlacedMention:
     """A mention with its words, in the system's tokenisation.
 
@@ -93,11 +108,13 @@ class CorefScores:
             it looks anywhere in the context, and whether at an antecedent.
         attended: for each current word with a significant weight and each context sentence, the
             sentence's number and how many content and function words it attends to there.
+        judged: pronouns that look at a wrong antecedent; None where nobody knows genders.
     """
 
     links: list[Link] = field(default_factory=list)
     mentions: dict[tuple[int, PlacedMention], np.ndarray] = field(default_factory=dict)
     attended: list[tuple[int, int, int]] = field(default_factory=list)
+    judged: list[Judged] | None = None
 
     def add(
         self,
@@ -133,7 +150,7 @@ class CorefScores:
             looks = self.mentions.setdefault((sentence, mention), np.zeros(3, dtype=bool))
             # In place, since a mention is met once for each context sentence.
             looks |= np.array([bool(right), attended_N.any(), attended_N[right].any()])
-        function_N = np.array([_is_function(w, function_words) for w in context_words], dtype=bool)
+        function_N = np.array([is_function(w, function_words) for w in context_words], dtype=bool)
         for attended_N in weights_IN > 0:
             if attended_N.any():
                 function = int((attended_N & function_N).sum())
@@ -162,12 +179,18 @@ class CorefScores:
             for sentence, *words in self.attended:
                 for name, number in zip(SENTENCE_SUMS[2:], (1, *words), strict=True):
                     columns[name][sentence] += number
+        if subset == "all" and self.judged is not None:
+            columns |= {name: np.zeros(len(numbers)) for name in AGREEMENT_SUMS}
+            for one in self.judged:
+                for name, value in zip(AGREEMENT_SUMS, (1, one.wrong, one.right), strict=True):
+                    columns[name][one.sentence] += value
         return Units(test_set, np.asarray(numbers, dtype=np.int64), columns)
 
 
 LINK_SUMS = (
     "links", "greatest", "nonzero", "weight", "naive", "positive", "needed", "needed_nonzero",
 )  # fmt: skip
+AGREEMENT_SUMS = ("judged", "follows_wrong", "follows_right")
 SENTENCE_SUMS = ("looking", "looking_right", "attending", "content", "function")
 # Which links a row counts (Dinarelli et al. 2024, Table 5; and how far the antecedent stands).
 SUBSETS: dict[str, Callable[[Link], bool]] = {
@@ -191,7 +214,10 @@ def coref_scores(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         sentence; `needed_nonzero`, of the links whose context is needed, the share with a
         significant weight. `precision`: of mentions that have an antecedent in the context and any
         significant weight there, the share that looks at a right one. `dispersion` and
-        `dispersion_function`: attended words a word, content and function words.
+        `dispersion_function`: attended words a word, content and function words. Where genders are
+        known, of the pronouns that look at a word of another gender than their antecedents and at
+        none of those (`judged` many): `follows_wrong`, whose translation has its gender, and
+        `follows_right`, whose has theirs.
     """
     links_R = sums_R["links"]
     names = ("max_weight", "nonzero", "average", "naive", "positive")
@@ -203,6 +229,10 @@ def coref_scores(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         results["precision"] = ratio(sums_R["looking_right"], sums_R["looking"])
         results["dispersion"] = ratio(sums_R["content"], sums_R["attending"])
         results["dispersion_function"] = ratio(sums_R["function"], sums_R["attending"])
+    if "judged" in sums_R:
+        results["judged"] = sums_R["judged"]
+        for name in AGREEMENT_SUMS[1:]:
+            results[name] = ratio(sums_R[name], sums_R["judged"])
     return results
 
 
@@ -234,10 +264,10 @@ def _link(
         attends=bool((rows_MN > 0).any()),
         naive=bool(attended) and attended <= set(words),
         needed=needed,
-        hard=any(w not in earlier and not _is_function(w, function_words) for w in words),
+        hard=any(w not in earlier and not is_function(w, function_words) for w in words),
     )
 
 
-def _is_function(word: str, function_words: frozenset[str]) -> bool:
+def is_function(word: str, function_words: frozenset[str]) -> bool:
     """Punctuation counts as one too."""
     return word.lower() in function_words or not any(c.isalnum() for c in word)

@@ -16,12 +16,14 @@ import numpy as np
 
 from xnmt_bench.corpora.function_words import function_words
 from xnmt_bench.corpora.sentence import SIDES
-from xnmt_bench.errors import NotApplicable, StoreError
+from xnmt_bench.errors import NotApplicable, StoreError, XnmtError
+from xnmt_bench.metrics.coref_attention.agreement import Agreement
 from xnmt_bench.metrics.coref_attention.context import ContextWeights, Spoken
 from xnmt_bench.metrics.coref_attention.examples import Example, heatmap_figure, page_section
 from xnmt_bench.metrics.coref_attention.links import (
     SUBSETS,
     CorefScores,
+    Judged,
     PlacedMention,
     coref_scores,
     same_chain,
@@ -30,9 +32,11 @@ from xnmt_bench.metrics.coref_attention.links import (
 from xnmt_bench.metrics.measurement import BLIND, Evidence, Measurement, Planned, Scored
 from xnmt_bench.metrics.metric import Column, Key, Section, SumMetric, count, hundredths, percent
 from xnmt_bench.metrics.units import Units
-from xnmt_bench.options import Natural
+from xnmt_bench.morphology import Morphology
+from xnmt_bench.options import Natural, Text
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.progress import track
+from xnmt_bench.registry import create
 from xnmt_bench.store import Artefact, verified, write_atomically
 
 if TYPE_CHECKING:
@@ -53,6 +57,7 @@ class CorefAttention(SumMetric):
         nearest: of a chain's mentions, only the one nearest before.
         whole_matrix: scale by the greatest weight of the matrix, not of each current word.
         heatmaps: of each side: the first context sentences that a link leads to.
+        morphology: of the target language, by name; it tells what wrong looks do to a translation.
     """
 
     name = "coref_attention"
@@ -69,6 +74,11 @@ class CorefAttention(SumMetric):
         "Needed: of the links whose context is needed, as annotated; elsewhere a heuristic, the "
         "current sentence names no antecedent. Hard: a content word of the mention is none of the "
         "antecedent's."
+    )
+    genders_note = (
+        "Follows: of the pronouns that look at a word of another gender than their antecedent, and "
+        "not at it (judged many), those whose translation agrees with the word, and those whose "
+        "translation agrees with the antecedent."
     )
     keys = (
         Key("side", "side", "{} side"),
@@ -87,17 +97,33 @@ class CorefAttention(SumMetric):
         Column("dispersion", "dispersion"),
         Column("dispersion_function", "function words"),
         Column("links", "links", count),
+        Column("follows_wrong", "follows the wrong word %", hundredths, interval=True),
+        Column("follows_right", "follows the antecedent %", hundredths, interval=True),
+        Column("judged", "judged", count),
     )
 
     def __init__(
-        self, nearest: bool = False, whole_matrix: bool = False, heatmaps: Natural = 3
+        self,
+        nearest: bool = False,
+        whole_matrix: bool = False,
+        heatmaps: Natural = 3,
+        morphology: Text | None = None,
     ) -> None:
         self.nearest, self.whole_matrix, self.heatmaps = nearest, whole_matrix, heatmaps
+        self.morphology: Morphology | None = None
+        if morphology:
+            self.morphology = create("morphologies", morphology)
 
     def measure(self, job: Job) -> Iterator[Planned]:
         """Weights of the explainer, and its two floors, by side and kind of link."""
         for line in job.corpus.counts():
             log.info("%s", line)
+        language = job.corpus.target_language
+        if self.morphology and self.morphology.language != language:
+            told = (
+                f"the morphology is of {self.morphology.language}, the translations are {language}"
+            )
+            raise XnmtError(f"metric coref_attention: {told}")
         context = ContextWeights(job)
         # Options that are not the paper's stand in the explainer's name.
         options = {"nearest": self.nearest, "whole matrix": self.whole_matrix}
@@ -140,7 +166,11 @@ class CorefAttention(SumMetric):
         examples = artefact.path / EXAMPLES
         drawn = subset == "all" and examples.exists()  # each is drawn once, whatever its rows
         files = {"examples": str(examples)} if drawn else {}
-        facts = {"match_rate": context.match_rate} | ({BLIND: True} if floor else {})
+        facts: dict[str, Any] = {"match_rate": context.match_rate} | (
+            {BLIND: True} if floor else {}
+        )
+        if self.morphology:
+            facts["genders"] = self.morphology.version
         return Evidence(units, {"coreference": artefact.fingerprint}, facts, files)
 
     def weighed(self, job: Job, context: ContextWeights, floor: str = "") -> Artefact:
@@ -154,16 +184,20 @@ class CorefAttention(SumMetric):
         elif floor == UNIFORM:
             kind, heatmaps, name, weights = UNIFORM, 0, UNIFORM, context.uniform
 
+        agreement = Agreement(context, self.morphology) if self.morphology else None
+
         def work(folder: Path) -> dict[str, Any]:
-            scores = {side: CorefScores() for side in SIDES}
+            scores = {side: CorefScores(judged=[] if agreement else None) for side in SIDES}
             examples: dict[str, list[Example]] = {side: [] for side in SIDES}
             for index, sides in track(
                 weights(), f"{name}, coreference", sentences, "sentences", job.progress
             ):
                 for side, blocks in sides.items():
                     language = getattr(job.corpus, f"{side}_language")
-                    self._score(scores[side], context.spoken[side], index, blocks, language)
-                    drawn = self._examples(context.spoken[side], index, blocks, f"{name}, {side}")
+                    judge = partial(agreement.judge, side, index) if agreement else None
+                    spoken = context.spoken[side]
+                    self._score(scores[side], spoken, index, blocks, language, judge)
+                    drawn = self._examples(spoken, index, blocks, f"{name}, {side}")
                     examples[side] += islice(drawn, heatmaps - len(examples[side]))
             if heatmaps:
                 described = {side: [asdict(e) for e in examples[side]] for side in SIDES}
@@ -187,6 +221,8 @@ class CorefAttention(SumMetric):
             nearest=self.nearest,
             whole_matrix=self.whole_matrix,
             heatmaps=heatmaps,
+            genders=self.morphology
+            and f"{type(self.morphology).__name__} {self.morphology.version}",
         )
 
     def _score(
@@ -196,9 +232,11 @@ class CorefAttention(SumMetric):
         index: int,
         blocks: Sequence[np.ndarray],
         language: str,
+        judge: Callable[..., list[Judged]] | None,
     ) -> None:
         """Adds a sentence's links to each of its context sentences."""
         current, linked = spoken[index], set[PlacedMention]()
+        closed_class = function_words(language)
         for distance, raw_IN in enumerate(blocks, start=1):
             earlier = spoken[index - distance]
             links = same_chain(current.mentions, earlier.mentions)
@@ -208,7 +246,9 @@ class CorefAttention(SumMetric):
                 linked |= {m for m, _ in links}
             weights_IN = significant(raw_IN, self.whole_matrix)
             told = current.mentions, earlier.mentions, _columns(earlier, raw_IN)
-            scores.add(index, distance, weights_IN, *told, function_words(language), links)
+            scores.add(index, distance, weights_IN, *told, closed_class, links)
+            if judge and scores.judged is not None:
+                scores.judged += judge(distance, weights_IN, links, closed_class)
 
     def _examples(
         self, spoken: Sequence[Spoken], index: int, blocks: Sequence[np.ndarray], who: str
@@ -233,10 +273,15 @@ class CorefAttention(SumMetric):
         for m in (s.measurement for s in scored if s.measurement.ok):
             where = " ".join(m.identity[c] for c in ("corpus", "lang_pair", "nmt"))
             rates[where, m.model] = percent(m.facts["match_rate"])
-        return [
+        notes = [
             f"{where}: its translations have {rate} of the words of the reference's mentions."
             for (where, _), rate in rates.items()
         ]
+        facts = (s.measurement.facts for s in scored)
+        genders = {own["genders"] for own in facts if "genders" in own}
+        if genders:
+            notes.append(f"{self.genders_note} Genders: {', '.join(sorted(genders))}.")
+        return notes
 
     def sections(self, measurements: Sequence[Measurement]) -> list[Section]:
         """Heatmaps of each explainer's first links."""

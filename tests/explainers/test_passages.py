@@ -1,0 +1,92 @@
+"""Sentences explained in their context, bare of a corpus."""
+
+import pytest
+import torch
+from conftest import CONTEXT_AWARE, GENERATED, TRANSFORMER, command, configure, context_aware
+
+from xnmt_bench.corpora.encoded import Passage
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.explain import _passage
+from xnmt_bench.explainers.base import context_of, decide
+from xnmt_bench.registry import load_explainer
+
+SOURCES = ["the dog is old .", "the lamp is new .", "the door is red .", "it is small ."]
+TARGETS = ["der Hund ist alt .", "die Lampe ist neu .", "die Tür ist rot .", "sie ist klein ."]
+PASSAGE = Passage(SOURCES[-1], TARGETS[-1], SOURCES[:-1], TARGETS[:-1])
+
+
+@pytest.mark.parametrize("name", CONTEXT_AWARE)
+def test_a_passage_is_what_the_model_reads_of_it(workplace, name):
+    model = context_aware(name, workplace).system.model
+    explainer = load_explainer("gradient_norm")
+    [found] = explainer(model, [PASSAGE])
+    read = PASSAGE.read(model.trained_context)
+    batch, _ = decide(
+        model, model.collate([read.encode(model.source_subwords, model.target_subwords)])
+    )
+    relevance = explainer.relevance(model, batch)
+    current = batch.current_BT[0]
+    assert torch.equal(found.source_TS, relevance.source_BTS[0, current])
+    assert torch.equal(found.prefix_TT.nan_to_num(), relevance.prefix_BTT[0, current].nan_to_num())
+    steps = len(model.target_subwords.encode(TARGETS[-1])) + 1
+    assert len(found.labels) == len(found.probabilities) == len(found.source_TS) == steps
+    assert len(found.source_tokens) == found.source_TS.shape[1]
+    # A farther sentence than the model was trained with is not read.
+    farther = Passage(
+        PASSAGE.source, PASSAGE.target, ["a .", *SOURCES[:-1]], ["b .", *TARGETS[:-1]]
+    )
+    [other] = explainer(model, [farther])
+    assert torch.equal(found.source_TS, other.source_TS)
+    [alone] = explainer(model, [(SOURCES[-1], TARGETS[-1])])
+    assert alone.source_TS.shape == (steps, len(model.source_subwords.encode(SOURCES[-1])) + 1)
+    nearest = Passage(PASSAGE.source, PASSAGE.target, SOURCES[2:3], TARGETS[2:3])
+    [one] = explainer(model, [nearest])
+    assert alone.source_TS.shape[1] < one.source_TS.shape[1] <= found.source_TS.shape[1]
+
+
+def test_a_sentence_level_system_refuses_a_context(transformer):
+    with pytest.raises(XnmtError, match="was trained without a context"):
+        load_explainer("attention")(transformer.system.model, [PASSAGE])
+
+
+def test_what_is_known_of_no_model_is_read_as_it_stands(workplace, monkeypatch):
+    model = context_aware("s_hier_to_2", workplace).system.model
+    monkeypatch.setattr(model, "trained_context", None)
+    with pytest.raises(XnmtError, match="reads one sentence of context, the previous one"):
+        context_of(model, PASSAGE)
+    assert context_of(model, Passage("a", "b", ["c"], ["d"])).sentences == 1
+
+
+def test_what_has_no_target_is_translated_behind_its_own_translations(workplace):
+    model = context_aware("cadec", workplace).system.model
+    text = " _eos ".join(SOURCES)
+
+    def passage(target):
+        return _passage(
+            model, configure(f"explain='{text}'", f"explain_target={target}", "nmt.beam=1")
+        )
+
+    own = passage("null")
+    assert own.source == SOURCES[-1] and list(own.source_context) == SOURCES[:-1]
+    first = _passage(model, configure(f"explain='{SOURCES[0]}'", "nmt.beam=1"))
+    assert own.target_context[0] == first.target
+    behind = _passage(model, configure(f"explain='{' _eos '.join(SOURCES[:2])}'", "nmt.beam=1"))
+    assert list(own.target_context[:2]) == [*behind.target_context, behind.target]
+    last = passage(f"'{TARGETS[-1]}'")
+    assert (list(last.target_context), last.target) == (list(own.target_context), TARGETS[-1])
+    all_given = passage(f"'{' _eos '.join(TARGETS)}'")
+    assert (list(all_given.target_context), all_given.target) == (TARGETS[:-1], TARGETS[-1])
+    with pytest.raises(
+        XnmtError, match="has 2 sentences, explain 4: it takes as many, or the last"
+    ):
+        passage("'a _eos b'")
+
+
+def test_from_the_command_line(tmp_path):
+    small = [*GENERATED, *TRANSFORMER, "nmt=concat", f"store={tmp_path}/store",
+             f"results={tmp_path}/results"]  # fmt: skip
+    assert command("train.py", *small, "metric=[]", cwd=tmp_path).returncode == 0
+    done = command("evaluate.py", *small, f"explain={' _eos '.join(SOURCES[2:])}", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "source: the door is red . _eos it is small ." in done.stdout
+    assert (tmp_path / "results" / "explanation.png").exists()

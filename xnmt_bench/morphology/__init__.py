@@ -1,0 +1,5 @@
+"""The gender that words have in their sentence, by language; each back-end is a plug-in."""
+
+from xnmt_bench.morphology.base import Gender, Morphology
+
+__all__ = ["Gender", "Morphology"]

@@ -1,0 +1,125 @@
+"""German: a dictionary of nouns, and what articles, pronouns and possessives say by their form."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from functools import cached_property, reduce
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from typing import ClassVar, cast
+
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.morphology.base import Gender, Morphology
+
+RULES = 1  # raise it when a rule gives other genders
+PACKAGE = "german-nouns"
+SHORTEST_TAIL = 5  # letters of a compound's last part: `Lkw-Fahrer` is a `Fahrer`
+REACH = 3  # words between an article and its noun, at most, with the noun itself
+ADJECTIVAL = "adjektivische Deklination"
+NAMES = ("Nachname", "Vorname")  # have whatever gender their bearer has
+FEMALE = "in"  # the ending that makes a woman of a noun
+# The genders that a form's singular can have. `der` and `dieser` are a feminine's dative too, which
+# counts only before a noun that is one.
+FORMS = {
+    "er": "m", "ihn": "m", "sie": "f", "es": "n", "ihm": "mn",
+    "der": "m", "die": "f", "das": "n", "den": "m", "dem": "mn", "des": "mn",
+    "dessen": "mn", "deren": "f",
+}  # fmt: skip
+STRONG = {"er": "m", "e": "f", "es": "mn", "en": "m", "em": "mn"}
+MIXED = {"": "mn", "e": "f", "en": "m", "em": "mn", "er": "f", "es": "mn"}
+FORMS |= {stem + end: sexes for stem in ("dies", "jen", "jed", "welch", "manch", "solch")
+          for end, sexes in STRONG.items()}  # fmt: skip
+# Of a possessive the ending agrees with what is possessed; see POSSESSIVES.
+FORMS |= {stem + end: sexes for stem in ("ein", "kein", "mein", "dein", "unser", "euer", "eur")
+          for end, sexes in MIXED.items()}  # fmt: skip
+# The stem says who possesses.
+POSSESSIVES = {stem + end: sexes for stem, sexes in (("sein", "mn"), ("ihr", "f")) for end in MIXED}
+
+
+class GermanNouns(Morphology):
+    """By the dictionary `german-nouns`, which is made from Wiktionary (CC BY-SA 4.0).
+
+    A noun has its lexical gender, a compound that of its last part, a plural none; articles decide
+    between several (`der See`, `die See`). Pronouns and possessives (`sein`, `ihr`) tell by their
+    form, as far as it does: `sein` is masculine or neuter, so it is of no gender here.
+    """
+
+    language: ClassVar[str] = "de"
+
+    def __init__(self) -> None:
+        try:
+            self.version = f"{version(PACKAGE)}, rules {RULES}"
+        except PackageNotFoundError:
+            problem = f"{PACKAGE} is not installed: pip install 'xnmt_bench[morphology]'"
+            raise XnmtError(f"the genders of German words: {problem}") from None
+
+    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Gender | None:
+        """See `Morphology.gender`."""
+        for place in chosen:
+            if (found := self._noun(words[place])) is not None:
+                return _agreed(found, _article(words, place))
+        forms = (words[place].lower() for place in chosen)
+        told = [frozenset(POSSESSIVES.get(form, FORMS.get(form, ""))) for form in forms]
+        return _only(reduce(frozenset.__and__, filter(None, told), frozenset("mfn")))
+
+    def _noun(self, word: str) -> frozenset[str] | None:
+        """The genders that a noun can have, of a plural none; None where it is no known noun."""
+        if not word[:1].isupper() or word.lower() in FORMS or word.lower() in POSSESSIVES:
+            return None
+        if word in self._nouns:
+            return self._nouns[word]
+        if word.endswith(FEMALE) and len(word) > SHORTEST_TAIL + 1:
+            return frozenset("f")
+        tails = (word[start:] for start in range(1, len(word) - SHORTEST_TAIL + 1))
+        nouns = (self._nouns.get(tail[0].upper() + tail[1:]) for tail in tails)
+        return next((found for found in nouns if found is not None), None)
+
+    @cached_property
+    def _nouns(self) -> dict[str, frozenset[str]]:
+        """Each form, and the genders of the nouns whose lemma it is, else of whose singular it is.
+
+        A plural alone has none. What is declined as an adjective (`der Angestellte`, `die
+        Angestellte`) has no one lemma.
+        """
+        lemmas, forms, plurals = dict[str, set[str]](), dict[str, set[str]](), set[str]()
+        with (files("german_nouns") / "nouns.csv").open(encoding="utf-8") as lines:
+            rows = csv.reader(lines)
+            header = next(rows)
+            sexes = [n for n, name in enumerate(header) if name.startswith("genus")]
+            singulars = [
+                n
+                for n, name in enumerate(header)
+                if "singular" in name and name != "dativ singular*"  # `dem Hunde`, now a plural
+            ]
+            plural = [n for n, name in enumerate(header) if "plural" in name]
+            for row in rows:
+                lemma, kind = row[0], row[1]
+                if any(name in kind for name in NAMES):
+                    continue
+                found = {row[n] for n in sexes if row[n]}
+                if ADJECTIVAL not in kind:
+                    lemmas.setdefault(lemma, set()).update(found)
+                for form in {row[n] for n in singulars if row[n]}:
+                    forms.setdefault(form, set()).update(found)
+                plurals |= {row[n] for n in plural if row[n]}
+        told = {form: set[str]() for form in plurals} | forms | lemmas
+        return {form: frozenset(genders) for form, genders in told.items()}
+
+
+def _article(words: Sequence[str], place: int) -> str | None:
+    """The nearest article before a noun."""
+    before = (words[n].lower() for n in range(place - 1, max(-1, place - REACH - 1), -1))
+    return next((form for form in before if form in FORMS), None)
+
+
+def _agreed(noun: frozenset[str], article: str | None) -> Gender | None:
+    """The gender on which a noun and its article agree; none is a plural (`die Hunde`)."""
+    if article is None:
+        return _only(noun)
+    dative = "f" if article.endswith("er") and FORMS[article] == "m" else ""
+    return _only(noun & set(FORMS[article])) or _only(noun & set(dative))
+
+
+def _only(genders: frozenset[str]) -> Gender | None:
+    return cast(Gender, next(iter(genders))) if len(genders) == 1 else None
