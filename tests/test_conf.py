@@ -160,7 +160,7 @@ def test_a_configuration_names_every_option(group):
         assert node.keys() - {"_target_"} == options(load(kind, name)).keys(), name
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", sorted(GROUPS))
 def test_everything_that_is_declared_has_a_configuration(kind):
     group, _ = GROUPS[kind]
     if kind == "architectures":

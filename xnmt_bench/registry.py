@@ -22,6 +22,7 @@ KINDS = {
     "proxies": "proxy",
     "architectures": "NMT architecture",
     "morphologies": "morphology",
+    "dumps": "relevance format",
 }
 
 

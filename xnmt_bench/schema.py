@@ -59,6 +59,16 @@ class DoorSection(Section):
     name: Text | None
 
 
+class RelevanceSection(DoorSection):
+    """The same with what a dump of another tool has beside it."""
+
+    source: Text | None
+    target: Text | None
+    reference: Text | None
+    source_language: Text | None
+    target_language: Text | None
+
+
 class ScoresSection(DoorSection):
     """The same with the way that its numbers go."""
 
@@ -105,7 +115,7 @@ class Main(Section):
     doubts: DoubtsSection
     outputs: DoorSection
     scores: ScoresSection
-    relevance: DoorSection
+    relevance: RelevanceSection
     explain: Text | None
     explain_target: Text | None
     repair: bool

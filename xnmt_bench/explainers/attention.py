@@ -32,6 +32,7 @@ class Attention(Explainer):
 
     def __init__(self, layer: int | None = -1, heads: Reduction = "mean") -> None:
         self.layer, self.heads = layer, heads
+        self.gives_shares = heads == "mean"  # the greatest of several sums to more than 1
 
     @torch.no_grad()
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:

@@ -20,6 +20,8 @@ from xnmt_bench.pipeline.job import Job
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from xnmt_bench.dumps import Weighed
+
 Row = dict[str, Any]
 SYSTEM = ("corpus", "lang_pair", "nmt")  # the first columns of every row
 
@@ -207,6 +209,14 @@ class Metric(ABC):
     def notes(self, scored: Sequence[Scored]) -> list[str]:
         """Further notes under the table."""
         return []
+
+    def details(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, list[Row]]]:
+        """Rows of its own below those of the table, by the name of their CSV."""
+        return iter(())
+
+    def shows(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, Weighed]]:
+        """Sentences whose weights the terminal shows, under the table, each with a caption."""
+        return iter(())
 
     def sections(self, measurements: Sequence[Measurement]) -> list[Section]:
         """Sections of its own for the page."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from omegaconf import DictConfig
 
+from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.text import decode_line, lines, present
+from xnmt_bench.dumps import Dump
 from xnmt_bench.errors import DataError, XnmtError
-from xnmt_bench.registry import unknown
+from xnmt_bench.registry import entries, load, unknown
 from xnmt_bench.rules.table import SentenceRelevance, relevance
 from xnmt_bench.store import META, Artefact, file_hash, fingerprint, verified
 
@@ -41,11 +43,12 @@ def _relevance(path: Path) -> list[SentenceRelevance]:
     return list(relevance(path, "test"))
 
 
+RULES = "rules"
 # By door and format, what reads it.
 READERS: dict[str, dict[str, Callable[[Path], Any]]] = {
     "outputs": {"text": lambda path: list(_texts(path))},
     "scores": {"text": _numbers},
-    "relevance": {"rules": _relevance},
+    "relevance": {RULES: _relevance},
 }
 
 
@@ -58,12 +61,14 @@ class Door:
         path: a file or a folder.
         format: how it is written.
         name: what it is called in results.
+        beside: further files of a dump's, by what they hold (`source`, `target`).
     """
 
     kind: str
     path: Path
     format: str
     name: str
+    beside: Mapping[str, Path] = field(default_factory=dict)
 
     @classmethod
     def configured(cls, kind: str, config: DictConfig) -> Door | None:
@@ -71,10 +76,12 @@ class Door:
         given = config[kind]
         if given.path is None:
             return None
-        if given.format not in READERS[kind]:
-            raise XnmtError(f"{kind}.format: {unknown('format', given.format, READERS[kind])}")
+        known = [*READERS[kind], *(entries("dumps") if kind == "relevance" else ())]
+        if given.format not in known:
+            raise XnmtError(f"{kind}.format: {unknown('format', given.format, known)}")
         path = Path(given.path)
-        return cls(kind, path, given.format, given.name or path.name.removesuffix(".gz"))
+        beside = {side: Path(given[side]) for side in SIDES if given.get(side) is not None}
+        return cls(kind, path, given.format, given.name or path.name.removesuffix(".gz"), beside)
 
     @property
     def fingerprint(self) -> str:
@@ -83,11 +90,25 @@ class Door:
             return Artefact.open(self.path).fingerprint
         # Names are relative to the path, so that the same bytes elsewhere are the same thing.
         files = sorted(f for f in self.path.rglob("*") if f.is_file()) or [present(self.path)]
-        return fingerprint({str(f.relative_to(self.path)): file_hash(f) for f in files})
+        hashes = {str(f.relative_to(self.path)): file_hash(f) for f in files}
+        return fingerprint(
+            hashes | {side: file_hash(present(f)) for side, f in self.beside.items()}
+        )
 
     def read(self) -> Any:
         """What is behind it; a DataError with file and line where that is not readable."""
         return READERS[self.kind][self.format](self.path)
+
+    @property
+    def dump(self) -> Dump[Any] | None:
+        """What reads another tool's dump; None where it is this project's relevance.
+
+        Raises:
+            XnmtError: a file beside it is missing, or one too many.
+        """
+        if self.kind != "relevance" or self.format == RULES:
+            return None
+        return load("dumps", self.format)(self.path, **self.beside)
 
     def counted(self, count: int, wanted: int, what: str) -> None:
         """Raises a DataError unless it says as much as it should."""

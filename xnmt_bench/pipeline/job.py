@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from xnmt_bench.corpora.encoded import Passage
 from xnmt_bench.corpora.reversed import ReversedCorpus
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, lang_pair, languages
+from xnmt_bench.errors import NotApplicable
 from xnmt_bench.fitting import TrainerOptions
 from xnmt_bench.nmt.scoring import log_probability
 from xnmt_bench.parquet import read_table, write_table
@@ -27,8 +28,9 @@ from xnmt_bench.pipeline.proxy import Judged, OwnProxy, TrainedProxy
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.pipeline.system import System
 from xnmt_bench.pipeline.texts import Texts, test_set
+from xnmt_bench.pipeline.weighed import Weighings, weighed
 from xnmt_bench.registry import instantiate
-from xnmt_bench.rules.extract import GOLDEN, Scenario
+from xnmt_bench.rules.extract import GOLDEN, REAL, Scenario
 from xnmt_bench.store import Artefact, Store, fingerprint
 
 Proxy = TypeVar("Proxy", bound=TrainedProxy)
@@ -193,11 +195,39 @@ class Job:
             source_alone: an explainer that says nothing of prefix words will do.
         """
         if door := self.door("relevance"):
+            if door.dump is not None:
+                told = f"relevance.format={door.format} is another tool's weights"
+                raise NotApplicable(f"{told}, of which there are some for source words alone")
             return Relevances(door.fingerprint, door.read)
+        explained, scenario = self._decided(scenario, corpus, targets)
+        return explained.relevance(scenario, source_alone)
+
+    def weighed(
+        self,
+        scenario: Scenario = REAL,
+        corpus: Corpus | None = None,
+        targets: Sequence[str] | None = None,
+    ) -> Weighings:
+        """The test set's translations with the weights of source words; a dump's, if one is given.
+
+        The arguments are those of `relevance`; an explainer that says nothing of prefix words will
+        do.
+        """
+        door = self.door("relevance")
+        if door is not None and (dump := door.dump) is not None:
+            return Weighings(door.fingerprint, dump.attention, lambda: dump)
+        explained, scenario = self._decided(scenario, corpus, targets)
+        relevances = self.relevance(scenario, corpus, targets, source_alone=True)
+        shares = explained.explainer.gives_shares
+        read = partial(weighed, explained, scenario, relevances)
+        return Weighings(relevances.fingerprint, shares, read)
+
+    def _decided(
+        self, scenario: Scenario, corpus: Corpus | None, targets: Sequence[str] | None
+    ) -> tuple[Explained, Scenario]:
         if targets is not None:
             corpus, scenario = _Targets(corpus or self.corpus, targets), GOLDEN
-        explained = self.explained if corpus is None else self._explained(corpus)
-        return explained.relevance(scenario, source_alone)
+        return (self.explained if corpus is None else self._explained(corpus)), scenario
 
     @cached_property
     def judged(self) -> Judged:

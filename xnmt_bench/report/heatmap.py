@@ -14,14 +14,16 @@ matplotlib.use("Agg")  # no window, also where there is a screen
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
-from rich.console import Group
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 from torch import Tensor
 
+from xnmt_bench.dumps import Weighed
 from xnmt_bench.explainers.base import Explanation
 
 SHADES = " ░▒▓█"
+TERMINAL = 80  # characters, beyond which a matrix folds
 WIDTH = 5  # characters of a step's column
 FOLD = 60  # words or steps of a figure's panel
 CELL, LINE = (0.3, 0.22), 0.09  # inches: a word's cell, wide and high; a character of a label
@@ -36,10 +38,14 @@ def scaled(relevance_TX: Tensor) -> Tensor:
     return relevance_TX / torch.where(greatest > 0, greatest, 1.0)
 
 
-def terminal_heatmaps(name: str, explanation: Explanation, width: int) -> Iterator[Group]:
+def terminal_heatmaps(
+    name: str, explanation: Explanation, width: int, scale: bool = True
+) -> Iterator[Group]:
     """One column a step, headed by its label; one row a word, the source's first, shaded.
 
-    As many steps go under each title as fit into `width`, the characters of the terminal.
+    As many steps go under each title as fit into `width`, the characters of the terminal. Shades
+    are of the step's greatest number or, without `scale`, of 1. Probabilities that are NaN are left
+    out.
     """
     words = list(map(_seen, (*explanation.source_tokens, *explanation.target_tokens)))
     longest = min(max(map(len, words)), width // 2)
@@ -48,20 +54,37 @@ def terminal_heatmaps(name: str, explanation: Explanation, width: int) -> Iterat
         part = _steps(explanation, start, start + fit)
         title = name.replace("_", " ") + f", from step {start + 1}" * (start > 0)
         # A table's own title would wrap to its width, which is small where few steps are left.
-        yield Group(Text(title, style="table.title"), _terminal_heatmap(part, longest))
+        yield Group(Text(title, style="table.title"), _terminal_heatmap(part, longest, scale))
 
 
-def _terminal_heatmap(explanation: Explanation, longest: int) -> Table:
+def print_weighed(caption: str, one: Weighed) -> None:
+    """Prints the weights of a sentence: source left, target above, shaded by their share."""
+    console = Console()
+    console.print(caption, markup=False, highlight=False)
+    log_p = one.log_probability_T
+    probabilities = torch.full((len(one.target),), torch.nan)
+    target = list(one.target.pieces)
+    explanation = Explanation(
+        list(one.source.pieces), target, target,
+        probabilities if log_p is None else torch.from_numpy(log_p).exp(),
+        torch.from_numpy(one.weights_TS), None,
+    )  # fmt: skip
+    for table in terminal_heatmaps("weights", explanation, min(console.width, TERMINAL), scale=False):
+        console.print(table, "")
+
+
+def _terminal_heatmap(explanation: Explanation, longest: int, scale: bool) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True, width=longest)
     for label in map(_seen, explanation.labels):
         table.add_column(Text(label[:WIDTH]), justify="center", width=WIDTH)
-    table.add_row("P", *(f"{p:.2f}" for p in explanation.probabilities.tolist()), style="dim")
+    if not explanation.probabilities.isnan().all():
+        table.add_row("P", *(f"{p:.2f}" for p in explanation.probabilities.tolist()), style="dim")
     sides = [("", explanation.source_tokens, explanation.source_TS)]
     if explanation.prefix_TT is not None:  # no step sees the last target word
         sides.append(("italic", explanation.target_tokens[:-1], explanation.prefix_TT))
     for style, tokens, relevance_TX in sides:
-        values_XT = scaled(relevance_TX).T.tolist()
+        values_XT = (scaled(relevance_TX) if scale else relevance_TX).T.tolist()
         for token, values_T in zip(map(_seen, tokens), values_XT, strict=False):
             table.add_row(Text(token, style=style), *map(_cell, values_T))
         table.add_section()

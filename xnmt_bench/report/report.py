@@ -56,7 +56,9 @@ def report(
     metric: Metric, scored: Sequence[Scored], about: Sequence[str], results: Path, tracker: Tracker
 ) -> list[Shown]:
     """Writes and prints a metric's tables, draws its figures; gives back what the page shows."""
-    from xnmt_bench.report.figure import interval_figure, save_figure  # heavy, and train draws none
+    # Heavy, and train draws none.
+    from xnmt_bench.report.figure import interval_figure, save_figure
+    from xnmt_bench.report.heatmap import print_weighed
 
     rows, columns = [one.row for one in scored], csv_columns(metric)
     write_rows(metric.name, rows, columns, results)
@@ -68,6 +70,8 @@ def report(
     measurements = [one.measurement for one in scored if not one.derived]
     for name, own in metric.figures(measurements):
         save_figure(own, results / metric.name / name)
+    for name, details in metric.details(measurements):
+        write_rows(name, details, list(details[0]), results)
     shown: list[Shown] = []
     for name, summary in tables(metric, scored, about):
         write_summary(name, summary, results)
@@ -75,6 +79,8 @@ def report(
         first = not shown  # figure and sections stand once, with the headline's table
         sections = metric.sections(measurements) if first else []
         shown.append(Shown(name, summary, svg if first else None, sections))
+    for caption, sentence in metric.shows(measurements):
+        print_weighed(caption, sentence)
     return shown
 
 

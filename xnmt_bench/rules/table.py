@@ -154,22 +154,26 @@ class SentenceRelevance:
         first: its first explained step; the others follow.
         source_TS: relevance of source ids.
         prefix_TT: relevance of prefix ids, NaN where a step cannot see them.
+        probability_T: of each step's label.
     """
 
     number: int
     first: int
     source_TS: np.ndarray
     prefix_TT: np.ndarray
+    probability_T: np.ndarray
 
 
 def relevance(folder: Path, split: str) -> Iterator[SentenceRelevance]:
     """The whole relevance of an evaluation set, sentence by sentence."""
+    names = ["sentence", "step", "probability", "source_relevance", "prefix_relevance"]
     for path in shards(folder, split):
-        columns = read_columns(path, ["sentence", "step", "source_relevance", "prefix_relevance"])
+        columns = read_columns(path, names)
         for rows in sentence_rows(columns["sentence"]):
             source, prefix = (
                 np.stack(list(columns[f"{side}_relevance"][rows])).astype(np.float64)
                 for side in RULE_SIDES
             )
             number, first = (int(columns[name][rows.start]) for name in ("sentence", "step"))
-            yield SentenceRelevance(number, first, source, prefix)
+            probability = columns["probability"][rows].astype(np.float64)
+            yield SentenceRelevance(number, first, source, prefix, probability)

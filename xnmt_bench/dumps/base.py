@@ -1,0 +1,174 @@
+"""What reads a dump of another tool: sentence by sentence, a bad one named and left out."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from xnmt_bench.corpora.text import decode_line, lines
+from xnmt_bench.dumps.weighed import EOS_TOKEN, Tokens, Weighed
+from xnmt_bench.errors import DataError, XnmtError
+
+Entry = TypeVar("Entry")
+ROUNDING = 0.02  # by which printed weights of a step may exceed 1 together
+HARD = re.compile(r"\d+-\d+")  # a link between words
+DECIMAL_COMMA = re.compile(r"\d+,\d+")
+
+
+class Dump(ABC, Generic[Entry]):
+    """A file of weights; a plug-in declares one in the entry-point group `xnmt_bench.dumps`.
+
+    Args:
+        path: the weights.
+        source: the source tokens, a sentence a line, where the weights' file has none.
+        target: the same of the translations.
+
+    Attributes:
+        texts: which of the two files it takes.
+        attention: its weights are shares of each step, so that none is negative and they sum to 1
+            at most.
+    """
+
+    texts: ClassVar[Sequence[str]] = ()
+    attention: bool = True
+
+    def __init__(self, path: Path, source: Path | None = None, target: Path | None = None) -> None:
+        self.path = path
+        for side, given in (("source", source), ("target", target)):
+            if (given is not None) != (side in self.texts):
+                needs = "needs a file of" if given is None else "takes no file of"
+                raise XnmtError(f"{path}: this format {needs} {side} tokens (relevance.{side})")
+        self.source, self.target = source or path, target or path
+
+    @abstractmethod
+    def entries(self) -> Iterator[Entry]:
+        """What stands in the file for one sentence after the other, as it is."""
+
+    @abstractmethod
+    def weighed(self, entry: Entry) -> Weighed:
+        """One of them, read; a DataError where that cannot be done."""
+
+    def __iter__(self) -> Iterator[Weighed | DataError]:
+        """Each sentence, or what is wrong with it."""
+        for entry in self.entries():
+            try:
+                yield self.weighed(entry)
+            except DataError as error:
+                yield error
+
+    def made(
+        self,
+        line: int | None,
+        number: int,
+        source: Sequence[str],
+        target: Sequence[str],
+        weights_TS: np.ndarray,
+        log_probability_T: np.ndarray | None = None,
+        prefix_TT: np.ndarray | None = None,
+    ) -> Weighed:
+        """A sentence, if its parts fit; EOS is a row or column beyond the tokens, or written there.
+
+        Raises:
+            DataError: weights that are none, or fewer or more than there are tokens.
+        """
+        if not weights_TS.size:  # of an empty translation, whose weights are over as much
+            weights_TS = np.zeros((0, len(source)))
+        sides: list[Tokens] = []
+        for side, tokens, count in (
+            ("source", source, weights_TS.shape[1]),
+            ("target", target, weights_TS.shape[0]),
+        ):
+            own = tokens[:-1] if tokens and tokens[-1] == EOS_TOKEN else tokens
+            if count not in (len(own), len(own) + 1) or (own is not tokens and count == len(own)):
+                raise DataError(self.path, line, _unlike(side, tokens, count))
+            sides.append(Tokens.of(own, eos=count > len(own)))
+        if problem := unlikely(weights_TS, self.attention):
+            raise DataError(self.path, line, problem)
+        if log_probability_T is not None and len(log_probability_T) != len(weights_TS):
+            count = len(log_probability_T)
+            problem = f"{count} log-probabilities, but weights of {len(weights_TS)} target tokens"
+            raise DataError(self.path, line, problem)
+        return Weighed(number, sides[0], sides[1], weights_TS, prefix_TT, log_probability_T)
+
+    @cached_property
+    def sources(self) -> list[str]:
+        """The lines of the source tokens' file."""
+        return list(self.texts_of(self.source))
+
+    @cached_property
+    def targets(self) -> list[str]:
+        """The same of the translations."""
+        return list(self.texts_of(self.target))
+
+    def texts_of(self, path: Path) -> Iterator[str]:
+        """The lines of a text file."""
+        return (decode_line(line, path, n) for n, line in enumerate(lines(path), start=1))
+
+    def numbers(self, line: int, text: str, between: str | None = None) -> list[float]:
+        """The numbers of a line; a DataError names what is none."""
+        parts = text.split(between)
+        try:
+            return [float(part) for part in parts]
+        except ValueError:
+            wrong = next(part for part in parts if not _is_number(part))
+            raise DataError(self.path, line, f"{wrong!r} is no number{_why(wrong)}") from None
+
+    def matrix(self, rows: Sequence[tuple[int, list[float]]], of: str) -> np.ndarray:
+        """Rows of numbers with their lines as one matrix; a DataError where they are ragged."""
+        for line, row in rows:
+            if len(row) != len(rows[0][1]):
+                problem = f"{len(row)} weights, but the rows above have {len(rows[0][1])}"
+                raise DataError(self.path, line, f"{of}: {problem}")
+        if not rows:
+            return np.zeros((0, 0))
+        return np.array([row for _, row in rows], dtype=np.float64).reshape(len(rows), -1)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _why(text: str) -> str:
+    if HARD.fullmatch(text):
+        return ": it is a link between words; weights are needed (soft alignment)"
+    if DECIMAL_COMMA.fullmatch(text):
+        return ": a decimal comma; a point is needed"
+    return ""
+
+
+def _unlike(side: str, tokens: Sequence[str], count: int) -> str:
+    return (
+        f"{len(tokens)} {side} tokens, but weights of {count}; needed: one for each token, and one "
+        f"more for EOS at most (is the {side} detokenised?): {' '.join(tokens)[:60]!r}"
+    )
+
+
+def unlikely(weights_TS: np.ndarray, attention: bool) -> str | None:
+    """Why weights cannot be meant; None if they can.
+
+    Args:
+        weights_TS: the weights.
+        attention: they are shares.
+    """
+    if not np.isfinite(weights_TS).all():
+        return f"a weight is {weights_TS[~np.isfinite(weights_TS)][0]}"
+    if not attention:
+        return None
+    if (weights_TS < 0).any():
+        return f"a weight is negative: {weights_TS.min():g}"
+    sums_T = weights_TS.sum(1)
+    if (sums_T > 1 + ROUNDING).any():
+        step = int(sums_T.argmax())
+        told = f"the weights of target token {step + 1} sum to {sums_T[step]:.3f}"
+        return f"{told}, more than 1: no attention, or source and target exchanged"
+    return None

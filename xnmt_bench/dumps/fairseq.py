@@ -1,0 +1,54 @@
+"""fairseq: the output of `fairseq-generate --print-alignment soft`."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from xnmt_bench.dumps.base import Dump
+from xnmt_bench.dumps.weighed import Weighed
+from xnmt_bench.errors import DataError
+
+KEPT = re.compile(r"([SHPA])-(\d+)\t(.*)")
+Lines = dict[str, tuple[int, str]]
+
+
+class Fairseq(Dump[tuple[int, Lines]]):
+    """Lines `S- H- P- A-` by the sentence's number, in any order; a comma list a target token.
+
+    EOS is on both sides. Tokens are pieces only where `--post-process` and `--remove-bpe` were not
+    given. `P-` are log-probabilities in base 2. Of several hypotheses the first counts.
+    """
+
+    def entries(self) -> Iterator[tuple[int, Lines]]:
+        """The lines of each sentence, which stand together behind its `S-`."""
+        number, found = -1, Lines()
+        for line, text in enumerate(self.texts_of(self.path), start=1):
+            if match := KEPT.match(text):
+                kind, own = match[1], int(match[2])
+                if own != number:
+                    if found:
+                        yield number, found
+                    number, found = own, {}
+                found.setdefault(kind, (line, match[3]))
+        if found:
+            yield number, found
+
+    def weighed(self, entry: tuple[int, Lines]) -> Weighed:
+        """The lines of a sentence, read."""
+        number, found = entry
+        first = min(line for line, _ in found.values())
+        if missing := [kind for kind in "SHA" if kind not in found]:
+            needed = "fairseq-generate --print-alignment soft writes S-, H- and A-"
+            raise DataError(self.path, first, f"sentence {number} has no {missing[0]}-; {needed}")
+        line, weights = found["A"]
+        rows = [(line, self.numbers(line, row, ",")) for row in weights.split()]
+        target = found["H"][1].partition("\t")[2].split()
+        log_p = None
+        if "P" in found:
+            log_p = np.array(self.numbers(*found["P"])) * math.log(2)
+        matrix = self.matrix(rows, f"sentence {number}")
+        return self.made(line, number, found["S"][1].split(), target, matrix, log_p)

@@ -1,0 +1,132 @@
+"""This project's own form: a JSON object a line, which any tool's weights convert to."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xnmt_bench.dumps.base import Dump
+from xnmt_bench.dumps.weighed import Weighed
+from xnmt_bench.errors import DataError
+
+HEADER = {"form": "weights", "version": 1}
+ARRAYS = {"weights": 2, "prefix": 2, "log_probabilities": 1}  # their axes
+
+
+class JsonLines(Dump[tuple[int, int, str]]):
+    """`{"form": "weights", "version": 1, "attention": true}`, then a sentence a line.
+
+    A sentence has `source` and `target` (lists of tokens, `</s>` the last where EOS has a row or
+    column), `weights` (a row a target token), and may have `prefix` (of target tokens for target
+    tokens), `log_probabilities` (natural, a number a target token) and `number` (from 0; else they
+    are counted). Without `attention`, weights are relevance and may be negative.
+    """
+
+    def __init__(self, path: Path, source: Path | None = None, target: Path | None = None) -> None:
+        """Reads the header; a DataError if the first line is none."""
+        super().__init__(path, source, target)
+        try:
+            header = json.loads(next(self.texts_of(self.path), ""))
+        except ValueError:
+            header = None
+        if not isinstance(header, dict) or not HEADER.items() <= header.items():
+            problem = f"the first line is no header; needed: {json.dumps(HEADER)}"
+            raise DataError(self.path, 1, problem)
+        self.attention = header.get("attention") is True
+
+    def entries(self) -> Iterator[tuple[int, int, str]]:
+        """Line, number and text of each sentence."""
+        texts = enumerate(self.texts_of(self.path), start=1)
+        for line, text in islice(texts, 1, None):
+            yield line, line - 2, text
+
+    def weighed(self, entry: tuple[int, int, str]) -> Weighed:
+        """A line, read."""
+        line, place, text = entry
+        try:
+            told = json.loads(text)
+        except ValueError as error:
+            raise DataError(self.path, line, f"no JSON: {error}") from None
+        if not isinstance(told, dict):
+            raise DataError(self.path, line, "no JSON object")
+        for side in ("source", "target"):
+            tokens = told.get(side)
+            if not isinstance(tokens, list) or not all(isinstance(t, str) for t in tokens):
+                raise DataError(self.path, line, f"{side}: needed is a list of tokens")
+        number = told.get("number", place)
+        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+            raise DataError(self.path, line, f"number: {number!r}; needed is a count from 0")
+        arrays = {name: self._array(line, name, told.get(name)) for name in ARRAYS}
+        weights, prefix = arrays["weights"], arrays["prefix"]
+        if weights is None:
+            raise DataError(self.path, line, "no weights")
+        if prefix is not None and prefix.shape != (len(weights), len(weights)):
+            needed = f"{len(weights)} x {len(weights)}, as there are target tokens"
+            raise DataError(self.path, line, f"prefix: {_size(prefix)}; needed: {needed}")
+        log_p = arrays["log_probabilities"]
+        return self.made(line, number, told["source"], told["target"], weights, log_p, prefix)
+
+    def _array(self, line: int, name: str, told: Any) -> np.ndarray | None:
+        if told is None:
+            return None
+        try:
+            array = np.array(told, dtype=np.float64)
+        except (ValueError, TypeError):
+            raise DataError(self.path, line, f"{name}: ragged, or no numbers") from None
+        if array.size and array.ndim != ARRAYS[name]:
+            raise DataError(self.path, line, f"{name}: {array.ndim} axes, not {ARRAYS[name]}")
+        if not np.isfinite(array).all():
+            raise DataError(self.path, line, f"{name}: a number is not finite")
+        return array
+
+
+def _size(array: np.ndarray) -> str:
+    return " x ".join(map(str, array.shape))
+
+
+def written(sentences: Iterable[Weighed], path: Path, attention: bool) -> Iterator[Weighed]:
+    """Passes sentences on and writes the form, with one of them in memory.
+
+    Args:
+        sentences: in any order.
+        path: the file, which is packed.
+        attention: whether weights are shares of each step.
+    """
+    # Without the date, so that equal sentences are equal bytes.
+    with (
+        path.open("wb") as raw,
+        gzip.GzipFile("", "wb", compresslevel=1, fileobj=raw, mtime=0) as packed,
+        io.TextIOWrapper(packed, encoding="utf-8") as file,
+    ):
+        file.write(json.dumps(HEADER | {"attention": attention}) + "\n")
+        for one in sentences:
+            file.write(json.dumps(_told(one), ensure_ascii=False) + "\n")
+            yield one
+
+
+def _told(one: Weighed) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "number": one.number,
+        "source": list(one.source.pieces),
+        "target": list(one.target.pieces),
+        "weights": _rounded(one.weights_TS),
+    }
+    if one.prefix_TT is not None:
+        told["prefix"] = _rounded(one.prefix_TT)
+    if one.log_probability_T is not None:
+        told["log_probabilities"] = _rounded(one.log_probability_T)
+    return told
+
+
+def _rounded(array: np.ndarray) -> Any:
+    """Seven significant digits, which float32 has."""
+    return [_rounded(row) for row in array] if array.ndim > 1 else [
+        float(f"{x:.7g}") for x in array.tolist()
+    ]  # fmt: skip

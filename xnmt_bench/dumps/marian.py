@@ -1,0 +1,67 @@
+"""Marian: `target ||| weights`, by `--alignment soft`, and a file of the source tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from xnmt_bench.dumps.base import Dump
+from xnmt_bench.dumps.blocks import BAR
+from xnmt_bench.dumps.weighed import Weighed
+from xnmt_bench.errors import DataError
+
+SCORES = re.compile(r"WordScores=\s*(.*)")
+N_BEST = re.compile(r"F\d+=")
+
+
+class Line(NamedTuple):
+    """A translation's line with its number, and its source."""
+
+    line: int
+    text: str
+    number: int
+    source: str
+
+
+class Marian(Dump[Line]):
+    """A comma list of weights a target token, EOS on both sides. Of n-best lists, the first.
+
+    `--word-scores` are log-probabilities. Older versions (amun) pad each list with zeros.
+    """
+
+    texts: ClassVar = ("source",)
+
+    def entries(self) -> Iterator[Line]:
+        """Each translation with its source."""
+        sources, number = self.sources, -1
+        for line, text in enumerate(self.texts_of(self.path), start=1):
+            parts = text.split(BAR)
+            if N_BEST.match(parts[-2].strip() if len(parts) > 2 else ""):
+                same, number = parts[0].strip() == str(number), int(parts[0])
+                text = BAR.join(parts[1:-2])
+                if same:
+                    continue
+            else:
+                number += 1
+            if number >= len(sources):
+                problem = f"translation {number + 1}, but {self.source} has {len(sources)} lines"
+                raise DataError(self.path, line, problem)
+            yield Line(line, text, number, sources[number])
+
+    def weighed(self, entry: Line) -> Weighed:
+        """A line, read."""
+        parts = [part.strip() for part in entry.text.split(BAR)]
+        if len(parts) < 2:
+            needed = f"target {BAR} weights (--alignment soft)"
+            raise DataError(self.path, entry.line, f"no {BAR!r}; needed: {needed}")
+        scores = [found[1] for part in parts[2:] if (found := SCORES.match(part))]
+        rows = [(entry.line, self.numbers(entry.line, row, ",")) for row in parts[1].split()]
+        weights = self.matrix(rows, f"sentence {entry.number + 1}")
+        source = entry.source.split()
+        if not weights[:, len(source) + 1 :].any():  # padding
+            weights = weights[:, : len(source) + 1]
+        log_p = np.array(self.numbers(entry.line, scores[0])) if scores else None
+        return self.made(entry.line, entry.number, source, parts[0].split(), weights, log_p)

@@ -1,0 +1,54 @@
+"""Neural Monkey: an array of all sentences, and both files of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+
+from xnmt_bench.corpora.text import present
+from xnmt_bench.dumps.base import Dump
+from xnmt_bench.dumps.weighed import Weighed
+from xnmt_bench.errors import DataError
+
+
+class NeuralMonkey(Dump[tuple[int, str, str]]):
+    """`.npy` (N, S, T): a row a *source* token, padded to the longest sentence, without EOS.
+
+    What is beyond a translation's tokens is rubbish and left out; of a sentence that is longer than
+    the array, its tokens beyond it are.
+    """
+
+    texts: ClassVar = ("source", "target")
+
+    def entries(self) -> Iterator[tuple[int, str, str]]:
+        """Number and both sides of each sentence.
+
+        Raises:
+            DataError: no array of three axes, one of pickled objects, or of another number of
+                sentences than the files.
+        """
+        try:
+            self._weights_NST = np.load(present(self.path), mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError, OSError) as error:
+            why = (
+                "pickled objects, which are never read" if "bject" in str(error) else "no .npy file"
+            )
+            raise DataError(self.path, None, why) from None
+        sides = self.sources, self.targets
+        shape: tuple[int, ...] = self._weights_NST.shape
+        for path, texts in zip((self.source, self.target), sides, strict=True):
+            if len(shape) != 3 or shape[0] != len(texts):
+                found = f"an array of shape {shape}, but {path} has {len(texts)} lines"
+                raise DataError(self.path, None, f"{found}; needed: (sentences, source, target)")
+        for number, (source, target) in enumerate(zip(*sides, strict=True)):
+            yield number, source, target
+
+    def weighed(self, entry: tuple[int, str, str]) -> Weighed:
+        """A sentence of the array."""
+        number, source, target = entry
+        rows, columns = self._weights_NST.shape[-2:]
+        tokens = source.split()[:rows], target.split()[:columns]
+        weights_ST = self._weights_NST[number, : len(tokens[0]), : len(tokens[1])]
+        return self.made(None, number, *tokens, np.asarray(weights_ST.T, dtype=np.float64))

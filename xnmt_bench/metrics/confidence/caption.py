@@ -1,0 +1,32 @@
+"""What is said of one sentence, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+PERCENTAGES = {
+    "confidence_pct": "confidence", "without_overlap_pct": "without overlap", "cdp_pct": "CDP",
+    "ap_out_pct": "APout", "ap_in_pct": "APin",
+}  # fmt: skip
+SHARES = {
+    "overlap": "copied", "attention_to_eos": "attention to EOS",
+    "ignored_source": "source tokens ignored", "source_contribution": "source's share",
+}  # fmt: skip
+QUALITY = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
+
+
+def caption(name: str, row: Mapping[str, Any]) -> str:
+    """Texts and scores of a sentence, a line each.
+
+    Args:
+        name: whose weights they are.
+        row: what is told of it.
+    """
+    lines = [f"{name}, sentence {row['sentence']}"]
+    lines += [f"{side}: {row[side]}" for side in ("source", "target", "reference") if side in row]
+    scores = [f"{heading} {row[key]:.1f} %" for key, heading in PERCENTAGES.items()]
+    known = {key: heading for key, heading in SHARES.items() if row[key] == row[key]}
+    shares = [f"{heading} {100 * row[key]:.1f} %" for key, heading in known.items()]
+    quality = [f"{heading} {row[key]:.1f}" for key, heading in QUALITY.items() if key in row]
+    return "\n".join([*lines, *(", ".join(told) for told in (scores, shares, quality) if told)])

@@ -1,0 +1,158 @@
+"""What else tells a broken translation: by its weights, its probability, or its text alone.
+
+Each is NaN where it cannot be told. Shapes as in `scores`; p_S: of all weights, the share that each
+source token gets.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from xnmt_bench.dumps import Weighed
+
+LITTLE = 0.2  # attention below which a source token is ignored (Berard et al. 2019)
+NEAREST, REFERENCE = 4, 1000  # of Wass-to-Data: sentences that are averaged, and compared with
+ALIKE = 0.1  # how far their target lengths may differ
+GRAM = 4
+DIGITS = re.compile(r"\d+")
+CORRUPT = ("Cc", "Cn", "Co", "Cs")  # control, unassigned, private use, surrogate
+KEPT = "\t\n\r"
+
+
+def attention_to_eos(one: Weighed) -> float:
+    """The share of all weights that goes to the source's EOS (Berard et al. 2019)."""
+    total = one.weights_TS.sum()
+    return float(one.weights_TS[:, -1].sum() / total) if one.source.eos and total > 0 else np.nan
+
+
+def ignored_source(one: Weighed) -> float:
+    """The share of source tokens whose weights sum to less than 0.2 (Berard et al. 2019)."""
+    if not one.source.size:
+        return np.nan
+    return float((one.weights_TS.sum(0)[: one.source.size] < LITTLE).mean())
+
+
+def shares(one: Weighed) -> np.ndarray:
+    """p_S; NaN where nothing has a weight."""
+    weights_S = one.weights_TS.sum(0)
+    total = weights_S.sum()
+    return weights_S / total if total > 0 else np.full(len(weights_S), np.nan)
+
+
+def wass_to_uniform(p_S: np.ndarray) -> float:
+    """Wass-to-Unif: 0.5 * |p - u|_1, how far the weights are from even (Guerreiro et al. 2023)."""
+    return float(0.5 * np.abs(p_S - 1 / len(p_S)).sum()) if len(p_S) else np.nan
+
+
+class WassToData:
+    """Wass-to-Data: how far p is from other sentences' (Guerreiro et al. 2023).
+
+    The earth mover's distance between two p, a token's place being its number, to other
+    translations of like length (10 % more or less, at most 1,000); the mean of the four nearest.
+
+    Args:
+        shares: p_S of each sentence.
+        lengths: the target tokens of each.
+        seed: of the draw where more are alike.
+    """
+
+    def __init__(self, shares: Sequence[np.ndarray], lengths: Sequence[int], seed: int = 0) -> None:
+        self._length_N = np.asarray(lengths)
+        longest = max(map(len, shares), default=0)
+        # Cumulated, behind its end 1: the distance is then the sum of absolute differences.
+        self._cumulated_NS = np.array(
+            [np.pad(np.cumsum(p), (0, longest - len(p)), constant_values=1.0) for p in shares]
+        )
+        self._told_N = np.array([bool(len(p)) and bool(np.isfinite(p).all()) for p in shares])
+        self._seed = seed
+
+    def of(self, index: int) -> float:
+        """The number of one of the sentences; NaN where fewer than four others are alike."""
+        if not self._told_N[index]:
+            return np.nan
+        length = self._length_N[index]
+        alike = np.abs(self._length_N - length) <= ALIKE * length
+        alike[index] = False
+        places = np.flatnonzero(alike & self._told_N)
+        if len(places) > REFERENCE:
+            draw = np.random.default_rng((self._seed, index))
+            places = np.sort(draw.choice(places, REFERENCE, replace=False))
+        if len(places) < NEAREST:
+            return np.nan
+        distance = np.abs(self._cumulated_NS[places] - self._cumulated_NS[index]).sum(1)
+        return float(np.partition(distance, NEAREST - 1)[:NEAREST].mean())
+
+
+def log_probability(one: Weighed) -> float:
+    """The mean log-probability of the translation's tokens (Guerreiro et al. 2023)."""
+    log_p = one.log_probability_T
+    return np.nan if log_p is None or not len(log_p) else float(log_p.mean())
+
+
+def source_contribution(one: Weighed) -> tuple[float, float]:
+    """How much of what helps a step is source (Dale et al. 2023, after ALTI+).
+
+    Of positive weights, the source's share of source and prefix, the mean over steps; and the
+    greatest source token's share of them, the mean over steps. NaN where nobody told of the prefix.
+    """
+    if one.prefix_TT is None or not len(one.weights_TS):
+        return np.nan, np.nan
+    source_TS, prefix_TT = np.maximum(one.weights_TS, 0), np.maximum(one.prefix_TT, 0)
+    total_T = source_TS.sum(1) + prefix_TT.sum(1)
+    there = total_T > 0
+    if not there.any():
+        return np.nan, np.nan
+    share_TS = source_TS[there] / total_T[there, None]
+    return float(share_TS.sum(1).mean()), float(share_TS.max(1).mean())
+
+
+def top_four_gram(source: str, target: str) -> int:
+    """The translation's commonest 4-gram's count, less the source's (Raunak et al. 2021)."""
+    return _commonest(target.split()) - _commonest(source.split())
+
+
+def _commonest(words: Sequence[str]) -> int:
+    grams = Counter(zip(*(words[n:] for n in range(GRAM)), strict=False))
+    return max(grams.values(), default=0)
+
+
+def length_ratio(source: str, target: str) -> float:
+    """Words of the translation over words of the source (Rikters 2018, section 4)."""
+    words = len(source.split())
+    return len(target.split()) / words if words else np.nan
+
+
+def digits_differ(source: str, target: str) -> bool:
+    """Whether the numbers in digits are not the same (Rikters 2018, section 4)."""
+    return Counter(DIGITS.findall(source)) != Counter(DIGITS.findall(target))
+
+
+def strange_symbols(source: str, target: str) -> int:
+    """Characters of the translation that are foreign or corrupt (Rikters 2018, section 4).
+
+    Corrupt: replacement, control, private and unassigned characters, and letters that are UTF-8
+    read as Latin-1. Foreign: letters of another script than most of its letters, which the source
+    has not either.
+    """
+    corrupt = sum(
+        c == "\N{REPLACEMENT CHARACTER}" or (unicodedata.category(c) in CORRUPT and c not in KEPT)
+        for c in target
+    )
+    scripts = Counter(map(_script, filter(str.isalpha, target)))
+    most = scripts.most_common(1)[0][0] if scripts else ""
+    foreign = sum(c.isalpha() and _script(c) != most and c not in source for c in target)
+    return corrupt + foreign + len(MOJIBAKE.findall(target))
+
+
+# A UTF-8 sequence of two or three bytes, each read as a character of Latin-1.
+MOJIBAKE = re.compile("[\u00c3-\u00df][\u0080-\u00bf]|[\u00e0-\u00ef][\u0080-\u00bf]{2}")
+
+
+def _script(letter: str) -> str:
+    """Such as LATIN or CYRILLIC; what marks and styles a letter is no script of its own."""
+    return unicodedata.name(letter, "").split(" ")[0]

@@ -1,0 +1,38 @@
+"""Which language a text is in, where py3langid is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Any
+
+LEAST_WORDS = 4  # fewer tell nothing
+# Among all that it knows it finds rare ones: short English is Nigerian Pidgin to it.
+USUAL = ("cs", "de", "en", "es", "fr", "it", "lv", "nl", "pl", "pt", "ru", "uk")
+
+
+def available() -> bool:
+    """Whether py3langid is installed."""
+    return find_spec("py3langid") is not None
+
+
+def language(text: str, known: Collection[str]) -> str:
+    """The language of a text, such as `de`; empty where it has fewer than four words.
+
+    Args:
+        text: the text.
+        known: languages that it may be in, beside the usual ones.
+    """
+    if len(text.split()) < LEAST_WORDS:
+        return ""
+    return str(_identifier(frozenset(known)).classify(text)[0])
+
+
+@lru_cache(maxsize=8)
+def _identifier(known: frozenset[str]) -> Any:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE)
+    identifier.set_languages(sorted({*USUAL, *known} & set(identifier.nb_classes)))
+    return identifier

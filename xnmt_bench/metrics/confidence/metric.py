@@ -1,0 +1,244 @@
+"""Confidence in translations from their own weights, as a metric (Rikters 2018)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from xnmt_bench.corpora.sentence import SIDES, languages
+from xnmt_bench.corpora.text import decode_line, lines
+from xnmt_bench.dumps.json_lines import JsonLines, written
+from xnmt_bench.dumps.weighed import Weighed, joined
+from xnmt_bench.errors import DataError, StoreError
+from xnmt_bench.metrics.confidence.caption import caption
+from xnmt_bench.metrics.confidence.language import available
+from xnmt_bench.metrics.confidence.quality import sentence_quality
+from xnmt_bench.metrics.confidence.scores import Definition
+from xnmt_bench.metrics.confidence.sentences import (
+    Eos,
+    Reading,
+    Unit,
+    numbers_of,
+    rows,
+    whole_sentences,
+)
+from xnmt_bench.metrics.measurement import Evidence, Measurement, Planned, Scored
+from xnmt_bench.metrics.metric import Column, Key, Metric, Row, hundredths, ratio
+from xnmt_bench.metrics.units import Units
+from xnmt_bench.options import Natural
+from xnmt_bench.parquet import read_table, write_table
+from xnmt_bench.pipeline.doors import Door
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.weighed import Weighings
+from xnmt_bench.store import Artefact, fingerprint, verified
+
+log = logging.getLogger(__name__)
+SENTENCES, WEIGHTS = "sentences.parquet", "weights.jsonl.gz"
+one_digit, three_digits = "{:.1f}".format, "{:.3f}".format
+TERMINAL = 80  # columns
+
+
+class Confidence(Metric):
+    """How much each translation's weights say that it can be believed, and what else says so.
+
+    A unit is a sentence; its columns are its scores.
+
+    Args:
+        definition: the paper's, or the released tool's as it is (see `scores.confidence`).
+        eos: keep the row and column of EOS, where there are any, or drop them.
+        unit: what rows and columns are: the system's pieces, or words.
+        show: the number of a sentence whose matrix and scores are printed.
+    """
+
+    name = "confidence"
+    title = "Confidence"
+    note = (
+        "Means over sentences of Rikters's (2018) confidence and its parts, as percentages, with "
+        "95 % bootstrap intervals: 100 is at best. CDP: each source token gets attention of 1. "
+        "APout, APin: a target token attends to few source tokens, and is attended by few. Without "
+        "overlap: not penalised for copying. The number says how sure the weights look, not how "
+        "good a translation is."
+    )
+    keys = (
+        Key("definition", "definition", "definition: {}", usual="paper"),
+        Key("eos", "EOS", "EOS: {}", usual="keep"),
+        Key("unit", "unit", "in {}", usual="pieces"),
+        Key("explainer", "explainer"),
+        Key("seed", "seed"),
+    )
+    columns = (
+        Column("confidence_pct", "confidence %", one_digit, interval=True),
+        Column("without_overlap_pct", "without overlap %", one_digit, interval=True),
+        Column("cdp_pct", "CDP %", one_digit),
+        Column("ap_out_pct", "APout %", one_digit),
+        Column("ap_in_pct", "APin %", one_digit),
+        Column("overlap", "copied %", hundredths),
+        Column("attention_to_eos", "to EOS %", hundredths),
+        Column("ignored_source", "ignored %", hundredths),
+        Column("log_probability", "log P", three_digits),
+        Column("source_contribution", "source share %", hundredths),
+        Column("chrf", "chrF", one_digit),
+        *(
+            Column(name, name.replace("_", " "), three_digits, shown=False)
+            for name in (
+                "cdp", "ap_out", "ap_in", "without_overlap", "confidence", "overlap_penalty",
+                "wass_to_uniform", "wass_to_data", "top_source", "top_four_gram", "length_ratio",
+                "digits_differ", "wrong_language", "strange_symbols", "source_words",
+                "target_words", "bleu", "ter",
+            )
+        ),
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        definition: Definition = "paper",
+        eos: Eos = "keep",
+        unit: Unit = "pieces",
+        show: Natural | None = None,
+    ) -> None:
+        self.definition, self.eos, self.unit, self.show = definition, eos, unit, show
+
+    def measure(self, job: Job) -> Iterator[Planned]:
+        """A dump; or the system's own translations, or a file's, under its explainer."""
+        keys: dict[str, str] = {"definition": self.definition, "eos": self.eos, "unit": self.unit}
+        door = job.door("relevance")
+        if door is not None and door.dump is not None:
+            pair = [job.config.relevance[f"{side}_language"] for side in SIDES]
+            told = {"corpus": f"{door.format} dump", "nmt": door.name, "explainer": "attention"}
+            told["lang_pair"] = "-".join(pair) if all(pair) else ""
+            identity = dict.fromkeys(self.identity, "") | told | keys
+            yield Planned(identity, "", partial(self._of_dump, job, door, pair))
+            return
+        if job.door("outputs"):  # of another system, under ours
+            keys["explainer"] = f"{job.explained.name} of {job.system.name}"
+        yield self.plan(job, partial(self._of_job, job), explained=True, **keys)
+
+    def _of_dump(self, job: Job, door: Door, pair: Sequence[str | None]) -> Evidence:
+        weighings = job.weighed()
+        references, reference = None, job.config.relevance.reference
+        if reference is not None:
+            texts = enumerate(lines(Path(reference)), start=1)
+            references = [joined(decode_line(x, Path(reference), n).split()) for n, x in texts]
+        known = (pair[0], pair[1]) if pair[0] and pair[1] else ("", "")
+        unread = door.format == "marian"  # whose EOS the released tool does not read
+        reading = self._reading(weighings.shares, known, unread)
+        made = self._made(job, weighings, reading, references, partial(sentence_quality, "none"))
+        sources = read_table(made.path / SENTENCES, ["source"])["source"].to_pylist()
+        return self._evidence(made, f"dump {fingerprint({'sources': sources})}")
+
+    def _of_job(self, job: Job) -> Evidence:
+        outputs = job.outputs() if job.door("outputs") else None
+        weighings = job.weighed() if outputs is None else job.weighed(targets=outputs.texts)
+        corpus, (_, target) = job.corpus, languages(job.corpus)
+        references = [corpus.raw(s.target, target) for s in corpus.sentences("test")]
+
+        def quality(text: str, reference: str) -> dict[str, float]:
+            return sentence_quality("13a", corpus.raw(text, target), reference)
+
+        reading = self._reading(weighings.shares, languages(corpus))
+        made = self._made(job, weighings, reading, references, quality)
+        return self._evidence(made, job.texts.test_set)
+
+    def _reading(self, shares: bool, pair: tuple[str, str], unread_eos: bool = False) -> Reading:
+        return Reading(self.definition, self.eos, self.unit, shares, pair, unread_eos)
+
+    def _made(
+        self,
+        job: Job,
+        weighings: Weighings,
+        reading: Reading,
+        references: list[str] | None,
+        quality: Callable[[str, str], Mapping[str, float]],
+    ) -> Artefact:
+        """Scores of every sentence, and the sentences with their weights."""
+
+        def work(folder: Path) -> dict[str, Any]:
+            problems: list[str] = []
+            good = whole_sentences(weighings, problems)
+            kept = written(good, folder / WEIGHTS, weighings.shares)
+            columns = rows(kept, reading, references, quality)
+            if not columns:
+                raise DataError("weights", None, "no sentence of them can be read")
+            write_table(pa.table(columns), folder / SENTENCES)
+            return {"problems": problems, "language": available()}
+
+        return job.store.make(
+            "confidence", work, version=1, cheap=True, weights=weighings.fingerprint,
+            references=references and fingerprint({"texts": references}),
+            language=available(), reading=vars(reading),
+        )  # fmt: skip
+
+    def _evidence(self, made: Artefact, test_set: str) -> Evidence:
+        path = made.path / SENTENCES
+        columns = read_table(path).to_pydict()
+        numbers = np.asarray(columns["sentence"], dtype=np.int64)
+        units = Units(test_set, numbers, numbers_of(columns))
+        facts = {"left_out": len(made.facts["problems"])}
+        files = {"sentences": str(path), "weights": str(made.path / WEIGHTS)}
+        return Evidence(units, {"weights": made.fingerprint}, facts, files)
+
+    def score(self, units: Units, weights_RU: np.ndarray) -> Mapping[str, np.ndarray]:
+        """Means over the sentences of which there is a number."""
+        results = {}
+        for name, values_U in units.columns.items():
+            there_U = ~np.isnan(values_U)
+            if there_U.any():
+                sums_R = weights_RU @ np.nan_to_num(values_U)
+                results[name] = ratio(sums_R, weights_RU @ there_U.astype(np.float64))
+        return results
+
+    def notes(self, scored: Sequence[Scored]) -> list[str]:
+        """How many sentences were left out."""
+        counts = {
+            f"{s.measurement.identity['nmt']}: {s.measurement.facts['left_out']} sentences cannot "
+            "be read and are left out; the log names each."
+            for s in scored
+            if s.measurement.ok and s.measurement.facts.get("left_out")
+        }
+        return sorted(counts)
+
+    def details(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, list[Row]]]:
+        """A row for each sentence of every measurement."""
+        told: list[Row] = []
+        for m, path in _files(measurements, "sentences"):
+            columns = read_table(path).to_pydict()
+            own = [
+                dict(zip(columns, values, strict=True))
+                for values in zip(*columns.values(), strict=True)
+            ]
+            told += [m.identity | row for row in own]
+        if told:
+            yield f"{self.name}_sentences", told
+
+    def shows(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, Weighed]]:
+        """The sentence that is to be shown, of every measurement, under its texts and scores."""
+        if self.show is None:
+            return
+        for m, path in _files(measurements, "weights"):
+            one = next((w for w in JsonLines(path) if _is(w, self.show)), None)
+            if not isinstance(one, Weighed):
+                log.warning("%s: no sentence %d", m.identity["nmt"], self.show)
+                continue
+            table = read_table(Path(m.files["sentences"])).to_pylist()
+            row = next(row for row in table if row["sentence"] == self.show)
+            name = " ".join(str(m.identity[k]) for k in ("nmt", "explainer") if m.identity[k])
+            yield caption(name, row), one
+
+
+def _is(one: Weighed | DataError, number: int) -> bool:
+    return isinstance(one, Weighed) and one.number == number
+
+
+def _files(measurements: Sequence[Measurement], name: str) -> Iterator[tuple[Measurement, Path]]:
+    """Each measurement with a file of its own that is there and whole."""
+    for m in (m for m in measurements if name in m.files):
+        try:
+            yield m, verified(Path(m.files[name]))
+        except StoreError as error:
+            log.warning("%s", error)

@@ -1,0 +1,183 @@
+"""Every score and detector of each sentence, from its weights, its texts and a reference."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from xnmt_bench.dumps import Weighed
+from xnmt_bench.errors import DataError, XnmtError
+from xnmt_bench.metrics.confidence import detectors
+from xnmt_bench.metrics.confidence.language import available, language
+from xnmt_bench.metrics.confidence.scores import (
+    Definition,
+    as_percentage,
+    common,
+    confidence,
+)
+
+log = logging.getLogger(__name__)
+Quality = Callable[[str, str], Mapping[str, float]]  # of a translation and its reference
+Eos = Literal["keep", "drop"]
+Unit = Literal["pieces", "words"]
+SCORES = ("cdp", "ap_out", "ap_in", "overlap", "overlap_penalty", "without_overlap", "confidence")
+PERCENTAGES = ("cdp", "ap_out", "ap_in", "without_overlap", "confidence")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How weights are read before they are scored.
+
+    Attributes:
+        definition: of the scores.
+        eos: keep its row and column as they are, or drop them; nothing is normalised again.
+        unit: pieces, or words: summed over a source word's, averaged over a target word's.
+        shares: weights are shares of each step already; relevance is made such first.
+        languages: of the source and the translation; empty where unknown.
+        unread_eos: with the released tool's definition, leave out the target's EOS, as it does.
+    """
+
+    definition: Definition
+    eos: Eos
+    unit: Unit
+    shares: bool
+    languages: tuple[str, str]
+    unread_eos: bool = False
+
+    def read(self, one: Weighed) -> Weighed:
+        """A sentence with the matrix that is scored."""
+        if not self.shares:
+            one = replace(one, weights_TS=as_shares(one.weights_TS))
+        if self.unit == "words":
+            one = one.whole()
+        return one.without_eos() if self.eos == "drop" else one
+
+
+def as_shares(relevance_TS: np.ndarray) -> np.ndarray:
+    """Relevance as attention would be: no negative weights, each step's sum 1; or 0, if none helps.
+
+    Args:
+        relevance_TS: of source tokens for target tokens.
+    """
+    positive_TS = np.maximum(np.nan_to_num(relevance_TS), 0)
+    sums_T1 = positive_TS.sum(1, keepdims=True)
+    return np.divide(positive_TS, sums_T1, out=np.zeros_like(positive_TS), where=sums_T1 > 0)
+
+
+def whole_sentences(
+    sentences: Iterable[Weighed | DataError], problems: list[str]
+) -> Iterator[Weighed]:
+    """The sentences that can be read; what is wrong with each other is said and noted."""
+    for one in sentences:
+        if isinstance(one, DataError):
+            log.warning("left out: %s", one)
+            problems.append(str(one))
+        else:
+            yield one
+
+
+def rows(
+    sentences: Iterable[Weighed],
+    reading: Reading,
+    references: Sequence[str] | None,
+    quality: Quality,
+) -> dict[str, list[Any]]:
+    """All that is told of each sentence, by name, a list of as many as there are sentences.
+
+    Memory holds a sentence's weights and what was told of each.
+
+    Args:
+        sentences: in any order.
+        reading: how weights are read.
+        references: by the sentence's number, if there are any.
+        quality: scores of a translation against its reference.
+
+    Raises:
+        XnmtError: a sentence has no reference.
+    """
+    told: list[dict[str, Any]] = []
+    shares_N, lengths_N = list[np.ndarray](), list[int]()
+    for whole in sentences:
+        row = _of_texts(whole, reading.languages)
+        row |= _scored(whole, reading, len(row["copied"])) | _detected(whole, reading)
+        shares_N.append(row.pop("shares"))
+        lengths_N.append(whole.target.size)
+        if references is not None:
+            if whole.number >= len(references):
+                problem = f"sentence {whole.number} has no reference: there are {len(references)}"
+                raise XnmtError(problem)
+            row["reference"] = references[whole.number]
+            row |= quality(row["target"], row["reference"])
+        told.append(row)
+    to_data = detectors.WassToData(shares_N, lengths_N)
+    for index, row in enumerate(told):
+        row["wass_to_data"] = to_data.of(index)
+    told.sort(key=lambda row: row["sentence"])
+    return {name: [row[name] for row in told] for name in (told[0] if told else ())}
+
+
+def _scored(whole: Weighed, reading: Reading, copied: int) -> dict[str, Any]:
+    """Confidence of the matrix as it is read; `copied` characters stand in the source too."""
+    one = reading.read(whole)
+    weights_TS, tokens = one.weights_TS, one.target.size
+    if reading.definition == "softalignments":
+        if reading.unread_eos and one.target.eos:
+            weights_TS = weights_TS[:-1]
+        tokens = len(weights_TS)
+    overlap = copied / max(1, len(whole.target.text))
+    scores = confidence(weights_TS, overlap, tokens, reading.definition)
+    row: dict[str, Any] = {name: getattr(scores, name) for name in SCORES}
+    return row | {f"{name}_pct": as_percentage(name, row[name]) for name in PERCENTAGES}
+
+
+def _detected(whole: Weighed, reading: Reading) -> dict[str, Any]:
+    """What else the weights say, of tokens as they are, EOS among them."""
+    one = whole
+    if not reading.shares:
+        one = replace(whole, weights_TS=as_shares(whole.weights_TS))
+    p_S = detectors.shares(one)
+    share, top = detectors.source_contribution(whole)  # of relevance as it was given
+    return {
+        "shares": p_S,
+        "attention_to_eos": detectors.attention_to_eos(one),
+        "ignored_source": detectors.ignored_source(one),
+        "wass_to_uniform": detectors.wass_to_uniform(p_S),
+        "log_probability": detectors.log_probability(one),
+        "source_contribution": share,
+        "top_source": top,
+    }
+
+
+def _of_texts(whole: Weighed, languages: tuple[str, str]) -> dict[str, Any]:
+    source, target = whole.source.text, whole.target.text
+    told, wrong = "", np.nan
+    if all(languages) and available():
+        told = language(target, languages)
+        wrong = float(told != languages[1]) if told else np.nan
+    return {
+        "sentence": whole.number,
+        "top_four_gram": detectors.top_four_gram(source, target),
+        "length_ratio": detectors.length_ratio(source, target),
+        "digits_differ": float(detectors.digits_differ(source, target)),
+        "wrong_language": wrong,
+        "strange_symbols": detectors.strange_symbols(source, target),
+        "source_words": len(source.split()),
+        "target_words": len(target.split()),
+        "language": told,
+        "copied": common(source, target),
+        "source": source,
+        "target": target,
+    }
+
+
+def numbers_of(columns: Mapping[str, Sequence[Any]]) -> dict[str, np.ndarray]:
+    """The columns that are numbers, (U,), without the sentence's own."""
+    return {
+        name: np.asarray(values, dtype=np.float64)
+        for name, values in columns.items()
+        if name != "sentence" and not (values and isinstance(values[0], str))
+    }

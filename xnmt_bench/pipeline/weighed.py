@@ -1,0 +1,71 @@
+"""Translations with their weights, of our own systems and explainers and of other tools' dumps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from xnmt_bench.corpora.subwords import EOS, Subwords, current_span
+from xnmt_bench.dumps import Tokens, Weighed
+from xnmt_bench.dumps.weighed import EOS_TOKEN
+from xnmt_bench.errors import DataError
+from xnmt_bench.pipeline.explained import EVALUATED, Explained, Relevances
+from xnmt_bench.rules.extract import Scenario
+
+
+@dataclass(frozen=True)
+class Weighings:
+    """Sentences with their weights, one after the other; what is wrong with those that are bad.
+
+    Attributes:
+        fingerprint: of what they were read from.
+        shares: weights are shares of each step as they stand, as attention is; else relevance.
+        read: a fresh pass over them.
+    """
+
+    fingerprint: str
+    shares: bool
+    read: Callable[[], Iterable[Weighed | DataError]]
+
+    def __iter__(self) -> Iterator[Weighed | DataError]:
+        return iter(self.read())
+
+
+def weighed(explained: Explained, scenario: Scenario, relevances: Relevances) -> Iterator[Weighed]:
+    """Relevance of the current sentence's words, with the words themselves.
+
+    Words of a context have weights too, but are no part of the sentence; they are left out and
+    nothing is normalised again. Attention says nothing of a prefix beside the source.
+
+    Args:
+        explained: the decisions.
+        scenario: where their contexts and labels come from.
+        relevances: of them.
+    """
+    split = explained.decisions.contexts(EVALUATED, scenario)
+    source, target = explained.texts.subwords
+    silent = explained.explainer.gives_shares
+    for index, one in enumerate(relevances):
+        source_ids, target_ids = split.source[index], split.target[index]
+        columns, rows = (slice(*current_span(ids)) for ids in (source_ids, target_ids))
+        prefix_TT = None
+        if not (silent or np.isnan(one.prefix_TT).all()):
+            prefix_TT = np.nan_to_num(one.prefix_TT[:, rows])
+        yield Weighed(
+            one.number,
+            tokens(source, source_ids[columns].tolist()),
+            tokens(target, target_ids[rows].tolist()),
+            one.source_TS[:, columns],
+            prefix_TT,
+            np.log(one.probability_T),
+        )
+
+
+def tokens(subwords: Subwords, ids: list[int]) -> Tokens:
+    """Ids of a sentence as tokens."""
+    pieces = subwords.pieces(ids)
+    if ids and ids[-1] == EOS:
+        pieces[-1] = EOS_TOKEN
+    return Tokens(tuple(pieces), tuple(subwords.words(ids)), subwords.decode(ids))
