@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from omegaconf import DictConfig
 
+from xnmt_bench.corpora.annotated import read_annotated
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.text import decode_line, lines, present
 from xnmt_bench.dumps import Dump
@@ -43,10 +44,13 @@ def _relevance(path: Path) -> list[SentenceRelevance]:
     return list(relevance(path, "test"))
 
 
-RULES = "rules"
+RULES, ANNOTATED = "rules", "annotated"
 # By door and format, what reads it.
 READERS: dict[str, dict[str, Callable[[Path], Any]]] = {
-    "outputs": {"text": lambda path: list(_texts(path))},
+    "outputs": {
+        "text": lambda path: list(_texts(path)),
+        ANNOTATED: lambda path: [row.translation for row in read_annotated(path)],
+    },
     "scores": {"text": _numbers},
     "relevance": {RULES: _relevance},
 }

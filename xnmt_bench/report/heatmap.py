@@ -69,7 +69,9 @@ def print_weighed(caption: str, one: Weighed) -> None:
         probabilities if log_p is None else torch.from_numpy(log_p).exp(),
         torch.from_numpy(one.weights_TS), None,
     )  # fmt: skip
-    for table in terminal_heatmaps("weights", explanation, min(console.width, TERMINAL), scale=False):
+    for table in terminal_heatmaps(
+        "weights", explanation, min(console.width, TERMINAL), scale=False
+    ):
         console.print(table, "")
 
 

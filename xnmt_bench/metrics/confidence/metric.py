@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from xnmt_bench.corpora.annotated import AnnotatedCorpus
 from xnmt_bench.corpora.sentence import SIDES, languages
 from xnmt_bench.corpora.text import decode_line, lines
 from xnmt_bench.dumps.json_lines import JsonLines, written
@@ -24,6 +26,7 @@ from xnmt_bench.metrics.confidence.sentences import (
     Eos,
     Reading,
     Unit,
+    as_shares,
     numbers_of,
     rows,
     whole_sentences,
@@ -33,7 +36,7 @@ from xnmt_bench.metrics.metric import Column, Key, Metric, Row, hundredths, rati
 from xnmt_bench.metrics.units import Units
 from xnmt_bench.options import Natural
 from xnmt_bench.parquet import read_table, write_table
-from xnmt_bench.pipeline.doors import Door
+from xnmt_bench.pipeline.doors import ANNOTATED, Door
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.weighed import Weighings
 from xnmt_bench.store import Artefact, fingerprint, verified
@@ -115,8 +118,10 @@ class Confidence(Metric):
             identity = dict.fromkeys(self.identity, "") | told | keys
             yield Planned(identity, "", partial(self._of_dump, job, door, pair))
             return
-        if job.door("outputs"):  # of another system, under ours
+        if outputs := job.door("outputs"):  # of another system, which ours is made to say
             keys["explainer"] = f"{job.explained.name} of {job.system.name}"
+            if outputs.format == ANNOTATED:
+                keys["corpus"] = outputs.path.name
         yield self.plan(job, partial(self._of_job, job), explained=True, **keys)
 
     def _of_dump(self, job: Job, door: Door, pair: Sequence[str | None]) -> Evidence:
@@ -133,9 +138,17 @@ class Confidence(Metric):
         return self._evidence(made, f"dump {fingerprint({'sources': sources})}")
 
     def _of_job(self, job: Job) -> Evidence:
-        outputs = job.outputs() if job.door("outputs") else None
-        weighings = job.weighed() if outputs is None else job.weighed(targets=outputs.texts)
-        corpus, (_, target) = job.corpus, languages(job.corpus)
+        corpus, door, labels = job.corpus, job.door("outputs"), None
+        if door is None:
+            weighings, test_set = job.weighed(), job.texts.test_set
+        elif door.format == ANNOTATED:
+            corpus = annotated = AnnotatedCorpus(door.path, job.corpus)
+            weighings = job.weighed(corpus=corpus, targets=annotated.translations())
+            labels = [row.labels for row in annotated.rows]
+            test_set = f"annotated {door.fingerprint}"
+        else:
+            weighings, test_set = job.weighed(targets=job.outputs().texts), job.texts.test_set
+        _, target = languages(corpus)
         references = [corpus.raw(s.target, target) for s in corpus.sentences("test")]
 
         def quality(text: str, reference: str) -> dict[str, float]:
@@ -143,7 +156,7 @@ class Confidence(Metric):
 
         reading = self._reading(weighings.shares, languages(corpus))
         made = self._made(job, weighings, reading, references, quality)
-        return self._evidence(made, job.texts.test_set)
+        return self._evidence(made, test_set, labels)
 
     def _reading(self, shares: bool, pair: tuple[str, str], unread_eos: bool = False) -> Reading:
         return Reading(self.definition, self.eos, self.unit, shares, pair, unread_eos)
@@ -174,11 +187,18 @@ class Confidence(Metric):
             language=available(), reading=vars(reading),
         )  # fmt: skip
 
-    def _evidence(self, made: Artefact, test_set: str) -> Evidence:
+    def _evidence(
+        self, made: Artefact, test_set: str, labels: Sequence[Mapping[str, bool]] | None = None
+    ) -> Evidence:
+        """The scores as units; annotated `labels` of the sentences by their numbers beside them."""
         path = made.path / SENTENCES
         columns = read_table(path).to_pydict()
         numbers = np.asarray(columns["sentence"], dtype=np.int64)
-        units = Units(test_set, numbers, numbers_of(columns))
+        values = numbers_of(columns)
+        for name in labels[0] if labels else ():
+            told = [labels[n][name] for n in numbers.tolist()]  # type: ignore[index]
+            values[f"label_{name}"] = np.asarray(told, dtype=np.float64)
+        units = Units(test_set, numbers, values)
         facts = {"left_out": len(made.facts["problems"])}
         files = {"sentences": str(path), "weights": str(made.path / WEIGHTS)}
         return Evidence(units, {"weights": made.fingerprint}, facts, files)
@@ -221,14 +241,17 @@ class Confidence(Metric):
         if self.show is None:
             return
         for m, path in _files(measurements, "weights"):
-            one = next((w for w in JsonLines(path) if _is(w, self.show)), None)
+            dump = JsonLines(path)
+            one = next((w for w in dump if _is(w, self.show)), None)
             if not isinstance(one, Weighed):
                 log.warning("%s: no sentence %d", m.identity["nmt"], self.show)
                 continue
             table = read_table(Path(m.files["sentences"])).to_pylist()
             row = next(row for row in table if row["sentence"] == self.show)
             name = " ".join(str(m.identity[k]) for k in ("nmt", "explainer") if m.identity[k])
-            yield caption(name, row), one
+            # The matrix that is scored.
+            weights_TS = one.weights_TS if dump.attention else as_shares(one.weights_TS)
+            yield caption(name, row), replace(one, weights_TS=weights_TS)
 
 
 def _is(one: Weighed | DataError, number: int) -> bool:

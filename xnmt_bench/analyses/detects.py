@@ -1,0 +1,135 @@
+"""Whose confidence finds the broken ones: scores against annotated translations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+
+import numpy as np
+
+from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
+from xnmt_bench.analyses.ranks import auroc, fpr_at
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.metrics.bootstrap import Draws, interval, weights
+from xnmt_bench.metrics.metric import Row
+from xnmt_bench.metrics.units import Units
+from xnmt_bench.options import Chance, Count, Seed, Text
+from xnmt_bench.report.panels import Panel, ends, told_apart
+from xnmt_bench.report.summary import Cell
+
+LABEL = "label_"  # begins the units' columns of annotation
+# Which way each score tells a broken translation: -1 where a small one does.
+TELLS = {
+    "confidence": -1.0, "without_overlap": -1.0, "cdp": -1.0, "ap_out": -1.0, "ap_in": -1.0,
+    "overlap": 1.0, "attention_to_eos": 1.0, "ignored_source": 1.0, "wass_to_uniform": 1.0,
+    "wass_to_data": 1.0, "log_probability": -1.0, "source_contribution": -1.0, "top_source": -1.0,
+}  # fmt: skip
+OF_TEXT = {
+    "top_four_gram": 1.0, "length_ratio": -1.0, "target_words": 1.0, "chrf": -1.0, "bleu": -1.0,
+}  # fmt: skip
+TEXT = "(the text)"
+NOTE = (
+    "AUROC of each score as a detector of annotated translations, with its 95 % bootstrap interval "
+    "over sentences: 0.5 is chance. FPR: of the translations without the label, the share that is "
+    "flagged where {recall:.0%} of those with it are. The translations are another system's: ours "
+    "was made to say them, so its weights and probabilities are not those that they were made with."
+)
+
+
+class Detects(Analysis):
+    """How well sentence scores find annotated translations, explainer by explainer.
+
+    Args:
+        labels: a detected kind and the annotated ones that it joins; `not` before a name turns it.
+            All that are annotated, if not given.
+        recall: of the positive, where the false positives are counted.
+        samples: bootstrap samples.
+        seed: of the draws.
+    """
+
+    name = "detects"
+
+    def __init__(
+        self,
+        labels: Mapping[str, Sequence[Text]] | None = None,
+        recall: Chance = 0.9,
+        samples: Count = 1000,
+        seed: Seed = 0,
+    ) -> None:
+        self.labels, self.recall, self.draws = labels, recall, Draws(samples, seed)
+
+    def analyse(self, panels: Sequence[Panel]) -> Result:
+        """A line for each score of each explainer, behind those of the text alone."""
+        by_panel = [list(self._rows(panel)) for panel in panels]
+        usable = [(panel, rows) for panel, rows in zip(panels, by_panel, strict=True) if rows]
+        if not usable:
+            raise NotApplicable("nobody annotated the translations (outputs.format=annotated)")
+        kept, rows = [p for p, _ in usable], [r for _, r in usable]
+        words = {"explainer": "explainer", "detector": "detector"}
+        note = NOTE.format(recall=self.recall)
+        summary = pivoted(
+            "Which scores find broken translations?", kept, rows, words, "label", _cell, [note],
+            told_apart(kept),
+        )  # fmt: skip
+        identity = (*kept[0].condition, "explainer", "detector", "label")
+        measured = ("positive", "sentences", *ends("auroc"), *ends("fpr"))
+        return Result(list(chain(*rows)), identity, measured, summary)
+
+    def _rows(self, panel: Panel) -> Iterator[Row]:
+        by_name = panel.measured("", blind=True)
+        for number, (name, rows) in enumerate(by_name.items()):
+            units = rows[0].units()  # of several seeds the first
+            labels = self._labels(units)
+            detectors = [(name + " (blind)" * panel.blind(name), TELLS)]
+            if number == 0:
+                detectors.insert(0, (TEXT, OF_TEXT))
+            for explainer, signs in detectors:
+                for column, sign in signs.items():
+                    if column in units.columns and not np.isnan(units[column]).all():
+                        told = {"explainer": explainer, "detector": column.replace("_", " ")}
+                        yield from self._found(panel, told, units, sign * units[column], labels)
+
+    def _labels(self, units: Units) -> dict[str, np.ndarray]:
+        """Each kind that is detected: which units are of it."""
+        known = {
+            name.removeprefix(LABEL): units[name] > 0
+            for name in units.columns
+            if name.startswith(LABEL)
+        }
+        if self.labels is None:
+            return known
+        joined = {}
+        for kind, names in self.labels.items():
+            turned = {f"not {name}": ~chosen_U for name, chosen_U in known.items()}
+            parts = [part for name in names if (part := (known | turned).get(name)) is not None]
+            if parts:
+                joined[kind] = np.any(parts, axis=0)
+        return joined
+
+    def _found(
+        self, panel: Panel, told: Row, units: Units, score_U: np.ndarray,
+        labels: Mapping[str, np.ndarray],
+    ) -> Iterator[Row]:  # fmt: skip
+        there_U = ~np.isnan(score_U)
+        size = int(there_U.sum())
+        blocks = [np.ones((1, size)), *weights(size, self.draws.samples, self.draws.seed)]
+        for label, positive_U in labels.items():
+            given = score_U[there_U], positive_U[there_U]
+            row = {**panel.condition, **told, "label": label, "sentences": size,
+                   "positive": int(given[1].sum())}  # fmt: skip
+            results = {
+                "auroc": [auroc(*given, block) for block in blocks],
+                "fpr": [fpr_at(self.recall, *given, block) for block in blocks],
+            }
+            for name, parts in results.items():
+                value_R = np.concatenate(parts)
+                numbers = (float(value_R[0]), *interval(value_R[1:]))
+                row |= dict(zip(ends(name), numbers, strict=True))
+            yield row
+
+
+def _cell(row: Row) -> Cell:
+    value, low, high = (row[name] for name in ends("auroc"))
+    if np.isnan(value):
+        return Cell("")
+    return Cell(f"{value:.3f} [{low:.3f}, {high:.3f}], FPR {100 * row['fpr']:.0f} %")

@@ -1,0 +1,117 @@
+"""Whose confidence can be believed: does it predict how good a translation is?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, product
+
+import numpy as np
+
+from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
+from xnmt_bench.analyses.ranks import partial_spearman, spearman
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.metrics.bootstrap import Draws, interval, weights
+from xnmt_bench.metrics.metric import Row
+from xnmt_bench.metrics.units import Units
+from xnmt_bench.options import Count, Seed, Texts
+from xnmt_bench.report.panels import Panel, ends, told_apart
+from xnmt_bench.report.summary import Cell
+
+QUALITY = {"chrf": "chrF", "bleu": "BLEU"}
+LENGTH = "source_words"
+# What needs no explainer; a length predicts by being short.
+BASELINES = {"short source": (LENGTH, -1.0), "log-probability": ("log_probability", 1.0)}
+GIVEN = ", given length"
+NOTE = (
+    "Spearman's correlation of each score with a sentence's own chrF and BLEU, with 95 % bootstrap "
+    "intervals over sentences; +1: the score ranks translations as quality does. Given length: of "
+    "what the source's number of words leaves (Pearson of the residuals of ranks). A score that "
+    "does no better than the short source, or than a blind explainer's, says nothing of its own."
+)
+
+
+class Predicts(Analysis):
+    """How well sentence scores rank translations by their quality, explainer by explainer.
+
+    Args:
+        scores: columns of the units, greater meaning surer.
+        samples: bootstrap samples.
+        seed: of the draws.
+    """
+
+    name = "predicts"
+
+    def __init__(
+        self,
+        scores: Texts = ("confidence", "cdp", "ap_out", "ap_in"),
+        samples: Count = 1000,
+        seed: Seed = 0,
+    ) -> None:
+        self.scores, self.draws = list(scores), Draws(samples, seed)
+
+    def analyse(self, panels: Sequence[Panel]) -> Result:
+        """A line for each score of each explainer, behind the baselines."""
+        by_panel = [list(self._rows(panel)) for panel in panels]
+        usable = [(panel, rows) for panel, rows in zip(panels, by_panel, strict=True) if rows]
+        if not usable:
+            raise NotApplicable("the sentences have no references, or no scores of their own")
+        kept, rows = [p for p, _ in usable], [r for _, r in usable]
+        words = {"explainer": "explainer", "score": "score"}
+        summary = pivoted(
+            "Which confidence predicts quality?", kept, rows, words, "predicted", _cell, [NOTE],
+            told_apart(kept),
+        )  # fmt: skip
+        identity = (*kept[0].condition, "explainer", "score", "predicted")
+        return Result(list(chain(*rows)), identity, ("sentences", *ends("spearman")), summary)
+
+    def _rows(self, panel: Panel) -> Iterator[Row]:
+        by_name = panel.measured("", blind=True)
+        seeds = {name: [m.units() for m in rows] for name, rows in by_name.items()}
+        first = next(iter(seeds.values()), [None])[0]
+        if first is None or not {*QUALITY, LENGTH} <= first.columns.keys():
+            return
+        for name, (column, sign) in BASELINES.items():
+            if column in first.columns:
+                told = {"explainer": "(none)", "score": name}
+                yield from self._correlations(panel, told, [first], column, sign)
+        for name, units in seeds.items():
+            for score in (s for s in self.scores if s in units[0].columns):
+                blind = " (blind)" * panel.blind(name)
+                told = {"explainer": name + blind, "score": score.replace("_", " ")}
+                yield from self._correlations(panel, told, units, score, 1.0)
+
+    def _correlations(
+        self, panel: Panel, told: Row, seeds: Sequence[Units], column: str, sign: float
+    ) -> Iterator[Row]:
+        """Of one score with each measure of quality, raw and given length; the mean of seeds."""
+        for quality, given in product(QUALITY, (False, True)):
+            if given and column == LENGTH:
+                continue
+            by_seed = [sign * self._sampled(units, column, quality, given) for units in seeds]
+            mean_R = np.mean(by_seed, axis=0)
+            numbers = (float(mean_R[0]), *interval(mean_R[1:]))
+            yield {**panel.condition, **told, "predicted": QUALITY[quality] + GIVEN * given,
+                   "sentences": int(_there(seeds[0], column, quality).sum()),
+                   **dict(zip(ends("spearman"), numbers, strict=True))}  # fmt: skip
+
+    def _sampled(self, units: Units, column: str, quality: str, given: bool) -> np.ndarray:
+        """The correlation on all sentences, then on each sample of them: (1 + samples,)."""
+        there_U = _there(units, column, quality)
+        x_U, y_U, length_U = (units[name][there_U] for name in (column, quality, LENGTH))
+        size = int(there_U.sum())
+        if size < 2:
+            return np.full(1 + self.draws.samples, np.nan)
+        blocks = [np.ones((1, size)), *weights(size, self.draws.samples, self.draws.seed)]
+        if given:
+            return np.concatenate([partial_spearman(x_U, y_U, length_U, w) for w in blocks])
+        return np.concatenate([spearman(x_U, y_U, w) for w in blocks])
+
+
+def _there(units: Units, column: str, quality: str) -> np.ndarray:
+    """Which sentences have both numbers."""
+    return ~np.isnan(units[column] + units[quality])
+
+
+def _cell(row: Row) -> Cell:
+    value, low, high = (row[name] for name in ends("spearman"))
+    return Cell("" if np.isnan(value) else f"{value:.2f} [{low:.2f}, {high:.2f}]")

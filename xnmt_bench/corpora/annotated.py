@@ -1,0 +1,98 @@
+"""Translations that people have annotated: a CSV of source, translation, reference and labels."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
+from xnmt_bench.corpora.text import decode_line, lines
+from xnmt_bench.errors import DataError
+from xnmt_bench.store import file_hash
+
+SOURCE, TRANSLATION, REFERENCE = NEEDED = ("src", "mt", "ref")
+
+
+@dataclass(frozen=True)
+class Annotated:
+    """One of them.
+
+    Attributes:
+        source, translation, reference: as they were written.
+        labels: whether each is given, by name.
+    """
+
+    source: str
+    translation: str
+    reference: str
+    labels: dict[str, bool]
+
+
+def read_annotated(path: Path) -> list[Annotated]:
+    """Reads a CSV with a header: `src`, `mt`, `ref`, and labels of 0 and 1.
+
+    Further columns, and one without a name, are left alone.
+
+    Raises:
+        DataError: a column is missing or a label neither, with file and line.
+    """
+    texts = (decode_line(line, path, n) + "\n" for n, line in enumerate(lines(path), start=1))
+    rows = csv.reader(texts)
+    header = next(rows, [])
+    if missing := [name for name in NEEDED if name not in header]:
+        found = ", ".join(filter(None, header)) or "nothing"
+        raise DataError(path, 1, f"no column {missing[0]!r}; the header has {found}")
+    told = []
+    for row in rows:
+        if len(row) != len(header):
+            problem = f"{len(row)} fields, but the header has {len(header)}"
+            raise DataError(path, rows.line_num, problem)
+        cells = dict(zip(header, row, strict=True))
+        given = {name: cell for name, cell in cells.items() if name and name not in NEEDED}
+        if wrong := [name for name, cell in given.items() if cell not in ("0", "1")]:
+            problem = f"{wrong[0]}: {given[wrong[0]]!r} is neither 0 nor 1"
+            raise DataError(path, rows.line_num, problem)
+        labels = {name: cell == "1" for name, cell in given.items()}
+        told.append(Annotated(cells[SOURCE], cells[TRANSLATION], cells[REFERENCE], labels))
+    return told
+
+
+class AnnotatedCorpus(Corpus):
+    """Sources and references of annotated translations, as a system's corpus writes its texts.
+
+    Args:
+        path: the CSV.
+        like: the system's corpus, whose languages and tokenisation they get.
+    """
+
+    def __init__(self, path: Path, like: Corpus) -> None:
+        self.name, self.tokenizer = path.name.removesuffix(".gz"), like.tokenizer
+        self.source_language, self.target_language = languages(like)
+        self.rows, self._path, self._like = read_annotated(path), path, like
+
+    def sentences(self, split: Split) -> Iterator[Sentence]:
+        """The test set; each sentence is a document of its own."""
+        if split == "test":
+            for number, row in enumerate(self.rows):
+                source = self._like.words(row.source, self.source_language)
+                target = self._like.words(row.reference, self.target_language)
+                yield Sentence(source, target, f"{self.name} {number}", 0)
+
+    def translations(self) -> list[str]:
+        """What is annotated, one a sentence."""
+        return [self._like.words(row.translation, self.target_language) for row in self.rows]
+
+    def recipe(self) -> dict[str, Any]:
+        """The file, and how it is tokenised."""
+        return {"kind": "annotated", "file": file_hash(self._path), "like": self._like.recipe()}
+
+    def raw(self, text: str, language: str) -> str:
+        """As the system's corpus has it."""
+        return self._like.raw(text, language)
+
+    def words(self, text: str, language: str) -> str:
+        """As the system's corpus has it."""
+        return self._like.words(text, language)
