@@ -218,7 +218,8 @@ class Job:
             return Weighings(door.fingerprint, dump.attention, lambda: dump)
         explained, scenario = self._decided(scenario, corpus, targets)
         relevances = self.relevance(scenario, corpus, targets, source_alone=True)
-        shares = explained.explainer.gives_shares
+        # Of stored relevance nobody knows, and to make shares of shares changes nothing.
+        shares = door is None and explained.explainer.gives_shares
         read = partial(weighed, explained, scenario, relevances)
         return Weighings(relevances.fingerprint, shares, read)
 

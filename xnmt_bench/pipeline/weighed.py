@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from xnmt_bench.dumps.weighed import EOS_TOKEN
 from xnmt_bench.errors import DataError
 from xnmt_bench.pipeline.explained import EVALUATED, Explained, Relevances
 from xnmt_bench.rules.extract import Scenario
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,19 @@ class Weighings:
 
     def __iter__(self) -> Iterator[Weighed | DataError]:
         return iter(self.read())
+
+
+def readable(
+    sentences: Iterable[Weighed | DataError], problems: list[str] | None = None
+) -> Iterator[Weighed]:
+    """The sentences that can be read; what is wrong with each other is said, and noted."""
+    for one in sentences:
+        if isinstance(one, DataError):
+            log.warning("left out: %s", one)
+            if problems is not None:
+                problems.append(str(one))
+        else:
+            yield one
 
 
 def weighed(explained: Explained, scenario: Scenario, relevances: Relevances) -> Iterator[Weighed]:

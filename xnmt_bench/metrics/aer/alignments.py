@@ -10,13 +10,16 @@ from typing import Any
 from xnmt_bench.corpora.alignment import Alignment, to_pharaoh
 from xnmt_bench.corpora.reversed import flipped
 from xnmt_bench.corpora.sentence import SIDES, Links, Sentence
+from xnmt_bench.dumps import Weighed
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.metrics.aer.counts import SOURCE, TARGET, count_links
 from xnmt_bench.metrics.aer.eflomal import align
 from xnmt_bench.metrics.aer.links import best_links, diagonal
 from xnmt_bench.metrics.aer.symmetrise import METHODS
-from xnmt_bench.pipeline.explained import EVALUATED, Relevances
+from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.texts import test_set
+from xnmt_bench.pipeline.weighed import Weighings, readable
 from xnmt_bench.rules.extract import GOLDEN
 from xnmt_bench.store import Artefact
 
@@ -35,13 +38,30 @@ class Alignments:
 
     @cached_property
     def sentences(self) -> list[Sentence]:
-        """The sentences that are aligned."""
-        return self._job.texts.sentences(EVALUATED, self._job.explained.decisions.count(EVALUATED))
+        """The sentences that are aligned: those that are explained, or that a dump has."""
+        if self._dumped is None:
+            count = self._job.explained.decisions.count(EVALUATED)
+            return self._job.texts.sentences(EVALUATED, count)
+        whole = list(self._job.corpus.sentences(EVALUATED))
+        if self._dumped and max(self._dumped) >= len(whole):
+            problem = f"sentence {max(self._dumped)}, but the test set has {len(whole)}"
+            raise XnmtError(f"the relevance is not of this test set's sentences: it has {problem}")
+        return [whole[number] for number in self._dumped]
 
     @cached_property
     def numbers(self) -> list[int]:
         """Their numbers in the corpus."""
+        if self._dumped is not None:
+            return list(self._dumped)
         return self._job.texts.split(EVALUATED).number[: len(self.sentences)].tolist()
+
+    @cached_property
+    def _dumped(self) -> dict[int, Weighed] | None:
+        """What another tool's dump has of each sentence, by its number, if one is given."""
+        door = self._job.door("relevance")
+        if door is None or door.dump is None:
+            return None
+        return {one.number: one for one in sorted(readable(self._weighed), key=lambda w: w.number)}
 
     @cached_property
     def _gold(self) -> list[Alignment]:
@@ -57,35 +77,30 @@ class Alignments:
                 for g in gold]  # fmt: skip
 
     @cached_property
-    def _relevance(self) -> Relevances:
+    def _weighed(self) -> Weighings:
         """For the reference's words."""
-        return self._job.relevance(GOLDEN, source_alone=True)
+        return self._job.weighed(GOLDEN)
 
     def links(self) -> Iterator[Links]:
         """The links of each sentence: the best source word of each target word.
 
         Raises:
-            XnmtError: subwords and gold do not agree on what a word is, or the relevance is of
+            XnmtError: tokens and gold do not agree on what a word is, or the relevance is of
                 other sentences.
         """
-        split, (source, target) = self._job.texts.split(EVALUATED), self._job.texts.subwords
-        explained = list(self._relevance)
-        if [r.number for r in explained] != self.numbers:
+        found = list(readable(self._weighed) if self._dumped is None else self._dumped.values())
+        if [one.number for one in found] != self.numbers:
             raise XnmtError("the relevance is not of this test set's sentences")
-        for index, (sentence, relevance) in enumerate(zip(self.sentences, explained, strict=True)):
-            words = (
-                source.current_words(split.source[index].tolist()),
-                # Relevance is kept for the steps of the current sentence.
-                target.current_words(split.target[index].tolist())[relevance.first :],
-            )
+        for sentence, one in zip(self.sentences, found, strict=True):
+            words = list(one.source.words), list(one.target.words)
             for side, word_of_piece in zip(SIDES, words, strict=True):
-                between_blanks = len(getattr(sentence, side).split())
-                if max(word_of_piece) + 1 != between_blanks:
+                between_blanks, made = len(getattr(sentence, side).split()), max(word_of_piece) + 1
+                if made != between_blanks:
                     raise XnmtError(
-                        f"test sentence {self.numbers[index]}: {between_blanks} {side} words "
-                        f"between blanks, but its subwords make {max(word_of_piece) + 1}"
+                        f"test sentence {one.number}: {between_blanks} {side} words of the corpus, "
+                        f"but its tokens make {made}"
                     )
-            yield best_links(relevance.source_TS, *words)
+            yield best_links(one.weights_TS, *words)
 
     @cached_property
     def explained(self) -> Artefact:
@@ -109,8 +124,8 @@ class Alignments:
         return self._made(
             "alignment",
             aligned,
-            relevance=self._relevance,
-            backward=backward and backward._relevance,
+            relevance=self._weighed,
+            backward=backward and backward._weighed,
         )
 
     @cached_property
@@ -149,12 +164,16 @@ class Alignments:
                 (folder / f"{method}.links").write_text(text, encoding="utf-8")
                 # Each source word is the other direction's target word.
                 linked = SOURCE if method == BACKWARD else TARGET
-                test_set = self._job.texts.test_set
-                units = count_links(test_set, self.numbers, links, gold, lengths, linked)
+                name = test_set(self._job.corpus)
+                units = count_links(name, self.numbers, links, gold, lengths, linked)
                 units.save(folder / f"{method}.parquet")
 
-        encoded = self._job.texts.encoded
-        return self._job.store.make(stage, work, version=3, cheap=True, encoded=encoded, **recipe)
+        recipe |= (
+            {"encoded": self._job.texts.encoded}
+            if self._dumped is None
+            else {"corpus": self._job.corpus.recipe(), "numbers": self.numbers}
+        )
+        return self._job.store.make(stage, work, version=3, cheap=True, **recipe)
 
 
 def _both(forward: Sequence[Links], backward: Sequence[Links]) -> dict[str, Sequence[Links]]:

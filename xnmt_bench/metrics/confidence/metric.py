@@ -29,7 +29,6 @@ from xnmt_bench.metrics.confidence.sentences import (
     as_shares,
     numbers_of,
     rows,
-    whole_sentences,
 )
 from xnmt_bench.metrics.measurement import Evidence, Measurement, Planned, Scored
 from xnmt_bench.metrics.metric import Column, Key, Metric, Row, hundredths, ratio
@@ -38,7 +37,7 @@ from xnmt_bench.options import Natural
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.doors import ANNOTATED, Door
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.weighed import Weighings
+from xnmt_bench.pipeline.weighed import Weighings, readable
 from xnmt_bench.store import Artefact, fingerprint, verified
 
 log = logging.getLogger(__name__)
@@ -156,7 +155,8 @@ class Confidence(Metric):
 
         reading = self._reading(weighings.shares, languages(corpus))
         made = self._made(job, weighings, reading, references, quality)
-        return self._evidence(made, test_set, labels)
+        evidence = self._evidence(made, test_set, labels)
+        return replace(evidence, facts=evidence.facts | {"generated": corpus.generated})
 
     def _reading(self, shares: bool, pair: tuple[str, str], unread_eos: bool = False) -> Reading:
         return Reading(self.definition, self.eos, self.unit, shares, pair, unread_eos)
@@ -173,7 +173,7 @@ class Confidence(Metric):
 
         def work(folder: Path) -> dict[str, Any]:
             problems: list[str] = []
-            good = whole_sentences(weighings, problems)
+            good = readable(weighings, problems)
             kept = written(good, folder / WEIGHTS, weighings.shares)
             columns = rows(kept, reading, references, quality)
             if not columns:

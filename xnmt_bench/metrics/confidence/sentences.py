@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from xnmt_bench.dumps import Weighed
-from xnmt_bench.errors import DataError, XnmtError
+from xnmt_bench.errors import XnmtError
 from xnmt_bench.metrics.confidence import detectors
 from xnmt_bench.metrics.confidence.language import available, language
 from xnmt_bench.metrics.confidence.scores import (
@@ -20,7 +19,6 @@ from xnmt_bench.metrics.confidence.scores import (
     confidence,
 )
 
-log = logging.getLogger(__name__)
 Quality = Callable[[str, str], Mapping[str, float]]  # of a translation and its reference
 Eos = Literal["keep", "drop"]
 Unit = Literal["pieces", "words"]
@@ -66,18 +64,6 @@ def as_shares(relevance_TS: np.ndarray) -> np.ndarray:
     positive_TS = np.maximum(np.nan_to_num(relevance_TS), 0)
     sums_T1 = positive_TS.sum(1, keepdims=True)
     return np.divide(positive_TS, sums_T1, out=np.zeros_like(positive_TS), where=sums_T1 > 0)
-
-
-def whole_sentences(
-    sentences: Iterable[Weighed | DataError], problems: list[str]
-) -> Iterator[Weighed]:
-    """The sentences that can be read; what is wrong with each other is said and noted."""
-    for one in sentences:
-        if isinstance(one, DataError):
-            log.warning("left out: %s", one)
-            problems.append(str(one))
-        else:
-            yield one
 
 
 def rows(
