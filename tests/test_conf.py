@@ -18,7 +18,7 @@ from xnmt_bench.nmt.loading import build_model
 from xnmt_bench.nmt.training import NMTTrainingOptions
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.settings import plain
-from xnmt_bench.registry import KINDS, create, entries, instantiate, load, load_explainer, options
+from xnmt_bench.registry import create, entries, instantiate, load, load_explainer, options
 from xnmt_bench.report.tracking import Tracker
 from xnmt_bench.run import configured_metrics
 

@@ -1,0 +1,272 @@
+"""Dumps of other tools: real ones, made ones, and every way in which one can be wrong."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+from conftest import Hostile
+from dumped import DUMPS, FORMATS, read
+
+from xnmt_bench.dumps import Tokens, Weighed
+from xnmt_bench.dumps.json_lines import JsonLines, written
+from xnmt_bench.errors import DataError, XnmtError
+from xnmt_bench.registry import entries, load
+
+SENTENCES = {
+    "nematus/alignments.txt": 3, "nematus/newstest2017_1-15.txt": 15, "marian/amun.out.lv": 5,
+    "marian/rnn.soft.de": 30, "marian/one_blocks.txt": 2, "opennmt_lua/attention_1-5.txt": 5,
+    "sockeye1/alignment_matrix.txt": 10, "fairseq/generate.txt": 60,
+    "opennmt_py/attn_debug.log": 60, "neural_monkey/alignments.npy": 5,
+    "pair/monkey.npy": 100, "pair/nematus.txt": 100,
+}  # fmt: skip
+NEMATUS = "0 ||| Hund da ||| 0 ||| dog there ||| 3 3\n0.5 0.25 0.25\n0.1 0.8 0.1\n0 0 1\n"
+
+
+@pytest.mark.skipif(not DUMPS.exists(), reason="needs shared/data/attention_dumps")
+@pytest.mark.parametrize("name", FORMATS)
+def test_real_dumps(name):
+    found = read(name)
+    assert [one.number for one in found] == list(range(SENTENCES[name]))
+    for one in found:
+        assert one.weights_TS.shape == (len(one.target), len(one.source))
+        assert (one.weights_TS >= 0).all()
+        assert one.weights_TS.sum(1).max() < 1.001
+        whole = one.whole()
+        assert whole.weights_TS.shape == (len(whole.target), len(whole.source))
+        # Pieces of a source word are summed, so a step has as much as before.
+        assert whole.weights_TS.sum(1).max() < 1.001
+        assert (max(whole.source.words), whole.source.eos) == (
+            max(one.source.words),
+            one.source.eos,
+        )
+
+
+def nematus(tmp_path, text, encoding="utf-8"):
+    path = tmp_path / "dump.txt"
+    path.write_bytes(text.encode(encoding))
+    return load("dumps", "nematus")(path)
+
+
+def test_a_block(tmp_path):
+    [one] = nematus(tmp_path, NEMATUS)
+    assert one.source.pieces == ("dog", "there", "</s>")
+    assert one.target.words == (0, 1, -1)
+    assert one.weights_TS.tolist() == [[0.5, 0.25, 0.25], [0.1, 0.8, 0.1], [0, 0, 1]]
+    bare = one.without_eos()
+    assert bare.weights_TS.tolist() == [[0.5, 0.25], [0.1, 0.8]]
+    assert (bare.source.pieces, bare.source.text) == (("dog", "there"), "dog there")
+
+
+@pytest.mark.parametrize("change", [("\n", "\r\n"), ("0 |||", "\ufeff0 |||")])
+def test_line_ends_and_byte_order_marks(tmp_path, change):
+    [one] = nematus(tmp_path, NEMATUS.replace(change[0], change[1], -1 if "\n" in change[0] else 1))
+    assert one.weights_TS.shape == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("0.1 0.8 0.1", "0.1 0.8", "dump.txt:3: sentence 1: 2 weights, but the rows above have 3"),
+        ("0.1 0.8 0.1\n", "", "2 target tokens, but weights of 2"),
+        ("0.5 ", "nan ", "a weight is nan"),
+        ("0.5 ", "-0.5 ", "a weight is negative: -0.5"),
+        ("0.5 ", "0,5 ", "dump.txt:2: '0,5' is no number: a decimal comma; a point is needed"),
+        ("0.5 0.25 0.25", "0.9 0.9 0.9", "sum to 2.700, more than 1"),
+        ("0.5 0.25 0.25", "0-0 1-1 2-2", "it is a link between words; weights are needed"),
+        ("Hund da", "Hund da ist", "3 target tokens, but weights of 3"),
+        ("dog there", "dog", "1 source tokens, but weights of 3"),
+        ("||| 3 3", "", "4 fields between '|||'; needed: number ||| target"),
+    ],
+)  # fmt: skip
+def test_a_bad_sentence_is_named_and_the_next_is_read(tmp_path, old, new, problem):
+    if problem.startswith(("2 target", "3 target")):
+        # One more or one less may be EOS: what cannot be is two.
+        new, problem = ("0.1 0.8 0.1\n0.1 0.8 0.1\n0.1 0.8 0.1\n" if "\n" in old else "a b c d e f",
+                        "target tokens, but weights of")  # fmt: skip
+    broken, good = nematus(tmp_path, NEMATUS.replace(old, new, 1) + "\n" + NEMATUS)
+    assert isinstance(broken, DataError)
+    assert problem in str(broken)
+    assert isinstance(good, Weighed)
+    assert good.number == 1
+
+
+def test_small_sentences(tmp_path):
+    one, empty = nematus(
+        tmp_path, "0 ||| a ||| 0 ||| b ||| 1 1\n1\n\n1 |||  ||| 0 ||| b c ||| 3 1\n.1 .1 .8\n"
+    )
+    assert one.weights_TS.tolist() == [[1]]
+    assert not (one.source.eos or one.target.eos)
+    assert (empty.target.size, empty.target.text, empty.weights_TS.shape) == (0, "", (1, 3))
+    zero = "0 ||| a b </s> ||| 0 ||| c d ||| 2 ||| 3\n0 0 0\n0 0 0\n"
+    path = tmp_path / "sockeye.txt"
+    path.write_text(zero)
+    [nothing] = load("dumps", "sockeye")(path)
+    assert nothing.weights_TS.shape == (3, 2)
+    assert (nothing.target.eos, nothing.source.eos) == (True, False)
+
+
+def files(tmp_path, **texts):
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return {name: tmp_path / name for name in texts}
+
+
+def test_marian(tmp_path):
+    lines = ("x ||| 0.5,0.5,0 0.25,0.25,0.5\n"  # EOS on both sides
+             "x ||| 1,0,0 ||| WordScores= -0.5\n"  # padded, and the source's EOS is there
+             "0-0\n"
+             "x ||| 0-0 1-1\n")  # fmt: skip
+    given = files(tmp_path, path=lines, source="a b\na b\na b\na b\n")
+    first, padded, bare, hard = load("dumps", "marian")(**given)
+    assert first.weights_TS.shape == (2, 3)
+    assert padded.log_probability_T.tolist() == [-0.5]
+    assert "no '|||'; needed: target ||| weights (--alignment soft)" in str(bare)
+    assert "path:4: '0-0' is no number: it is a link between words" in str(hard)
+    given = files(tmp_path, path="x ||| 1,0\n" * 3, source="a b\n")
+    with pytest.raises(DataError, match=r"path:2: translation 2, but .*source has 1 lines"):
+        list(load("dumps", "marian")(**given))
+
+
+def test_the_best_of_an_n_best_list(tmp_path):
+    lines = ("0 ||| x ||| 1,0 ||| F0= -1.5 ||| -0.5\n0 ||| y ||| 0,1 ||| F0= -2 ||| -0.7\n"
+             "1 ||| z ||| 0.5,0.5 ||| WordScores= -0.25 ||| F0= -1 ||| -0.2\n")  # fmt: skip
+    given = files(tmp_path, path=lines, source="a\nb\n")
+    best, other = load("dumps", "marian")(**given)
+    assert (best.target.text, best.number, other.target.text, other.number) == ("x", 0, "z", 1)
+    assert other.log_probability_T.tolist() == [-0.25]
+
+
+def test_fairseq(tmp_path):
+    text = ("S-7\t▁a ▁b\nT-7\t▁x\nH-7\t-0.5\t▁x\nD-7\t-0.5\tx\nP-7\t-1.0 -2.0\n"
+            "A-7\t0.5,0.25,0.25 0,0,1\n"
+            "H-7\t-0.9\t▁y\nP-7\t-3 -3\nA-7\t1,0,0 1,0,0\n"  # the next of its hypotheses
+            "S-2\t▁a\nH-2\t-0.5\t▁x\nGenerate test with beam=1\n")  # fmt: skip
+    seven, two = load("dumps", "fairseq")(**files(tmp_path, path=text))
+    assert (seven.number, seven.target.pieces) == (7, ("▁x", "</s>"))
+    np.testing.assert_allclose(seven.log_probability_T, np.log([0.5, 0.25]))
+    assert "sentence 2 has no A-; fairseq-generate --print-alignment soft" in str(two)
+
+
+def test_opennmt_py(tmp_path):
+    head = "[2026-01-01 00:00:00,000 INFO] "
+    table = head + "   abcdefg   b\n  xxxxxxxxxx  *0.75  0.25\n  </s> 0.5 0.5\n\n"
+    given = files(tmp_path, path=head + "Loading\n" + table + table,
+                  source="abcdefghi b\nother b\n", target="xxxxxxxxxxyyy\nx\n")  # fmt: skip
+    first, other = load("dumps", "opennmt_py")(**given)
+    assert first.source.pieces == ("abcdefghi", "b")
+    assert first.target.pieces == ("xxxxxxxxxxyyy", "</s>")
+    assert first.weights_TS.tolist() == [[0.75, 0.25], [0.5, 0.5]]
+    assert "weights of 'abcdefg b', but line 2 of" in str(other)
+    assert "is 'other b'" in str(other)
+
+
+def test_neural_monkey(tmp_path):
+    weights = np.zeros((2, 3, 3))
+    weights[0, :2, :2] = [[0.75, 0.5], [0.25, 0.5]]
+    weights[0, :, 2] = 7  # rubbish behind the translation
+    weights[1] = 1 / 3
+    np.save(tmp_path / "w.npy", weights)
+    given = files(tmp_path, source="a b\na b c d\n", target="x y\nx y z u\n")
+    first, cut = load("dumps", "neural_monkey")(tmp_path / "w.npy", **given)
+    assert first.weights_TS.tolist() == [[0.75, 0.25], [0.5, 0.5]]
+    assert cut.source.pieces == ("a", "b", "c")
+    short = files(tmp_path, source="a b\n")
+    with pytest.raises(DataError, match=r"an array of shape \(2, 3, 3\), but .*source has 1 lines"):
+        list(load("dumps", "neural_monkey")(tmp_path / "w.npy", **given | short))
+
+
+def test_pickles_are_never_read(tmp_path):
+    target = tmp_path / "owned"
+    np.save(tmp_path / "w.npy", np.array([Hostile(target)], dtype=object), allow_pickle=True)
+    given = files(tmp_path, source="a\n", target="x\n")
+    with pytest.raises(DataError, match="pickled objects, which are never read"):
+        list(load("dumps", "neural_monkey")(tmp_path / "w.npy", **given))
+    assert not target.exists()
+    (tmp_path / "w.npy").write_bytes(b"nothing of the kind")
+    with pytest.raises(DataError, match="npy"):
+        list(load("dumps", "neural_monkey")(tmp_path / "w.npy", **given))
+
+
+def test_our_own_form_goes_round(tmp_path):
+    generator = np.random.default_rng(0)
+    one = Weighed(
+        3, Tokens.of(["▁Ein", "▁H", "und"], True), Tokens.of(["▁a", "▁dog"], True),
+        generator.normal(size=(3, 4)), np.tril(generator.normal(size=(3, 3)), -1),
+        np.log(generator.random(3)),
+    )  # fmt: skip
+    path = tmp_path / "w.jsonl.gz"
+    assert list(written([one], path, attention=False)) == [one]
+    reader = JsonLines(path)
+    [again] = reader
+    assert not reader.attention
+    assert (again.number, again.source, again.target) == (3, one.source, one.target)
+    for name in ("weights_TS", "prefix_TT", "log_probability_T"):
+        np.testing.assert_allclose(getattr(again, name), getattr(one, name), rtol=1e-6)
+    first = path.read_bytes()
+    list(written([one], path, attention=False))
+    assert path.read_bytes() == first
+    assert gzip.decompress(first).startswith(b'{"form": "weights"')
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"weights": [[1], [1, 2]]}, "weights: ragged, or no numbers"),
+        ({"weights": [[float("nan")]]}, "weights: a number is not finite"),
+        ({"weights": None}, "no weights"),
+        ({"weights": [[0.5, 0.5, 0.5]]}, "1 source tokens, but weights of 3"),
+        ({"source": "a"}, "source: needed is a list of tokens"),
+        ({"number": -1}, "number: -1; needed is a count from 0"),
+        ({"prefix": [[0, 0]]}, "prefix: 1 x 2; needed: 1 x 1, as there are target tokens"),
+        ({"log_probabilities": [-1, -2]}, "2 log-probabilities, but weights of 1 target tokens"),
+    ],
+)
+def test_our_own_form_is_checked(tmp_path, change, problem):
+    good = {"source": ["a"], "target": ["x"], "weights": [[1]]}
+    header = json.dumps({"form": "weights", "version": 1, "attention": True})
+    lines = [header, json.dumps(good | change), json.dumps(good)]
+    broken, whole = load("dumps", "json_lines")(**files(tmp_path, path="\n".join(lines) + "\n"))
+    assert problem in str(broken)
+    assert "path:2:" in str(broken)
+    assert whole.number == 1
+    with pytest.raises(DataError, match="path:1: the first line is no header"):
+        JsonLines(**files(tmp_path, path=json.dumps(good)))
+
+
+def test_files_beside_a_dump_are_those_that_it_needs(tmp_path):
+    given = files(tmp_path, path=NEMATUS, source="a\n")
+    with pytest.raises(XnmtError, match=r"takes no file of source tokens \(relevance.source\)"):
+        load("dumps", "nematus")(**given)
+    with pytest.raises(XnmtError, match=r"needs a file of source tokens \(relevance.source\)"):
+        load("dumps", "marian")(given["path"])
+    assert set(entries("dumps")) == {kind for kind, *_ in FORMATS.values()} | {"json_lines"}
+
+
+@pytest.mark.parametrize(
+    ("pieces", "words", "text"),
+    [
+        (["Net@@", "any@@", "ahu", "is"], [0, 0, 0, 1], "Netanyahu is"),
+        (["▁Net", "any", "ahu", "▁is"], [0, 0, 0, 1], "Netanyahu is"),
+        (["Net￭", "anyahu", "is", "￭."], [0, 0, 1, 1], "Netanyahu is."),
+        (["it", "&apos;s", "28", "@-@", "old"], [0, 1, 2, 3, 4], "it 's 28 - old"),
+        ([], [], ""),
+    ],
+)
+def test_words_and_text_of_pieces(pieces, words, text):
+    found = Tokens.of(pieces, eos=True)
+    assert found.words == (*words, -1)
+    assert found.text == text
+    assert found.size == len(pieces)
+
+
+def test_words_are_sums_of_source_pieces_and_means_of_target_pieces():
+    one = Weighed(
+        0, Tokens.of(["a@@", "b", "c"], True), Tokens.of(["x", "y@@", "z"], False),
+        np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.2, 0.2, 0.2], [0, 0, 1, 0]]),
+        np.array([[0, 0, 0], [3, 0, 0], [1, 5, 0]]), np.array([-1.0, -2.0, -4.0]),
+    ).whole()  # fmt: skip
+    np.testing.assert_allclose(one.weights_TS, [[0.3, 0.3, 0.4], [0.3, 0.6, 0.1]])
+    np.testing.assert_allclose(one.prefix_TT, [[0, 0], [2, 0]])
+    assert one.log_probability_T.tolist() == [-1, -6]
+    assert (one.source.pieces, one.target.pieces) == (("ab", "c", "</s>"), ("x", "yz"))

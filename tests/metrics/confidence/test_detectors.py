@@ -1,0 +1,207 @@
+"""What else tells a broken translation, by hand and beside expected figures."""
+
+import csv
+import json
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from conftest import DATA
+from dumped import FORMATS, read
+
+from xnmt_bench.corpora.annotated import read_annotated
+from xnmt_bench.dumps import Tokens, Weighed
+from xnmt_bench.dumps.weighed import joined
+from xnmt_bench.errors import DataError
+from xnmt_bench.metrics.confidence import detectors
+from xnmt_bench.metrics.confidence.language import language
+from xnmt_bench.metrics.confidence.quality import sentence_quality
+
+DUMPS, ANNOTATED = DATA / "attention_dumps", DATA / "hallucinations" / "deen_annotated.csv"
+REFERENCES = {
+    "nematus/newstest2017_1-15.txt": "nematus/newstest2017_1-15.ref",
+    "fairseq/generate.txt": "fairseq/ref.en",
+    "opennmt_py/attn_debug.log": "opennmt_py/ref.en",
+}
+
+
+def weighed(weights, prefix=None, log_p=None, eos=True):
+    weights = np.asarray(weights, dtype=float)
+    source = Tokens.of([f"s{n}" for n in range(weights.shape[1] - eos)], eos)
+    target = Tokens.of([f"t{n}" for n in range(len(weights))], False)
+    return Weighed(0, source, target, weights, prefix, log_p)
+
+
+@pytest.mark.skipif(not DUMPS.exists(), reason="needs shared/data/attention_dumps")
+def test_every_expected_row():
+    expected = defaultdict(dict)
+    with (DUMPS / "expected_detectors.tsv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file, delimiter="\t"):
+            expected[row["file"]][int(row["sentence"])] = row
+    assert set(expected) == set(FORMATS)
+    for name, rows in expected.items():
+        references = (
+            (DUMPS / REFERENCES[name]).read_text(encoding="utf-8").split("\n")
+            if name in REFERENCES
+            else None
+        )
+        for one in read(name):
+            row, source, target = rows[one.number + 1], one.source.text, one.target.text
+            found = {
+                "attn_to_eos": detectors.attention_to_eos(one),
+                "attn_ign_src": detectors.ignored_source(one),
+                "wass_to_unif": detectors.wass_to_uniform(detectors.shares(one)),
+                "seq_logprob": detectors.log_probability(one),
+                "top_4gram": detectors.top_four_gram(source, target),
+                "length_ratio": detectors.length_ratio(source, target),
+                "digits_mismatch": detectors.digits_differ(source, target),
+            }
+            if references is not None:
+                reference = joined(references[one.number].split())
+                quality = sentence_quality("none", target, reference)
+                found |= {name: quality[name] for name in ("bleu", "chrf")}
+            for key, value in found.items():
+                if row[key] == "":
+                    assert np.isnan(value), (name, row["sentence"], key)
+                else:
+                    assert value == pytest.approx(float(row[key]), abs=6e-6), (name, row, key)
+
+
+@pytest.mark.skipif(not DUMPS.exists(), reason="needs shared/data/attention_dumps")
+def test_source_contributions_equal_those_of_stopes():
+    with (DUMPS / "alti" / "expected_stopes.tsv").open(encoding="utf-8") as file:
+        expected = list(csv.DictReader(file, delimiter="\t"))
+    lines = (DUMPS / "alti" / "alignments.jsonl").read_text(encoding="utf-8").splitlines()
+    for line, row in zip(lines, expected, strict=True):
+        told = json.loads(line)
+        whole, words = np.array(told["contributions"]), len(told["src_toks"])
+        found = detectors.source_contribution(weighed(whole[:, :words], whole[:, words:]))
+        assert found[0] == pytest.approx(float(row["avg_sc"]), abs=1e-6)
+        assert found[1] == pytest.approx(float(row["top_sc_mean"]), abs=1e-6)
+
+
+def test_source_contribution_by_hand():
+    one = weighed([[1, -5, 1], [2, 0, 0], [0, 0, 0]], np.array([[0, 0, 0], [2, 0, 0], [0, 0, 0]]))
+    assert detectors.source_contribution(one) == (0.75, 0.5)
+    assert np.isnan(detectors.source_contribution(weighed([[1, 0]]))).all()
+
+
+def test_attention_to_eos_and_ignored_words_by_hand():
+    one = weighed([[0.5, 0.1, 0.4], [0.5, 0.05, 0.45]])
+    assert detectors.attention_to_eos(one) == pytest.approx(0.425)
+    assert detectors.ignored_source(one) == 0.5
+    assert np.isnan(detectors.attention_to_eos(weighed([[1, 0]], eos=False)))
+    nothing = weighed(np.zeros((2, 3)))
+    assert np.isnan(detectors.attention_to_eos(nothing))
+    assert np.isnan(detectors.wass_to_uniform(detectors.shares(nothing)))
+
+
+def test_distance_to_other_sentences():
+    """The earth mover's distance, moved word by word."""
+    generator = np.random.default_rng(0)
+    shares = [generator.dirichlet(np.ones(n)) for n in (3, 4, 4, 5, 6, 3, 5)]
+    lengths = [10, 10, 10, 10, 11, 10, 20]
+
+    def moved(p, q):
+        size = max(len(p), len(q))
+        p, q = (np.pad(x, (0, size - len(x))) for x in (p, q))
+        carried, work = 0.0, 0.0
+        for mass in p - q:
+            carried += mass
+            work += abs(carried)
+        return work
+
+    found = detectors.WassToData(shares, lengths)
+    for index in range(6):
+        others = sorted(moved(shares[index], shares[n]) for n in range(6) if n != index)
+        assert found.of(index) == pytest.approx(np.mean(others[:4]))
+    assert np.isnan(found.of(6))  # nobody is alike
+    assert np.isnan(detectors.WassToData([np.full(2, np.nan)] * 5, [1] * 5).of(0))
+
+
+def test_a_large_corpus_is_compared_with_a_thousand():
+    shares = [np.array([n / 3000, 1 - n / 3000]) for n in range(3000)]
+    one, again = (detectors.WassToData(shares, [5] * 3000).of(7) for _ in range(2))
+    assert one == again
+    assert one < 0.01
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ("a b c d e", "x y z u x y z u x y z u", 2),
+        ("a b c d a b c d", "x y z u", -1),
+        ("a", "x", 0),
+    ],
+)
+def test_repeated_four_grams(source, target, expected):
+    assert detectors.top_four_gram(source, target) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ("das Haus", "the house", 0),
+        ("das Haus", "the h\ufffduse", 1),
+        ("über", "Ã¼ber", 1),  # UTF-8 read as Latin-1
+        ("das Haus", "the дом", 3),  # letters of another script
+        ("αβγ Strahlen", "αβγ rays and more words", 0),  # which the source has
+        ("a", "a\u200bb", 0),
+        ("a", "a\x07b", 1),
+    ],
+)
+def test_foreign_and_corrupt_symbols(source, target, expected):
+    assert detectors.strange_symbols(source, target) == expected
+
+
+def test_digits_and_length():
+    assert not detectors.digits_differ("3 mal 12", "12 times 3")
+    assert detectors.digits_differ("3 mal 12", "12 times 2")
+    assert detectors.length_ratio("a b c d", "x") == 0.25
+    assert np.isnan(detectors.length_ratio("", "x"))
+
+
+def test_language():
+    pytest.importorskip("py3langid")
+    known = ("de", "en")
+    assert language("Das ist ein sehr kleines Haus .", known) == "de"
+    assert language("a man is sleeping on the bench .", known) == "en"
+    assert language("un homme dort sur le banc .", known) == "fr"
+    assert language("drei kurze Wörter", known) == ""
+
+
+@pytest.mark.skipif(not ANNOTATED.exists(), reason="needs shared/data/hallucinations")
+def test_annotated_hallucinations():
+    """The published figure of chrF++, and what repeated 4-grams flag."""
+    from sacrebleu import CHRF
+
+    from xnmt_bench.analyses.ranks import auroc
+
+    rows = read_annotated(ANNOTATED)
+    counts = {name: sum(row.labels[name] for row in rows) for name in rows[0].labels}
+    assert counts == {"correctness": 2048, "repetitions": 86, "named-entities": 41,
+                      "omission": 204, "strong-unsupport": 164, "full-unsupport": 129}  # fmt: skip
+    flagged = [r for r in rows if detectors.top_four_gram(r.source, r.translation) >= 2]
+    assert (len(flagged), sum(row.labels["repetitions"] for row in flagged)) == (23, 22)
+    joined_labels = ("repetitions", "strong-unsupport", "full-unsupport")
+    positive = np.array([any(row.labels[n] for n in joined_labels) for row in rows])
+    assert positive.sum() == 323
+    chrf = CHRF(word_order=2)
+    score = np.array([-chrf.sentence_score(r.translation, [r.reference]).score for r in rows])
+    [found] = auroc(score, positive, np.ones((1, len(rows))))
+    assert found == pytest.approx(0.754332, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("src,mt,bad\na,b,0\n", "x.csv:1: no column 'ref'; the header has src, mt, bad"),
+        ("src,mt,ref,bad\na,b,c\n", "x.csv:2: 3 fields, but the header has 4"),
+        ("src,mt,ref,bad\na,b,c,2\n", "x.csv:2: bad: '2' is neither 0 nor 1"),
+    ],
+)
+def test_annotation_that_cannot_be_read(tmp_path, text, problem):
+    path = tmp_path / "x.csv"
+    path.write_text(text)
+    with pytest.raises(DataError, match=problem.replace(".", r"\.")):
+        read_annotated(path)
