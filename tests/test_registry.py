@@ -23,6 +23,7 @@ from xnmt_bench.registry import (
 METRICS = (
     "aer",
     "antecedent",
+    "confidence",
     "contrastive",
     "coref_attention",
     "fidelity",

@@ -39,7 +39,7 @@ class Dump(ABC, Generic[Entry]):
     attention: bool = True
 
     def __init__(self, path: Path, source: Path | None = None, target: Path | None = None) -> None:
-        self.path = path
+        self.path = Path(path)
         for side, given in (("source", source), ("target", target)):
             if (given is not None) != (side in self.texts):
                 needs = "needs a file of" if given is None else "takes no file of"

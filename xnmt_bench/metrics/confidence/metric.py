@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -41,6 +41,10 @@ from xnmt_bench.pipeline.weighed import Weighings, readable
 from xnmt_bench.store import Artefact, fingerprint, verified
 
 log = logging.getLogger(__name__)
+UNLIKE = (
+    "EOS has a row or column in some rows and not in others, which do not compare; "
+    "metric.confidence.eos=drop makes them alike"
+)
 SENTENCES, WEIGHTS = "sentences.parquet", "weights.jsonl.gz"
 one_digit, three_digits = "{:.1f}".format, "{:.3f}".format
 TERMINAL = 80  # columns
@@ -173,13 +177,14 @@ class Confidence(Metric):
 
         def work(folder: Path) -> dict[str, Any]:
             problems: list[str] = []
-            good = readable(weighings, problems)
+            ends: set[str] = set()
+            good = _ends_noted(readable(weighings, problems), ends)
             kept = written(good, folder / WEIGHTS, weighings.shares)
             columns = rows(kept, reading, references, quality)
             if not columns:
                 raise DataError("weights", None, "no sentence of them can be read")
             write_table(pa.table(columns), folder / SENTENCES)
-            return {"problems": problems, "language": available()}
+            return {"problems": problems, "eos": sorted(ends)}
 
         return job.store.make(
             "confidence", work, version=1, cheap=True, weights=weighings.fingerprint,
@@ -199,7 +204,7 @@ class Confidence(Metric):
             told = [labels[n][name] for n in numbers.tolist()]  # type: ignore[index]
             values[f"label_{name}"] = np.asarray(told, dtype=np.float64)
         units = Units(test_set, numbers, values)
-        facts = {"left_out": len(made.facts["problems"])}
+        facts = {"left_out": len(made.facts["problems"]), "eos": made.facts["eos"]}
         files = {"sentences": str(path), "weights": str(made.path / WEIGHTS)}
         return Evidence(units, {"weights": made.fingerprint}, facts, files)
 
@@ -214,14 +219,17 @@ class Confidence(Metric):
         return results
 
     def notes(self, scored: Sequence[Scored]) -> list[str]:
-        """How many sentences were left out."""
+        """How many sentences were left out, and which rows do not compare."""
+        measured = [s.measurement for s in scored if s.measurement.ok]
+        ends = {end for m in measured if m.identity["eos"] == "keep" for end in m.facts["eos"]}
+        notes = [f"{UNLIKE} ({'; '.join(sorted(ends))})."] if len(ends) > 1 else []
         counts = {
-            f"{s.measurement.identity['nmt']}: {s.measurement.facts['left_out']} sentences cannot "
-            "be read and are left out; the log names each."
-            for s in scored
-            if s.measurement.ok and s.measurement.facts.get("left_out")
+            f"{m.identity['nmt']}: {m.facts['left_out']} sentences cannot be read and are left "
+            "out; the log names each."
+            for m in measured
+            if m.facts["left_out"]
         }
-        return sorted(counts)
+        return [*notes, *sorted(counts)]
 
     def details(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, list[Row]]]:
         """A row for each sentence of every measurement."""
@@ -252,6 +260,14 @@ class Confidence(Metric):
             # The matrix that is scored.
             weights_TS = one.weights_TS if dump.attention else as_shares(one.weights_TS)
             yield caption(name, row), replace(one, weights_TS=weights_TS)
+
+
+def _ends_noted(sentences: Iterable[Weighed], ends: set[str]) -> Iterator[Weighed]:
+    """Passes sentences on and notes which sides have EOS among their tokens."""
+    for one in sentences:
+        sides = [name for name in SIDES if getattr(one, name).eos]
+        ends.add(" and ".join(sides) or "neither side")
+        yield one
 
 
 def _is(one: Weighed | DataError, number: int) -> bool:

@@ -1,0 +1,250 @@
+"""Confidence through the pipeline: own systems, other tools' dumps, annotated translations."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from conftest import command, configure, overrides
+from dumped import DUMPS
+
+from xnmt_bench.dumps.json_lines import JsonLines
+from xnmt_bench.errors import NotApplicable, XnmtError
+from xnmt_bench.metrics.confidence import Confidence
+from xnmt_bench.metrics.confidence.scores import confidence
+from xnmt_bench.metrics.confidence.sentences import Reading, as_shares, rows
+from xnmt_bench.parquet import read_table
+from xnmt_bench.pipeline.explained import EVALUATED
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.rules.extract import REAL
+
+EXPLAINED = "rules.test_sentences=12"
+
+
+def job_of(workplace, name, explainer, *changes):
+    given = [*overrides(name), f"store={workplace}/store", f"explainer={explainer}", EXPLAINED]
+    return Job(configure(*given, *changes))
+
+
+def measured(job, **options):
+    [planned] = Confidence(**options).measure(job)
+    return planned, planned.make()
+
+
+@pytest.mark.parametrize(
+    ("system", "explainer"),
+    [("transformer", "attention"), ("rnn_search", "attention"), ("transformer", "gradient_norm"),
+     ("transformer", "random")],
+)  # fmt: skip
+def test_own_translations_are_scored_by_their_relevance(workplace, system, explainer):
+    """Recomputed from the stored relevance, sentence by sentence."""
+    job = job_of(workplace, system, explainer)
+    planned, evidence = measured(job)
+    assert planned.identity["explainer"] == explainer
+    columns = read_table(evidence.files["sentences"]).to_pylist()
+    relevances = list(job.relevance(REAL, source_alone=True))
+    outputs = job.outputs().texts
+    assert len(columns) == len(relevances) == len(evidence.units) == 12
+    for row, one, output in zip(columns, relevances, outputs, strict=False):
+        assert (row["sentence"], row["target"]) == (one.number, output)
+        weights = one.source_TS if explainer == "attention" else as_shares(one.source_TS)
+        assert weights.sum(1) == pytest.approx(1, abs=1e-5)
+        tokens = len(weights) - (job.texts.subwords[1].encode(output) != [] and 1)
+        found = confidence(weights, row["overlap"], tokens)
+        for name in ("cdp", "ap_out", "ap_in", "confidence"):
+            assert row[name] == pytest.approx(getattr(found, name), rel=1e-9)
+        assert row["log_probability"] == pytest.approx(np.log(one.probability_T).mean(), rel=1e-5)
+        told = row["source_contribution"]
+        assert np.isnan(told) == (explainer == "attention")
+        assert np.isnan(told) or 0 < told <= 1
+
+
+def test_what_is_written_for_our_systems_reads_alike(workplace, tmp_path):
+    """The JSON lines, given back as a dump, have the same scores."""
+    _, own = measured(job_of(workplace, "transformer", "attention"))
+    dump = configure("metric=[confidence]", f"relevance.path={own.files['weights']}",
+                     "relevance.format=json_lines", f"store={tmp_path}/store")  # fmt: skip
+    planned, again = measured(Job(dump, may_make=False))
+    assert planned.identity["nmt"] == "weights.jsonl"
+    for name in ("confidence", "overlap", "attention_to_eos", "log_probability"):
+        np.testing.assert_allclose(again.units[name], own.units[name], rtol=1e-5)
+    assert "chrf" not in again.units.columns
+
+
+@pytest.mark.parametrize(
+    ("eos", "unit"), [("drop", "pieces"), ("keep", "words"), ("drop", "words")]
+)
+def test_how_weights_are_read(workplace, eos, unit):
+    job = job_of(workplace, "transformer", "attention")
+    _, evidence = measured(job, eos=eos, unit=unit)
+    kept = JsonLines(measured(job)[1].files["weights"])
+    for value, one in zip(evidence.units["cdp"], kept, strict=True):
+        weights = one.weights_TS
+        if unit == "words":
+            words = [
+                np.array([w if w >= 0 else max(side.words) + 1 for w in side.words])
+                for side in (one.target, one.source)
+            ]
+            summed = np.stack([weights[:, words[1] == n].sum(1) for n in range(words[1].max() + 1)])
+            weights = np.stack([summed.T[words[0] == n].mean(0) for n in range(words[0].max() + 1)])
+        if eos == "drop":
+            weights = weights[:-1, :-1]
+        assert value == pytest.approx(confidence(weights, 0, 9).cdp, abs=1e-6)
+
+
+def test_a_step_that_nothing_helps_is_a_row_of_zeros():
+    made = as_shares(np.array([[1.0, -2.0, 3.0], [-1.0, -1.0, 0.0], [np.nan, 2.0, 0.0]]))
+    assert made.tolist() == [[0.25, 0, 0.75], [0, 0, 0], [0, 1, 0]]
+
+
+def test_the_gold_alignment_says_nothing_of_translations(workplace):
+    with pytest.raises(NotApplicable):
+        measured(job_of(workplace, "transformer", "gold_alignment"))
+
+
+def test_a_sentence_without_a_reference_is_named():
+    from xnmt_bench.dumps import Tokens, Weighed
+
+    one = Weighed(3, Tokens.of(["a"], False), Tokens.of(["x"], False), np.ones((1, 1)))
+    reading = Reading("paper", "keep", "pieces", True, ("", ""))
+    with pytest.raises(XnmtError, match="sentence 3 has no reference: there are 2"):
+        rows([one], reading, ["x", "y"], lambda translation, reference: {})
+    assert rows([], reading, None, lambda translation, reference: {}) == {}
+
+
+def table(folder, name):
+    with (folder / "results" / f"{name}.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+BLOCKS = (
+    "0 ||| der Hund da ||| 0 ||| the dog there ||| 3 3\n.8 .1 .1\n.1 .8 .1\n.1 .1 .8\n\n"
+    "1 ||| ragged ||| 0 ||| sentence ||| 1 1\n1 2\n3\n\n"
+    "2 ||| nur das eine ||| 0 ||| one or another ||| 3 3\n.4 .3 .3\n.3 .4 .3\n.3 .3 .4\n"
+)
+
+
+def test_a_dump_from_the_command_line(tmp_path):
+    """No model, no corpus; the bad sentence is named and left out."""
+    (tmp_path / "dump.txt").write_text(BLOCKS)
+    (tmp_path / "ref.txt").write_text("der Hund da\n-\nnur eins\n")
+    done = command(
+        "evaluate.py", "metric=[confidence]", "metric.confidence.show=2", "analysis=[predicts]",
+        f"relevance.path={tmp_path}/dump.txt", "relevance.format=nematus",
+        f"relevance.reference={tmp_path}/ref.txt", f"results={tmp_path}/results",
+        f"store={tmp_path}/store", "relevance.source_language=en", "relevance.target_language=de",
+        "nmt.reader._target_=sys.exit", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "left out: " in done.stdout + done.stderr
+    assert (
+        "dump.txt:8: sentence 2: 1 weights, but the rows above have 2" in done.stdout + done.stderr
+    )
+    assert "1 sentences cannot be read and are left out" in " ".join(done.stdout.split())
+    assert "source: one or another" in done.stdout
+    assert max(map(len, done.stdout.partition("weights\n")[2].splitlines()[:6])) <= 80
+    [row] = table(tmp_path, "confidence")
+    assert (row["nmt"], row["explainer"], row["lang_pair"]) == ("dump.txt", "attention", "en-de")
+    first, last = table(tmp_path, "confidence_sentences")
+    assert (first["sentence"], last["sentence"]) == ("0", "2")
+    mean = (float(first["confidence_pct"]) + float(last["confidence_pct"])) / 2
+    assert float(row["confidence_pct"]) == pytest.approx(mean)
+    assert float(first["chrf"]) == pytest.approx(100)
+    # Of two sentences, ranks agree or they do not.
+    predicted = {(r["score"], r["predicted"]): r for r in table(tmp_path, "confidence_predicts")}
+    assert float(predicted["confidence", "chrF"]["spearman"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        (["relevance.format=nematis"], "no format 'nematis'; did you mean nematus"),
+        (["relevance.format=marian"], "needs a file of source tokens (relevance.source)"),
+        (["relevance.format=nematus", "metric=[fidelity]"], "run train.py first"),
+        (["relevance.format=nematus", "relevance.reference=nowhere"], "nowhere: no such file"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_one_line(tmp_path, changes, problem):
+    (tmp_path / "dump.txt").write_text(BLOCKS)
+    done = command("evaluate.py", "metric=[confidence]", f"relevance.path={tmp_path}/dump.txt",
+                   f"results={tmp_path}/results", f"store={tmp_path}/store", *changes,
+                   cwd=tmp_path)  # fmt: skip
+    assert done.returncode != 0
+    assert problem in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_dump_is_scored_as_an_alignment_too(tmp_path):
+    """Forced over the references, against gold links; a bad sentence is left out."""
+    toy = ["corpus=toy", "corpus.train=50", "corpus.valid=5", "corpus.test=6"]
+    sentences = list(Job(configure(*toy)).corpus.sentences(EVALUATED))
+    lines = [json.dumps({"form": "weights", "version": 1, "attention": True})]
+    for number, one in enumerate(sentences):
+        source, target = one.source.split(), one.target.split()
+        weights = np.full((len(target), len(source)), 0.01)
+        for i, j in one.gold.possible:
+            weights[j, i] = 0.5 / len(source)
+        told = {"source": source, "target": target, "weights": weights.tolist()}
+        lines.append(json.dumps(told) if number != 2 else "{")
+    (tmp_path / "gold.jsonl").write_text("\n".join(lines) + "\n")
+    given = [*toy, "metric=[aer]", f"relevance.path={tmp_path}/gold.jsonl",
+             "relevance.format=json_lines", f"results={tmp_path}/results",
+             f"store={tmp_path}/store", "nmt.reader._target_=sys.exit"]  # fmt: skip
+    done = command("evaluate.py", *given, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    by_name = {row["explainer"]: row for row in table(tmp_path, "aer")}
+    # A word has one link at most, so a second sure one is missed.
+    assert float(by_name["gold.jsonl"]["precision"]) == 1
+    assert float(by_name["gold.jsonl"]["aer"]) < 0.05
+    assert by_name["gold.jsonl"]["units"] == by_name["diagonal"]["units"] == "5"
+    assert float(by_name["diagonal"]["aer"]) > 0
+
+
+def test_annotated_translations_are_said_by_our_system(workplace, tmp_path, transformer):
+    """Scored under our system, and detected by it, beside what the text alone tells."""
+    pairs = transformer.texts.sentences(EVALUATED, 12)
+    with (tmp_path / "marked.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["", "src", "mt", "ref", "broken", "fine"])
+        for number, one in enumerate(pairs):
+            other = pairs[(number + 1) % len(pairs)].target
+            broken = number % 3 == 0
+            writer.writerow([number, one.source, other if broken else one.target, one.target,
+                             int(broken), int(not broken)])  # fmt: skip
+    given = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
+             "metric=[confidence]", "explainer=attention", f"results={tmp_path}/results",
+             f"outputs.path={tmp_path}/marked.csv", "outputs.format=annotated"]  # fmt: skip
+    done = command("train.py", *given, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    labels = "+analysis.detects.labels={both:[broken],turned:[not fine],either:[broken,fine]}"
+    labels = labels.replace("+analysis", "analysis")
+    done = command("evaluate.py", *given, "analysis=[detects]", labels, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    [row] = table(tmp_path, "confidence")
+    assert (row["corpus"], row["nmt"], row["explainer"]) == (
+        "marked.csv", "marked.csv", "attention of transformer"
+    )  # fmt: skip
+    found = {(r["detector"], r["label"]): r for r in table(tmp_path, "confidence_detects")}
+    probability = found["log probability", "both"]
+    assert (probability["positive"], probability["sentences"]) == ("4", "12")
+    assert float(probability["auroc"]) > 0.9
+    assert probability["auroc"] == found["log probability", "turned"]["auroc"]
+    assert found["log probability", "either"]["auroc"] == "nan"
+    assert float(found["chrf", "both"]["auroc"]) == 1
+
+
+@pytest.mark.skipif(not DUMPS.exists(), reason="needs shared/data/attention_dumps")
+def test_the_released_tools_definition_reads_marians_dump_as_it_does(tmp_path):
+    """Its mean over 30 sentences, whose target EOS it does not read."""
+    with (DUMPS / "expected.tsv").open(encoding="utf-8") as file:
+        expected = [
+            float(row["confidence"])
+            for row in csv.DictReader(file, delimiter="\t")
+            if (row["file"], row["definition"]) == ("marian/rnn.soft.de", "softalignments")
+        ]
+    job = Job(configure(
+        f"relevance.path={DUMPS}/marian/rnn.soft.de", "relevance.format=marian",
+        f"relevance.source={DUMPS}/marian/rnn.src.en", f"store={tmp_path}/store",
+    ), may_make=False)  # fmt: skip
+    _, evidence = measured(job, definition="softalignments")
+    np.testing.assert_allclose(evidence.units["confidence"], expected, atol=1e-6)
