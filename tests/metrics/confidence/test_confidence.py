@@ -142,7 +142,7 @@ def test_a_dump_from_the_command_line(tmp_path):
     )
     assert "1 sentences cannot be read and are left out" in " ".join(done.stdout.split())
     assert "source: one or another" in done.stdout
-    assert max(map(len, done.stdout.partition("weights\n")[2].splitlines()[:6])) <= 80
+    assert max(map(len, done.stdout.partition("weights\n")[2].splitlines()[:4])) <= 80
     [row] = table(tmp_path, "confidence")
     assert (row["nmt"], row["explainer"], row["lang_pair"]) == ("dump.txt", "attention", "en-de")
     first, last = table(tmp_path, "confidence_sentences")

@@ -15,6 +15,7 @@ from xnmt_bench.metrics.confidence.scores import (
     confidence,
     overlap,
     overlap_penalty,
+    word_scores,
 )
 
 EXPECTED = DATA / "attention_dumps" / "expected.tsv"
@@ -147,3 +148,13 @@ def test_every_expected_row():
                 assert percentage == pytest.approx(float(row[f"{score}_pct"]), abs=1.01 * digits)
             checked += 1
     assert checked > 900
+
+
+def test_scores_of_words_add_up_to_those_of_the_sentence():
+    weights = np.random.default_rng(0).dirichlet(np.ones(5), size=7)
+    words, found = word_scores(weights), scores(weights)
+    assert words.cdp_S.sum() / 5 == pytest.approx(found.cdp)
+    assert words.ap_in_S.sum() / 5 == pytest.approx(found.ap_in)
+    assert words.ap_out_T.sum() / 5 == pytest.approx(found.ap_out)
+    even = word_scores(np.vstack([np.full((1, 5), 0.2), np.eye(5)]))
+    assert even.ap_out_T == pytest.approx([-math.log(5), 0, 0, 0, 0, 0], abs=1e-12)

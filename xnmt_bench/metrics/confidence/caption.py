@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 PERCENTAGES = {
@@ -16,12 +16,13 @@ SHARES = {
 QUALITY = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 
 
-def caption(name: str, row: Mapping[str, Any]) -> str:
+def caption(name: str, row: Mapping[str, Any], tokens: Sequence[str]) -> str:
     """Texts and scores of a sentence, a line each.
 
     Args:
         name: whose weights they are.
         row: what is told of it.
+        tokens: of the translation, as they are scored.
     """
     lines = [f"{name}, sentence {row['sentence']}"]
     lines += [f"{side}: {row[side]}" for side in ("source", "target", "reference") if side in row]
@@ -29,4 +30,7 @@ def caption(name: str, row: Mapping[str, Any]) -> str:
     known = {key: heading for key, heading in SHARES.items() if row[key] == row[key]}
     shares = [f"{heading} {100 * row[key]:.1f} %" for key, heading in known.items()]
     quality = [f"{heading} {row[key]:.1f}" for key, heading in QUALITY.items() if key in row]
-    return "\n".join([*lines, *(", ".join(told) for told in (scores, shares, quality) if told)])
+    pairs = zip(tokens, row["ap_out_words_pct"], strict=False)  # EOS may be left out
+    words = ["APout % of each: " + " ".join(f"{token} {share:.0f}" for token, share in pairs)]
+    told = (scores, shares, quality, words)
+    return "\n".join([*lines, *(", ".join(texts) for texts in told if texts)])

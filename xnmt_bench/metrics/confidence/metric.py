@@ -23,10 +23,10 @@ from xnmt_bench.metrics.confidence.language import available
 from xnmt_bench.metrics.confidence.quality import sentence_quality
 from xnmt_bench.metrics.confidence.scores import Definition
 from xnmt_bench.metrics.confidence.sentences import (
+    WORDS,
     Eos,
     Reading,
     Unit,
-    as_shares,
     numbers_of,
     rows,
 )
@@ -187,7 +187,7 @@ class Confidence(Metric):
             return {"problems": problems, "eos": sorted(ends)}
 
         return job.store.make(
-            "confidence", work, version=1, cheap=True, weights=weighings.fingerprint,
+            "confidence", work, version=2, cheap=True, weights=weighings.fingerprint,
             references=references and fingerprint({"texts": references}),
             language=available(), reading=vars(reading),
         )  # fmt: skip
@@ -235,12 +235,9 @@ class Confidence(Metric):
         """A row for each sentence of every measurement."""
         told: list[Row] = []
         for m, path in _files(measurements, "sentences"):
-            columns = read_table(path).to_pydict()
-            own = [
-                dict(zip(columns, values, strict=True))
-                for values in zip(*columns.values(), strict=True)
-            ]
-            told += [m.identity | row for row in own]
+            table = read_table(path)
+            kept = [name for name in table.column_names if not name.endswith(WORDS)]
+            told += [m.identity | row for row in table.select(kept).to_pylist()]
         if told:
             yield f"{self.name}_sentences", told
 
@@ -257,9 +254,9 @@ class Confidence(Metric):
             table = read_table(Path(m.files["sentences"])).to_pylist()
             row = next(row for row in table if row["sentence"] == self.show)
             name = " ".join(str(m.identity[k]) for k in ("nmt", "explainer") if m.identity[k])
-            # The matrix that is scored.
-            weights_TS = one.weights_TS if dump.attention else as_shares(one.weights_TS)
-            yield caption(name, row), replace(one, weights_TS=weights_TS)
+            definition, eos, unit = (m.identity[key] for key in ("definition", "eos", "unit"))
+            scored = Reading(definition, eos, unit, dump.attention, ("", "")).read(one)
+            yield caption(name, row, scored.target.pieces), scored
 
 
 def _ends_noted(sentences: Iterable[Weighed], ends: set[str]) -> Iterator[Weighed]:

@@ -71,34 +71,44 @@ def confidence(
         tokens: of the translation: Lt of Equation 4, without EOS.
         definition: the paper's, or the released tool's.
     """
+    words, size = word_scores(weights_TS, definition), max(1, weights_TS.shape[1])
+    cdp = float(words.cdp_S.sum()) / size
     if definition == "softalignments":
-        return _softalignments(weights_TS, overlap, tokens)
-    size = max(1, weights_TS.shape[1])
+        copied = overlap > COPIED and tokens > LEAST_TOKENS
+        penalty = overlap_penalty(overlap, tokens) if copied else 0.0
+        of_source = _forgetful(words.ap_in_S, weights_TS.T)
+        return Confidence(cdp, of_source, _forgetful(words.ap_out_T, weights_TS), overlap, penalty)
     penalty = overlap_penalty(overlap, tokens) if overlap >= COPIED else 0.0
-    return Confidence(
-        cdp=_coverage(weights_TS, 2),
-        ap_out=-float(_entropies(weights_TS).sum()) / size,
-        ap_in=-float(_entropies(weights_TS.T).sum()) / size,
-        overlap=overlap,
-        overlap_penalty=penalty,
-    )
+    absent = (float(words.ap_out_T.sum()) / size, float(words.ap_in_S.sum()) / size)
+    return Confidence(cdp, *absent, overlap, penalty)
 
 
-def _softalignments(weights_TS: np.ndarray, overlap: float, tokens: int) -> Confidence:
-    absent = []
-    for weights_XY in (weights_TS.T, weights_TS):
-        empty = np.flatnonzero(weights_XY.sum(1) == 0)
-        counted = _entropies(weights_XY)[empty[-1] + 1 if len(empty) else 0 :]
-        absent.append(-float(counted.sum()) / max(1, len(weights_XY)))
-    copied = overlap > COPIED and tokens > LEAST_TOKENS
-    penalty = overlap_penalty(overlap, tokens) if copied else 0.0
-    return Confidence(_coverage(weights_TS, 6), absent[0], absent[1], overlap, penalty)
+def _forgetful(scores_X: np.ndarray, weights_XY: np.ndarray) -> float:
+    """The mean of scores, but all up to the last row without any weight count as 0."""
+    empty = np.flatnonzero(weights_XY.sum(1) == 0)
+    return float(scores_X[empty[-1] + 1 if len(empty) else 0 :].sum()) / max(1, len(scores_X))
 
 
-def _coverage(weights_TS: np.ndarray, power: int) -> float:
-    """Equation 1: how far each source token's attention is from 1."""
+@dataclass(frozen=True)
+class WordScores:
+    """What each token adds to the scores of its sentence, which are these sums over Ls.
+
+    Attributes:
+        cdp_S: of a source token: how far its attention is from 1.
+        ap_in_S: of a source token: over how many target tokens its attention is spread.
+        ap_out_T: of a target token: over how many source tokens.
+    """
+
+    cdp_S: np.ndarray
+    ap_in_S: np.ndarray
+    ap_out_T: np.ndarray
+
+
+def word_scores(weights_TS: np.ndarray, definition: Definition = "paper") -> WordScores:
+    """The terms of Equations 1 to 3."""
+    power = 6 if definition == "softalignments" else 2
     deviation_S = np.abs(1 - weights_TS.sum(0)) ** power
-    return -float(np.log1p(deviation_S).sum()) / max(1, weights_TS.shape[1])
+    return WordScores(-np.log1p(deviation_S), -_entropies(weights_TS.T), -_entropies(weights_TS))
 
 
 def _entropies(weights_XY: np.ndarray) -> np.ndarray:
@@ -134,5 +144,5 @@ def common(source: str, target: str) -> str:
 
 
 def as_percentage(name: str, score: float) -> float:
-    """A score as the tool shows it: 100 exp(-c x^2)."""
+    """A score as the tool shows it: 100 exp(-c x^2); also a token's."""
     return 100 * float(np.exp(-SCALE.get(name, USUAL_SCALE) * score**2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -17,11 +18,13 @@ from xnmt_bench.metrics.confidence.scores import (
     as_percentage,
     common,
     confidence,
+    word_scores,
 )
 
 Quality = Callable[[str, str], Mapping[str, float]]  # of a translation and its reference
 Eos = Literal["keep", "drop"]
 Unit = Literal["pieces", "words"]
+WORDS = "_words_pct"  # ends the columns that hold a number for each token
 SCORES = ("cdp", "ap_out", "ap_in", "overlap", "overlap_penalty", "without_overlap", "confidence")
 PERCENTAGES = ("cdp", "ap_out", "ap_in", "without_overlap", "confidence")
 
@@ -99,6 +102,9 @@ def rows(
             row["reference"] = references[whole.number]
             row |= quality(row["target"], row["reference"])
         told.append(row)
+    numbers = Counter(row["sentence"] for row in told)
+    if twice := [str(number) for number, count in numbers.items() if count > 1]:
+        raise XnmtError(f"sentence {twice[0]} is there twice: each has one translation")
     to_data = detectors.WassToData(shares_N, lengths_N)
     for index, row in enumerate(told):
         row["wass_to_data"] = to_data.of(index)
@@ -116,8 +122,12 @@ def _scored(whole: Weighed, reading: Reading, copied: int) -> dict[str, Any]:
         tokens = len(weights_TS)
     overlap = copied / max(1, len(whole.target.text))
     scores = confidence(weights_TS, overlap, tokens, reading.definition)
+    words = word_scores(weights_TS, reading.definition)
     row: dict[str, Any] = {name: getattr(scores, name) for name in SCORES}
-    return row | {f"{name}_pct": as_percentage(name, row[name]) for name in PERCENTAGES}
+    row |= {f"{name}_pct": as_percentage(name, row[name]) for name in PERCENTAGES}
+    for name, terms in (("cdp", words.cdp_S), ("ap_in", words.ap_in_S), ("ap_out", words.ap_out_T)):
+        row[f"{name}{WORDS}"] = [as_percentage(name, x) for x in terms.tolist()]
+    return row
 
 
 def _detected(whole: Weighed, reading: Reading) -> dict[str, Any]:
@@ -165,5 +175,5 @@ def numbers_of(columns: Mapping[str, Sequence[Any]]) -> dict[str, np.ndarray]:
     return {
         name: np.asarray(values, dtype=np.float64)
         for name, values in columns.items()
-        if name != "sentence" and not (values and isinstance(values[0], str))
+        if name != "sentence" and not (values and isinstance(values[0], str | list))
     }
