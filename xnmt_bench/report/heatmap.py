@@ -57,18 +57,20 @@ def terminal_heatmaps(
         yield Group(Text(title, style="table.title"), _terminal_heatmap(part, longest, scale))
 
 
+def as_explanation(one: Weighed) -> Explanation:
+    """A sentence with its weights as what is explained; probabilities are NaN where unknown."""
+    log_p, target = one.log_probability_T, list(one.target.pieces)
+    unknown = torch.full((len(target),), torch.nan)
+    probabilities = unknown if log_p is None else torch.from_numpy(log_p).exp()
+    weights_TS = torch.from_numpy(one.weights_TS)
+    return Explanation(list(one.source.pieces), target, target, probabilities, weights_TS, None)
+
+
 def print_weighed(caption: str, one: Weighed) -> None:
     """Prints the weights of a sentence: source left, target above, shaded by their share."""
     console = Console()
     console.print(caption, markup=False, highlight=False)
-    log_p = one.log_probability_T
-    probabilities = torch.full((len(one.target),), torch.nan)
-    target = list(one.target.pieces)
-    explanation = Explanation(
-        list(one.source.pieces), target, target,
-        probabilities if log_p is None else torch.from_numpy(log_p).exp(),
-        torch.from_numpy(one.weights_TS), None,
-    )  # fmt: skip
+    explanation = as_explanation(one)
     for table in terminal_heatmaps(
         "weights", explanation, min(console.width, TERMINAL), scale=False
     ):
@@ -165,7 +167,8 @@ def heatmap_figure(explanations: Mapping[str, Explanation]) -> Figure:
 def _pairs(name: str, explanation: Explanation) -> Iterator[tuple[_Panel | None, _Panel | None]]:
     """What stands beside each other, source and prefix, at most `FOLD` words or steps of each."""
     said = zip(map(_seen, explanation.labels), explanation.probabilities.tolist(), strict=True)
-    labels = [f"{label}  {probability:.2f}" for label, probability in said]
+    # A probability that nobody knows is NaN.
+    labels = [f"{label}  {p:.2f}" if p == p else label for label, p in said]
     sides = [
         (name.replace("_", " ") + ": source", explanation.source_tokens, explanation.source_TS)
     ]

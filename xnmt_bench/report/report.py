@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -58,7 +59,7 @@ def report(
     """Writes and prints a metric's tables, draws its figures; gives back what the page shows."""
     # Heavy, and train draws none.
     from xnmt_bench.report.figure import interval_figure, save_figure
-    from xnmt_bench.report.heatmap import print_weighed
+    from xnmt_bench.report.heatmap import as_explanation, heatmap_figure, print_weighed
 
     rows, columns = [one.row for one in scored], csv_columns(metric)
     write_rows(metric.name, rows, columns, results)
@@ -81,6 +82,9 @@ def report(
         shown.append(Shown(name, summary, svg if first else None, sections))
     for caption, sentence in metric.shows(measurements):
         print_weighed(caption, sentence)
+        who = re.sub(r"\W+", "_", caption.partition("\n")[0])
+        figure = heatmap_figure({who.replace("_", " "): as_explanation(sentence)})
+        save_figure(figure, results / metric.name / who)
     return shown
 
 

@@ -142,6 +142,7 @@ def test_a_dump_from_the_command_line(tmp_path):
     )
     assert "1 sentences cannot be read and are left out" in " ".join(done.stdout.split())
     assert "source: one or another" in done.stdout
+    assert (tmp_path / "results" / "confidence" / "dump_txt_attention_sentence_2.png").exists()
     assert max(map(len, done.stdout.partition("weights\n")[2].splitlines()[:4])) <= 80
     [row] = table(tmp_path, "confidence")
     assert (row["nmt"], row["explainer"], row["lang_pair"]) == ("dump.txt", "attention", "en-de")
