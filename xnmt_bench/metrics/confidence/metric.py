@@ -13,13 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from xnmt_bench.corpora.annotated import AnnotatedCorpus
-from xnmt_bench.corpora.sentence import SIDES, languages
+from xnmt_bench.corpora.sentence import SIDES, Corpus, languages
 from xnmt_bench.corpora.text import decode_line, lines
 from xnmt_bench.dumps.json_lines import JsonLines, written
 from xnmt_bench.dumps.weighed import Weighed, joined
-from xnmt_bench.errors import DataError, StoreError
+from xnmt_bench.errors import DataError, StoreError, XnmtError
 from xnmt_bench.metrics.confidence.caption import caption
 from xnmt_bench.metrics.confidence.language import available
+from xnmt_bench.metrics.confidence.lists import Thresholds, listed, suspected
 from xnmt_bench.metrics.confidence.quality import sentence_quality
 from xnmt_bench.metrics.confidence.scores import Definition
 from xnmt_bench.metrics.confidence.sentences import (
@@ -38,6 +39,7 @@ from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.doors import ANNOTATED, Door
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.weighed import Weighings, readable
+from xnmt_bench.registry import unknown
 from xnmt_bench.store import Artefact, fingerprint, verified
 
 log = logging.getLogger(__name__)
@@ -60,6 +62,8 @@ class Confidence(Metric):
         eos: keep the row and column of EOS, where there are any, or drop them.
         unit: what rows and columns are: the system's pieces, or words.
         show: the number of a sentence whose matrix and scores are printed.
+        lists: thresholds of the lists of suspects that are not their defaults, by name (see
+            `lists.Thresholds`).
     """
 
     name = "confidence"
@@ -95,7 +99,8 @@ class Confidence(Metric):
             for name in (
                 "cdp", "ap_out", "ap_in", "without_overlap", "confidence", "overlap_penalty",
                 "wass_to_uniform", "wass_to_data", "top_source", "top_four_gram", "length_ratio",
-                "digits_differ", "wrong_language", "strange_symbols", "source_words",
+                "digits_differ", "wrong_language", "source_language", "strange_symbols",
+                "in_training", "source_words",
                 "target_words", "bleu", "ter",
             )
         ),
@@ -107,8 +112,14 @@ class Confidence(Metric):
         eos: Eos = "keep",
         unit: Unit = "pieces",
         show: Natural | None = None,
+        lists: Mapping[str, float] | None = None,
     ) -> None:
         self.definition, self.eos, self.unit, self.show = definition, eos, unit, show
+        for name in lists or {}:
+            if name not in Thresholds.__dataclass_fields__:
+                known = unknown("threshold", name, Thresholds.__dataclass_fields__)
+                raise XnmtError(f"metric.confidence.lists: {known}")
+        self.thresholds = Thresholds(**(lists or {}))  # type: ignore[arg-type]
 
     def measure(self, job: Job) -> Iterator[Planned]:
         """A dump; or the system's own translations, or a file's, under its explainer."""
@@ -158,7 +169,8 @@ class Confidence(Metric):
             return sentence_quality("13a", corpus.raw(text, target), reference)
 
         reading = self._reading(weighings.shares, languages(corpus))
-        made = self._made(job, weighings, reading, references, quality)
+        train = None if door is not None and door.format == ANNOTATED else corpus
+        made = self._made(job, weighings, reading, references, quality, train)
         evidence = self._evidence(made, test_set, labels)
         return replace(evidence, facts=evidence.facts | {"generated": corpus.generated})
 
@@ -172,6 +184,7 @@ class Confidence(Metric):
         reading: Reading,
         references: list[str] | None,
         quality: Callable[[str, str], Mapping[str, float]],
+        trained_on: Corpus | None = None,
     ) -> Artefact:
         """Scores of every sentence, and the sentences with their weights."""
 
@@ -180,16 +193,18 @@ class Confidence(Metric):
             ends: set[str] = set()
             good = _ends_noted(readable(weighings, problems), ends)
             kept = written(good, folder / WEIGHTS, weighings.shares)
-            columns = rows(kept, reading, references, quality)
+            train = None if trained_on is None else trained_on.sentences("train")
+            columns = rows(kept, reading, references, quality, train)
             if not columns:
                 raise DataError("weights", None, "no sentence of them can be read")
             write_table(pa.table(columns), folder / SENTENCES)
             return {"problems": problems, "eos": sorted(ends)}
 
         return job.store.make(
-            "confidence", work, version=2, cheap=True, weights=weighings.fingerprint,
+            "confidence", work, version=3, cheap=True, weights=weighings.fingerprint,
             references=references and fingerprint({"texts": references}),
             language=available(), reading=vars(reading),
+            trained_on=None if trained_on is None else trained_on.recipe(),
         )  # fmt: skip
 
     def _evidence(
@@ -229,7 +244,16 @@ class Confidence(Metric):
             for m in measured
             if m.facts["left_out"]
         }
-        return [*notes, *sorted(counts)]
+        return [*notes, *sorted(counts), *self._suspects(measured)]
+
+    def _suspects(self, measurements: Sequence[Measurement]) -> Iterator[str]:
+        """How many sentences each list has."""
+        for m in measurements:
+            found = listed(m.units().columns, self.thresholds)
+            counts = [f"{name} {len(places)}" for name, (_, places) in found.items() if len(places)]
+            if counts:
+                who = f"{m.identity['nmt']}, {m.identity['explainer']}"
+                yield f"Suspects ({self.name}_lists.csv) of {who}: {', '.join(counts)}."
 
     def details(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, list[Row]]]:
         """A row for each sentence of every measurement."""
@@ -240,6 +264,12 @@ class Confidence(Metric):
             told += [m.identity | row for row in table.select(kept).to_pylist()]
         if told:
             yield f"{self.name}_sentences", told
+        suspects: list[Row] = []
+        for m, path in _files(measurements, "sentences"):
+            sentences = read_table(path).to_pylist()
+            suspects += suspected(m.identity, sentences, m.units().columns, self.thresholds)
+        if suspects:
+            yield f"{self.name}_lists", suspects
 
     def shows(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, Weighed]]:
         """The sentence that is to be shown, of every measurement, under its texts and scores."""

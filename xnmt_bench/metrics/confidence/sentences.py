@@ -9,10 +9,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.dumps import Weighed
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.metrics.confidence import detectors
 from xnmt_bench.metrics.confidence.language import available, language
+from xnmt_bench.metrics.confidence.lists import in_training
 from xnmt_bench.metrics.confidence.scores import (
     Definition,
     as_percentage,
@@ -74,6 +76,7 @@ def rows(
     reading: Reading,
     references: Sequence[str] | None,
     quality: Quality,
+    train: Iterable[Sentence] | None = None,
 ) -> dict[str, list[Any]]:
     """All that is told of each sentence, by name, a list of as many as there are sentences.
 
@@ -84,6 +87,7 @@ def rows(
         reading: how weights are read.
         references: by the sentence's number, if there are any.
         quality: scores of a translation against its reference.
+        train: the system's training pairs, where they are known.
 
     Raises:
         XnmtError: a sentence has no reference.
@@ -108,6 +112,10 @@ def rows(
     to_data = detectors.WassToData(shares_N, lengths_N)
     for index, row in enumerate(told):
         row["wass_to_data"] = to_data.of(index)
+    if train is not None:
+        pairs = [(row["source"], row["target"]) for row in told]
+        for row, found in zip(told, in_training(pairs, train), strict=True):
+            row["in_training"] = found
     told.sort(key=lambda row: row["sentence"])
     return {name: [row[name] for row in told] for name in (told[0] if told else ())}
 
@@ -150,16 +158,16 @@ def _detected(whole: Weighed, reading: Reading) -> dict[str, Any]:
 
 def _of_texts(whole: Weighed, languages: tuple[str, str]) -> dict[str, Any]:
     source, target = whole.source.text, whole.target.text
-    told, wrong = "", np.nan
-    if all(languages) and available():
-        told = language(target, languages)
-        wrong = float(told != languages[1]) if told else np.nan
+    told, wrong, untranslated = "", np.nan, np.nan
+    if all(languages) and available() and (told := language(target, languages)):
+        wrong, untranslated = float(told != languages[1]), float(told == languages[0])
     return {
         "sentence": whole.number,
         "top_four_gram": detectors.top_four_gram(source, target),
         "length_ratio": detectors.length_ratio(source, target),
         "digits_differ": float(detectors.digits_differ(source, target)),
         "wrong_language": wrong,
+        "source_language": untranslated,
         "strange_symbols": detectors.strange_symbols(source, target),
         "source_words": len(source.split()),
         "target_words": len(target.split()),

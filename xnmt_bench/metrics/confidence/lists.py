@@ -1,0 +1,164 @@
+"""Sentences worth reading first: the recipes of Rikters (2018, section 3), and further ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xnmt_bench.corpora.sentence import Sentence
+
+Columns = Mapping[str, np.ndarray]
+PARTS = ("confidence_pct", "cdp_pct", "ap_out_pct", "ap_in_pct")
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Where a sentence becomes worth reading.
+
+    Attributes:
+        copied: share of the translation that is a copy, from which a long one is untranslated.
+        long: words from which a sentence is long; below it is short.
+        unsure: percentage below which a score is low.
+        repeated: 4-grams more than in the source.
+        ignored: share of ignored source tokens of a hallucination.
+        contribution: source contribution below which a translation is one, too.
+        chrf: below which a translation is unlike its reference.
+        sure: percentage from which a confidence is normal.
+        shorter, longer: words of the translation over those of the source.
+    """
+
+    copied: float = 0.5
+    long: int = 10
+    unsure: float = 30.0
+    repeated: int = 2
+    ignored: float = 0.5
+    contribution: float = 0.3
+    chrf: float = 30.0
+    sure: float = 60.0
+    shorter: float = 0.5
+    longer: float = 2.0
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A list of sentences: its name, what puts a sentence on it, and which of them it holds."""
+
+    name: str
+    rule: str
+    holds: Callable[[Columns], np.ndarray]
+
+
+def recipes(at: Thresholds) -> list[Recipe]:
+    """Every list; a number that is not known (NaN) puts no sentence on any."""
+    low = "any of confidence, CDP, APout, APin"
+    return [
+        Recipe(
+            "untranslated",
+            f"{at.copied:.0%} or more of {at.long} words or more copied, or the source's language",
+            lambda c: (
+                ((c["overlap"] >= at.copied) & (c["target_words"] >= at.long))
+                | (c["source_language"] == 1)
+            ),
+        ),
+        Recipe(
+            "short and unsure",
+            f"fewer than {at.long} source words, {low} below {at.unsure:g} %",
+            lambda c: (
+                (c["source_words"] < at.long)
+                & np.any([c[name] < at.unsure for name in PARTS], axis=0)
+            ),
+        ),
+        Recipe(
+            "repetition",
+            f"commonest 4-gram {at.repeated} times or more beyond the source's",
+            lambda c: c["top_four_gram"] >= at.repeated,
+        ),
+        Recipe(
+            "hallucination",
+            f"{at.ignored:.0%} or more of the source ignored, or source contribution below "
+            f"{at.contribution:.0%}",
+            lambda c: (
+                (c["ignored_source"] >= at.ignored) | (c["source_contribution"] < at.contribution)
+            ),
+        ),
+        Recipe(
+            "other, not wrong",
+            f"chrF below {at.chrf:g}, confidence {at.sure:g} % or more",
+            lambda c: (c["chrf"] < at.chrf) & (c["confidence_pct"] >= at.sure),
+        ),
+        Recipe(
+            "length",
+            f"fewer than {at.shorter:g} or more than {at.longer:g} words a source word",
+            lambda c: (c["length_ratio"] < at.shorter) | (c["length_ratio"] > at.longer),
+        ),
+        Recipe("digits", "other numbers in digits", lambda c: c["digits_differ"] == 1),
+        Recipe(
+            "wrong language", "not in the target's language", lambda c: c["wrong_language"] == 1
+        ),
+        Recipe(
+            "strange symbols", "foreign or corrupt symbols", lambda c: c["strange_symbols"] >= 1
+        ),
+        Recipe("empty", "no words", lambda c: c["target_words"] == 0),
+        Recipe(
+            "in training data",
+            "source and translation stand together in the training data",
+            lambda c: c["in_training"] == 1,
+        ),
+    ]
+
+
+def listed(columns: Columns, at: Thresholds) -> dict[str, tuple[str, np.ndarray]]:
+    """By name, each list's rule and the places of its sentences.
+
+    Args:
+        columns: of the sentences, by name; one that is missing is not known.
+        at: thresholds.
+    """
+    size = len(next(iter(columns.values())))
+    known = _Known(columns, size)
+    # Comparisons with NaN are false, which is what is meant.
+    with np.errstate(invalid="ignore"):
+        return {
+            recipe.name: (recipe.rule, np.flatnonzero(recipe.holds(known)))
+            for recipe in recipes(at)
+        }
+
+
+class _Known(dict[str, np.ndarray]):
+    """Columns, and NaN for one that is missing."""
+
+    def __init__(self, columns: Columns, size: int) -> None:
+        super().__init__(columns)
+        self._size = size
+
+    def __missing__(self, name: str) -> np.ndarray:
+        return np.full(self._size, np.nan)
+
+
+def in_training(pairs: Sequence[tuple[str, str]], train: Iterable[Sentence]) -> list[float]:
+    """1 for each pair of texts that stands in the training data, else 0.
+
+    Args:
+        pairs: sources and translations.
+        train: the training pairs, which stream.
+    """
+    asked = dict.fromkeys(pairs, 0.0)
+    for one in train:
+        if (pair := (one.source, one.target)) in asked:
+            asked[pair] = 1.0
+    return [asked[pair] for pair in pairs]
+
+
+def suspected(
+    identity: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], columns: Columns, at: Thresholds
+) -> list[dict[str, Any]]:
+    """A row for each sentence of each list."""
+    return [
+        {**identity, "list": name, "rule": rule,
+         **{key: rows[place][key] for key in ("sentence", "confidence_pct", "source", "target")}}
+        for name, (rule, places) in listed(columns, at).items()
+        for place in places.tolist()
+    ]  # fmt: skip
