@@ -61,6 +61,8 @@ def _passage(model: NMTModel, config: DictConfig) -> Passage:
             f"has {len(given)} sentences, explain {len(sources)}: it takes as many, or the last"
         )
         raise XnmtError(f"explain_target: {problem}")
+    if not all(map(str.strip, (*sources, *given))):
+        raise XnmtError("explain: an empty sentence")
     targets: list[str] = []
     for n, source in enumerate(sources[: len(sources) - len(given)]):
         so_far = Passage(source, "", sources[:n], targets)

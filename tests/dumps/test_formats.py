@@ -68,23 +68,25 @@ def test_line_ends_and_byte_order_marks(tmp_path, change):
     ("old", "new", "problem"),
     [
         ("0.1 0.8 0.1", "0.1 0.8", "dump.txt:3: sentence 1: 2 weights, but the rows above have 3"),
-        ("0.1 0.8 0.1\n", "", "2 target tokens, but weights of 2"),
+        ("0.1 0.8 0.1\n", "", "2 source tokens without EOS, but weights of 3"),
+        ("0 0 1\n", "", "2 source tokens without EOS, but weights of 3"),
+        ("0 0 1\n", "0 0 1\n0 0 1\n", "source tokens without EOS, but weights of 3"),
         ("0.5 ", "nan ", "a weight is nan"),
         ("0.5 ", "-0.5 ", "a weight is negative: -0.5"),
         ("0.5 ", "0,5 ", "dump.txt:2: '0,5' is no number: a decimal comma; a point is needed"),
         ("0.5 0.25 0.25", "0.9 0.9 0.9", "sum to 2.700, more than 1"),
         ("0.5 0.25 0.25", "0-0 1-1 2-2", "it is a link between words; weights are needed"),
-        ("Hund da", "Hund da ist", "3 target tokens, but weights of 3"),
-        ("dog there", "dog", "1 source tokens, but weights of 3"),
+        ("Hund da", "Hund da ist", "(is the source detokenised?): 'dog there'"),
+        ("dog there", "dog", "1 source tokens without EOS, but weights of 3"),
         ("||| 3 3", "", "4 fields between '|||'; needed: number ||| target"),
+        ("Hund", "H\udcffnd", "the target is not UTF-8"),
     ],
-)  # fmt: skip
+)
 def test_a_bad_sentence_is_named_and_the_next_is_read(tmp_path, old, new, problem):
-    if problem.startswith(("2 target", "3 target")):
-        # One more or one less may be EOS: what cannot be is two.
-        new, problem = ("0.1 0.8 0.1\n0.1 0.8 0.1\n0.1 0.8 0.1\n" if "\n" in old else "a b c d e f",
-                        "target tokens, but weights of")  # fmt: skip
-    broken, good = nematus(tmp_path, NEMATUS.replace(old, new, 1) + "\n" + NEMATUS)
+    path = tmp_path / "dump.txt"
+    text = NEMATUS.replace(old, new, 1) + "\n" + NEMATUS
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    broken, good = load("dumps", "nematus")(path)
     assert isinstance(broken, DataError)
     assert problem in str(broken)
     assert isinstance(good, Weighed)
@@ -154,11 +156,25 @@ def test_opennmt_py(tmp_path):
     given = files(tmp_path, path=head + "Loading\n" + table + table,
                   source="abcdefghi b\nother b\n", target="xxxxxxxxxxyyy\nx\n")  # fmt: skip
     first, other = load("dumps", "opennmt_py")(**given)
+    swapped = given | files(tmp_path, target="x\nx\n")
+    unlike, _ = load("dumps", "opennmt_py")(**swapped)
+    assert "rows of 'xxxxxxxxxx', but line 1 of" in str(unlike)
     assert first.source.pieces == ("abcdefghi", "b")
     assert first.target.pieces == ("xxxxxxxxxxyyy", "</s>")
     assert first.weights_TS.tolist() == [[0.75, 0.25], [0.5, 0.5]]
     assert "weights of 'abcdefg b', but line 2 of" in str(other)
     assert "is 'other b'" in str(other)
+
+
+def test_a_dump_that_ends_early_is_told(tmp_path):
+    given = files(tmp_path, path="x ||| 1,0\n", source="a\nb\nc\n")
+    whole, problem = load("dumps", "marian")(**given)
+    assert whole.number == 0
+    assert "1 sentences, but" in str(problem)
+    assert "has 3" in str(problem)
+    given = files(tmp_path, path="a ||| x ||| 1,0 ||| F0= -1.5 ||| -0.5\n", source="a\n")
+    with pytest.raises(DataError, match="'a' is no sentence's number, as n-best lines have"):
+        list(load("dumps", "marian")(**given))
 
 
 def test_neural_monkey(tmp_path):
@@ -186,6 +202,10 @@ def test_pickles_are_never_read(tmp_path):
     (tmp_path / "w.npy").write_bytes(b"nothing of the kind")
     with pytest.raises(DataError, match="npy"):
         list(load("dumps", "neural_monkey")(tmp_path / "w.npy", **given))
+    for array in (np.array([["a"]]), np.ones((1, 1, 1), dtype=complex)):
+        np.save(tmp_path / "w.npy", array)
+        with pytest.raises(DataError, match="needed: one array of real numbers"):
+            list(load("dumps", "neural_monkey")(tmp_path / "w.npy", **given))
 
 
 def test_our_own_form_goes_round(tmp_path):
@@ -215,17 +235,21 @@ def test_our_own_form_goes_round(tmp_path):
         ({"weights": [[1], [1, 2]]}, "weights: ragged, or no numbers"),
         ({"weights": [[float("nan")]]}, "weights: a number is not finite"),
         ({"weights": None}, "no weights"),
-        ({"weights": [[0.5, 0.5, 0.5]]}, "1 source tokens, but weights of 3"),
+        ({"weights": [[0.5, 0.5, 0.5]]}, "1 source tokens without EOS, but weights of 3"),
         ({"source": "a"}, "source: needed is a list of tokens"),
         ({"number": -1}, "number: -1; needed is a count from 0"),
         ({"prefix": [[0, 0]]}, "prefix: 1 x 2; needed: 1 x 1, as there are target tokens"),
         ({"log_probabilities": [-1, -2]}, "2 log-probabilities, but weights of 1 target tokens"),
+        ({"log_probabilities": [1]}, "a log-probability is no number up to 0"),
+        ({"weights": [[10**400]]}, "weights: ragged, or no numbers"),
+        ({"number": 10**30}, "needed is a count from 0"),
+        ({"source": ["\ud800"]}, "the source is not UTF-8"),
     ],
 )
 def test_our_own_form_is_checked(tmp_path, change, problem):
     good = {"source": ["a"], "target": ["x"], "weights": [[1]]}
     header = json.dumps({"form": "weights", "version": 1, "attention": True})
-    lines = [header, json.dumps(good | change), json.dumps(good)]
+    lines = [header, json.dumps(good | change), "", json.dumps(good)]
     broken, whole = load("dumps", "json_lines")(**files(tmp_path, path="\n".join(lines) + "\n"))
     assert problem in str(broken)
     assert "path:2:" in str(broken)

@@ -11,8 +11,9 @@ from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from xnmt_bench.corpora.text import decode_line, lines
-from xnmt_bench.dumps.weighed import EOS_TOKEN, Tokens, Weighed
+from xnmt_bench.corpora.sentence import SIDES
+from xnmt_bench.corpora.text import lines
+from xnmt_bench.dumps.weighed import Tokens, Weighed
 from xnmt_bench.errors import DataError, XnmtError
 
 Entry = TypeVar("Entry")
@@ -55,12 +56,19 @@ class Dump(ABC, Generic[Entry]):
         """One of them, read; a DataError where that cannot be done."""
 
     def __iter__(self) -> Iterator[Weighed | DataError]:
-        """Each sentence, or what is wrong with it."""
+        """Each sentence, or what is wrong with it; a file that ends too early is wrong as well."""
+        count = 0
         for entry in self.entries():
+            count += 1
             try:
                 yield self.weighed(entry)
             except DataError as error:
                 yield error
+        for side in self.texts:
+            wanted = len(getattr(self, f"{side}s"))
+            if count < wanted:
+                path = getattr(self, side)
+                yield DataError(self.path, None, f"{count} sentences, but {path} has {wanted}")
 
     def made(
         self,
@@ -69,31 +77,37 @@ class Dump(ABC, Generic[Entry]):
         source: Sequence[str],
         target: Sequence[str],
         weights_TS: np.ndarray,
+        eos: tuple[bool, bool],
         log_probability_T: np.ndarray | None = None,
         prefix_TT: np.ndarray | None = None,
     ) -> Weighed:
-        """A sentence, if its parts fit; EOS is a row or column beyond the tokens, or written there.
+        """A sentence, if its parts fit.
+
+        Args:
+            line: where it stands.
+            number: of the sentence, from 0.
+            source: its tokens, without EOS.
+            target: the translation's, likewise.
+            weights_TS: with EOS's row and column, where there are any.
+            eos: whether EOS has a column (source), and a row (target).
+            log_probability_T: of the target tokens.
+            prefix_TT: weights of the prefix.
 
         Raises:
             DataError: weights that are none, or fewer or more than there are tokens.
         """
         if not weights_TS.size:  # of an empty translation, whose weights are over as much
-            weights_TS = np.zeros((0, len(source)))
-        sides: list[Tokens] = []
-        for side, tokens, count in (
-            ("source", source, weights_TS.shape[1]),
-            ("target", target, weights_TS.shape[0]),
-        ):
-            own = tokens[:-1] if tokens and tokens[-1] == EOS_TOKEN else tokens
-            if count not in (len(own), len(own) + 1) or (own is not tokens and count == len(own)):
-                raise DataError(self.path, line, _unlike(side, tokens, count))
-            sides.append(Tokens.of(own, eos=count > len(own)))
-        if problem := unlikely(weights_TS, self.attention):
+            weights_TS = np.zeros((0, len(source) + eos[0]))
+        sides = [Tokens.of(tokens, e) for tokens, e in zip((source, target), eos, strict=True)]
+        if problem := _unfit(sides, weights_TS) or unlikely(weights_TS, self.attention):
             raise DataError(self.path, line, problem)
-        if log_probability_T is not None and len(log_probability_T) != len(weights_TS):
-            count = len(log_probability_T)
-            problem = f"{count} log-probabilities, but weights of {len(weights_TS)} target tokens"
-            raise DataError(self.path, line, problem)
+        if log_probability_T is not None:
+            if len(log_probability_T) != len(weights_TS):
+                told = f"{len(log_probability_T)} log-probabilities"
+                problem = f"{told}, but weights of {len(weights_TS)} target tokens"
+                raise DataError(self.path, line, problem)
+            if not (log_probability_T <= ROUNDING).all():
+                raise DataError(self.path, line, "a log-probability is no number up to 0")
         return Weighed(number, sides[0], sides[1], weights_TS, prefix_TT, log_probability_T)
 
     @cached_property
@@ -108,7 +122,9 @@ class Dump(ABC, Generic[Entry]):
 
     def texts_of(self, path: Path) -> Iterator[str]:
         """The lines of a text file."""
-        return (decode_line(line, path, n) for n, line in enumerate(lines(path), start=1))
+        # Of bytes that are no UTF-8 nothing is lost: the sentence that has them is refused.
+        decoded = (line.decode("utf-8", "surrogateescape") for line in lines(path))
+        return (text.removeprefix("\ufeff").rstrip("\r\n") for text in decoded)
 
     def numbers(self, line: int, text: str, between: str | None = None) -> list[float]:
         """The numbers of a line; a DataError names what is none."""
@@ -146,11 +162,16 @@ def _why(text: str) -> str:
     return ""
 
 
-def _unlike(side: str, tokens: Sequence[str], count: int) -> str:
-    return (
-        f"{len(tokens)} {side} tokens, but weights of {count}; needed: one for each token, and one "
-        f"more for EOS at most (is the {side} detokenised?): {' '.join(tokens)[:60]!r}"
-    )
+def _unfit(sides: Sequence[Tokens], weights_TS: np.ndarray) -> str | None:
+    """Why tokens and weights do not belong together; None if they may."""
+    for name, tokens, count in zip(SIDES, sides, weights_TS.shape[::-1], strict=True):
+        if len(tokens) != count:
+            whether = "with EOS" if tokens.eos else "without EOS"
+            told = f"{len(tokens)} {name} tokens {whether}, but weights of {count}"
+            return f"{told} (is the {name} detokenised?): {tokens.text[:60]!r}"
+        if any("\ud800" <= letter <= "\udfff" for letter in tokens.text):
+            return f"the {name} is not UTF-8"
+    return None
 
 
 def unlikely(weights_TS: np.ndarray, attention: bool) -> str | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+
+import numpy as np
 
 from xnmt_bench.dumps.base import Dump
-from xnmt_bench.dumps.weighed import Weighed
+from xnmt_bench.dumps.weighed import EOS_TOKEN, Weighed
 from xnmt_bench.errors import DataError
 
 BAR = "|||"
@@ -25,11 +26,9 @@ class Block:
 class Nematus(Dump[Block]):
     """`number ||| target ||| score ||| source ||| counts`, then a row of weights a target token.
 
-    EOS is the last row and column where it is one, and never in the text. A matrix of one_blocks'
-    kind, without it, is the same form.
+    EOS is the last row and column, or there is none; it is never in the text. Sentences are counted
+    as they come: the number is what it is, and the counts are of whatever the writer counts.
     """
-
-    source_rows: ClassVar[bool] = False
 
     def entries(self) -> Iterator[Block]:
         """The blocks, blank lines between them."""
@@ -50,19 +49,32 @@ class Nematus(Dump[Block]):
     def weighed(self, entry: Block) -> Weighed:
         """A block, read."""
         line, header = entry.header
-        parts = [part.strip() for part in header.split(BAR)]
+        parts = _parts(header)
         if len(parts) < 5:
             found = f"{len(parts)} fields between {BAR!r}"
             needed = f"number {BAR} target {BAR} score {BAR} source {BAR} counts"
             raise DataError(self.path, line, f"{found}; needed: {needed}")
         rows = [(n, self.numbers(n, text)) for n, text in entry.rows]
         matrix = self.matrix(rows, f"sentence {entry.place + 1}")
-        weights_TS = matrix.T if self.source_rows else matrix
-        return self.made(line, entry.place, parts[3].split(), parts[1].split(), weights_TS)
+        source, target = parts[3].split(), parts[1].split()
+        return self.told(line, entry.place, source, target, matrix)
+
+    def told(
+        self, line: int, place: int, source: list[str], target: list[str], matrix: np.ndarray
+    ) -> Weighed:
+        """A matrix with its tokens."""
+        eos = matrix.shape == (len(target) + 1, len(source) + 1)
+        return self.made(line, place, source, target, matrix, (eos, eos))
 
 
 class OpenNMTLua(Nematus):
     """`translate.lua -save_attention`: the same form, without EOS, and its counts are 0."""
+
+    def told(
+        self, line: int, place: int, source: list[str], target: list[str], matrix: np.ndarray
+    ) -> Weighed:
+        """A row a target token."""
+        return self.made(line, place, source, target, matrix, (False, False))
 
 
 class Sockeye(Nematus):
@@ -72,4 +84,14 @@ class Sockeye(Nematus):
     zero. Later versions write no attention.
     """
 
-    source_rows: ClassVar[bool] = True
+    def told(
+        self, line: int, place: int, source: list[str], target: list[str], matrix: np.ndarray
+    ) -> Weighed:
+        """A row a source token."""
+        eos = target[-1:] == [EOS_TOKEN]
+        own = target[:-1] if eos else target
+        return self.made(line, place, source, own, matrix.T, (False, eos))
+
+
+def _parts(header: str) -> list[str]:
+    return [part.strip() for part in header.split(BAR)]

@@ -12,12 +12,14 @@ from xnmt_bench.dumps.base import Dump
 from xnmt_bench.dumps.weighed import Weighed
 from xnmt_bench.errors import DataError
 
-KEPT = re.compile(r"([SHPA])-(\d+)\t(.*)")
+KEPT = re.compile(r"([SHPA])-(\d{1,18})\t(.*)")
 Lines = dict[str, tuple[int, str]]
 
 
 class Fairseq(Dump[tuple[int, Lines]]):
-    """Lines `S- H- P- A-` by the sentence's number, in any order; a comma list a target token.
+    """Lines `S- H- P- A-` by the sentence's number; a comma list a target token.
+
+    Sentences may come in any order, the lines of each stand together, as they are printed.
 
     EOS is on both sides. Tokens are pieces only where `--post-process` and `--remove-bpe` were not
     given. `P-` are log-probabilities in base 2. Of several hypotheses the first counts.
@@ -51,4 +53,5 @@ class Fairseq(Dump[tuple[int, Lines]]):
         if "P" in found:
             log_p = np.array(self.numbers(*found["P"])) * math.log(2)
         matrix = self.matrix(rows, f"sentence {number}")
-        return self.made(line, number, found["S"][1].split(), target, matrix, log_p)
+        source = found["S"][1].split()
+        return self.made(line, number, source, target, matrix, (True, True), log_p)

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.dumps.base import Dump
-from xnmt_bench.dumps.weighed import Weighed
+from xnmt_bench.dumps.weighed import EOS_TOKEN, Weighed
 from xnmt_bench.errors import DataError
 
 HEADER = {"form": "weights", "version": 1}
@@ -34,7 +35,7 @@ class JsonLines(Dump[tuple[int, int, str]]):
         super().__init__(path, source, target)
         try:
             header = json.loads(next(self.texts_of(self.path), ""))
-        except ValueError:
+        except (ValueError, RecursionError):
             header = None
         if not isinstance(header, dict) or not HEADER.items() <= header.items():
             problem = f"the first line is no header; needed: {json.dumps(HEADER)}"
@@ -43,16 +44,17 @@ class JsonLines(Dump[tuple[int, int, str]]):
 
     def entries(self) -> Iterator[tuple[int, int, str]]:
         """Line, number and text of each sentence."""
-        texts = enumerate(self.texts_of(self.path), start=1)
-        for line, text in islice(texts, 1, None):
-            yield line, line - 2, text
+        texts = islice(enumerate(self.texts_of(self.path), start=1), 1, None)
+        written = ((line, text) for line, text in texts if text.strip())
+        for place, (line, text) in enumerate(written):
+            yield line, place, text
 
     def weighed(self, entry: tuple[int, int, str]) -> Weighed:
         """A line, read."""
         line, place, text = entry
         try:
             told = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(self.path, line, f"no JSON: {error}") from None
         if not isinstance(told, dict):
             raise DataError(self.path, line, "no JSON object")
@@ -61,24 +63,28 @@ class JsonLines(Dump[tuple[int, int, str]]):
             if not isinstance(tokens, list) or not all(isinstance(t, str) for t in tokens):
                 raise DataError(self.path, line, f"{side}: needed is a list of tokens")
         number = told.get("number", place)
-        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        if type(number) is not int or not 0 <= number < 2**63:
             raise DataError(self.path, line, f"number: {number!r}; needed is a count from 0")
         arrays = {name: self._array(line, name, told.get(name)) for name in ARRAYS}
         weights, prefix = arrays["weights"], arrays["prefix"]
         if weights is None:
             raise DataError(self.path, line, "no weights")
-        if prefix is not None and prefix.shape != (len(weights), len(weights)):
+        if prefix is not None and prefix.size and prefix.shape != (len(weights), len(weights)):
             needed = f"{len(weights)} x {len(weights)}, as there are target tokens"
             raise DataError(self.path, line, f"prefix: {_size(prefix)}; needed: {needed}")
         log_p = arrays["log_probabilities"]
-        return self.made(line, number, told["source"], told["target"], weights, log_p, prefix)
+        eos = tuple(told[side][-1:] == [EOS_TOKEN] for side in SIDES)
+        source, target = (
+            told[side][:-1] if end else told[side] for side, end in zip(SIDES, eos, strict=True)
+        )
+        return self.made(line, number, source, target, weights, (eos[0], eos[1]), log_p, prefix)
 
     def _array(self, line: int, name: str, told: Any) -> np.ndarray | None:
         if told is None:
             return None
         try:
             array = np.array(told, dtype=np.float64)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             raise DataError(self.path, line, f"{name}: ragged, or no numbers") from None
         if array.size and array.ndim != ARRAYS[name]:
             raise DataError(self.path, line, f"{name}: {array.ndim} axes, not {ARRAYS[name]}")

@@ -29,7 +29,8 @@ class Line(NamedTuple):
 class Marian(Dump[Line]):
     """A comma list of weights a target token, EOS on both sides. Of n-best lists, the first.
 
-    `--word-scores` are log-probabilities. Older versions (amun) pad each list with zeros.
+    `--word-scores` are log-probabilities. Older versions (amun) pad each list with zeros and have
+    none for the target's EOS.
     """
 
     texts: ClassVar = ("source",)
@@ -40,9 +41,12 @@ class Marian(Dump[Line]):
         for line, text in enumerate(self.texts_of(self.path), start=1):
             parts = text.split(BAR)
             if N_BEST.match(parts[-2].strip() if len(parts) > 2 else ""):
-                same, number = parts[0].strip() == str(number), int(parts[0])
+                if not parts[0].strip().isdecimal():
+                    problem = f"{parts[0].strip()!r} is no sentence's number, as n-best lines have"
+                    raise DataError(self.path, line, problem)
+                last, number = number, int(parts[0])
                 text = BAR.join(parts[1:-2])
-                if same:
+                if number == last:
                     continue
             else:
                 number += 1
@@ -64,4 +68,6 @@ class Marian(Dump[Line]):
         if not weights[:, len(source) + 1 :].any():  # padding
             weights = weights[:, : len(source) + 1]
         log_p = np.array(self.numbers(entry.line, scores[0])) if scores else None
-        return self.made(entry.line, entry.number, source, parts[0].split(), weights, log_p)
+        target = parts[0].split()
+        eos = (True, len(weights) > len(target))  # older versions write none for the target's
+        return self.made(entry.line, entry.number, source, target, weights, eos, log_p)

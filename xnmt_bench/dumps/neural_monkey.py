@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import ClassVar
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -30,14 +31,17 @@ class NeuralMonkey(Dump[tuple[int, str, str]]):
                 sentences than the files.
         """
         try:
-            self._weights_NST = np.load(present(self.path), mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
+            loaded = np.load(present(self.path), mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError, OSError, BadZipFile) as error:
             why = (
                 "pickled objects, which are never read" if "bject" in str(error) else "no .npy file"
             )
             raise DataError(self.path, None, why) from None
-        sides = self.sources, self.targets
-        shape: tuple[int, ...] = self._weights_NST.shape
+        if not isinstance(loaded, np.ndarray) or loaded.dtype.kind not in "fiu":
+            found = loaded.dtype if isinstance(loaded, np.ndarray) else "several arrays"
+            raise DataError(self.path, None, f"{found}; needed: one array of real numbers")
+        self._weights_NST, sides = loaded, (self.sources, self.targets)
+        shape: tuple[int, ...] = loaded.shape
         for path, texts in zip((self.source, self.target), sides, strict=True):
             if len(shape) != 3 or shape[0] != len(texts):
                 found = f"an array of shape {shape}, but {path} has {len(texts)} lines"
@@ -51,4 +55,5 @@ class NeuralMonkey(Dump[tuple[int, str, str]]):
         rows, columns = self._weights_NST.shape[-2:]
         tokens = source.split()[:rows], target.split()[:columns]
         weights_ST = self._weights_NST[number, : len(tokens[0]), : len(tokens[1])]
-        return self.made(None, number, *tokens, np.asarray(weights_ST.T, dtype=np.float64))
+        weights_TS = np.asarray(weights_ST.T, dtype=np.float64)
+        return self.made(None, number, *tokens, weights_TS, (False, False))

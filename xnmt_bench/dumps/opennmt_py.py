@@ -11,8 +11,8 @@ from xnmt_bench.dumps.base import Dump
 from xnmt_bench.dumps.weighed import EOS_TOKEN, Weighed
 from xnmt_bench.errors import DataError
 
-LOGGED = re.compile(r"^\[[^\]]*\]\s")  # date and level
-CUT = 7  # characters of a source token in a table's head
+LOGGED = re.compile(r"^\[\d{4}-\d\d-\d\d [^\]]*\]\s")  # date and level
+CUT, CUT_ROW = 7, 10  # characters of a source token in a table's head, of a target token in a row
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,15 @@ class OpenNMTPy(Dump[Table]):
             told = f"of {' '.join(entry.head)[:60]!r}, but line {entry.place + 1} of {self.source}"
             problem = f"weights {told} is {' '.join(source)[:60]!r}"
             raise DataError(self.path, entry.line, problem)
+        eos = entry.rows[-1][1][0] == EOS_TOKEN
+        named = [row[0] for _, row in (entry.rows[:-1] if eos else entry.rows)]
+        if named != [token[:CUT_ROW] for token in target]:
+            told = f"rows of {' '.join(named)[:60]!r}, but line {entry.place + 1} of {self.target}"
+            problem = f"{told} is {' '.join(target)[:60]!r}"
+            raise DataError(self.path, entry.line, problem)
         rows = [(n, self.numbers(n, " ".join(row[1:]))) for n, row in entry.rows]
-        written = [*target, EOS_TOKEN] if entry.rows[-1][1][0] == EOS_TOKEN else target
         matrix = self.matrix(rows, f"sentence {entry.place + 1}")
-        return self.made(entry.line, entry.place, source, written, matrix)
+        return self.made(entry.line, entry.place, source, target, matrix, (False, eos))
 
 
 def _numeric(parts: list[str]) -> bool:

@@ -29,6 +29,7 @@ class Attention(Explainer):
     """
 
     tells_own_side: ClassVar[bool] = True
+    attends: ClassVar[bool] = True
 
     def __init__(self, layer: int | None = -1, heads: Reduction = "mean") -> None:
         self.layer, self.heads = layer, heads

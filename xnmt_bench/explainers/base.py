@@ -79,6 +79,7 @@ class Explainer(ABC):
         learnt: what `prepare` gave, where there is anything; the pipeline stores it.
         needs_gold: it reads `batch.gold`, so it speaks only of corpora that are annotated.
         tells_own_side: it has `own_side`; of any other explainer relevance has to stand for that.
+        attends: its relevance is attention, which says nothing of prefix words beside source words.
         gives_shares: its relevance of source words is shares of each step as it stands.
     """
 
@@ -86,6 +87,7 @@ class Explainer(ABC):
     learnt: Mapping[str, np.ndarray] | None = None
     needs_gold: ClassVar[bool] = False
     tells_own_side: ClassVar[bool] = False
+    attends: ClassVar[bool] = False
     gives_shares: bool = False
 
     def prepare(self, train: EncodedSplit) -> Mapping[str, np.ndarray] | None:

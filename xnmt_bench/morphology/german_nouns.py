@@ -42,7 +42,8 @@ class GermanNouns(Morphology):
 
     A noun has its lexical gender, a compound that of its last part, a plural none; articles decide
     between several (`der See`, `die See`). Pronouns and possessives (`sein`, `ihr`) tell by their
-    form, as far as it does: `sein` is masculine or neuter, so it is of no gender here.
+    form, as far as it does: `sein` is masculine or neuter, so it is of no gender here, `sie` and
+    `ihr` count as the singular.
     """
 
     language: ClassVar[str] = "de"
@@ -69,11 +70,13 @@ class GermanNouns(Morphology):
             return None
         if word in self._nouns:
             return self._nouns[word]
-        if word.endswith(FEMALE) and len(word) > SHORTEST_TAIL + 1:
-            return frozenset("f")
         tails = (word[start:] for start in range(1, len(word) - SHORTEST_TAIL + 1))
         nouns = (self._nouns.get(tail[0].upper() + tail[1:]) for tail in tails)
-        return next((found for found in nouns if found is not None), None)
+        found = next((genders for genders in nouns if genders is not None), None)
+        if word.endswith(FEMALE) and len(word) > SHORTEST_TAIL + 1:
+            # Her who does it, or a compound (`Elektrokamin`): an article decides.
+            return (found or frozenset()) | {"f"}
+        return found
 
     @cached_property
     def _nouns(self) -> dict[str, frozenset[str]]:

@@ -15,6 +15,7 @@ from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.text import decode_line, lines, present
 from xnmt_bench.dumps import Dump
 from xnmt_bench.errors import DataError, XnmtError
+from xnmt_bench.pipeline.explained import code_hash
 from xnmt_bench.registry import entries, load, unknown
 from xnmt_bench.rules.table import SentenceRelevance, relevance
 from xnmt_bench.store import META, Artefact, file_hash, fingerprint, verified
@@ -94,10 +95,12 @@ class Door:
             return Artefact.open(self.path).fingerprint
         # Names are relative to the path, so that the same bytes elsewhere are the same thing.
         files = sorted(f for f in self.path.rglob("*") if f.is_file()) or [present(self.path)]
-        hashes = {str(f.relative_to(self.path)): file_hash(f) for f in files}
-        return fingerprint(
-            hashes | {side: file_hash(present(f)) for side, f in self.beside.items()}
-        )
+        read = {str(f.relative_to(self.path)): file_hash(f) for f in files}
+        read |= {side: file_hash(present(f)) for side, f in self.beside.items()}
+        if self.kind == "relevance" and self.format != RULES:
+            # One file reads otherwise as another format, or by a reader that was mended.
+            read["format"] = f"{self.format} {code_hash(load('dumps', self.format))}"
+        return fingerprint(read)
 
     def read(self) -> Any:
         """What is behind it; a DataError with file and line where that is not readable."""

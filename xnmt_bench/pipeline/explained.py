@@ -31,6 +31,7 @@ LEARNT = "learnt.npz"
 # Rooms whose code is part of an explainer: what several share counts for each of them.
 SHARED = (
     "xnmt_bench.explainers", "xnmt_bench.nmt.switched", "xnmt_bench.corpora.ibm_model_1",
+    "xnmt_bench.dumps",
 )  # fmt: skip
 
 

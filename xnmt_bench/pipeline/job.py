@@ -218,8 +218,10 @@ class Job:
             return Weighings(door.fingerprint, dump.attention, lambda: dump)
         explained, scenario = self._decided(scenario, corpus, targets)
         relevances = self.relevance(scenario, corpus, targets, source_alone=True)
-        # Of stored relevance nobody knows, and to make shares of shares changes nothing.
-        shares = door is None and explained.explainer.gives_shares
+        # Of stored relevance nobody knows, and to make shares of shares changes nothing. Where
+        # words of a context share in them, no explainer's are shares of the sentence.
+        whole = not self.system.context.sentences
+        shares = door is None and whole and explained.explainer.gives_shares
         read = partial(weighed, explained, scenario, relevances)
         return Weighings(relevances.fingerprint, shares, read)
 

@@ -11,7 +11,7 @@ import numpy as np
 from xnmt_bench.corpora.subwords import EOS, Subwords, current_span
 from xnmt_bench.dumps import Tokens, Weighed
 from xnmt_bench.dumps.weighed import EOS_TOKEN
-from xnmt_bench.errors import DataError
+from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.pipeline.explained import EVALUATED, Explained, Relevances
 from xnmt_bench.rules.extract import Scenario
 
@@ -52,22 +52,30 @@ def readable(
 def weighed(explained: Explained, scenario: Scenario, relevances: Relevances) -> Iterator[Weighed]:
     """Relevance of the current sentence's words, with the words themselves.
 
-    Words of a context have weights too, but are no part of the sentence; they are left out and
-    nothing is normalised again. Attention says nothing of a prefix beside the source.
+    Words of a context have weights too, but are no part of the sentence, and are left out.
+    Attention says nothing of a prefix beside the source.
 
     Args:
         explained: the decisions.
         scenario: where their contexts and labels come from.
         relevances: of them.
+
+    Raises:
+        XnmtError: the relevance is of other sentences, or of other translations of them.
     """
     split = explained.decisions.contexts(EVALUATED, scenario)
     source, target = explained.texts.subwords
-    silent = explained.explainer.gives_shares
     for index, one in enumerate(relevances):
         source_ids, target_ids = split.source[index], split.target[index]
         columns, rows = (slice(*current_span(ids)) for ids in (source_ids, target_ids))
+        expected = (int(split.number[index]), (len(target_ids) - rows.start, len(source_ids)))
+        if (one.number, one.source_TS.shape) != expected:
+            found = f"sentence {one.number}, {one.source_TS.shape[0]} steps"
+            needed = f"sentence {expected[0]}, {expected[1][0]} steps ({scenario} decoding)"
+            raise XnmtError(f"the relevance is of {found}; needed: {needed}")
         prefix_TT = None
-        if not (silent or np.isnan(one.prefix_TT).all()):
+        silent = len(one.prefix_TT) > 1 and np.isnan(one.prefix_TT).all()
+        if not (explained.explainer.attends or silent):
             prefix_TT = np.nan_to_num(one.prefix_TT[:, rows])
         yield Weighed(
             one.number,

@@ -72,7 +72,8 @@ def report(
     for name, own in metric.figures(measurements):
         save_figure(own, results / metric.name / name)
     for name, details in metric.details(measurements):
-        write_rows(name, details, list(details[0]), results)
+        columns = list(dict.fromkeys(column for row in details for column in row))
+        write_rows(name, details, columns, results)
     shown: list[Shown] = []
     for name, summary in tables(metric, scored, about):
         write_summary(name, summary, results)

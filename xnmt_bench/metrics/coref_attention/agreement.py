@@ -7,17 +7,12 @@ coherently with what it looks at: `es`, as `Medikament`. Shapes as in `links`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 
-from xnmt_bench.corpora.ibm_model_1 import agreed_links
-from xnmt_bench.corpora.sentence import Links
 from xnmt_bench.metrics.coref_attention.context import ContextWeights
 from xnmt_bench.metrics.coref_attention.links import Judged, PlacedMention, is_function
 from xnmt_bench.morphology import Gender, Morphology
-
-LEARNT_FROM = 100_000  # training pairs, the first ones, that the word alignment learns from
 
 
 class Agreement:
@@ -74,13 +69,6 @@ class Agreement:
     def _gender(self, side: str, index: int, words: Sequence[int]) -> Gender | None:
         spoken = self._context.spoken["target"][index].words
         if side == "source":
-            words = sorted(j for i, j in self._links[index] if i in words)
+            words = sorted(j for i, j in self._context.links[index] if i in words)
         # The end of a sentence may be a word of it that is looked at.
         return self._morphology.gender(spoken, [n for n in words if n < len(spoken)])
-
-    @cached_property
-    def _links(self) -> list[Links]:
-        """Source words and words of the system's translation, of each sentence."""
-        sides = (self._context.spoken[side] for side in ("source", "target"))
-        own = [(x.words, y.words) for x, y in zip(*sides, strict=True)]
-        return agreed_links(own, self._context.training_words(LEARNT_FROM))

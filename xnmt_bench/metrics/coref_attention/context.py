@@ -10,8 +10,9 @@ from itertools import islice
 import numpy as np
 
 from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.ibm_model_1 import agreed_links
 from xnmt_bench.corpora.parcorfull import carried
-from xnmt_bench.corpora.sentence import SIDES, Gold, Mention, Sentence
+from xnmt_bench.corpora.sentence import SIDES, Gold, Links, Mention, Sentence
 from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Subwords, current_span
 from xnmt_bench.corpora.tokens import align_tokens
 from xnmt_bench.errors import NotApplicable, XnmtError
@@ -22,6 +23,7 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.rules.extract import REAL
 
+LEARNT_FROM = 100_000  # training pairs, the first ones, that word alignment learns from
 # A sentence's index; for each side its weights (I, N) over each context sentence, nearest first.
 Blocks = Iterator[tuple[int, dict[str, list[np.ndarray]]]]
 
@@ -92,10 +94,15 @@ class ContextWeights:
             spoken["target"].append(_spoken(output, carried(gold.target_mentions, place)))
         return spoken
 
-    def training_words(self, count: int) -> Iterator[tuple[list[str], list[str]]]:
-        """Source and target words of the first training pairs."""
-        pairs = islice(self._job.corpus.sentences("train"), count)
-        return ((pair.source.split(), pair.target.split()) for pair in pairs)
+    @cached_property
+    def links(self) -> list[Links]:
+        """Source words and words of the system's translation that IBM model 1 links, both ways."""
+        own = [
+            (x.words, y.words)
+            for x, y in zip(self.spoken["source"], self.spoken["target"], strict=True)
+        ]
+        train = islice(self._job.corpus.sentences("train"), LEARNT_FROM)
+        return agreed_links(own, ((pair.source.split(), pair.target.split()) for pair in train))
 
     @cached_property
     def match_rate(self) -> float:
