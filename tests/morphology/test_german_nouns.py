@@ -29,7 +29,8 @@ def gender(german, text):
         ("der See", "m"), ("die See", "f"), ("See", None),  # the article decides
         ("der Frau", "f"),  # a dative
         ("Hunde", None), ("die Hunde", None), ("den Hunden", None),  # plurals
-        ("Dampfschiffgesellschaft", "f"), ("Lkw-Fahrer", "m"), ("Glaserin", "f"),
+        ("Dampfschiffgesellschaft", "f"), ("Lkw-Fahrer", "m"), ("die Glaserin", "f"),
+        ("der Elektrokamin", "m"), ("Elektrokamin", None), ("das Flugbenzin", "n"),
         ("der Angestellte", "m"), ("die Angestellte", "f"),
         ("Er", "m"), ("sie", "f"), ("Es", "n"), ("ihn", "m"), ("ihm", None),
         ("ihre", "f"), ("seine", None), ("einen", "m"), ("der Qwrtz", "m"),

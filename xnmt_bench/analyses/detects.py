@@ -9,15 +9,17 @@ import numpy as np
 
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.analyses.ranks import auroc, fpr_at
-from xnmt_bench.errors import NotApplicable
+from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.metrics.bootstrap import Draws, interval, weights
 from xnmt_bench.metrics.metric import Row
 from xnmt_bench.metrics.units import Units
 from xnmt_bench.options import Chance, Count, Seed, Text
+from xnmt_bench.registry import unknown
 from xnmt_bench.report.panels import Panel, ends, told_apart
 from xnmt_bench.report.summary import Cell
 
 LABEL = "label_"  # begins the units' columns of annotation
+TURNED = "not "  # begins a label that is turned
 # Which way each score tells a broken translation: -1 where a small one does.
 TELLS = {
     "confidence": -1.0, "without_overlap": -1.0, "cdp": -1.0, "ap_out": -1.0, "ap_in": -1.0,
@@ -25,9 +27,11 @@ TELLS = {
     "wass_to_data": 1.0, "log_probability": -1.0, "source_contribution": -1.0, "top_source": -1.0,
 }  # fmt: skip
 OF_TEXT = {
-    "top_four_gram": 1.0, "length_ratio": -1.0, "target_words": 1.0, "chrf": -1.0, "bleu": -1.0,
+    "top_four_gram": 1.0, "length_ratio": -1.0, "target_words": 1.0, "digits_differ": 1.0,
+    "wrong_language": 1.0, "strange_symbols": 1.0,
 }  # fmt: skip
-TEXT = "(the text)"
+OF_REFERENCE = {"chrf": -1.0, "bleu": -1.0, "ter": 1.0}
+TEXT, REFERENCE = "(the text)", "(the reference)"
 NOTE = (
     "AUROC of each score as a detector of annotated translations, with its 95 % bootstrap interval "
     "over sentences: 0.5 is chance. FPR: of the translations without the label, the share that is "
@@ -40,8 +44,9 @@ class Detects(Analysis):
     """How well sentence scores find annotated translations, explainer by explainer.
 
     Args:
-        labels: a detected kind and the annotated ones that it joins; `not` before a name turns it.
-            All that are annotated, if not given.
+        labels: a detected kind and the annotated ones that it joins; `not` before a name turns it,
+            as that of a label which says that nothing is wrong. Each as it is annotated, if not
+            given.
         recall: of the positive, where the false positives are counted.
         samples: bootstrap samples.
         seed: of the draws.
@@ -82,7 +87,7 @@ class Detects(Analysis):
             labels = self._labels(units)
             detectors = [(name + " (blind)" * panel.blind(name), TELLS)]
             if number == 0:
-                detectors.insert(0, (TEXT, OF_TEXT))
+                detectors = [(REFERENCE, OF_REFERENCE), (TEXT, OF_TEXT), *detectors]
             for explainer, signs in detectors:
                 for column, sign in signs.items():
                     if column in units.columns and not np.isnan(units[column]).all():
@@ -98,13 +103,15 @@ class Detects(Analysis):
         }
         if self.labels is None:
             return known
-        joined = {}
-        for kind, names in self.labels.items():
-            turned = {f"not {name}": ~chosen_U for name, chosen_U in known.items()}
-            parts = [part for name in names if (part := (known | turned).get(name)) is not None]
-            if parts:
-                joined[kind] = np.any(parts, axis=0)
-        return joined
+        known |= {f"{TURNED}{name}": ~chosen_U for name, chosen_U in known.items()}
+        for name in (name for names in self.labels.values() for name in names):
+            if known and name not in known:
+                raise XnmtError(f"analysis.detects.labels: {unknown('label', name, known)}")
+        return {
+            kind: np.any([known[name] for name in names], axis=0)
+            for kind, names in self.labels.items()
+            if known and names
+        }
 
     def _found(
         self, panel: Panel, told: Row, units: Units, score_U: np.ndarray,

@@ -14,6 +14,8 @@ from xnmt_bench.errors import DataError
 from xnmt_bench.store import file_hash
 
 SOURCE, TRANSLATION, REFERENCE = NEEDED = ("src", "mt", "ref")
+NOT_LABELS = (*NEEDED, "")
+LABELS = {"0": False, "0.0": False, "1": True, "1.0": True}  # as tables of others write them
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,10 @@ class Annotated:
 def read_annotated(path: Path) -> list[Annotated]:
     """Reads a CSV with a header: `src`, `mt`, `ref`, and labels of 0 and 1.
 
-    Further columns, and one without a name, are left alone.
+    A label is a column whose first cell is 0 or 1; others, and one without a name, are left alone.
 
     Raises:
-        DataError: a column is missing or a label neither, with file and line.
+        DataError: a column is missing or a label neither 0 nor 1, with file and line.
     """
     texts = (decode_line(line, path, n) + "\n" for n, line in enumerate(lines(path), start=1))
     rows = csv.reader(texts)
@@ -45,19 +47,28 @@ def read_annotated(path: Path) -> list[Annotated]:
     if missing := [name for name in NEEDED if name not in header]:
         found = ", ".join(filter(None, header)) or "nothing"
         raise DataError(path, 1, f"no column {missing[0]!r}; the header has {found}")
-    told = []
-    for row in rows:
+    told: list[Annotated] = []
+    for row in _rows(path, rows):
         if len(row) != len(header):
             problem = f"{len(row)} fields, but the header has {len(header)}"
             raise DataError(path, rows.line_num, problem)
         cells = dict(zip(header, row, strict=True))
-        given = {name: cell for name, cell in cells.items() if name and name not in NEEDED}
-        if wrong := [name for name, cell in given.items() if cell not in ("0", "1")]:
-            problem = f"{wrong[0]}: {given[wrong[0]]!r} is neither 0 nor 1"
+        given = {name: LABELS.get(cell) for name, cell in cells.items() if name not in NOT_LABELS}
+        known = told[0].labels if told else {n: x for n, x in given.items() if x is not None}
+        if wrong := [name for name in known if given[name] is None]:
+            problem = f"{wrong[0]}: {cells[wrong[0]]!r} is neither 0 nor 1"
             raise DataError(path, rows.line_num, problem)
-        labels = {name: cell == "1" for name, cell in given.items()}
+        labels = {name: bool(given[name]) for name in known}
         told.append(Annotated(cells[SOURCE], cells[TRANSLATION], cells[REFERENCE], labels))
     return told
+
+
+def _rows(path: Path, rows: Any) -> Iterator[list[str]]:
+    """The rows that are not empty; a DataError where there is no CSV."""
+    try:
+        yield from filter(None, rows)
+    except csv.Error as error:
+        raise DataError(path, rows.line_num, f"no CSV: {error}") from None
 
 
 class AnnotatedCorpus(Corpus):

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from conftest import command, configure, overrides
+from conftest import command, configure, context_aware, overrides
 from dumped import DUMPS
 
 from xnmt_bench.dumps.json_lines import JsonLines
@@ -90,6 +90,46 @@ def test_how_weights_are_read(workplace, eos, unit):
         if eos == "drop":
             weights = weights[:-1, :-1]
         assert value == pytest.approx(confidence(weights, 0, 9).cdp, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["multi_encoder", "cadec"])
+def test_weights_of_a_context_are_left_out_for_every_explainer(workplace, name):
+    """Shares of the current sentence's words, so that explainers compare."""
+    first = context_aware(name, workplace)
+    for explainer in ("attention", "gradient_norm"):
+        job = context_aware(name, workplace, f"explainer={explainer}", EXPLAINED)
+        _, evidence = measured(job)
+        assert evidence.facts["in_context"]
+        kept = JsonLines(evidence.files["weights"])
+        for value, one in zip(evidence.units["cdp"], kept, strict=True):
+            assert len(one.source) < 14  # the sentence alone
+            weights = as_shares(one.weights_TS)
+            assert weights.sum(1) == pytest.approx(1)
+            assert value == pytest.approx(confidence(weights, 0, 9).cdp, abs=1e-6)
+        assert np.isnan(evidence.units["source_contribution"]).all() == (explainer == "attention")
+    assert first.system.context.sentences == 3
+
+
+def test_another_format_is_another_reading(tmp_path):
+    """One file and one store: what was read as one thing is not answered as another."""
+    (tmp_path / "dump.txt").write_text(
+        "0 ||| x y </s> ||| 0 ||| a b c ||| 3 3\n.8 .1 0\n.1 .5 0\n.1 .4 1\n"
+    )
+    values = set()
+    for kind in ("nematus", "sockeye", "nematus"):
+        given = configure(f"relevance.path={tmp_path}/dump.txt", f"relevance.format={kind}",
+                          f"store={tmp_path}/store")  # fmt: skip
+        values.add(float(measured(Job(given, may_make=False))[1].units["cdp"][0]))
+    assert len(values) == 2
+
+
+def test_relevance_of_other_sentences_is_refused(workplace):
+    """Golden relevance is of the references, not of the translations."""
+    job = job_of(workplace, "transformer", "attention")
+    rules = job.relevance("golden", source_alone=True).fingerprint
+    folder = workplace / "store" / "rules" / rules
+    with pytest.raises(XnmtError, match=r"the relevance is of sentence .*; needed: sentence "):
+        measured(job_of(workplace, "transformer", "attention", f"relevance.path={folder}"))
 
 
 def test_a_step_that_nothing_helps_is_a_row_of_zeros():

@@ -14,7 +14,7 @@ from xnmt_bench.dumps import Tokens, Weighed
 from xnmt_bench.dumps.weighed import joined
 from xnmt_bench.errors import DataError
 from xnmt_bench.metrics.confidence import detectors
-from xnmt_bench.metrics.confidence.language import language
+from xnmt_bench.metrics.confidence.language import code, language
 from xnmt_bench.metrics.confidence.quality import sentence_quality
 
 DUMPS, ANNOTATED = DATA / "attention_dumps", DATA / "hallucinations" / "deen_annotated.csv"
@@ -148,6 +148,10 @@ def test_repeated_four_grams(source, target, expected):
         ("αβγ Strahlen", "αβγ rays and more words", 0),  # which the source has
         ("a", "a\u200bb", 0),
         ("a", "a\x07b", 1),
+        ("a", "»Das macht Spaß« « un café\u00a0»", 0),
+        ("a", "東京タワーへ行きます", 0),
+        ("a", "n.º 5 µm xⁿ Ｅ", 0),
+        ("a", "it\u00e2\u20ac\u2122s", 1),  # Windows-1252
     ],
 )
 def test_foreign_and_corrupt_symbols(source, target, expected):
@@ -168,6 +172,7 @@ def test_language():
     assert language("a man is sleeping on the bench .", known) == "en"
     assert language("un homme dort sur le banc .", known) == "fr"
     assert language("drei kurze Wörter", known) == ""
+    assert (code("zh-CN"), code("DE"), code("de_AT"), code("klingon")) == ("zh", "de", "de", "")
 
 
 @pytest.mark.skipif(not ANNOTATED.exists(), reason="needs shared/data/hallucinations")
@@ -197,7 +202,8 @@ def test_annotated_hallucinations():
     [
         ("src,mt,bad\na,b,0\n", "x.csv:1: no column 'ref'; the header has src, mt, bad"),
         ("src,mt,ref,bad\na,b,c\n", "x.csv:2: 3 fields, but the header has 4"),
-        ("src,mt,ref,bad\na,b,c,2\n", "x.csv:2: bad: '2' is neither 0 nor 1"),
+        ("src,mt,ref,bad\na,b,c,1\na,b,c,2\n", "x.csv:3: bad: '2' is neither 0 nor 1"),
+        ('src,mt,ref,bad\na,b,"c,1\n' + "x" * 200_000, "no CSV: field larger"),
     ],
 )
 def test_annotation_that_cannot_be_read(tmp_path, text, problem):
@@ -205,3 +211,10 @@ def test_annotation_that_cannot_be_read(tmp_path, text, problem):
     path.write_text(text)
     with pytest.raises(DataError, match=problem.replace(".", r"\.")):
         read_annotated(path)
+
+
+def test_annotation_beside_other_columns(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text('id,src,mt,ref,bad,who\nq7,"a\nb",x,y,1.0,me\n\nq8,c,z,u,0,you\n')
+    first, second = read_annotated(path)
+    assert (first.source, first.labels, second.labels) == ("a\nb", {"bad": True}, {"bad": False})

@@ -1,14 +1,13 @@
 """Sentences worth reading first."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from conftest import configure
 
 from xnmt_bench.corpora.sentence import Sentence
-from xnmt_bench.errors import XnmtError
 from xnmt_bench.metrics.confidence import Confidence
 from xnmt_bench.metrics.confidence.lists import Thresholds, in_training, listed, recipes
+from xnmt_bench.run import configured_metrics
 
 FINE = {
     "overlap": 0.1, "target_words": 12, "source_words": 12, "source_language": 0.0,
@@ -56,12 +55,11 @@ def test_thresholds_move_rule_and_members():
     rule, places = listed(columns({"top_four_gram": 3}), Thresholds(repeated=4))["repetition"]
     assert "4 times" in rule
     assert len(places) == 0
-    strict = replace(Thresholds(), sure=80.0)
+    strict = Thresholds(sure=80.0)
     assert len(listed(columns({"chrf": 1.0}), strict)["other, not wrong"][1]) == 0
-    metric = Confidence(lists={"repeated": 4})
-    assert metric.thresholds == Thresholds(repeated=4)
-    with pytest.raises(XnmtError, match="no threshold 'repeted'; did you mean repeated"):
-        Confidence(lists={"repeted": 4})
+    assert Confidence(lists=Thresholds(repeated=4)).thresholds == Thresholds(repeated=4)
+    given = configure("metric=[confidence]", "metric.confidence.lists.repeated=4")
+    assert configured_metrics(given)["confidence"].thresholds == Thresholds(repeated=4)
 
 
 def test_what_nobody_knows_puts_no_sentence_on_a_list():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from conftest import GENERATED, TRANSFORMER, command
 
+from xnmt_bench.corpora.ibm_model_1 import agreed_links
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.metrics.coref_attention.agreement import Agreement
 from xnmt_bench.metrics.coref_attention.context import Spoken
@@ -54,10 +55,14 @@ def agreement(source, target):
              ("the", "das"), ("the", "der"), ("is bad", "ist schlecht"), ("is", "ist"),
              ("it is", "es ist"), ("it is", "er ist")]  # fmt: skip
     split = [(x.split(), y.split()) for x, y in pairs]
-    context = SimpleNamespace(
-        spoken={"source": source, "target": target}, training_words=lambda count: iter(split)
-    )
-    return Agreement(context, Told())
+    sides = {"source": source, "target": target}
+    return Agreement(SimpleNamespace(spoken=sides, links=linked(sides, split)), Told())
+
+
+def linked(sides, further):
+    """As the metric's context links them."""
+    pairs = zip(sides["source"], sides["target"], strict=True)
+    return agreed_links([(x.words, y.words) for x, y in pairs], further)
 
 
 def looking(words, at, rows=3):
@@ -138,7 +143,7 @@ def test_with_references_as_translations_every_pronoun_follows_its_antecedent():
     }
     train = ToyCorpus(train=2000).sentences("train")
     words = [(s.source.split(), s.target.split()) for s in train]
-    context = SimpleNamespace(spoken=sides, training_words=lambda count: iter(words))
+    context = SimpleNamespace(spoken=sides, links=linked(sides, words))
     judge = Agreement(context, create("morphologies", "german_nouns")).judge
     closed_class = {"source": frozenset({"it"}), "target": frozenset({"er", "sie", "es"})}
     for side, own in sides.items():
@@ -169,7 +174,10 @@ def test_from_the_command_line(tmp_path):
     assert "german-nouns" in " ".join(shown.stdout.split()) or "1.2.5, rules" in shown.stdout
     with (tmp_path / "results" / "coref_attention.csv").open(encoding="utf-8") as lines:
         rows = [r for r in csv.DictReader(lines) if r["links_of"] == "all"]
-    assert all(float(r["judged"]) >= 0 for r in rows)
+    assert {r["explainer"] for r in rows} == {"attention", "attention, shuffled", "uniform"}
+    assert all(r["judged"] for r in rows)
+    told = [r for r in rows if r["explainer"] == "uniform"]
+    assert [float(r["judged"]) for r in told] == [0, 0]  # which looks nowhere
     done = command("train.py", *small, genders, "corpus.reversed=true", cwd=tmp_path)
     assert done.returncode != 0
     assert "the morphology is of de, the translations are en" in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +24,7 @@ from xnmt_bench.pipeline.weighed import Weighings, readable
 from xnmt_bench.rules.extract import GOLDEN
 from xnmt_bench.store import Artefact
 
+log = logging.getLogger(__name__)
 FORWARD, BACKWARD = "forward", "backward"
 BOTH = (FORWARD, BACKWARD, *METHODS)
 
@@ -43,9 +45,6 @@ class Alignments:
             count = self._job.explained.decisions.count(EVALUATED)
             return self._job.texts.sentences(EVALUATED, count)
         whole = list(self._job.corpus.sentences(EVALUATED))
-        if self._dumped and max(self._dumped) >= len(whole):
-            problem = f"sentence {max(self._dumped)}, but the test set has {len(whole)}"
-            raise XnmtError(f"the relevance is not of this test set's sentences: it has {problem}")
         return [whole[number] for number in self._dumped]
 
     @cached_property
@@ -61,7 +60,18 @@ class Alignments:
         door = self._job.door("relevance")
         if door is None or door.dump is None:
             return None
-        return {one.number: one for one in sorted(readable(self._weighed), key=lambda w: w.number)}
+        whole = dict(enumerate(self._job.corpus.sentences(EVALUATED)))
+        found = sorted(readable(self._weighed), key=lambda one: one.number)
+        if found and found[-1].number not in whole:
+            wrong = f"sentence {found[-1].number}, but the test set has {len(whole)}"
+            raise XnmtError(f"the relevance is not of this test set's sentences: it has {wrong}")
+        kept = {}
+        for one in found:
+            if problem := _unlike(whole[one.number], one):
+                log.warning("left out: %s", problem)
+            else:
+                kept[one.number] = one
+        return kept
 
     @cached_property
     def _gold(self) -> list[Alignment]:
@@ -92,15 +102,9 @@ class Alignments:
         if [one.number for one in found] != self.numbers:
             raise XnmtError("the relevance is not of this test set's sentences")
         for sentence, one in zip(self.sentences, found, strict=True):
-            words = list(one.source.words), list(one.target.words)
-            for side, word_of_piece in zip(SIDES, words, strict=True):
-                between_blanks, made = len(getattr(sentence, side).split()), max(word_of_piece) + 1
-                if made != between_blanks:
-                    raise XnmtError(
-                        f"test sentence {one.number}: {between_blanks} {side} words of the corpus, "
-                        f"but its tokens make {made}"
-                    )
-            yield best_links(one.weights_TS, *words)
+            if problem := _unlike(sentence, one):
+                raise XnmtError(problem)
+            yield best_links(one.weights_TS, list(one.source.words), list(one.target.words))
 
     @cached_property
     def explained(self) -> Artefact:
@@ -174,6 +178,16 @@ class Alignments:
             else {"corpus": self._job.corpus.recipe(), "numbers": self.numbers}
         )
         return self._job.store.make(stage, work, version=3, cheap=True, **recipe)
+
+
+def _unlike(sentence: Sentence, one: Weighed) -> str | None:
+    """Why tokens are not a sentence's words; None if they may be."""
+    for side in SIDES:
+        words, made = len(getattr(sentence, side).split()), getattr(one, side).words
+        if max(made, default=-1) + 1 != words:
+            told = f"{words} {side} words of the corpus, but its tokens make"
+            return f"test sentence {one.number}: {told} {max(made, default=-1) + 1}"
+    return None
 
 
 def _both(forward: Sequence[Links], backward: Sequence[Links]) -> dict[str, Sequence[Links]]:

@@ -29,7 +29,7 @@ def to_words(scores_TS: np.ndarray, rows: list[int], columns: list[int]) -> np.n
     """
     # 1 where a piece belongs to a word: (pieces, words).
     of_rows, of_columns = (
-        (np.asarray(words)[:, None] == np.arange(max(words) + 1)).astype(np.float64)
+        (np.asarray(words)[:, None] == np.arange(max(words, default=-1) + 1)).astype(np.float64)
         for words in (rows, columns)
     )
     return (of_rows / of_rows.sum(0)).T @ np.nan_to_num(scores_TS) @ of_columns

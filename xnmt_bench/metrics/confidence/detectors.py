@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -20,7 +21,7 @@ NEAREST, REFERENCE = 4, 1000  # of Wass-to-Data: sentences that are averaged, an
 ALIKE = 0.1  # how far their target lengths may differ
 GRAM = 4
 DIGITS = re.compile(r"\d+")
-CORRUPT = ("Cc", "Cn", "Co", "Cs")  # control, unassigned, private use, surrogate
+CORRUPT = ("Cc", "Co", "Cs")  # control, private use, surrogate
 KEPT = "\t\n\r"
 
 
@@ -135,24 +136,31 @@ def digits_differ(source: str, target: str) -> bool:
 def strange_symbols(source: str, target: str) -> int:
     """Characters of the translation that are foreign or corrupt (Rikters 2018, section 4).
 
-    Corrupt: replacement, control, private and unassigned characters, and letters that are UTF-8
-    read as Latin-1. Foreign: letters of another script than most of its letters, which the source
-    has not either.
+    Corrupt: replacement, control and private characters, and letters that are UTF-8 read as
+    Latin-1, such as the two of `Ã¼`. Foreign: letters of another script than most of its letters,
+    which the source has not either.
     """
     corrupt = sum(
         c == "\N{REPLACEMENT CHARACTER}" or (unicodedata.category(c) in CORRUPT and c not in KEPT)
         for c in target
     )
-    scripts = Counter(map(_script, filter(str.isalpha, target)))
+    scripts = Counter(script for c in target if (script := _script(c)))
     most = scripts.most_common(1)[0][0] if scripts else ""
-    foreign = sum(c.isalpha() and _script(c) != most and c not in source for c in target)
+    foreign = sum(_script(c) not in ("", most) and c not in source for c in target)
     return corrupt + foreign + len(MOJIBAKE.findall(target))
 
 
-# A UTF-8 sequence of two or three bytes, each read as a character of Latin-1.
-MOJIBAKE = re.compile("[\u00c3-\u00df][\u0080-\u00bf]|[\u00e0-\u00ef][\u0080-\u00bf]{2}")
+# The lead byte of most Latin letters and signs, each byte read as a character of Latin-1, or of
+# Windows-1252.
+MOJIBAKE = re.compile("[\u00c2\u00c3][\u0080-\u00bf]|\u00e2\u20ac.")
+EAST_ASIAN = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO")
 
 
+@lru_cache(maxsize=4096)
 def _script(letter: str) -> str:
-    """Such as LATIN or CYRILLIC; what marks and styles a letter is no script of its own."""
-    return unicodedata.name(letter, "").split(" ")[0]
+    """Such as LATIN or CYRILLIC; empty for what is no letter, or a sign made of one (`º`, `µ`)."""
+    plain = unicodedata.normalize("NFKC", letter)
+    if not letter.isalpha() or unicodedata.category(letter) == "Lm" or plain != letter:
+        return ""
+    name = unicodedata.name(letter, "").split(" ")[0]
+    return "CJK" if name.startswith(EAST_ASIAN) else name

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Collection
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
+log = logging.getLogger(__name__)
 LEAST_WORDS = 4  # fewer tell nothing
 # Among all that it knows it finds rare ones: short English is Nigerian Pidgin to it.
 USUAL = ("cs", "de", "en", "es", "fr", "it", "lv", "nl", "pl", "pt", "ru", "uk")
@@ -26,13 +29,32 @@ def language(text: str, known: Collection[str]) -> str:
     """
     if len(text.split()) < LEAST_WORDS:
         return ""
-    return str(_identifier(frozenset(known)).classify(text)[0])
+    return str(_identifier(frozenset(known)).model.classify(text)[0])
+
+
+@lru_cache(maxsize=64)
+def code(name: str) -> str:
+    """A language as py3langid calls it, such as `zh` for `zh-CN`; empty, and said, if unknown."""
+    short = re.split("[-_]", name.lower())[0]
+    if available() and short in _identifier(frozenset()).known:
+        return short
+    if available():
+        log.warning("no language %r is known: nobody asks whether translations are in it", name)
+    return ""
 
 
 @lru_cache(maxsize=8)
-def _identifier(known: frozenset[str]) -> Any:
+def _identifier(known: frozenset[str]) -> Identifier:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE)
-    identifier.set_languages(sorted({*USUAL, *known} & set(identifier.nb_classes)))
-    return identifier
+    every = set(identifier.nb_classes)
+    identifier.set_languages(sorted({*USUAL, *known} & every))
+    return Identifier(identifier, every)
+
+
+class Identifier(NamedTuple):
+    """py3langid for some languages, and all that it knows."""
+
+    model: Any
+    known: set[str]

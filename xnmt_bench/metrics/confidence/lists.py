@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from xnmt_bench.corpora.sentence import Sentence
+from xnmt_bench.options import Chance, Natural, Section, Weight
 
 Columns = Mapping[str, np.ndarray]
 PARTS = ("confidence_pct", "cdp_pct", "ap_out_pct", "ap_in_pct")
 
 
-@dataclass(frozen=True)
-class Thresholds:
+class Thresholds(Section):
     """Where a sentence becomes worth reading.
 
     Attributes:
@@ -27,19 +27,20 @@ class Thresholds:
         contribution: source contribution below which a translation is one, too.
         chrf: below which a translation is unlike its reference.
         sure: percentage from which a confidence is normal.
-        shorter, longer: words of the translation over those of the source.
+        shorter: words of the translation over those of the source, below which it is short.
+        longer: the same, above which it is long.
     """
 
-    copied: float = 0.5
-    long: int = 10
-    unsure: float = 30.0
-    repeated: int = 2
-    ignored: float = 0.5
-    contribution: float = 0.3
-    chrf: float = 30.0
-    sure: float = 60.0
-    shorter: float = 0.5
-    longer: float = 2.0
+    copied: Chance = 0.5
+    long: Natural = 10
+    unsure: Weight = 30.0
+    repeated: Natural = 2
+    ignored: Chance = 0.5
+    contribution: Chance = 0.3
+    chrf: Weight = 30.0
+    sure: Weight = 60.0
+    shorter: Weight = 0.5
+    longer: Weight = 2.0
 
 
 @dataclass(frozen=True)

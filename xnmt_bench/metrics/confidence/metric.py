@@ -17,9 +17,9 @@ from xnmt_bench.corpora.sentence import SIDES, Corpus, languages
 from xnmt_bench.corpora.text import decode_line, lines
 from xnmt_bench.dumps.json_lines import JsonLines, written
 from xnmt_bench.dumps.weighed import Weighed, joined
-from xnmt_bench.errors import DataError, StoreError, XnmtError
+from xnmt_bench.errors import DataError, StoreError
 from xnmt_bench.metrics.confidence.caption import caption
-from xnmt_bench.metrics.confidence.language import available
+from xnmt_bench.metrics.confidence.language import available, code
 from xnmt_bench.metrics.confidence.lists import Thresholds, listed, suspected
 from xnmt_bench.metrics.confidence.quality import sentence_quality
 from xnmt_bench.metrics.confidence.scores import Definition
@@ -39,13 +39,16 @@ from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.doors import ANNOTATED, Door
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.weighed import Weighings, readable
-from xnmt_bench.registry import unknown
 from xnmt_bench.store import Artefact, fingerprint, verified
 
 log = logging.getLogger(__name__)
 UNLIKE = (
     "EOS has a row or column in some rows and not in others, which do not compare; "
     "metric.confidence.eos=drop makes them alike"
+)
+IN_CONTEXT = (
+    "Of systems that read a context, weights are shares of the current sentence's words alone, of "
+    "attention too."
 )
 SENTENCES, WEIGHTS = "sentences.parquet", "weights.jsonl.gz"
 one_digit, three_digits = "{:.1f}".format, "{:.3f}".format
@@ -62,8 +65,7 @@ class Confidence(Metric):
         eos: keep the row and column of EOS, where there are any, or drop them.
         unit: what rows and columns are: the system's pieces, or words.
         show: the number of a sentence whose matrix and scores are printed.
-        lists: thresholds of the lists of suspects that are not their defaults, by name (see
-            `lists.Thresholds`).
+        lists: thresholds of the lists of suspects.
     """
 
     name = "confidence"
@@ -112,14 +114,11 @@ class Confidence(Metric):
         eos: Eos = "keep",
         unit: Unit = "pieces",
         show: Natural | None = None,
-        lists: Mapping[str, float] | None = None,
+        lists: Thresholds | None = None,
     ) -> None:
         self.definition, self.eos, self.unit, self.show = definition, eos, unit, show
-        for name in lists or {}:
-            if name not in Thresholds.__dataclass_fields__:
-                known = unknown("threshold", name, Thresholds.__dataclass_fields__)
-                raise XnmtError(f"metric.confidence.lists: {known}")
-        self.thresholds = Thresholds(**(lists or {}))  # type: ignore[arg-type]
+        # From a configuration it comes as plain values.
+        self.thresholds = Thresholds.model_validate(lists or {})
 
     def measure(self, job: Job) -> Iterator[Planned]:
         """A dump; or the system's own translations, or a file's, under its explainer."""
@@ -144,9 +143,8 @@ class Confidence(Metric):
         if reference is not None:
             texts = enumerate(lines(Path(reference)), start=1)
             references = [joined(decode_line(x, Path(reference), n).split()) for n, x in texts]
-        known = (pair[0], pair[1]) if pair[0] and pair[1] else ("", "")
         unread = door.format == "marian"  # whose EOS the released tool does not read
-        reading = self._reading(weighings.shares, known, unread)
+        reading = self._reading(weighings.shares, pair, unread)
         made = self._made(job, weighings, reading, references, partial(sentence_quality, "none"))
         sources = read_table(made.path / SENTENCES, ["source"])["source"].to_pylist()
         return self._evidence(made, f"dump {fingerprint({'sources': sources})}")
@@ -172,10 +170,17 @@ class Confidence(Metric):
         train = None if door is not None and door.format == ANNOTATED else corpus
         made = self._made(job, weighings, reading, references, quality, train)
         evidence = self._evidence(made, test_set, labels)
-        return replace(evidence, facts=evidence.facts | {"generated": corpus.generated})
+        facts = evidence.facts | {"generated": corpus.generated}
+        facts["in_context"] = bool(job.system.context.sentences)
+        if job.config.rules.test_sentences is None:  # what has too many subwords has no weights
+            facts["left_out"] = len(references) - len(evidence.units)
+        return replace(evidence, facts=facts)
 
-    def _reading(self, shares: bool, pair: tuple[str, str], unread_eos: bool = False) -> Reading:
-        return Reading(self.definition, self.eos, self.unit, shares, pair, unread_eos)
+    def _reading(
+        self, shares: bool, pair: Sequence[str | None], unread_eos: bool = False
+    ) -> Reading:
+        source, target = (code(name) if name else "" for name in pair)
+        return Reading(self.definition, self.eos, self.unit, shares, (source, target), unread_eos)
 
     def _made(
         self,
@@ -239,11 +244,13 @@ class Confidence(Metric):
         ends = {end for m in measured if m.identity["eos"] == "keep" for end in m.facts["eos"]}
         notes = [f"{UNLIKE} ({'; '.join(sorted(ends))})."] if len(ends) > 1 else []
         counts = {
-            f"{m.identity['nmt']}: {m.facts['left_out']} sentences cannot be read and are left "
-            "out; the log names each."
+            f"{m.identity['nmt']}: {m.facts['left_out']} sentences cannot be read or are too long, "
+            "and are left out; the log says why."
             for m in measured
             if m.facts["left_out"]
         }
+        if any(m.facts.get("in_context") for m in measured):
+            notes.append(IN_CONTEXT)
         return [*notes, *sorted(counts), *self._suspects(measured)]
 
     def _suspects(self, measurements: Sequence[Measurement]) -> Iterator[str]:

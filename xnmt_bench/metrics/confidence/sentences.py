@@ -48,7 +48,7 @@ class Reading:
     eos: Eos
     unit: Unit
     shares: bool
-    languages: tuple[str, str]
+    languages: tuple[str, str]  # as py3langid has them
     unread_eos: bool = False
 
     def read(self, one: Weighed) -> Weighed:
@@ -133,7 +133,10 @@ def _scored(whole: Weighed, reading: Reading, copied: int) -> dict[str, Any]:
     words = word_scores(weights_TS, reading.definition)
     row: dict[str, Any] = {name: getattr(scores, name) for name in SCORES}
     row |= {f"{name}_pct": as_percentage(name, row[name]) for name in PERCENTAGES}
-    for name, terms in (("cdp", words.cdp_S), ("ap_in", words.ap_in_S), ("ap_out", words.ap_out_T)):
+    absent = [("ap_in", words.ap_in_S), ("ap_out", words.ap_out_T)]
+    if reading.definition == "softalignments":  # which calls each as the paper calls the other
+        absent = [("ap_out", words.ap_in_S), ("ap_in", words.ap_out_T)]
+    for name, terms in (("cdp", words.cdp_S), *absent):
         row[f"{name}{WORDS}"] = [as_percentage(name, x) for x in terms.tolist()]
     return row
 
