@@ -18,6 +18,11 @@ def write_table(table: pa.Table, path: Path) -> None:
         pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 
+def column_names(path: Path) -> list[str]:
+    """The columns of a file that can be read."""
+    return list(pq.read_schema(path).names)
+
+
 def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     """Reads some columns, or all of them.
 

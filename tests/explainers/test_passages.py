@@ -82,6 +82,7 @@ def test_what_has_no_target_is_translated_behind_its_own_translations(workplace)
         passage("'a _eos b'")
 
 
+@pytest.mark.slow
 def test_from_the_command_line(tmp_path):
     small = [*GENERATED, *TRANSFORMER, "nmt=concat", f"store={tmp_path}/store",
              f"results={tmp_path}/results"]  # fmt: skip

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from xnmt_bench.errors import StoreError, XnmtError
-from xnmt_bench.parquet import read_table, write_table
+from xnmt_bench.parquet import column_names, read_table, write_table
 
 RULE_SIDES = ("source", "prefix")
 # As fields of `Rules`, in their order.
@@ -25,6 +25,7 @@ RULE_COLUMNS = (
     *("sentence", "step", "label", "probability"),
     *("source_ids", "prefix_ids", "source_positions", "prefix_positions"),
 )
+PROBABILITY = "probability"
 TOP_K = ("_ids", "_positions", "_scores")  # endings of the columns that are lists of fixed size
 
 
@@ -154,7 +155,7 @@ class SentenceRelevance:
         first: its first explained step; the others follow.
         source_TS: relevance of source ids.
         prefix_TT: relevance of prefix ids, NaN where a step cannot see them.
-        probability_T: of each step's label.
+        probability_T: of each step's label; NaN where nobody told.
     """
 
     number: int
@@ -166,14 +167,20 @@ class SentenceRelevance:
 
 def relevance(folder: Path, split: str) -> Iterator[SentenceRelevance]:
     """The whole relevance of an evaluation set, sentence by sentence."""
-    names = ["sentence", "step", "probability", "source_relevance", "prefix_relevance"]
+    names = ["sentence", "step", "source_relevance", "prefix_relevance"]
     for path in shards(folder, split):
         columns = read_columns(path, names)
+        # What others made need not say it.
+        told = PROBABILITY in column_names(path)
+        probability_N = (
+            read_columns(path, [PROBABILITY])[PROBABILITY].astype(np.float64)
+            if told
+            else np.full(len(columns["step"]), np.nan)
+        )
         for rows in sentence_rows(columns["sentence"]):
             source, prefix = (
                 np.stack(list(columns[f"{side}_relevance"][rows])).astype(np.float64)
                 for side in RULE_SIDES
             )
             number, first = (int(columns[name][rows.start]) for name in ("sentence", "step"))
-            probability = columns["probability"][rows].astype(np.float64)
-            yield SentenceRelevance(number, first, source, prefix, probability)
+            yield SentenceRelevance(number, first, source, prefix, probability_N[rows])

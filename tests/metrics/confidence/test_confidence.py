@@ -100,9 +100,9 @@ def test_weights_of_a_context_are_left_out_for_every_explainer(workplace, name):
         job = context_aware(name, workplace, f"explainer={explainer}", EXPLAINED)
         _, evidence = measured(job)
         assert evidence.facts["in_context"]
-        kept = JsonLines(evidence.files["weights"])
+        kept, sentences = JsonLines(evidence.files["weights"]), job.texts.sentences(EVALUATED)
         for value, one in zip(evidence.units["cdp"], kept, strict=True):
-            assert len(one.source) < 14  # the sentence alone
+            assert one.source.text == sentences[one.number].source  # the sentence alone
             weights = as_shares(one.weights_TS)
             assert weights.sum(1) == pytest.approx(1)
             assert value == pytest.approx(confidence(weights, 0, 9).cdp, abs=1e-6)
@@ -113,7 +113,7 @@ def test_weights_of_a_context_are_left_out_for_every_explainer(workplace, name):
 def test_another_format_is_another_reading(tmp_path):
     """One file and one store: what was read as one thing is not answered as another."""
     (tmp_path / "dump.txt").write_text(
-        "0 ||| x y </s> ||| 0 ||| a b c ||| 3 3\n.8 .1 0\n.1 .5 0\n.1 .4 1\n"
+        "0 ||| x y </s> ||| 0 ||| a b c ||| 3 3\n.6 .1 0\n.2 .5 .1\n.1 .3 .5\n"
     )
     values = set()
     for kind in ("nematus", "sockeye", "nematus"):
@@ -180,7 +180,9 @@ def test_a_dump_from_the_command_line(tmp_path):
     assert (
         "dump.txt:8: sentence 2: 1 weights, but the rows above have 2" in done.stdout + done.stderr
     )
-    assert "1 sentences cannot be read and are left out" in " ".join(done.stdout.split())
+    assert "1 sentences cannot be read or are too long, and are left out" in " ".join(
+        done.stdout.split()
+    )
     assert "source: one or another" in done.stdout
     assert (tmp_path / "results" / "confidence" / "dump_txt_attention_sentence_2.png").exists()
     assert max(map(len, done.stdout.partition("weights\n")[2].splitlines()[:4])) <= 80
