@@ -50,7 +50,7 @@ class GermanNouns(Morphology):
 
     def __init__(self) -> None:
         try:
-            self.version = f"{version(PACKAGE)}, rules {RULES}"
+            self.version = f"{PACKAGE} {version(PACKAGE)}, rules {RULES}"
         except PackageNotFoundError:
             problem = f"{PACKAGE} is not installed: pip install 'xnmt_bench[morphology]'"
             raise XnmtError(f"the genders of German words: {problem}") from None
