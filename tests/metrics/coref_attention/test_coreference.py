@@ -254,6 +254,7 @@ def test_pieces_behind_the_first_are_nothing_to_a_blind_word():
     assert first_pieces(draw, [-1] * 4, columns).shape == (0, 3)
 
 
+@pytest.mark.slow
 def test_blind_words_alone_are_those_of_their_first_pieces(workplace, monkeypatch):
     called = []
 
@@ -295,6 +296,7 @@ def test_a_system_without_context_is_not_applicable(workplace, transformer):
         _ = CorefAttention().weighed(job, ContextWeights(job))
 
 
+@pytest.mark.slow
 def test_from_the_command_line(attention, workplace, tmp_path):
     given = [*SMALL_CONCAT, f"store={workplace}/store", f"results={tmp_path}/results"]
     made = command("train.py", "-m", *given, "explainer=attention,random",
