@@ -163,7 +163,8 @@ def test_with_references_as_translations_every_pronoun_follows_its_antecedent():
 
 def test_from_the_command_line(tmp_path):
     pytest.importorskip("german_nouns")
-    small = [*GENERATED, *TRANSFORMER, "nmt=concat", "metric=[coref_attention]",
+    small = [*GENERATED, *TRANSFORMER, "nmt=concat", "explainer=attention",
+             "metric=[coref_attention]",
              "metric.coref_attention.heatmaps=0", f"results={tmp_path}/results",
              f"store={tmp_path}/store"]  # fmt: skip
     genders = "metric.coref_attention.morphology=german_nouns"
