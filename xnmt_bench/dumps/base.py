@@ -34,10 +34,12 @@ class Dump(ABC, Generic[Entry]):
         texts: which of the two files it takes.
         attention: its weights are shares of each step, so that none is negative and they sum to 1
             at most.
+        unread_eos: the tool behind `definition=softalignments` leaves the target's EOS out.
     """
 
     texts: ClassVar[Sequence[str]] = ()
     attention: bool = True
+    unread_eos: ClassVar[bool] = False
 
     def __init__(self, path: Path, source: Path | None = None, target: Path | None = None) -> None:
         self.path = Path(path)

@@ -34,6 +34,7 @@ class Marian(Dump[Line]):
     """
 
     texts: ClassVar = ("source",)
+    unread_eos: ClassVar[bool] = True
 
     def entries(self) -> Iterator[Line]:
         """Each translation with its source."""

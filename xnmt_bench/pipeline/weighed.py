@@ -83,8 +83,15 @@ def weighed(explained: Explained, scenario: Scenario, relevances: Relevances) ->
             tokens(target, target_ids[rows].tolist()),
             one.source_TS[:, columns],
             prefix_TT,
-            np.log(one.probability_T),
+            _logarithms(one.probability_T),
         )
+
+
+def _logarithms(probability_T: np.ndarray) -> np.ndarray | None:
+    """Log-probabilities; None where nobody told, and none is less than float32 can say."""
+    if np.isnan(probability_T).any():
+        return None
+    return np.log(np.maximum(probability_T, np.finfo(np.float32).tiny))
 
 
 def tokens(subwords: Subwords, ids: list[int]) -> Tokens:

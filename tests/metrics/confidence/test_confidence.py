@@ -13,9 +13,11 @@ from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.metrics.confidence import Confidence
 from xnmt_bench.metrics.confidence.scores import confidence
 from xnmt_bench.metrics.confidence.sentences import Reading, as_shares, rows
+from xnmt_bench.metrics.measurement import write
 from xnmt_bench.parquet import read_table
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.weighed import _logarithms
 from xnmt_bench.rules.extract import REAL
 
 EXPLAINED = "rules.test_sentences=12"
@@ -130,6 +132,21 @@ def test_relevance_of_other_sentences_is_refused(workplace):
     folder = workplace / "store" / "rules" / rules
     with pytest.raises(XnmtError, match=r"the relevance is of sentence .*; needed: sentence "):
         measured(job_of(workplace, "transformer", "attention", f"relevance.path={folder}"))
+
+
+def test_relevance_given_as_a_dump_is_not_called_attention(workplace, tmp_path):
+    _, own = measured(job_of(workplace, "transformer", "random"))
+    dump = configure(f"relevance.path={own.files['weights']}", "relevance.format=json_lines",
+                     f"store={tmp_path}/store")  # fmt: skip
+    planned, again = measured(Job(dump, may_make=False))
+    assert planned.identity["explainer"] == "relevance"
+    np.testing.assert_allclose(again.units["confidence"], own.units["confidence"], rtol=1e-5)
+
+
+def test_a_probability_of_nothing_has_a_logarithm_and_an_unknown_one_none():
+    assert np.isfinite(_logarithms(np.array([0.0, 0.5]))).all()
+    assert _logarithms(np.array([0.5]))[0] == np.log(0.5)
+    assert _logarithms(np.array([np.nan, np.nan])) is None
 
 
 def test_a_step_that_nothing_helps_is_a_row_of_zeros():
@@ -291,3 +308,16 @@ def test_the_released_tools_definition_reads_marians_dump_as_it_does(tmp_path):
     ), may_make=False)  # fmt: skip
     _, evidence = measured(job, definition="softalignments")
     np.testing.assert_allclose(evidence.units["confidence"], expected, atol=1e-6)
+
+
+def test_each_token_is_shown_with_its_own_number(tmp_path):
+    """Also by the released tool's names, which are the other way round."""
+    (tmp_path / "dump.txt").write_text("0 ||| x y ||| 0 ||| a b c ||| 0 0\n1 0 0\n.4 .3 .3\n")
+    given = configure(f"relevance.path={tmp_path}/dump.txt", "relevance.format=nematus",
+                      f"store={tmp_path}/store")  # fmt: skip
+    for definition, heading in (("paper", "APout"), ("softalignments", "APin")):
+        metric = Confidence(definition, show=0)
+        [planned] = metric.measure(Job(given, may_make=False))
+        row = write("confidence", planned, planned.make(), tmp_path / definition)
+        [(text, _)] = metric.shows([row])
+        assert f"{heading} % of each: x 100 y 94" in text

@@ -16,13 +16,16 @@ SHARES = {
 QUALITY = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 
 
-def caption(name: str, row: Mapping[str, Any], tokens: Sequence[str]) -> str:
+def caption(
+    name: str, row: Mapping[str, Any], tokens: Sequence[str], of_tokens: str = "ap_out"
+) -> str:
     """Texts and scores of a sentence, a line each.
 
     Args:
         name: whose weights they are.
         row: what is told of it.
         tokens: of the translation, as they are scored.
+        of_tokens: the score of these, by the name that its definition has for it.
     """
     lines = [f"{name}, sentence {row['sentence']}"]
     lines += [f"{side}: {row[side]}" for side in ("source", "target", "reference") if side in row]
@@ -30,7 +33,8 @@ def caption(name: str, row: Mapping[str, Any], tokens: Sequence[str]) -> str:
     known = {key: heading for key, heading in SHARES.items() if row[key] == row[key]}
     shares = [f"{heading} {100 * row[key]:.1f} %" for key, heading in known.items()]
     quality = [f"{heading} {row[key]:.1f}" for key, heading in QUALITY.items() if key in row]
-    pairs = zip(tokens, row["ap_out_words_pct"], strict=False)  # EOS may be left out
-    words = ["APout % of each: " + " ".join(f"{token} {share:.0f}" for token, share in pairs)]
+    pairs = zip(tokens, row[f"{of_tokens}_words_pct"], strict=False)  # EOS may be left out
+    heading = PERCENTAGES[f"{of_tokens}_pct"]
+    words = [f"{heading} % of each: " + " ".join(f"{token} {share:.0f}" for token, share in pairs)]
     told = (scores, shares, quality, words)
     return "\n".join([*lines, *(", ".join(texts) for texts in told if texts)])

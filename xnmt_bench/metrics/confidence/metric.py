@@ -15,6 +15,7 @@ import pyarrow as pa
 from xnmt_bench.corpora.annotated import AnnotatedCorpus
 from xnmt_bench.corpora.sentence import SIDES, Corpus, languages
 from xnmt_bench.corpora.text import decode_line, lines
+from xnmt_bench.dumps import Dump
 from xnmt_bench.dumps.json_lines import JsonLines, written
 from xnmt_bench.dumps.weighed import Weighed, joined
 from xnmt_bench.errors import DataError, StoreError
@@ -36,7 +37,7 @@ from xnmt_bench.metrics.metric import Column, Key, Metric, Row, hundredths, rati
 from xnmt_bench.metrics.units import Units
 from xnmt_bench.options import Natural
 from xnmt_bench.parquet import read_table, write_table
-from xnmt_bench.pipeline.doors import ANNOTATED, Door
+from xnmt_bench.pipeline.doors import ANNOTATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.weighed import Weighings, readable
 from xnmt_bench.store import Artefact, fingerprint, verified
@@ -124,12 +125,13 @@ class Confidence(Metric):
         """A dump; or the system's own translations, or a file's, under its explainer."""
         keys: dict[str, str] = {"definition": self.definition, "eos": self.eos, "unit": self.unit}
         door = job.door("relevance")
-        if door is not None and door.dump is not None:
+        if door is not None and (dump := door.dump) is not None:
             pair = [job.config.relevance[f"{side}_language"] for side in SIDES]
-            told = {"corpus": f"{door.format} dump", "nmt": door.name, "explainer": "attention"}
+            told = {"corpus": f"{door.format} dump", "nmt": door.name}
+            told["explainer"] = "attention" if dump.attention else "relevance"
             told["lang_pair"] = "-".join(pair) if all(pair) else ""
             identity = dict.fromkeys(self.identity, "") | told | keys
-            yield Planned(identity, "", partial(self._of_dump, job, door, pair))
+            yield Planned(identity, "", partial(self._of_dump, job, dump, pair))
             return
         if outputs := job.door("outputs"):  # of another system, which ours is made to say
             keys["explainer"] = f"{job.explained.name} of {job.system.name}"
@@ -137,14 +139,13 @@ class Confidence(Metric):
                 keys["corpus"] = outputs.path.name
         yield self.plan(job, partial(self._of_job, job), explained=True, **keys)
 
-    def _of_dump(self, job: Job, door: Door, pair: Sequence[str | None]) -> Evidence:
+    def _of_dump(self, job: Job, dump: Dump[Any], pair: Sequence[str | None]) -> Evidence:
         weighings = job.weighed()
         references, reference = None, job.config.relevance.reference
         if reference is not None:
             texts = enumerate(lines(Path(reference)), start=1)
             references = [joined(decode_line(x, Path(reference), n).split()) for n, x in texts]
-        unread = door.format == "marian"  # whose EOS the released tool does not read
-        reading = self._reading(weighings.shares, pair, unread)
+        reading = self._reading(weighings.shares, pair, dump.unread_eos)
         made = self._made(job, weighings, reading, references, partial(sentence_quality, "none"))
         sources = read_table(made.path / SENTENCES, ["source"])["source"].to_pylist()
         return self._evidence(made, f"dump {fingerprint({'sources': sources})}")
@@ -293,7 +294,8 @@ class Confidence(Metric):
             name = " ".join(str(m.identity[k]) for k in ("nmt", "explainer") if m.identity[k])
             definition, eos, unit = (m.identity[key] for key in ("definition", "eos", "unit"))
             scored = Reading(definition, eos, unit, dump.attention, ("", "")).read(one)
-            yield caption(name, row, scored.target.pieces), scored
+            of_tokens = "ap_in" if definition == "softalignments" else "ap_out"
+            yield caption(name, row, scored.target.pieces, of_tokens), scored
 
 
 def _ends_noted(sentences: Iterable[Weighed], ends: set[str]) -> Iterator[Weighed]:
