@@ -49,6 +49,7 @@ bench: install ## speed and memory, side by side in one run
 	$(BIN)/python benchmarks/extraction.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/confidence.py
+	$(BIN)/python benchmarks/debug_page.py
 
 # fairseq needs the core's torch when it is built, and an environment apart: it fills Hydra's store.
 $(VENV)-fairseq/.installed: pyproject.toml

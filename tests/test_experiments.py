@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import SIZES, SMALL, command
+from debug_page import unpacked
 
 from xnmt_bench.rules.table import all_rules
 
@@ -50,7 +51,7 @@ def test_the_page_is_whole_by_itself(results):
     for text in ("PPL against k", "data:image/svg+xml", "explainer:", "FIDELITY|corpus:toy",
                  "QUALITY|corpus:toy"):  # fmt: skip
         assert text in page
-    sections = ("fidelity", "quality", "fidelity_k", "browse", "made")
+    sections = ("fidelity", "quality", "fidelity_k", "made")
     assert re.findall(r'<section id="(.*?)">', page) == list(sections)
 
 
@@ -76,50 +77,33 @@ def test_figure_3_lists_words_without_a_gold_link(results, workplace, transforme
     assert "gold link of the target word" in (results / "fidelity_facets.md").read_text()
 
 
-def test_the_page_shows_the_words_of_the_rules_in_the_store(results, workplace, browser):
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.support.ui import Select
-
-    def all_of(selector, inside=browser):
-        return inside.find_elements(By.CSS_SELECTOR, selector)
-
-    browser.get((results / "report.html").as_uri())
-    assert len(all_of("section table")) == 3  # fidelity, quality, and perplexity against k
+def test_the_page_shows_the_words_of_the_rules_in_the_store(results):
     paths = sorted((results / "measurements" / "fidelity").glob("*.json"))
     measurements = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     rules = {
-        m["identity"]["explainer"]: all_rules(Path(m["files"]["rules"]), "test", 2)
+        (m["identity"]["explainer"], m["identity"]["k"]): Path(m["files"]["rules"])
         for m in measurements
-        if m["identity"]["k"] == 2 and "rules" in m["files"]
+        if "rules" in m["files"]
     }
-    assert set(rules) == set(EXPLAINERS)
+    assert {name for name, _ in rules} == set(EXPLAINERS)
     [sample] = {m["files"]["sample"] for m in measurements if "sample" in m["files"]}
     sentences = json.loads(Path(sample).read_text(encoding="utf-8"))
-    assert len(sentences) == 40
-    systems = Select(browser.find_element(By.ID, "system"))
-    assert [option.text[-5:] for option in systems.options] == ["k = 1", "k = 2"]
-    systems.select_by_index(1)
-    browser.find_element(By.ID, "next").click()
-    browser.find_element(By.ID, "next").click()
-    sentence = sentences[2]
-    chips = len(all_of("button.piece"))
-    assert chips == len(sentence["labels"]) > 3
-    for step in (0, 3, chips - 1):
-        all_of("button.piece")[step].click()
-        for name in EXPLAINERS:
-            of = rules[name]
-            row = np.flatnonzero(of.sentence_N == sentence["number"])[step]
-            [shown] = [
-                r
-                for r in all_of(".explainer")
-                if r.get_attribute("data-explainer").startswith(name)
-            ]
-            for side, ids, positions in (
-                ("source", sentence["source"], of.source_position_NK[row]),
-                ("prefix", sentence["target"], of.prefix_position_NK[row]),
-            ):
-                words = all_of(f".{side} .piece", shown)
-                assert [w.get_attribute("data-piece") for w in words] == ids
-                marked = {n for n, w in enumerate(words) if "picked" in w.get_attribute("class")}
-                assert marked == {int(p) for p in positions if p >= 0}
-    assert not [e for e in browser.get_log("browser") if e["level"] == "SEVERE"]
+    layers = unpacked(results / "debug.html")
+    assert len(layers) == len(rules) == 2 * len(EXPLAINERS)
+    for (name, k), folder in rules.items():
+        of = all_rules(folder, "test", k)
+        [layer] = [one for one in layers if one["name"].endswith(f", {name}, k = {k}")]
+        assert layer["kind"] == "decisions"
+        assert layer["numbers"] == [s["number"] for s in sentences]
+        for sentence, shown in zip(sentences, layer["shown"], strict=True):
+            source, target = sentence["source"], sentence["target"]
+            assert shown["columns"] == [*source, *target]
+            assert shown["rows"] == sentence["labels"]
+            assert shown["sources"] == len(source)
+            own = np.flatnonzero(of.sentence_N == sentence["number"])
+            for row, step, levels in zip(own, sentence["steps"], shown["levels"], strict=True):
+                picked = [int(p) for p in of.source_position_NK[row] if p >= 0]
+                picked += [len(source) + int(p) for p in of.prefix_position_NK[row] if p >= 0]
+                assert set(np.flatnonzero((levels > 0) & (levels < 255))) == set(picked)
+                unseen = np.flatnonzero(levels == 255).tolist()
+                assert unseen == list(range(len(source) + step, len(source) + len(target)))

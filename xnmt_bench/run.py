@@ -15,6 +15,7 @@ from xnmt_bench import progress
 from xnmt_bench.errors import ConfigError, MissingError, NotApplicable, StoreError
 from xnmt_bench.fitting import TrainerOptions
 from xnmt_bench.metrics.bootstrap import Draws, score
+from xnmt_bench.metrics.layer import Layer
 from xnmt_bench.metrics.measurement import (
     FAILED,
     NOT_APPLICABLE,
@@ -98,16 +99,21 @@ def evaluate(config: DictConfig) -> None:
             raise missing[0]
         for nothing in missing:
             log.warning("%s", nothing)
-        shown, out = [], writable(results)
+        shown, layers, out = list[Shown](), list[Layer](), writable(results)
         for name, (metric, rows) in scored.items():
-            shown += report(metric, rows, about_systems(scored, name), out, tracker)
+            tables, read = report(metric, rows, about_systems(scored, name), out, tracker)
+            shown, layers = [*shown, *tables], [*layers, *read]
         shown += _analyses(config, scored, out, tracker)
         if shown:
+            from xnmt_bench.report.debug import write_debug_page
             from xnmt_bench.report.page import write_page
 
             signatures = sorted(s.signature for _, rows in scored.values() for s in rows)
-            page = write_page(shown, signatures, config, out)
+            debug = write_debug_page(layers, out) if layers else None
+            page = write_page(shown, signatures, config, out, debug)
             log.info("tables and figures are in %s, and all on one page: %s", out, page)
+            if debug:
+                log.info("sentences to be read one by one: %s", debug)
         damaged = [s.measurement.status for _, rows in scored.values() for s in rows if s.damaged]
         if damaged:
             raise StoreError(f"{len(damaged)} rows are damaged: {'; '.join(damaged)}")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from xnmt_bench.dumps import Weighed
+    from xnmt_bench.metrics.layer import Layer
 
 Row = dict[str, Any]
 SYSTEM = ("corpus", "lang_pair", "nmt")  # the first columns of every row
@@ -106,15 +107,6 @@ class Column:
         if low is None or high is None:
             return self.form(value)
         return f"{self.form(value)} [{self.form(low)}, {self.form(high)}]"
-
-
-@dataclass(frozen=True)
-class Section:
-    """A section of a metric's own on the page."""
-
-    name: str  # its anchor
-    title: str
-    html: str  # its body, escaped
 
 
 class Metric(ABC):
@@ -218,9 +210,9 @@ class Metric(ABC):
         """Sentences whose weights the terminal shows, under the table, each with a caption."""
         return iter(())
 
-    def sections(self, measurements: Sequence[Measurement]) -> list[Section]:
-        """Sections of its own for the page."""
-        return []
+    def layers(self, measurements: Sequence[Measurement]) -> Iterator[Layer]:
+        """What can be read one by one, on a page of its own."""
+        return iter(())
 
     def figures(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, Figure]]:
         """Figures of its own, by name, beside the one that every metric has."""

@@ -14,6 +14,7 @@ matplotlib.use("Agg")  # no window, also where there is a screen
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
@@ -21,10 +22,12 @@ from torch import Tensor
 
 from xnmt_bench.dumps import Weighed
 from xnmt_bench.explainers.base import Explanation
+from xnmt_bench.metrics.layer import Matrix
 
 SHADES = " ░▒▓█"
 TERMINAL = 80  # characters, beyond which a matrix folds
 WIDTH = 5  # characters of a step's column
+FRAME = "#D55E00"  # tells from blues also for those who see fewer colours
 FOLD = 60  # words or steps of a figure's panel
 CELL, LINE = (0.3, 0.22), 0.09  # inches: a word's cell, wide and high; a character of a label
 
@@ -128,14 +131,27 @@ class _Panel:
     rows: Sequence[str]
     columns: Sequence[str]
     values: Tensor
+    framed: Sequence[tuple[int, int]] = ()
 
 
 def heatmap_figure(explanations: Mapping[str, Explanation]) -> Figure:
-    """All explainers under each other: source words left, prefix words right, one row a step.
+    """All explainers under each other: source words left, prefix words right, one row a step."""
+    pairs = [pair for name, one in explanations.items() for pair in _pairs(name, one)]
+    return _figure(pairs, "relevance, each step scaled")
+
+
+def matrix_figure(title: str, matrix: Matrix) -> Figure:
+    """Weights as they are, what stands out framed."""
+    weights = torch.from_numpy(matrix.weights_RC)
+    rows, columns = (list(map(_seen, side.pieces)) for side in (matrix.rows, matrix.columns))
+    return _figure([(_Panel(title, rows, columns, weights, matrix.framed), None)], "weight")
+
+
+def _figure(pairs: Sequence[tuple[_Panel | None, _Panel | None]], scale: str) -> Figure:
+    """Pairs of panels under each other.
 
     Laid out in inches: matplotlib's own layouts draw every label several times over.
     """
-    pairs = [pair for name, one in explanations.items() for pair in _pairs(name, one)]
     panels = [panel for pair in pairs for panel in pair if panel]
     left = 0.2 + LINE * max(len(row) for panel in panels for row in panel.rows)
     below = 0.5 + LINE * max(len(column) for panel in panels for column in panel.columns)
@@ -160,7 +176,7 @@ def heatmap_figure(explanations: Mapping[str, Explanation]) -> Figure:
     beside = (width - 0.9) / width
     tall = max(high[0], 1.5) / height
     bar_axes = figure.add_axes((beside, 1 - 0.3 / height - tall, 0.15 / width, tall))
-    figure.colorbar(image, cax=bar_axes).set_label("relevance, each step scaled", fontsize=8)
+    figure.colorbar(image, cax=bar_axes).set_label(scale, fontsize=8)
     return figure
 
 
@@ -203,4 +219,7 @@ def _draw(ax: plt.Axes, panel: _Panel, labelled: bool) -> matplotlib.image.AxesI
     for place, row in enumerate(panel.rows if labelled else []):
         ax.text(-0.7, place, row, va="center_baseline", **plain)
     ax.set_title(panel.title, fontsize=9, loc="left", parse_math=False)
+    for r, c in panel.framed:
+        corner = (c - 0.5, r - 0.5)
+        ax.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=FRAME, linewidth=2))
     return image

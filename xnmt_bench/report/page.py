@@ -1,4 +1,4 @@
-"""One self-contained HTML page: every table, figure and section of a report."""
+"""One self-contained HTML page: every table and figure of a report."""
 
 from __future__ import annotations
 
@@ -17,30 +17,33 @@ PAGE = "report.html"
 
 
 def write_page(
-    shown: Sequence[Shown], signatures: Sequence[str], config: DictConfig, results: Path
+    shown: Sequence[Shown],
+    signatures: Sequence[str],
+    config: DictConfig,
+    results: Path,
+    debug: Path | None = None,
 ) -> Path:
     """Writes `report.html`, which needs no network and no other file.
 
     Args:
-        shown: tables, figures and sections, in reading order.
+        shown: tables and figures, in reading order.
         signatures: of every number.
         config: the report's own configuration.
         results: where the page goes.
+        debug: the page beside it on which sentences are read, if there is one.
     """
     tables: list[dict[str, str | None]] = []
-    sections: list[dict[str, str]] = []
     for one in shown:
         figure = None
         if one.figure:  # as a data URL, so that its identifiers cannot collide with another's
             svg = base64.b64encode(one.figure.read_bytes()).decode()
             figure = f"data:image/svg+xml;base64,{svg}"
-        table = Markup(to_html(one.summary))  # escaped already, as are the sections
+        table = Markup(to_html(one.summary))  # escaped already
         tables.append({"name": one.name, "table": table, "figure": figure})
-        sections += [{**vars(section), "html": Markup(section.html)} for section in one.sections]
     environment = Environment(loader=PackageLoader("xnmt_bench.report", "."), autoescape=True)
     yaml = OmegaConf.to_yaml(config, resolve=True)
     page = environment.get_template("page.html.jinja").render(
-        tables=tables, sections=sections, config=yaml, signatures=signatures
+        tables=tables, config=yaml, signatures=signatures, debug=debug and debug.name
     )
     write_atomically(results / PAGE, page)
     return results / PAGE

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from xnmt_bench.metrics.bootstrap import Draws, score
+from xnmt_bench.metrics.layer import Layer
 from xnmt_bench.metrics.measurement import Scored, read
 from xnmt_bench.metrics.metric import Metric
 from xnmt_bench.report.panels import panels, sortable, system_name
@@ -55,11 +56,16 @@ def about_systems(scored: Mapping[str, tuple[Metric, Sequence[Scored]]], metric:
 
 def report(
     metric: Metric, scored: Sequence[Scored], about: Sequence[str], results: Path, tracker: Tracker
-) -> list[Shown]:
-    """Writes and prints a metric's tables, draws its figures; gives back what the page shows."""
+) -> tuple[list[Shown], list[Layer]]:
+    """Writes and prints a metric's tables, draws its figures; gives back what the pages show."""
     # Heavy, and train draws none.
     from xnmt_bench.report.figure import interval_figure, save_figure
-    from xnmt_bench.report.heatmap import as_explanation, heatmap_figure, print_weighed
+    from xnmt_bench.report.heatmap import (
+        as_explanation,
+        heatmap_figure,
+        matrix_figure,
+        print_weighed,
+    )
 
     rows, columns = [one.row for one in scored], csv_columns(metric)
     write_rows(metric.name, rows, columns, results)
@@ -78,15 +84,20 @@ def report(
     for name, summary in tables(metric, scored, about):
         write_summary(name, summary, results)
         show(summary)
-        first = not shown  # figure and sections stand once, with the headline's table
-        sections = metric.sections(measurements) if first else []
-        shown.append(Shown(name, summary, svg if first else None, sections))
+        # The figure stands once, with the headline's table.
+        shown.append(Shown(name, summary, None if shown else svg))
     for caption, sentence in metric.shows(measurements):
         print_weighed(caption, sentence)
         who = re.sub(r"\W+", "_", caption.partition("\n")[0])
         figure = heatmap_figure({who.replace("_", " "): as_explanation(sentence)})
         save_figure(figure, results / metric.name / who)
-    return shown
+    layers = list(metric.layers(measurements))
+    for layer in layers:
+        if layer.files and layer.matrices is not None:
+            for name, (number, matrix) in zip(layer.files, layer.matrices(), strict=True):
+                figure = matrix_figure(f"{layer.name}, {number}", matrix)
+                save_figure(figure, results / metric.name / name)
+    return shown, layers
 
 
 def writable(results: Path) -> Path:

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape as markup_escape
 from rich.table import Table
 
-from xnmt_bench.metrics.metric import Row, Section
+from xnmt_bench.metrics.metric import Row
 from xnmt_bench.store import write_atomically
 
 
@@ -58,7 +58,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Shown:
-    """A table that was shown, the SVG of its figure, and what else the page says of its metric.
+    """A table that was shown, and the SVG of its figure.
 
     Its name is that of its files, such as `fidelity`.
     """
@@ -66,7 +66,6 @@ class Shown:
     name: str
     summary: Summary
     figure: Path | None = None
-    sections: Sequence[Section] = ()
 
 
 def to_csv(rows: Sequence[Row], columns: Sequence[str]) -> str:

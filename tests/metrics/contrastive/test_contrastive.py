@@ -1,6 +1,7 @@
 """Contrastive accuracy of small systems: exact where nothing that is read can decide."""
 
 import csv
+import json
 import re
 from dataclasses import replace
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import DISCOURSE, command, configure
+from debug_page import unpacked
 
 from xnmt_bench.corpora.contrastive import as_read, to_lines
 from xnmt_bench.corpora.encoded import Passage
@@ -217,6 +219,29 @@ def test_tables_and_analyses(ran):
     assert re.search(r"\| NMT \| .*accuracy % toy_discourse address.*BLEU toy_discourse", systems)
     assert (results / "contrastive_significance.csv").exists()
     assert "accuracy" in (results / "quality.md").read_text()
+    _groups_can_be_read(results, folder / "mine.jsonl", whole)
+
+
+def _groups_can_be_read(results, path, whole):
+    """Each set and system is a layer, with every variant's score."""
+    layers = {
+        (one["kind"], name): one
+        for one in unpacked(results / "debug.html")
+        for name in ("transformer", "concat")
+        if one["name"].startswith(name)
+    }
+    assert len(layers) == 4 * 2
+    groups = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for (kind, name), layer in layers.items():
+        row = whole[kind.removeprefix("contrastive groups, "), name]
+        right = layer["values"]["right"]
+        assert right.mean() == float(row["accuracy"])
+        assert layer["lists"][0]["places"] == np.flatnonzero(right == 0).tolist()
+        for place, margin in enumerate(layer["values"]["margin"]):
+            true, *others = [score for _, score in layer["choices"][place]]
+            assert margin == true - max(others)
+            assert right[place] == (margin > 0)
+        assert set(layer["texts"]["source"]) <= {group.get("source") for group in groups}
 
 
 def test_scores_of_others_stand_beside_them(ran):

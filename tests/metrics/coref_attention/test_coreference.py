@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import SIZES, SMALL, command, configure, context_aware, overrides
+from debug_page import unpacked
 
 from xnmt_bench.corpora.subwords import SEPARATOR
 from xnmt_bench.errors import NotApplicable
@@ -327,13 +328,21 @@ def test_from_the_command_line(attention, workplace, tmp_path):
 
 
 def _heatmaps_are_drawn(attention, results):
-    """A section of the page, and files for a paper."""
-    page = (results / "report.html").read_text(encoding="utf-8")
-    assert '<section id="coref_heatmaps">' in page
+    """On the page on which sentences are read, and files for a paper."""
+    assert 'href="debug.html"' in (results / "report.html").read_text(encoding="utf-8")
     described = json.loads((attention.coreference.path / "examples.json").read_text())
-    titles = [example["title"] for side in described.values() for example in side]
+    examples = {example["title"]: example for side in described.values() for example in side}
+    layers = [one for one in unpacked(results / "debug.html") if ", attention" in one["name"]]
+    titles = [title for layer in layers for title in layer["texts"]["where"]]
     assert 2 <= len(titles) <= 6
-    assert all(f"<h3>{title}</h3>" in page for title in titles)
+    assert sorted(titles) == sorted(examples)
+    for layer in layers:
+        for title, shown in zip(layer["texts"]["where"], layer["shown"], strict=True):
+            example = examples[title]
+            assert (shown["rows"], shown["columns"]) == (example["current"], example["context"])
+            assert shown["levels"] / 250 == pytest.approx(np.array(example["weights"]), abs=0.005)
+            cells = {(i, n) for one, two in example["links"] for i in one for n in two}
+            assert set(map(tuple, shown["framed"])) == cells
     for ending in ("svg", "png"):
         drawn = list((results / "coref_attention").glob(f"*attention*.{ending}"))
         assert len(drawn) == len(titles)

@@ -29,6 +29,9 @@ class Thresholds(Section):
         sure: percentage from which a confidence is normal.
         shorter: words of the translation over those of the source, below which it is short.
         longer: the same, above which it is long.
+        strong: weight from which a link between words is strong, where translations are compared.
+        alike: percentage points by which the scores of synonyms differ at most.
+        underlined: share of the translation from which a copy is underlined on the page.
     """
 
     copied: Chance = 0.5
@@ -41,6 +44,9 @@ class Thresholds(Section):
     sure: Weight = 60.0
     shorter: Weight = 0.5
     longer: Weight = 2.0
+    strong: Chance = 0.5
+    alike: Weight = 10.0
+    underlined: Chance = 0.1
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from xnmt_bench.dumps.weighed import Weighed, joined
 from xnmt_bench.errors import DataError, StoreError
 from xnmt_bench.metrics.confidence.caption import caption
 from xnmt_bench.metrics.confidence.language import available, code
+from xnmt_bench.metrics.confidence.layers import layer
 from xnmt_bench.metrics.confidence.lists import Thresholds, listed, suspected
 from xnmt_bench.metrics.confidence.quality import sentence_quality
 from xnmt_bench.metrics.confidence.scores import Definition
@@ -32,6 +33,7 @@ from xnmt_bench.metrics.confidence.sentences import (
     numbers_of,
     rows,
 )
+from xnmt_bench.metrics.layer import Layer, names
 from xnmt_bench.metrics.measurement import Evidence, Measurement, Planned, Scored
 from xnmt_bench.metrics.metric import Column, Key, Metric, Row, hundredths, ratio
 from xnmt_bench.metrics.units import Units
@@ -279,6 +281,15 @@ class Confidence(Metric):
         if suspects:
             yield f"{self.name}_lists", suspects
 
+    def layers(self, measurements: Sequence[Measurement]) -> Iterator[Layer]:
+        """The translations of every measurement."""
+        told = names(measurements, self.identity)
+        for name, m in zip(told, measurements, strict=True):
+            for _, sentences in _files([m], "sentences"):
+                for _, weights in _files([m], "weights"):
+                    columns = read_table(sentences).to_pydict()
+                    yield layer(name, columns, weights, _reading_of(m), self.thresholds)
+
     def shows(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, Weighed]]:
         """The sentence that is to be shown, of every measurement, under its texts and scores."""
         if self.show is None:
@@ -292,9 +303,8 @@ class Confidence(Metric):
             table = read_table(Path(m.files["sentences"])).to_pylist()
             row = next(row for row in table if row["sentence"] == self.show)
             name = " ".join(str(m.identity[k]) for k in ("nmt", "explainer") if m.identity[k])
-            definition, eos, unit = (m.identity[key] for key in ("definition", "eos", "unit"))
-            scored = Reading(definition, eos, unit, dump.attention, ("", "")).read(one)
-            of_tokens = "ap_in" if definition == "softalignments" else "ap_out"
+            scored = replace(_reading_of(m), shares=dump.attention).read(one)
+            of_tokens = "ap_in" if m.identity["definition"] == "softalignments" else "ap_out"
             yield caption(name, row, scored.target.pieces, of_tokens), scored
 
 
@@ -304,6 +314,12 @@ def _ends_noted(sentences: Iterable[Weighed], ends: set[str]) -> Iterator[Weighe
         sides = [name for name in SIDES if getattr(one, name).eos]
         ends.add(" and ".join(sides) or "neither side")
         yield one
+
+
+def _reading_of(measurement: Measurement) -> Reading:
+    """How its weights were read, as far as they are scored; whether they are shares, they say."""
+    definition, eos, unit = (measurement.identity[key] for key in ("definition", "eos", "unit"))
+    return Reading(definition, eos, unit, shares=True, languages=("", ""))
 
 
 def _is(one: Weighed | DataError, number: int) -> bool:

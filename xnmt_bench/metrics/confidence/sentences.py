@@ -130,15 +130,27 @@ def _scored(whole: Weighed, reading: Reading, copied: int) -> dict[str, Any]:
         tokens = len(weights_TS)
     overlap = copied / max(1, len(whole.target.text))
     scores = confidence(weights_TS, overlap, tokens, reading.definition)
-    words = word_scores(weights_TS, reading.definition)
     row: dict[str, Any] = {name: getattr(scores, name) for name in SCORES}
     row |= {f"{name}_pct": as_percentage(name, row[name]) for name in PERCENTAGES}
-    absent = [("ap_in", words.ap_in_S), ("ap_out", words.ap_out_T)]
-    if reading.definition == "softalignments":  # which calls each as the paper calls the other
-        absent = [("ap_out", words.ap_in_S), ("ap_in", words.ap_out_T)]
-    for name, terms in (("cdp", words.cdp_S), *absent):
-        row[f"{name}{WORDS}"] = [as_percentage(name, x) for x in terms.tolist()]
-    return row
+    of_source, of_target = token_percentages(weights_TS, reading.definition)
+    return row | {f"{name}{WORDS}": of for name, of in (of_source | of_target).items()}
+
+
+def token_percentages(
+    weights_TS: np.ndarray, definition: Definition
+) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Each token's own scores by their names, of the source and of the translation."""
+    words = word_scores(weights_TS, definition)
+    of_source, of_target = "ap_in", "ap_out"
+    if definition == "softalignments":  # which calls each as the paper calls the other
+        of_source, of_target = of_target, of_source
+    return (
+        {
+            name: [as_percentage(name, x) for x in terms_S.tolist()]
+            for name, terms_S in (("cdp", words.cdp_S), (of_source, words.ap_in_S))
+        },
+        {of_target: [as_percentage(of_target, x) for x in words.ap_out_T.tolist()]},
+    )
 
 
 def _detected(whole: Weighed, reading: Reading) -> dict[str, Any]:

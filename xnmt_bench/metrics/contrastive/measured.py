@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from xnmt_bench.corpora.contrastive import ContrastiveSet, as_read
 from xnmt_bench.corpora.contrastive.comparing import Compared, Ties
 from xnmt_bench.corpora.encoded import Passage
+from xnmt_bench.metrics.contrastive.groups import FILE as GROUPS
+from xnmt_bench.metrics.contrastive.groups import write_groups
 from xnmt_bench.metrics.measurement import CAPPED, Evidence
 from xnmt_bench.metrics.units import Units, by_unit
 from xnmt_bench.pipeline.job import Job
@@ -97,7 +100,22 @@ class Measured:
         job = self.scores.job
         if not job.door("scores"):
             facts |= {CAPPED: job.system.capped, "curve": job.system.curve}
-        return Evidence(self._units(member_G, self.right_G), made_by, facts)
+        files = {GROUPS: str(self._groups)} if member_G.all() else {}
+        return Evidence(self._units(member_G, self.right_G), made_by, facts, files)
+
+    @cached_property
+    def _groups(self) -> Path:
+        """The file of all groups with their scores, to be read one by one."""
+
+        def work(folder: Path) -> dict[str, Any]:
+            write_groups(self.what, self.scores.of(self.number), self.right_G, folder)
+            return {}
+
+        made = self.scores.job.store.make(
+            "contrastive_groups", work, version=1, cheap=True, set=self.what.whole.fingerprint,
+            scores=self._made_by, number=self.number, options=vars(self.options),
+        )  # fmt: skip
+        return made.path / f"{GROUPS}.parquet"
 
     def chance(self, member_G: np.ndarray) -> Evidence:
         """The same by chance."""

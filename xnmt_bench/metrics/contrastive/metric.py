@@ -22,7 +22,9 @@ from xnmt_bench.corpora.contrastive.comparing import ALL, Ties, compared, part_o
 from xnmt_bench.corpora.sentence import lang_pair
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.metrics.contrastive.curve import curve_figure
+from xnmt_bench.metrics.contrastive.groups import layers
 from xnmt_bench.metrics.contrastive.measured import Measured, Options, Scores
+from xnmt_bench.metrics.layer import Layer
 from xnmt_bench.metrics.measurement import BLIND, Measurement, Planned, Scored
 from xnmt_bench.metrics.metric import Column, Key, Row, SumMetric, count, hundredths, ratio
 from xnmt_bench.options import Text
@@ -174,6 +176,10 @@ class Contrastive(SumMetric):
             told = (f"{self.heading(p)}: {by_part[p]}" for p in sorted(by_part, key=part_order))
             found.append(f"Groups of {where}: {'; '.join(told)}.")
         return list(dict.fromkeys(found))
+
+    def layers(self, measurements: Sequence[Measurement]) -> Iterator[Layer]:
+        """The groups of each set and system."""
+        return layers(measurements, self.identity)
 
     def figures(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, Figure]]:
         """What training looked at, epoch by epoch, of the systems that were stopped by it."""

@@ -1,30 +1,30 @@
-"""Heatmaps of weights over a context sentence, mentions marked (Dinarelli et al., Figures 1-8)."""
+"""Weights over a context sentence, coreference links framed (Dinarelli et al., Figures 1-8)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import logging
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
+from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from xnmt_bench.metrics.metric import Section
+import numpy as np
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from xnmt_bench.dumps import Tokens
+from xnmt_bench.errors import StoreError
+from xnmt_bench.metrics.layer import Layer, Matrix, names
+from xnmt_bench.metrics.measurement import Measurement
+from xnmt_bench.store import verified
 
-MARK = "#D55E00"  # of a link; tells from blues also for those who see fewer colours
-STYLE = """
-#coref_heatmaps th { border: 0; font-weight: 400; text-align: right; padding: 0 .5rem }
-#coref_heatmaps thead th { writing-mode: vertical-rl; transform: rotate(180deg); text-align: left }
-#coref_heatmaps td { width: 1.7rem; height: 1.7rem; border: 1px solid #eee; padding: 0 }
-#coref_heatmaps th.mention { color: #A84300; font-weight: 700 }
-#coref_heatmaps td.link { outline: 3px solid #D55E00; outline-offset: -3px }
-"""
+log = logging.getLogger(__name__)
+FILE = "examples"  # of a measurement's
 NOTE = (
-    "Rows: the current sentence. Columns: a sentence before it. Mentions of one chain are orange, "
+    "Rows: the current sentence. Columns: a sentence before it. Mentions of one chain are bold, "
     "their links framed. Weights at or below that of a uniform distribution are blank; the "
-    "greatest is 1. A cell's weight shows under the pointer."
+    "greatest is 100 %."
 )
 
 
@@ -46,57 +46,49 @@ class Example:
     weights: list[list[float]]
     links: list[tuple[list[int], list[int]]]
 
-
-def _linked(example: Example) -> set[tuple[int, int]]:
-    """The cells of links, each word of a mention with each of its antecedent."""
-    return {cell for pair in example.links for cell in product(*pair)}
-
-
-def heatmap_figure(example: Example) -> Figure:
-    """One heatmap for a paper: rows are the current sentence's words; links are framed."""
-    import matplotlib.pyplot as plt  # heavy, and only a report draws
-    from matplotlib.patches import Rectangle
-
-    rows, columns = len(example.current), len(example.context)
-    figure, ax = plt.subplots(figsize=(2.2 + 0.32 * columns, 1.6 + 0.27 * rows))
-    image = ax.imshow(example.weights, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-    ax.set_xticks(range(columns), example.context, rotation=60, ha="right", fontsize=8)
-    ax.set_yticks(range(rows), example.current, fontsize=8)
-    ax.set(xlabel="context sentence", ylabel="current sentence")
-    ax.set_title(example.title, fontsize=9, loc="left")
-    for i, n in sorted(_linked(example)):
-        ax.get_yticklabels()[i].set_color(MARK)
-        ax.get_xticklabels()[n].set_color(MARK)
-        frame = Rectangle((n - 0.5, i - 0.5), 1, 1, fill=False, edgecolor=MARK, linewidth=2)
-        ax.add_patch(frame)
-    scale = figure.colorbar(image, ax=ax, shrink=0.8)
-    scale.set_label("significant weight, greatest = 1", fontsize=8)
-    figure.tight_layout()
-    return figure
+    def matrix(self) -> Matrix:
+        """Each word of a mention with each of its antecedent is framed."""
+        framed = sorted({cell for pair in self.links for cell in product(*pair)})
+        rows, columns = Tokens.of(self.current, eos=False), Tokens.of(self.context, eos=False)
+        return Matrix(rows, columns, np.array(self.weights), framed=framed)
 
 
-def page_section(examples: Sequence[Example]) -> Section:
-    """All examples, for the page."""
-    body = "\n".join(map(_html, examples))
-    html = f"<style>{STYLE}</style>\n<p class=notes>{NOTE}</p>\n{body}"
-    return Section("coref_heatmaps", "Where do mentions look in the context?", html)
+def layers(measurements: Sequence[Measurement], columns: Sequence[str]) -> Iterator[Layer]:
+    """A layer for each measurement that has examples, with a file for each of these.
+
+    Args:
+        measurements: of the metric.
+        columns: of their identities.
+    """
+    shown = [m for m in measurements if FILE in m.files]
+    for name, m in zip(names(shown, columns), shown, strict=True):
+        examples = _stored(m)
+        if not examples:
+            continue
+        texts = {
+            "current sentence": [" ".join(e.current) for e in examples],
+            "context sentence": [" ".join(e.context) for e in examples],
+            "where": [e.title for e in examples],
+        }
+        who = [str(m.identity[c]) for c in ("corpus", "nmt", "explainer", "seed", "side")]
+        file = re.sub(r"\W+", "_", "_".join(part for part in (*who, m.model[:6]) if part))
+        yield Layer(
+            "coreference links", name, NOTE, range(len(examples)), texts,
+            {"links": np.array([len(e.links) for e in examples], dtype=np.float64)},
+            matrices=partial(_matrices, examples),
+            files=[f"{file}_{number}" for number in range(len(examples))],
+        )  # fmt: skip
 
 
-def _html(example: Example) -> str:
-    linked = _linked(example)
-    rows, columns = {i for i, _ in linked}, {n for _, n in linked}
+def _matrices(examples: Sequence[Example]) -> Iterator[tuple[int, Matrix]]:
+    return ((number, example.matrix()) for number, example in enumerate(examples))
 
-    def th(word: str, mention: bool) -> str:
-        return f"<th{' class=mention' if mention else ''}>{escape(word)}</th>"
 
-    def td(weight: float, link: bool) -> str:
-        colour = f"background: rgb(8 81 156 / {weight:.2f})" if weight else ""
-        return f'<td{" class=link" if link else ""} style="{colour}" title="{weight:.2f}"></td>'
-
-    head = "".join(th(word, n in columns) for n, word in enumerate(example.context))
-    lines = []
-    for i, (word, weights) in enumerate(zip(example.current, example.weights, strict=True)):
-        cells = "".join(td(weight, (i, n) in linked) for n, weight in enumerate(weights))
-        lines.append(f"<tr>{th(word, i in rows)}{cells}</tr>")
-    table = f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-    return f'<h3>{escape(example.title)}</h3><div class="scroll">{table}</div>'
+def _stored(measurement: Measurement) -> list[Example]:
+    """The examples of a measurement's side, as far as they are in the store."""
+    try:
+        text = verified(Path(measurement.files[FILE])).read_text(encoding="utf-8")
+    except (OSError, StoreError) as error:
+        log.warning("no heatmaps: %s", error)
+        return []
+    return [Example(**told) for told in json.loads(text)[measurement.identity["side"]]]

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import islice, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from xnmt_bench.corpora.function_words import function_words
 from xnmt_bench.corpora.sentence import SIDES
-from xnmt_bench.errors import NotApplicable, StoreError, XnmtError
+from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.metrics.coref_attention.agreement import Agreement
 from xnmt_bench.metrics.coref_attention.context import ContextWeights, Spoken
-from xnmt_bench.metrics.coref_attention.examples import Example, heatmap_figure, page_section
+from xnmt_bench.metrics.coref_attention.examples import FILE, Example, layers
 from xnmt_bench.metrics.coref_attention.links import (
     SUBSETS,
     CorefScores,
@@ -29,18 +28,16 @@ from xnmt_bench.metrics.coref_attention.links import (
     same_chain,
     significant,
 )
+from xnmt_bench.metrics.layer import Layer
 from xnmt_bench.metrics.measurement import BLIND, Evidence, Measurement, Planned, Scored
-from xnmt_bench.metrics.metric import Column, Key, Section, SumMetric, count, hundredths, percent
+from xnmt_bench.metrics.metric import Column, Key, SumMetric, count, hundredths, percent
 from xnmt_bench.metrics.units import Units
 from xnmt_bench.morphology import Morphology
 from xnmt_bench.options import Natural, Text
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.progress import track
 from xnmt_bench.registry import create
-from xnmt_bench.store import Artefact, verified, write_atomically
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from xnmt_bench.store import Artefact, write_atomically
 
 log = logging.getLogger(__name__)
 EXAMPLES = "examples.json"
@@ -165,7 +162,7 @@ class CorefAttention(SumMetric):
         units = Units.load(artefact.path / f"{side} {subset}.parquet")
         examples = artefact.path / EXAMPLES
         drawn = subset == "all" and examples.exists()  # each is drawn once, whatever its rows
-        files = {"examples": str(examples)} if drawn else {}
+        files = {FILE: str(examples)} if drawn else {}
         facts: dict[str, Any] = {"match_rate": context.match_rate} | (
             {BLIND: True} if floor else {}
         )
@@ -283,31 +280,11 @@ class CorefAttention(SumMetric):
             notes.append(f"{self.genders_note} Genders: {', '.join(sorted(genders))}.")
         return notes
 
-    def sections(self, measurements: Sequence[Measurement]) -> list[Section]:
-        """Heatmaps of each explainer's first links."""
-        examples = [example for _, example in _stored(measurements)]
-        return [page_section(examples)] if examples else []
-
-    def figures(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, Figure]]:
-        """The same as files."""
-        for name, example in _stored(measurements):
-            yield name, heatmap_figure(example)
+    def layers(self, measurements: Sequence[Measurement]) -> Iterator[Layer]:
+        """Each explainer's first links, which are drawn to files too."""
+        return layers(measurements, self.identity)
 
 
 def _columns(context: Spoken, weights_IN: np.ndarray) -> list[str]:
     """What a context sentence's columns are: its words, and EOS where that is one of them."""
     return [*context.words, EOS_MARK][: weights_IN.shape[1]]
-
-
-def _stored(measurements: Sequence[Measurement]) -> Iterator[tuple[str, Example]]:
-    """Every example that is in the store, with a name for its file."""
-    for m in (m for m in measurements if "examples" in m.files):
-        try:
-            text = verified(Path(m.files["examples"])).read_text(encoding="utf-8")
-        except (OSError, StoreError) as error:
-            log.warning("no heatmaps: %s", error)
-            continue
-        who = [str(m.identity[c]) for c in ("corpus", "nmt", "explainer", "seed", "side")]
-        name = re.sub(r"\W+", "_", "_".join(part for part in (*who, m.model[:6]) if part))
-        for number, described in enumerate(json.loads(text)[m.identity["side"]]):
-            yield f"{name}_{number}", Example(**described)

@@ -1,52 +1,98 @@
-"""Sentences to browse on the page: which words did each explainer pick for each decision?"""
+"""Decisions to be read: which words did each explainer pick for each of them?"""
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from xnmt_bench.dumps import Tokens
+from xnmt_bench.dumps.weighed import joined
 from xnmt_bench.errors import StoreError
+from xnmt_bench.metrics.layer import Layer, Matrix, TokenScores
 from xnmt_bench.metrics.measurement import Measurement
-from xnmt_bench.metrics.metric import SYSTEM, Section
+from xnmt_bench.metrics.metric import SYSTEM
 from xnmt_bench.rules.sample import read_sample
 from xnmt_bench.rules.table import Rules, all_rules
 
 log = logging.getLogger(__name__)
+NOTE = (
+    "Rows: what the model says at each step, with its probability. Columns: source tokens, and the "
+    "prefix's behind the gap; grey ones come later and are not seen. Filled: the words of the "
+    "decision's rule, the most relevant 100 %."
+)
 
 
-def browse(measurements: Sequence[Measurement]) -> list[Section]:
-    """One section in which every system's sample can be browsed, at each k that has rules."""
-    systems = []
+def layers(measurements: Sequence[Measurement]) -> Iterator[Layer]:
+    """One of each system, explainer and k whose rules are in the store."""
     for sampled in (m for m in measurements if "sample" in m.files):
+        try:
+            sentences = read_sample(sampled.files["sample"])
+        except StoreError as error:
+            log.warning("not on the page: %s", error)
+            continue
         explained = [
             m for m in measurements if "rules" in m.files and _system(m) == _system(sampled)
         ]
         for k in sorted({m.identity["k"] for m in explained}):
-            try:
-                sentences = read_sample(sampled.files["sample"])
-            except StoreError as error:
-                log.warning("not on the page: %s", error)
-                continue
             for name, folder in _named([m for m in explained if m.identity["k"] == k]):
-                _pick(sentences, name, Path(folder), k)
-            corpus, lang_pair, nmt, scenario, _ = _system(sampled)
-            scenario = scenario.replace("_", " ")
-            title = f"{corpus} {lang_pair}, {nmt}, {scenario}, k = {k}"
-            systems.append({"title": title, "sentences": sentences})
-    if not systems:
-        return []
-    from jinja2 import Environment, PackageLoader
+                try:
+                    rules = all_rules(Path(folder), "test", k)
+                except StoreError:  # of another store; the tables do not need it
+                    continue
+                yield _layer(sampled, f"{name}, k = {k}", sentences, rules, k)
 
-    environment = Environment(loader=PackageLoader("xnmt_bench.metrics.fidelity", "."))
-    # `<` could end the script that holds the data.
-    data = json.dumps(systems, ensure_ascii=False).replace("<", "\\u003c")
-    html = environment.get_template("browse.html.jinja").render(browsed=data)
-    return [Section("browse", "Sentences: which words did each explainer pick?", html)]
+
+def _layer(
+    sampled: Measurement, name: str, sentences: Sequence[dict[str, Any]], rules: Rules, k: int
+) -> Layer:
+    corpus, lang_pair, nmt, scenario, _ = _system(sampled)
+    probabilities = [np.array(s["probabilities"]) for s in sentences]
+    return Layer(
+        "decisions",
+        f"{corpus} {lang_pair} {nmt}, {scenario.replace('_', ' ')}, {name}",
+        NOTE,
+        [s["number"] for s in sentences],
+        {side: [joined(s[side]) for s in sentences] for side in ("source", "target")},
+        {
+            "decisions": np.array([len(own) for own in probabilities], dtype=np.float64),
+            "mean_probability": np.array([own.mean() for own in probabilities]),
+            "least_probability": np.array([own.min() for own in probabilities]),
+        },
+        charts=["mean_probability", "least_probability"],
+        matrices=partial(_matrices, sentences, rules, k),
+    )
+
+
+def _matrices(
+    sentences: Sequence[dict[str, Any]], rules: Rules, k: int
+) -> Iterator[tuple[int, Matrix]]:
+    """Each decision a row; a picked word's weight is 1 for the first and falls by 1/k."""
+    for sentence in sentences:
+        own: Rules = rules.take(np.flatnonzero(rules.sentence_N == sentence["number"]))
+        own = own.take(np.argsort(own.step_N))
+        source, target = sentence["source"], sentence["target"]
+        steps = np.array(sentence["steps"])
+        prefix_TT = np.where(np.arange(len(target)) < steps[:, None], 0.0, np.nan)
+        sides = [np.zeros((len(steps), len(source))), prefix_TT]
+        picked = (own.source_position_NK, own.prefix_position_NK)
+        for weights_TX, positions_TK in zip(sides, picked, strict=True):
+            rows, ranks = np.nonzero(positions_TK >= 0)
+            weights_TX[rows, positions_TK[rows, ranks]] = 1 - ranks / k
+        yield (
+            sentence["number"],
+            Matrix(
+                Tokens.of(sentence["labels"], eos=False),
+                Tokens.of([*source, *target], eos=False),
+                np.concatenate(sides, axis=1),
+                sources=len(source),
+                scores=TokenScores({"P": 100 * np.array(sentence["probabilities"])}),
+            ),
+        )
 
 
 def _system(measurement: Measurement) -> tuple[Any, ...]:
@@ -67,19 +113,3 @@ def _named(measurements: Sequence[Measurement]) -> list[tuple[str, str]]:
         for name, seeds in folders.items()
         for folder, seed in seeds.items()
     )
-
-
-def _pick(sentences: list[dict[str, Any]], name: str, folder: Path, k: int) -> None:
-    """Adds an explainer's words to each sentence: their positions, most relevant first."""
-    try:
-        rules = all_rules(folder, "test", k)
-    except StoreError:  # of another store; the tables do not need it
-        return
-    for sentence in sentences:
-        own: Rules = rules.take(np.flatnonzero(rules.sentence_N == sentence["number"]))
-        own = own.take(np.argsort(own.step_N))
-        sides = {"source": own.source_position_NK, "prefix": own.prefix_position_NK}
-        sentence.setdefault("picked", {})[name] = {
-            side: [row[row >= 0].tolist() for row in positions_NK]
-            for side, positions_NK in sides.items()
-        }

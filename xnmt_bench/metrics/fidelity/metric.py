@@ -10,11 +10,12 @@ from typing import Any, Literal
 import numpy as np
 
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.metrics.fidelity.browse import browse
+from xnmt_bench.metrics.fidelity.browse import layers
 from xnmt_bench.metrics.fidelity.divergence import DistilledProxy
 from xnmt_bench.metrics.fidelity.leak import FromShared, OnMatched
 from xnmt_bench.metrics.fidelity.predictors import FACETS_FILE, KL_FILE, SAMPLE_FILE, Predictors
 from xnmt_bench.metrics.fidelity.tuned import TunedBase
+from xnmt_bench.metrics.layer import Layer
 from xnmt_bench.metrics.measurement import (
     BLIND,
     CAPPED,
@@ -24,7 +25,7 @@ from xnmt_bench.metrics.measurement import (
     Planned,
     Scored,
 )
-from xnmt_bench.metrics.metric import Column, Key, Row, Section, SumMetric, count, percent, ratio
+from xnmt_bench.metrics.metric import Column, Key, Row, SumMetric, count, percent, ratio
 from xnmt_bench.metrics.units import Units, by_unit
 from xnmt_bench.options import Count, Natural
 from xnmt_bench.parquet import read_table
@@ -310,9 +311,9 @@ class Fidelity(SumMetric):
         of_gold = sorted({m.identity["explainer"] for m in rows if m.facts.get("of_gold")})
         return notes + [f"{name} {OF_GOLD}" for name in of_gold]
 
-    def sections(self, measurements: Sequence[Measurement]) -> list[Section]:
-        """Sentences to browse, with the words that each explainer picked."""
-        return browse(measurements)
+    def layers(self, measurements: Sequence[Measurement]) -> Iterator[Layer]:
+        """Decisions, with the words that each explainer picked."""
+        return layers(measurements)
 
 
 def _decided(

@@ -1,0 +1,58 @@
+"""Reads back what `debug.html` holds, as its format is described, without the page's own script."""
+
+import base64
+import gzip
+import json
+import re
+import struct
+from pathlib import Path
+
+import numpy as np
+
+
+def unpacked(page: Path) -> list[dict]:
+    """The layers: texts and columns by name, and of each entry its tokens, levels and scores."""
+    text = re.search(
+        r'<script id="data" type="application/octet-stream">(.*?)</script>',
+        page.read_text(encoding="utf-8"), re.DOTALL,
+    )[1]  # fmt: skip
+    content = gzip.decompress(base64.b64decode(text))
+    [size] = struct.unpack("<I", content[:4])
+    head = json.loads(content[4 : 4 + size])
+    at = 4 + size
+    for layer in head["layers"]:
+        count = len(layer["numbers"])
+        layer["values"] = {}
+        for name in layer["columns"]:
+            layer["values"][name] = np.frombuffer(content, "<f8", count, at)
+            at += 8 * count
+    for layer in head["layers"]:
+        layer["texts"] = {
+            name: [head["pool"][place] for place in places]
+            for name, places in layer["texts"].items()
+        }
+        layer["shown"] = []
+        for told in layer.get("matrices", []):
+            rows, row_words = head["pool"][told["rows"]]
+            columns, column_words = head["pool"][told["columns"]]
+            shape = (len(rows), len(columns))
+            shown = told | {"rows": rows, "columns": columns}
+            shown["levels"] = np.frombuffer(content, np.uint8, len(rows) * len(columns), at)
+            shown["levels"] = shown["levels"].reshape(shape)
+            at += len(rows) * len(columns)
+            sizes = [("pieces", *shape)]
+            if layer["words"]:
+                words = [
+                    len(lengths) + (sum(lengths) < len(tokens))
+                    for tokens, lengths in ((rows, row_words), (columns, column_words))
+                ]
+                sizes.append(("words", *words))
+            for unit, height, width in sizes:
+                shown[unit] = {}
+                for names, length in ((layer["rowScores"], height), (layer["columnScores"], width)):
+                    for name in names:
+                        shown[unit][name] = np.frombuffer(content, np.uint8, length, at)
+                        at += length
+            layer["shown"].append(shown)
+    assert at == len(content)
+    return head["layers"]

@@ -1,0 +1,492 @@
+"""The page on which translations are read: what it holds, and a reader in a browser."""
+
+import csv
+import json
+import math
+import re
+import time
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+from conftest import command
+from debug_page import unpacked
+
+KIND = "translations"
+HOSTILE = [
+    "</script><b>",
+    "<img",
+    "src=x",
+    "onerror=alert(1)>",
+    "a\u2028b",
+    "שלום",
+    "👩‍👩‍👧",
+    "e\u0301",
+]
+SENTENCES = 60
+
+
+def sentence(rng, number, other):
+    """A translation in pieces; every seventh's source is made of what breaks careless pages."""
+    drawn = np.random.default_rng(number)  # both systems have the same sources
+    words = [f"▁w{n}" for n in drawn.integers(0, 50, drawn.integers(3, 12))]
+    source = [*HOSTILE, "▁end"] if number % 7 == 3 else words
+    if other and number == 5:
+        source = [*source, "▁more"]  # of another source than the first system's
+    target = [f"▁t{n}" for n in rng.integers(0, 50, rng.integers(2, 12))]
+    if number == 9:
+        target = list(source)
+    if len(target) > 3:
+        target[2] = target[2].removeprefix("▁")  # goes on the word before it
+    # Peaked weights, as trained systems have them.
+    weights = rng.dirichlet(np.full(len(source) + 1, 0.2), len(target) + 1)
+    log_p = np.log(rng.uniform(0.05, 1, len(target) + 1))
+    return {
+        "number": number, "source": [*source, "</s>"], "target": [*target, "</s>"],
+        "weights": weights.tolist(), "log_probabilities": log_p.tolist(),
+    }  # fmt: skip
+
+
+def dump(path, seed, sentences=SENTENCES):
+    rng = np.random.default_rng(seed)
+    head = {"form": "weights", "version": 1, "attention": True}
+    told = [sentence(rng, n, other=seed > 0) for n in range(sentences)]
+    path.write_text("\n".join(map(json.dumps, [head, *told])) + "\n", encoding="utf-8")
+    return told
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Two systems' dumps, and what the command made of them."""
+    folder = tmp_path_factory.mktemp("debug")
+    told = {}
+    for seed, name in enumerate(("one", "two")):
+        told[name] = dump(folder / f"{name}.jsonl", seed)
+        reference = folder / f"{name}.txt"
+        reference.write_text("t1 t2 t3\n" * SENTENCES)
+        read = command(
+            "evaluate.py", "metric=[confidence]", f"relevance.path={folder}/{name}.jsonl",
+            "relevance.format=json_lines", f"relevance.reference={reference}",
+            f"store={folder}/store", f"results={folder}/results", f"hydra.run.dir={folder}/run",
+        )  # fmt: skip
+        assert read.returncode == 0, read.stderr
+    return folder / "results", told
+
+
+@pytest.fixture(scope="module")
+def rows(made):
+    """The rows of the CSV, by system and sentence."""
+    with (made[0] / "confidence_sentences.csv").open(newline="", encoding="utf-8") as file:
+        return {(r["nmt"], int(r["sentence"])): r for r in csv.DictReader(file)}
+
+
+def number(text):
+    return float(text) if text else math.nan
+
+
+def same(one, two):
+    return one == two or (math.isnan(one) and math.isnan(two))
+
+
+def test_every_number_is_the_csvs_to_the_last_digit(made, rows):
+    layers = unpacked(made[0] / "debug.html")
+    assert [layer["kind"] for layer in layers] == [KIND, KIND]
+    for name, layer in zip(("one", "two"), layers, strict=True):
+        assert name in layer["name"]
+        assert len(layer["columns"]) > 20
+        for column in layer["columns"]:
+            for n, value in zip(layer["numbers"], layer["values"][column], strict=True):
+                assert same(number(rows[f"{name}.jsonl", n][column]), value), column
+
+
+def test_weights_are_rounded_down_and_token_scores_come_from_the_full_ones(made):
+    results, told = made
+    for name, layer in zip(("one", "two"), unpacked(results / "debug.html"), strict=True):
+        for one, shown in zip(told[name], layer["shown"], strict=True):
+            weights_TS = np.array(one["weights"])
+            assert shown["rows"] == one["target"]
+            assert shown["columns"] == one["source"]
+            # Seven digits are kept of a weight.
+            assert np.abs(shown["levels"] - np.floor(250 * weights_TS + 1e-5)).max() <= 1
+            assert (shown["levels"] == np.floor(250 * weights_TS + 1e-5)).mean() > 0.999
+            probability = 100 * np.exp(one["log_probabilities"])
+            assert np.abs(shown["pieces"]["P"] - probability).max() <= 0.5001
+            cdp = 100 * np.exp(-(np.log1p((1 - weights_TS.sum(0)) ** 2) ** 2))
+            assert np.abs(shown["pieces"]["CDP"] - cdp).max() <= 0.5001
+            logs = np.log(np.where(weights_TS > 0, weights_TS, 1))
+            ap_out = 100 * np.exp(-0.05 * (weights_TS * logs).sum(1) ** 2)
+            assert np.abs(shown["pieces"]["APout"] - ap_out).max() <= 0.5001
+
+
+class Reader:
+    """What a person does on the page."""
+
+    def __init__(self, browser, page, downloads):
+        self.browser, self.page, self.downloads = browser, page, downloads
+        parameters = {"behavior": "allow", "downloadPath": str(downloads)}
+        browser.execute_cdp_cmd("Browser.setDownloadBehavior", parameters)
+
+    def open(self, **chosen):
+        from urllib.parse import urlencode
+
+        self.browser.get("about:blank")
+        self.browser.get(f"{self.page.as_uri()}#{urlencode(chosen)}")
+        for _ in range(100):
+            if self.all("#rows [role=option]") or not self.js("return !!document.body"):
+                return self
+            time.sleep(0.05)
+        return self
+
+    def js(self, script, *given):
+        return self.browser.execute_script(script, *given)
+
+    def all(self, selector):
+        return self.browser.find_elements("css selector", selector)
+
+    def one(self, selector):
+        [found] = self.all(selector)
+        return found
+
+    def press(self, *keys):
+        for key in keys:
+            self.one("body").send_keys(key)
+
+    def choose(self, name, value):
+        from selenium.webdriver.support.ui import Select
+
+        Select(self.one(f"#{name}")).select_by_value(value)
+
+    @property
+    def order(self):
+        """The sentences of the whole list, from the top."""
+        return self.js("return places.map((place) => layer().numbers[place])")
+
+    @property
+    def sentence(self):
+        return int(self.one("#which").text.split()[1])
+
+    @property
+    def values(self):
+        """The numbers of the sentence that is read."""
+        cells = self.all("#scores tr[data-column]")
+        return {
+            row.get_attribute("data-column"): [
+                float(cell.get_attribute("data-value"))
+                for cell in row.find_elements("css selector", "td")
+            ]
+            for row in cells
+        }
+
+    def saved(self, button, ending):
+        before = set(self.downloads.iterdir())
+        self.one(button).click()
+        for _ in range(100):
+            new = [p for p in set(self.downloads.iterdir()) - before if p.suffix == ending]
+            if new:
+                return new[0]
+            time.sleep(0.05)
+        raise AssertionError(f"nothing was saved by {button}")
+
+
+@pytest.fixture(scope="module")
+def reader(made, browser, tmp_path_factory):
+    browser.set_window_size(1280, 900)
+    return Reader(browser, made[0] / "debug.html", tmp_path_factory.mktemp("downloads"))
+
+
+def layer_id(name):
+    return f"{KIND}: json_lines dump, {name}.jsonl, attention"
+
+
+ONE = layer_id("one").replace("json_lines dump, ", "")
+TWO = layer_id("two").replace("json_lines dump, ", "")
+
+
+def ordered(rows, name, column, down):
+    """As the CSV has them, what has no number last, equal ones in their order."""
+    values = {n: number(row[column]) for (nmt, n), row in rows.items() if nmt == name}
+    known = sorted(n for n, value in values.items() if not math.isnan(value))
+    known.sort(key=lambda n: -values[n] if down else values[n])
+    return known + sorted(n for n, value in values.items() if math.isnan(value))
+
+
+def test_the_list_is_sorted_by_every_score(reader, rows):
+    reader.open()
+    columns = reader.js("return layer().columns")
+    assert "confidence_pct" in columns
+    for column in columns:
+        reader.choose("sort", column)
+        assert reader.order == ordered(rows, "one.jsonl", column, down=False)
+    reader.choose("sort", "chrf")
+    reader.one("#down").click()
+    assert reader.order == ordered(rows, "one.jsonl", "chrf", down=True)
+    shown = [line.get_attribute("data-number") for line in reader.all("#rows [role=option]")]
+    assert list(map(int, shown[:10])) == reader.order[:10]
+
+
+def test_what_is_shown_of_a_sentence_is_its_row(reader, rows):
+    for chosen in (0, 3, 9):
+        reader.open(sentence=chosen)
+        assert reader.sentence == chosen
+        row = rows["one.jsonl", chosen]
+        values = reader.values
+        columns = reader.js("return layer().columns")
+        assert set(values) == {c for c in columns if not math.isnan(number(row[c]))}
+        assert all(cells == [number(row[name])] for name, cells in values.items())
+        texts = {e.get_attribute("data-text"): e.text for e in reader.all("#texts dd")}
+        for heading, column in (("source", "source"), ("translation", "target"),
+                                ("reference", "reference")):  # fmt: skip
+            assert texts[heading].split() == row[column].split()
+    underlined = reader.one("#texts dd[data-text=translation] u").text
+    assert underlined.split() == row["copied"].split() != []
+
+
+def test_filter_search_and_lists_narrow_the_list(reader, made, rows):
+    reader.open()
+    reader.choose("column", "confidence_pct")
+    reader.one("#to").send_keys("60.5")
+    low = {
+        n
+        for (nmt, n), r in rows.items()
+        if nmt == "one.jsonl" and number(r["confidence_pct"]) <= 60.5
+    }
+    assert set(reader.order) == low
+    reader.open(find="w7")
+    found = {n for (nmt, n), r in rows.items() if nmt == "one.jsonl" and "w7" in r["source"]}
+    assert set(reader.order) == found != set()
+    with (made[0] / "confidence_lists.csv").open(newline="", encoding="utf-8") as file:
+        listed = [r for r in csv.DictReader(file) if r["nmt"] == "one.jsonl"]
+    assert listed
+    for name in {r["list"] for r in listed}:
+        reader.open(list=name)
+        expected = {int(r["sentence"]) for r in listed if r["list"] == name}
+        assert set(reader.order) == expected
+        [rule] = {r["rule"] for r in listed if r["list"] == name}
+        assert reader.one("#said").text == f"{len(expected)} of {SENTENCES}. {name}: {rule}"
+        assert f"{name} ({len(expected)})" in reader.one("#list").text
+
+
+def test_keys_alone_are_enough(reader):
+    from selenium.webdriver.common.keys import Keys
+
+    reader.open()
+    reader.press(Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    assert reader.sentence == 2
+    reader.press(Keys.ARROW_UP)
+    assert reader.sentence == 1
+    reader.press(Keys.END)
+    assert reader.sentence == SENTENCES - 1
+    assert reader.one("#rows [aria-selected=true]").get_attribute("data-number") == str(
+        SENTENCES - 1
+    )
+    reader.press(Keys.HOME, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    matrix = reader.js("return layer().matrix(place(), false)")
+    assert matrix["rows"][1]["text"] in reader.one("#decision").text
+    reader.press("m")
+    assert reader.all("#drawn path")
+    reader.press("w")
+    assert reader.js("return inWords()")
+    reader.press("+", "+", "-")
+    assert reader.one("#cutSaid").text == "2 %"
+    reader.press("e")
+    assert reader.one("#layer").get_attribute("value") == TWO
+    reader.press("c")
+    assert reader.one("#other").get_attribute("value") == ONE
+    reader.press("/")
+    reader.browser.switch_to.active_element.send_keys("w7", Keys.ESCAPE)
+    assert 0 < len(reader.order) < SENTENCES
+    reader.press("?")
+    assert reader.one("#help").is_displayed()
+    assert reader.one("#keyList").text.count("\n") > 20
+
+
+@pytest.mark.parametrize("view", ["matrix", "lines"])
+@pytest.mark.parametrize("cut", [0, 0.06, 0.5])
+def test_the_cut_off_is_exact(reader, made, view, cut):
+    told = made[1]["one"][4]
+    reader.open(sentence=4, view=view, cut=cut)
+    drawn = [float(e.get_attribute("data-weight")) for e in reader.all("#drawn [data-weight]")]
+    weights = np.array(told["weights"])
+    least = max(cut, 1 / 250)  # of less there is nothing to be seen
+    assert len(drawn) == (weights >= least - 1e-7).sum()
+    expected = np.sort(weights[weights >= least - 1e-7])
+    assert np.sort(drawn) == pytest.approx(expected, abs=1 / 250 + 1e-6)
+
+
+def test_words_are_sums_over_the_source_and_means_over_the_translation(reader, made):
+    place = next(n for n, s in enumerate(made[1]["one"]) if len(s["target"]) > 5 and n % 7 != 3)
+    one = made[1]["one"][place]
+    reader.open(sentence=place, unit="words")
+    shown = reader.js("return layer().matrix(place(), true)")
+    weights = np.array(one["weights"])
+    merged = np.concatenate([weights[:1], weights[1:3].mean(0, keepdims=True), weights[3:]])
+    assert np.array(shown["weights"]) == pytest.approx(merged, abs=1 / 250 + 1e-6)
+    assert shown["rows"][1]["text"] == (one["target"][1] + one["target"][2]).replace("▁", "")
+
+
+def test_two_systems_are_compared(reader, rows, made):
+    reader.open(other=TWO, sort="difference:confidence_pct", down="true", view="lines")
+    differences = {
+        n: number(rows["one.jsonl", n]["confidence_pct"])
+        - number(rows["two.jsonl", n]["confidence_pct"])
+        for n in range(SENTENCES)
+    }
+    assert reader.order == sorted(differences, key=lambda n: -differences[n])
+    first = reader.sentence
+    values = reader.values
+    expected = [number(rows[f"{name}.jsonl", first]["chrf"]) for name in ("one", "two")]
+    assert values["chrf"] == [*expected, expected[0] - expected[1]]
+    # One row of source tokens between the two translations.
+    assert len(reader.all("#drawn [data-column]")) == len(made[1]["one"][first]["source"])
+    strokes = {e.get_attribute("stroke") for e in reader.all("#drawn g[stroke]")}
+    assert len(strokes) == 2
+    assert len(reader.all("#drawn g[stroke-dasharray]")) == 1
+    reader.choose("list", "other sources")
+    assert reader.order == [5]
+    assert reader.one("#differs").is_displayed()
+    texts = [e.text for e in reader.all("#texts dd[data-text=source]")]
+    assert len(texts) == 2
+    assert texts[1] == f"{texts[0]} more"
+
+
+def test_synonyms_are_strong_links_of_one_source_word_to_other_words(reader, made):
+    reader.open(other=TWO, list="synonyms")
+    told = made[1]
+
+    def links(name, place):
+        one = told[name][place]
+        weights = np.array(one["weights"])
+        target = one["target"]
+        goes_on = [n for n, t in enumerate(target) if n and not t.startswith("▁") and t != "</s>"]
+        if "▁end" in one["source"]:
+            return None  # pieces of one word: left to the page
+        if goes_on and goes_on != [2]:
+            return None
+        rows = [[n] for n in range(len(target) - 1) if n not in goes_on]
+        if goes_on:
+            rows[1].append(2)
+        found = {}
+        for row in rows:
+            mean = weights[row].mean(0)
+            shares = mean / mean.sum()
+            score = 100 * math.exp(
+                -0.05 * (shares * np.log(np.where(shares > 0, shares, 1))).sum() ** 2
+            )
+            for s in np.flatnonzero(mean[:-1] >= 0.5):
+                found.setdefault(int(s), []).append(("".join(target[n] for n in row), score))
+        return found
+
+    expected = set()
+    judged = set()
+    for place in range(SENTENCES):
+        one, two = links("one", place), links("two", place)
+        if one is None or two is None:
+            continue
+        judged.add(place)
+        if told["one"][place]["source"] == told["two"][place]["source"] and any(
+            a != b and abs(p - q) <= 10
+            for s in one.keys() & two.keys()
+            for a, p in one[s]
+            for b, q in two[s]
+        ):
+            expected.add(place)
+    assert len(expected) > 3
+    assert set(reader.order) & judged == expected
+    assert "50%" in reader.one("#said").text
+
+
+def test_a_link_leads_to_what_was_seen(reader):
+    reader.open(
+        other=TWO, sort="chrf", down="true", sentence=12, view="lines", unit="words", cut=0.1
+    )
+    address = reader.browser.current_url
+    before = (reader.order, reader.sentence, reader.one("#drawn").get_attribute("innerHTML"))
+    reader.browser.get("about:blank")
+    reader.browser.get(address)
+    time.sleep(0.5)
+    assert (
+        reader.order,
+        reader.sentence,
+        reader.one("#drawn").get_attribute("innerHTML"),
+    ) == before
+    reader.one("#next").click()
+    assert f"sentence={reader.sentence}" in reader.browser.current_url
+    assert reader.sentence == before[0][before[0].index(12) + 1]
+
+
+def test_a_bar_leads_to_its_sentence(reader):
+    from selenium.webdriver import ActionChains
+
+    reader.open(sort="confidence_pct")
+    chart = reader.one("#charts figure[data-column=chrf] canvas")
+    width = chart.size["width"]
+    wanted = 17
+    x = (wanted + 0.5) * width / SENTENCES - width / 2
+    ActionChains(reader.browser).move_to_element_with_offset(chart, int(x), 0).click().perform()
+    assert reader.sentence == reader.order[wanted]
+
+
+def test_what_is_saved_is_what_is_shown(reader, rows):
+    reader.open(sort="confidence_pct", find="w1", view="matrix", sentence=14)
+    order = reader.order
+    path = reader.saved("#tsv", ".tsv")
+    with path.open(newline="", encoding="utf-8") as file:
+        saved = list(csv.DictReader(file, delimiter="\t"))
+    assert [int(row["sentence"]) for row in saved] == order
+    for row in saved:
+        expected = rows["one.jsonl", int(row["sentence"])]
+        assert row["source"] == expected["source"]
+        assert row["translation"] == expected["target"]
+        for column in reader.js("return layer().columns"):
+            assert same(number(row[column]), number(expected[column]))
+    reader.open(sentence=3)  # with markup in its tokens
+    drawn = ElementTree.parse(reader.saved("#svg", ".svg")).getroot()
+    assert drawn.tag.endswith("}svg")
+    texts = [e.text for e in drawn.iter() if e.tag.endswith("}text") or e.tag.endswith("}title")]
+    assert any("onerror" in (text or "") for text in texts)
+    image = reader.saved("#png", ".png").read_bytes()
+    assert image[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = (int.from_bytes(image[n : n + 4], "big") for n in (16, 20))
+    assert (width, height) == (2 * int(drawn.get("width")), 2 * int(drawn.get("height")))
+
+
+def test_nothing_that_it_is_given_runs(reader):
+    for view in ("matrix", "lines"):
+        reader.open(sentence=3, view=view, other=TWO)
+        assert not reader.all("img")
+        assert not reader.all("#page b")
+        assert "</script><b>" in reader.one("#texts").text
+        assert "שלום" in reader.one("#drawn").text
+    assert not [e for e in reader.browser.get_log("browser") if e["level"] == "SEVERE"]
+
+
+def test_it_reads_on_a_small_screen_and_in_dark_mode(reader):
+    reader.open(other=TWO)
+    assert reader.js("return document.documentElement.scrollWidth <= innerWidth")
+    dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    light = reader.js("return getComputedStyle(document.body).backgroundColor")
+    reader.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
+    try:
+        assert reader.js("return getComputedStyle(document.body).backgroundColor") != light
+        assert reader.js("return look().a") != "#0072B2"
+    finally:
+        reader.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_a_browser_that_cannot_unpack_is_told_so(reader):
+    script = {"source": "delete window.DecompressionStream"}
+    added = reader.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", script)
+    try:
+        reader.browser.get("about:blank")
+        reader.browser.get(reader.page.as_uri())
+        time.sleep(0.3)
+        assert "no DecompressionStream" in reader.one("#state").text
+    finally:
+        reader.browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+
+
+def test_the_page_needs_nothing_else(made):
+    page = (made[0] / "debug.html").read_text(encoding="utf-8")
+    assert not re.findall(r"(?:src|href)=\"(?!report\.html)", page)
+    assert "https://" not in page
+    assert 'href="debug.html"' in (made[0] / "report.html").read_text(encoding="utf-8")

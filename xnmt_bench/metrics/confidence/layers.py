@@ -1,0 +1,133 @@
+"""Translations with their weights and scores, to be read one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from xnmt_bench.dumps import Weighed
+from xnmt_bench.dumps.json_lines import JsonLines
+from xnmt_bench.metrics.confidence.caption import PERCENTAGES
+from xnmt_bench.metrics.confidence.lists import Thresholds, listed
+from xnmt_bench.metrics.confidence.sentences import (
+    WORDS,
+    Reading,
+    Unit,
+    numbers_of,
+    token_percentages,
+)
+from xnmt_bench.metrics.layer import Layer, Matrix, Synonyms, TokenScores
+
+CHARTS = (
+    "confidence_pct", "cdp_pct", "ap_out_pct", "ap_in_pct", "overlap", "log_probability", "chrf",
+    "length_ratio",
+)  # fmt: skip
+NOTE = (
+    "Rows: the translation's tokens. Columns: the source's. Weights as they are scored: negative "
+    "relevance is 0, each row of relevance sums to 1. CDP: attention of 1 to a source token. APin: "
+    "few target tokens attend to it. APout: a target token attends to few. P: the system's "
+    "probability."
+)
+
+PROBABILITY = "P"
+
+
+def layer(
+    name: str,
+    columns: dict[str, list[Any]],
+    weights: Path,
+    reading: Reading,
+    thresholds: Thresholds,
+) -> Layer:
+    """What was measured, as the page shows it.
+
+    Args:
+        name: whose translations, and by which explainer.
+        columns: of the sentences' table.
+        weights: the sentences, with the weights as they were given.
+        reading: how they are scored.
+        thresholds: of the lists.
+    """
+    numbers = numbers_of(columns)
+    copies = zip(columns["copied"], columns["overlap"], strict=True)
+    texts = {"source": columns["source"], "translation": columns["target"]}
+    if "reference" in columns:
+        texts["reference"] = columns["reference"]
+    lists = {
+        recipe: (rule, places.tolist())
+        for recipe, (rule, places) in listed(numbers, thresholds).items()
+    }
+    return Layer(
+        "translations", name, NOTE, columns["sentence"], texts, numbers,
+        charts=[name for name in CHARTS if name in numbers and not np.isnan(numbers[name]).all()],
+        underlined_U=[copy if share > thresholds.underlined else "" for copy, share in copies],
+        lists=lists,
+        matrices=partial(_matrices, columns, weights, reading, thresholds.strong),
+        words=True,
+        unit=reading.unit,
+        synonyms=Synonyms(
+            f"a source word with a weight of {thresholds.strong:.0%} or more for another word of "
+            f"each translation, their scores {thresholds.alike:g} points apart at most",
+            thresholds.alike,
+        ),
+    )  # fmt: skip
+
+
+def _matrices(
+    columns: dict[str, list[Any]], weights: Path, reading: Reading, strong: float
+) -> Iterator[tuple[int, Matrix]]:
+    """Each sentence's, in pieces, with the scores of its pieces and of its words."""
+    place = {number: place for place, number in enumerate(columns["sentence"])}
+    dump = JsonLines(weights)
+    for one in (one for one in dump if isinstance(one, Weighed)):
+        scores: dict[str, TokenScores] = {}
+        read: dict[str, Weighed] = {}
+        for unit in get_args(Unit):
+            shown = read[unit] = replace(reading, unit=unit, shares=dump.attention).read(one)
+            of_source, of_target = token_percentages(shown.weights_TS, reading.definition)
+            if unit == reading.unit:  # as they were measured, to the last digit
+                for side in (of_source, of_target):
+                    side |= {name: columns[f"{name}{WORDS}"][place[one.number]] for name in side}
+            scores[unit] = _token_scores(shown, of_source, of_target)
+        pieces, words = read["pieces"], read["words"]
+        yield one.number, Matrix(
+            pieces.target, pieces.source, pieces.weights_TS, scores=scores["pieces"],
+            word_scores=scores["words"], links=_links(words, scores["words"], strong),
+        )  # fmt: skip
+
+
+def _token_scores(
+    one: Weighed, of_source: Mapping[str, list[float]], of_target: Mapping[str, list[float]]
+) -> TokenScores:
+    log_p = one.log_probability_T
+    unknown_T = np.full(len(one.target), np.nan)
+    rows = {_heading(name): _long(values, len(one.target)) for name, values in of_target.items()}
+    return TokenScores(
+        rows | {PROBABILITY: unknown_T if log_p is None else 100 * np.exp(log_p)},
+        {_heading(name): _long(values, len(one.source)) for name, values in of_source.items()},
+    )
+
+
+def _heading(name: str) -> str:
+    return PERCENTAGES[f"{name}_pct"]
+
+
+def _long(values: list[float], length: int) -> np.ndarray:
+    """As many as there are tokens: EOS, the last, may have no score."""
+    return np.array([*values, *[np.nan] * (length - len(values))])
+
+
+def _links(words: Weighed, scores: TokenScores, strong: float) -> list[tuple[int, int, float]]:
+    """Strong links between words, EOS apart, for the page to compare with another translation's."""
+    scores_T = next(iter(scores.rows.values())).tolist()
+    inside_TS = words.weights_TS[: words.target.size, : words.source.size]
+    targets, sources = np.nonzero(inside_TS >= strong)
+    return [
+        (s, t, round(scores_T[t], 2))
+        for s, t in zip(sources.tolist(), targets.tolist(), strict=True)
+    ]

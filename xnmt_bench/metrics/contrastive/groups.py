@@ -1,0 +1,91 @@
+"""Contrastive groups to be read: what competes, what each variant scored, which one won."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from xnmt_bench.corpora.contrastive import Group
+from xnmt_bench.corpora.contrastive.comparing import ALL, Compared
+from xnmt_bench.errors import StoreError
+from xnmt_bench.metrics.layer import Layer, names
+from xnmt_bench.metrics.measurement import Measurement
+from xnmt_bench.parquet import read_table, write_table
+from xnmt_bench.store import verified
+
+log = logging.getLogger(__name__)
+FILE = "groups"  # of a measurement's, and its name
+BREAK = " ¶ "  # between sentences
+NOTE = (
+    "Variants with their scores, the true one first; the arrow is at the best. Margin: the true "
+    "variant's score less the best other's, so that what is below 0 is wrong."
+)
+
+
+def write_groups(what: Compared, scores_N: np.ndarray, right_G: np.ndarray, folder: Path) -> None:
+    """Writes every group that is compared, with the scores (N,) of the set's variants."""
+    sizes = [len(group.variants) for group in what.whole.groups]
+    scores = np.split(scores_N, np.cumsum(sizes)[:-1])
+    told = [
+        _told(what.whole.number(g), what.whole.groups[g], kept, scores[g], bool(right))
+        for g, kept, right in zip(what.groups_G, what.kept, right_G, strict=True)
+    ]
+    write_table(pa.Table.from_pylist(told), folder / f"{FILE}.parquet")
+
+
+def _told(
+    number: int, group: Group, kept: Sequence[int], scores: np.ndarray, right: bool
+) -> dict[str, Any]:
+    order = [group.true, *(n for n in kept if n != group.true)]
+    variants = [group.variants[n] for n in order]
+    # What all share is said once.
+    shared = variants[0].context if len({v.context for v in variants}) == 1 else ()
+    return {
+        "group": number,
+        "source": group.source,
+        "true translation": variants[0].text,
+        "source before": BREAK.join(group.source_context),
+        "translation before": BREAK.join(shared),
+        "variants": [v.text if shared else BREAK.join((*v.context, v.text)) for v in variants],
+        "scores": [float(scores[n]) for n in order],
+        "right": float(right),
+        "margin": float(scores[group.true] - max(scores[n] for n in order[1:])),
+        "distance": np.nan if group.distance is None else float(group.distance),
+    }
+
+
+def layers(measurements: Sequence[Measurement], columns: Sequence[str]) -> Iterator[Layer]:
+    """A layer for each set and system.
+
+    Args:
+        measurements: of the metric.
+        columns: of their identities.
+    """
+    # A part may be all of a set too.
+    read = [m for m in measurements if FILE in m.files and m.identity["part"] == ALL]
+    by_set: dict[str, list[Measurement]] = {}
+    for m in read:
+        by_set.setdefault(m.identity["corpus"], []).append(m)
+    named = [pair for own in by_set.values() for pair in zip(names(own, columns), own, strict=True)]
+    for name, m in named:
+        try:
+            groups = read_table(verified(Path(m.files[FILE]))).to_pydict()
+        except StoreError as error:
+            log.warning("not on the page: %s", error)
+            continue
+        numbers = {key: np.array(groups[key]) for key in ("right", "margin", "distance")}
+        wrong = np.flatnonzero(numbers["right"] == 0).tolist()
+        rule = "the true variant does not have the best score alone"
+        competing = zip(groups["variants"], groups["scores"], strict=True)
+        texts = ("source", "true translation", "source before", "translation before")
+        yield Layer(
+            f"contrastive groups, {m.identity['corpus']}", name, NOTE, groups["group"],
+            {key: groups[key] for key in texts}, numbers, charts=["margin"],
+            lists={"wrong": (rule, wrong)},
+            choices_U=[list(zip(*pair, strict=True)) for pair in competing],
+        )  # fmt: skip

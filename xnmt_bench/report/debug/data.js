@@ -1,0 +1,125 @@
+// What the page was given: layers of entries, their numbers at full precision, their weights in a byte each.
+
+async function unpack(base64) {
+  const binary = atob(base64.trim());
+  const bytes = new Uint8Array(binary.length);
+  for (let n = 0; n < bytes.length; n++) bytes[n] = binary.charCodeAt(n);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const buffer = await new Response(stream).arrayBuffer();
+  const size = new DataView(buffer).getUint32(0, true);
+  const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size)));
+  const cursor = { floats: 4 + size, bytes: 4 + size };
+  for (const told of head.layers) cursor.bytes += 8 * told.columns.length * told.numbers.length;
+  return head.layers.map((told) => new Layer(told, head, buffer, cursor));
+}
+
+// A piece without the marks that tools leave on it, and a dot where it goes on a word.
+function withoutMarks(piece) {
+  return piece.replace(/^[▁￭]+|￭+$|@@$/g, "");
+}
+
+class Layer {
+  constructor(told, head, buffer, cursor) {
+    Object.assign(this, told);
+    this.pool = head.pool;
+    this.levels = head.levels;
+    this.nothing = head.nothing;
+    this.size = told.numbers.length;
+    this.id = `${told.kind}: ${told.name}`;
+    this.values = new Map();
+    for (const name of told.columns) {
+      this.values.set(name, new Float64Array(buffer, cursor.floats, this.size));
+      cursor.floats += 8 * this.size;
+    }
+    this.places = new Map(told.numbers.map((number, place) => [number, place]));
+    this.bytes = new Uint8Array(buffer);
+    this.starts = [];
+    for (const matrix of told.matrices ?? []) {
+      this.starts.push(cursor.bytes);
+      if (matrix) cursor.bytes += this.bytesOf(matrix);
+    }
+  }
+
+  text(heading, place) {
+    return this.pool[this.texts[heading][place]];
+  }
+
+  get given() {
+    return Object.keys(this.texts)[0];
+  }
+
+  // Pieces, or words; each is the pieces that it is made of. EOS, the last, may be no word.
+  tokens(pooled, words) {
+    const [pieces, lengths] = this.pool[pooled];
+    const inWords = lengths.reduce((sum, length) => sum + length, 0);
+    const spans = [];
+    let start = 0;
+    for (const length of inWords < pieces.length ? [...lengths, pieces.length - inWords] : lengths) {
+      if (words) spans.push([start, start + length]);
+      else for (let n = start; n < start + length; n++) spans.push([n, n + 1, n > start]);
+      start += length;
+    }
+    return spans.map(([from, to, goesOn]) => {
+      const text = pieces.slice(from, to).map(withoutMarks).join("") || "␣";
+      return { from, to, text: goesOn ? "·" + text : text, scores: {} };
+    });
+  }
+
+  bytesOf(matrix) {
+    const count = (words) => {
+      const [rows, columns] = [this.tokens(matrix.rows, words), this.tokens(matrix.columns, words)];
+      return this.rowScores.length * rows.length + this.columnScores.length * columns.length;
+    };
+    const cells = this.pool[matrix.rows][0].length * this.pool[matrix.columns][0].length;
+    return cells + count(false) + (this.words ? count(true) : 0);
+  }
+
+  // An entry's matrix in pieces or words: a weight is summed over a column's pieces, and is the mean of a row's.
+  matrix(place, words) {
+    const told = this.matrices?.[place];
+    if (!told) return null;
+    const [rows, columns] = [this.tokens(told.rows, words), this.tokens(told.columns, words)];
+    const width = this.pool[told.columns][0].length;
+    const height = this.pool[told.rows][0].length;
+    let at = this.starts[place];
+    const weights = rows.map((row) => columns.map((column) => {
+      let sum = 0, seen = 0;
+      for (let r = row.from; r < row.to; r++) {
+        for (let c = column.from; c < column.to; c++) {
+          const level = this.bytes[at + r * width + c];
+          if (level !== this.nothing) { sum += level; seen += 1; }
+        }
+      }
+      return seen ? Math.min(1, sum / (row.to - row.from) / this.levels) : null;
+    }));
+    at += height * width;
+    if (words) at += this.rowScores.length * height + this.columnScores.length * width;
+    for (const [headings, tokens] of [[this.rowScores, rows], [this.columnScores, columns]]) {
+      for (const heading of headings) {
+        for (const token of tokens) {
+          const score = this.bytes[at++];
+          if (score !== this.nothing) token.scores[heading] = score;
+        }
+      }
+    }
+    return { rows, columns, weights, sources: told.sources ?? columns.length, framed: words ? [] : told.framed ?? [],
+             rowScores: this.rowScores, columnScores: this.columnScores };
+  }
+}
+
+// Places of the entries whose sources are linked to other words in the other layer, of like scores (synonyms).
+function synonyms(layer, other) {
+  const words = (own, pooled) => own.tokens(pooled, true).map((token) => token.text.toLowerCase());
+  const found = [];
+  layer.numbers.forEach((number, place) => {
+    const one = layer.matrices[place], two = other.matrices[other.places.get(number)];
+    if (!one || !two) return;
+    const [sources, others] = [words(layer, one.columns), words(other, two.columns)];
+    if (sources.join("\n") !== others.join("\n")) return;
+    const [said, saidThere] = [words(layer, one.rows), words(other, two.rows)];
+    const synonym = (one.links ?? []).some(([s, t, score]) => (two.links ?? []).some(([source, target, there]) =>
+      s === source && said[t] !== saidThere[target] && Math.abs(score - there) <= layer.synonyms.alike));
+    if (synonym) found.push(place);
+  });
+  return found;
+}

@@ -1,0 +1,155 @@
+"""Layers as the bytes that the page unpacks.
+
+A little-endian count of bytes, JSON of so many bytes, padding to 8; float64 columns, a layer's one
+after the other; then a byte for each weight, and for each token's score. All is packed with gzip.
+Texts and lists of tokens stand once in `pool`, whatever layers share them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import html
+import json
+import struct
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from xnmt_bench.dumps import Tokens
+from xnmt_bench.metrics.layer import Layer, Matrix, TokenScores
+
+# Steps of a weight. A cut-off of 2 % is 5 of them, so what is above it is so exactly.
+LEVELS = 250
+NOTHING = 255  # a weight that is not there, a score that is none
+
+
+def packed(layers: Sequence[Layer]) -> bytes:
+    """All layers, packed; equal layers are equal bytes."""
+    pool = _Pool()
+    floats: list[np.ndarray] = []
+    weights: list[bytes] = []
+    described = []
+    for layer in _named_apart(layers):
+        floats += [np.asarray(values, dtype="<f8") for values in layer.columns.values()]
+        described.append(_described(layer, pool) | _of_matrices(layer, pool, weights))
+    head = {"levels": LEVELS, "nothing": NOTHING, "layers": described, "pool": pool.values}
+    text = json.dumps(head, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    # A lone surrogate, which a damaged text may hold, is no UTF-8.
+    encoded = text.encode("utf-8", "replace")
+    encoded += b" " * (-(4 + len(encoded)) % 8)
+    parts = [struct.pack("<I", len(encoded)), encoded, *(f.tobytes() for f in floats), *weights]
+    return gzip.compress(b"".join(parts), compresslevel=9, mtime=0)
+
+
+def _named_apart(layers: Sequence[Layer]) -> Iterator[Layer]:
+    """The layers, each with a name of its own among its kind."""
+    counts = Counter[tuple[str, str]]()
+    for layer in layers:
+        counts[layer.kind, layer.name] += 1
+        number = counts[layer.kind, layer.name]
+        yield layer if number == 1 else replace(layer, name=f"{layer.name} ({number})")
+
+
+class _Pool:
+    """Each value once, by its place."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._places: dict[Any, int] = {}
+
+    def place(self, value: str | tuple[Any, ...]) -> int:
+        """Where a value stands from now on."""
+        if value not in self._places:
+            self._places[value] = len(self.values)
+            self.values.append(value)
+        return self._places[value]
+
+    def tokens(self, tokens: Tokens) -> int:
+        """Pieces, and of how many each word is made; EOS, which is no word, is left over."""
+        lengths = (len(list(own)) for word, own in groupby(tokens.words) if word >= 0)
+        # Moses escapes what it takes for markup; texts have it undone too.
+        return self.place((tuple(map(html.unescape, tokens.pieces)), tuple(lengths)))
+
+
+def _described(layer: Layer, pool: _Pool) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "kind": layer.kind,
+        "name": layer.name,
+        "note": layer.note,
+        "numbers": [int(n) for n in layer.number_U],
+        "texts": {heading: list(map(pool.place, texts)) for heading, texts in layer.texts.items()},
+        "columns": list(layer.columns),
+        "charts": list(layer.charts),
+        "underlined": list(map(pool.place, layer.underlined_U)),
+        "lists": [
+            {"name": name, "rule": rule, "places": [int(p) for p in places]}
+            for name, (rule, places) in layer.lists.items()
+        ],
+        "words": layer.words,
+        "unit": layer.unit,
+    }
+    if layer.choices_U:
+        told["choices"] = [
+            [[pool.place(text), score if np.isfinite(score) else None] for text, score in own]
+            for own in layer.choices_U
+        ]
+    if layer.synonyms is not None:
+        told["synonyms"] = vars(layer.synonyms)
+    return told
+
+
+def _of_matrices(layer: Layer, pool: _Pool, weights: list[bytes]) -> dict[str, Any]:
+    """Tokens of each entry's matrix, and where its bytes are; None where it has no matrix."""
+    if layer.matrices is None:
+        return {}
+    by_number = {number: _Packed.of(matrix, pool) for number, matrix in layer.matrices()}
+    entries = [by_number.get(int(number)) for number in layer.number_U]
+    weights += [one.bytes for one in entries if one]
+    first = next((one for one in entries if one), None)
+    return {
+        "matrices": [one.told if one else None for one in entries],
+        "rowScores": first.row_scores if first else [],
+        "columnScores": first.column_scores if first else [],
+    }
+
+
+class _Packed:
+    """One matrix: what JSON says of it, and its bytes."""
+
+    def __init__(self, told: dict[str, Any], parts: Iterable[bytes], scores: TokenScores) -> None:
+        self.told, self.bytes = told, b"".join(parts)
+        self.row_scores, self.column_scores = list(scores.rows), list(scores.columns)
+
+    @classmethod
+    def of(cls, matrix: Matrix, pool: _Pool) -> _Packed:
+        told: dict[str, Any] = {
+            "rows": pool.tokens(matrix.rows),
+            "columns": pool.tokens(matrix.columns),
+            "sources": matrix.sources,
+            "framed": list(matrix.framed),
+            "links": list(matrix.links),
+        }
+        told = {key: value for key, value in told.items() if value not in (None, [])}
+        units = [matrix.scores, *([matrix.word_scores] if matrix.word_scores else [])]
+        scores = [
+            _percentages(values)
+            for unit in units
+            for side in (unit.rows, unit.columns)
+            for values in side.values()
+        ]
+        return cls(told, [_levels(matrix.weights_RC), *scores], matrix.scores)
+
+
+def _levels(weights_RC: np.ndarray) -> bytes:
+    """Rounded down, so that a weight is at least what the page says; beyond 7 digits is noise."""
+    levels = np.floor(np.clip(np.nan_to_num(weights_RC), 0, 1) * LEVELS + 1e-5)
+    return np.where(np.isnan(weights_RC), NOTHING, levels).astype(np.uint8).tobytes()
+
+
+def _percentages(values: np.ndarray) -> bytes:
+    rounded = np.rint(np.clip(np.nan_to_num(values), 0, 100))
+    return np.where(np.isnan(values), NOTHING, rounded).astype(np.uint8).tobytes()

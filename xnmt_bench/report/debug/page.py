@@ -1,0 +1,36 @@
+"""Writes `debug.html`, which needs no network and no other file."""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader
+
+from xnmt_bench.metrics.layer import Layer
+from xnmt_bench.report.debug.pack import packed
+from xnmt_bench.store import write_atomically
+
+log = logging.getLogger(__name__)
+DEBUG = "debug.html"
+LARGE = 50_000_000  # characters of a page that a browser takes its time for
+
+
+def write_debug_page(layers: Sequence[Layer], results: Path) -> Path:
+    """Writes the page of all layers that have an entry.
+
+    Args:
+        layers: in the order in which they can be chosen.
+        results: where the page goes.
+    """
+    environment = Environment(loader=PackageLoader("xnmt_bench.report.debug", "."))
+    data = base64.b64encode(packed(layers)).decode()
+    page = environment.get_template("page.html.jinja").render(data=data)
+    if len(page) > LARGE:
+        log.warning(
+            "%s has %d MB; metrics by themselves make smaller pages", DEBUG, len(page) // 10**6
+        )
+    write_atomically(results / DEBUG, page)
+    return results / DEBUG
