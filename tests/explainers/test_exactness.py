@@ -5,6 +5,7 @@ import torch
 from captum.attr import InputXGradient, Saliency
 from conftest import batch_of, double
 
+from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.registry import load_explainer
 from xnmt_bench.rules.topk import top_k
@@ -157,3 +158,20 @@ def test_prefix_attention_looks_at_words_not_at_inputs(transformer):
     weights = model.attention(encoding, model.embed_target(batch.input_BT))
     mean = weights.prefix_BLHTT[:, -1].mean(1)
     torch.testing.assert_close(relevance.prefix_BTT[0, 4, :4], mean[0, 4, 1:5])
+
+
+def test_attention_of_one_head(transformer):
+    """The mean over heads is the mean of each by itself; of a step, each sums to 1."""
+    model = transformer.system.model
+    batch, _ = decide(model, batch_of(transformer.texts.split("test"), SENTENCES))
+    ones = [
+        load_explainer("attention", heads=head).relevance(model, batch).source_BTS
+        for head in range(4)
+    ]
+    mean = load_explainer("attention").relevance(model, batch).source_BTS
+    torch.testing.assert_close(torch.stack(ones).mean(0), mean, equal_nan=True)
+    assert not torch.allclose(ones[0], ones[1], equal_nan=True)
+    with pytest.raises(XnmtError, match="no head 4; the layer has 4"):
+        load_explainer("attention", heads=4).relevance(model, batch)
+    with pytest.raises(XnmtError, match="no layer 7"):
+        load_explainer("attention", layer=7).relevance(model, batch)

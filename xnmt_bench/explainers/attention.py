@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from xnmt_bench.corpora.subwords import EOS
-from xnmt_bench.errors import NotApplicable
+from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer, Relevance
 from xnmt_bench.nmt.base import Batch, NMTModel
+from xnmt_bench.options import Natural
 
-Reduction = Literal["mean", "max"]
+Reduction = Literal["mean", "max"] | Natural
 
 
 class Attention(Explainer):
@@ -25,7 +26,10 @@ class Attention(Explainer):
 
     Args:
         layer: which layer, counted from 0, negative from the end; None for the mean of all.
-        heads: how heads are reduced: `mean` or `max`.
+        heads: how heads are reduced: `mean` or `max`; or one of them, counted from 0.
+
+    Raises:
+        XnmtError: the model has no such layer or head.
     """
 
     tells_own_side: ClassVar[bool] = True
@@ -33,7 +37,7 @@ class Attention(Explainer):
 
     def __init__(self, layer: int | None = -1, heads: Reduction = "mean") -> None:
         self.layer, self.heads = layer, heads
-        self.gives_shares = heads == "mean"  # the greatest of several sums to more than 1
+        self.gives_shares = heads != "max"  # the greatest of several sums to more than 1
 
     @torch.no_grad()
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
@@ -47,8 +51,15 @@ class Attention(Explainer):
 
     def reduce(self, weights_BLHTX: Tensor) -> Tensor:
         """Layers and heads made one, as configured: (B, T, X)."""
+        _, layers, heads, *_ = weights_BLHTX.shape
+        if self.layer is not None and not -layers <= self.layer < layers:
+            raise XnmtError(f"attention: no layer {self.layer}; the model has {layers}")
         layer = weights_BLHTX.mean(1) if self.layer is None else weights_BLHTX[:, self.layer]
-        return layer.mean(1) if self.heads == "mean" else layer.amax(1)
+        if self.heads == "mean" or self.heads == "max":
+            return layer.mean(1) if self.heads == "mean" else layer.amax(1)
+        if self.heads >= heads:
+            raise XnmtError(f"attention: no head {self.heads}; the layer has {heads}, from 0")
+        return layer[:, self.heads]
 
     @torch.no_grad()
     def own_side(self, model: NMTModel, batch: Batch) -> tuple[Tensor, Tensor]:
