@@ -109,7 +109,7 @@ def evaluate(config: DictConfig) -> None:
             from xnmt_bench.report.page import write_page
 
             signatures = sorted(s.signature for _, rows in scored.values() for s in rows)
-            debug = write_debug_page(layers, out) if layers else None
+            debug = write_debug_page(layers, out)
             page = write_page(shown, signatures, config, out, debug)
             log.info("tables and figures are in %s, and all on one page: %s", out, page)
             if debug:

@@ -12,6 +12,10 @@ import pytest
 from conftest import command
 from debug_page import unpacked
 
+from xnmt_bench.dumps import Tokens
+from xnmt_bench.metrics.layer import Layer, Matrix, Synonyms
+from xnmt_bench.report.debug import write_debug_page
+
 KIND = "translations"
 HOSTILE = [
     "</script><b>",
@@ -194,12 +198,7 @@ def reader(made, browser, tmp_path_factory):
     return Reader(browser, made[0] / "debug.html", tmp_path_factory.mktemp("downloads"))
 
 
-def layer_id(name):
-    return f"{KIND}: json_lines dump, {name}.jsonl, attention"
-
-
-ONE = layer_id("one").replace("json_lines dump, ", "")
-TWO = layer_id("two").replace("json_lines dump, ", "")
+ONE, TWO = (f"{KIND}: {name}.jsonl, attention" for name in ("one", "two"))
 
 
 def ordered(rows, name, column, down):
@@ -292,6 +291,9 @@ def test_keys_alone_are_enough(reader):
     assert reader.one("#layer").get_attribute("value") == TWO
     reader.press("c")
     assert reader.one("#other").get_attribute("value") == ONE
+    reader.press("e")  # who stood beside it changes places with it
+    assert reader.one("#layer").get_attribute("value") == ONE
+    assert reader.one("#other").get_attribute("value") == TWO
     reader.press("/")
     reader.browser.switch_to.active_element.send_keys("w7", Keys.ESCAPE)
     assert 0 < len(reader.order) < SENTENCES
@@ -399,6 +401,7 @@ def test_a_link_leads_to_what_was_seen(reader):
     reader.open(
         other=TWO, sort="chrf", down="true", sentence=12, view="lines", unit="words", cut=0.1
     )
+    time.sleep(0.3)  # the address follows a moment later
     address = reader.browser.current_url
     before = (reader.order, reader.sentence, reader.one("#drawn").get_attribute("innerHTML"))
     reader.browser.get("about:blank")
@@ -410,8 +413,36 @@ def test_a_link_leads_to_what_was_seen(reader):
         reader.one("#drawn").get_attribute("innerHTML"),
     ) == before
     reader.one("#next").click()
+    time.sleep(0.3)
     assert f"sentence={reader.sentence}" in reader.browser.current_url
     assert reader.sentence == before[0][before[0].index(12) + 1]
+
+
+def test_a_link_to_the_end_of_the_list_shows_it_there(reader):
+    reader.open(sentence=SENTENCES - 2)
+    chosen = reader.one("#rows [aria-selected=true]")
+    assert chosen.get_attribute("data-number") == str(SENTENCES - 2)
+    assert reader.js("return document.querySelector('#rows').scrollTop") > 0
+    active = reader.one("#rows").get_attribute("aria-activedescendant")
+    assert chosen.get_attribute("id") == active
+    reader.open(sentence=3, find="t1 ")
+    if 3 not in reader.order:
+        assert reader.one("#where").text == "not in this list"
+
+
+def test_what_a_layer_does_not_have_is_not_asked_of_it(reader):
+    reader.open(sort="nonsense", column="nonsense", to="3", list="nonsense", other="nobody")
+    assert reader.order == list(range(SENTENCES))
+    assert reader.one("#sort").get_attribute("value") == "sentence"
+    reader.open(other=TWO, sort="difference:chrf")
+    reader.choose("other", "")
+    assert reader.one("#sort").get_attribute("value") == "sentence"
+    assert reader.order == list(range(SENTENCES))
+    reader.open(find="nowhere at all")
+    assert reader.order == []
+    assert not reader.all("#rows [role=option]")
+    reader.open(sentence=4, cut=0.05, view="lines")
+    assert reader.one("#cutSaid").text in ("4 %", "6 %")
 
 
 def test_a_bar_leads_to_its_sentence(reader):
@@ -490,3 +521,70 @@ def test_the_page_needs_nothing_else(made):
     assert not re.findall(r"(?:src|href)=\"(?!report\.html)", page)
     assert "https://" not in page
     assert 'href="debug.html"' in (made[0] / "report.html").read_text(encoding="utf-8")
+
+
+def tokens(*words):
+    return Tokens.of(words, eos=False)
+
+
+@pytest.fixture(scope="module")
+def odd(browser, tmp_path_factory):
+    """Layers of several kinds, with what is at the edge of each."""
+    one, none = Tokens.of(["▁a"], eos=True), tokens()
+    synonym = Synonyms("rule", 10.0)
+    strong = {"links": [(0, 0, 90.0)]}
+    plain = {
+        7: Matrix(tokens("▁x"), tokens("▁a"), np.array([[0.9]]), **strong),
+        8: Matrix(none, tokens("▁a"), np.zeros((0, 1))),
+        9: Matrix(tokens("▁x\x01"), tokens("▁a"), np.array([[0.0]])),
+    }
+    with_eos = {7: Matrix(tokens("▁y"), one, np.array([[0.9, 0.1]]), **strong)}
+    texts = {"source": ["a"] * 4, "translation": ["x", "", "x\x01", "no matrix"]}
+    numbers = {"score": np.array([1.0, np.nan, 3.0, 2.0]), "nothing": np.full(4, np.nan)}
+    framed = Matrix(
+        tokens("he"), tokens("man", "it"), np.array([[0.25, np.nan]]), sources=1, framed=[(0, 0)]
+    )
+    layers = [
+        Layer("translations", "first", "", [7, 8, 9, 10], texts, numbers, ["score"],
+              matrices=plain.items, words=True, synonyms=synonym),
+        Layer("translations", "second", "", [7], {"source": ["a"], "translation": ["y"]},
+              {"other": np.array([5.0])}, matrices=with_eos.items, words=True, synonyms=synonym),
+        Layer("groups", "first", "", [0], {"source": ["s"]}, {"margin": np.array([-1.5])},
+              choices_U=[[("true one", -3.0), ("<b>wrong</b>", -1.5), ("none", np.nan)]]),
+        Layer("links", "first", "", [0], {"current": ["he"]}, {}, matrices={0: framed}.items),
+    ]  # fmt: skip
+    folder = tmp_path_factory.mktemp("odd")
+    return Reader(browser, write_debug_page(layers, folder), folder)
+
+
+def test_entries_without_weights_without_words_and_without_scores(odd):
+    odd.open(sort="score")
+    assert odd.order == [7, 10, 9, 8]
+    for number, drawn in ((7, True), (8, False), (9, True), (10, False)):
+        odd.open(sentence=number, view="lines")
+        assert odd.one("#figure").is_displayed() == drawn
+    odd.open(sentence=9)
+    ElementTree.parse(odd.saved("#svg", ".svg"))  # a control character is no XML
+    odd.open(sentence=7, other="translations: second", list="synonyms")
+    assert odd.order == [7]  # also where one of the two writes EOS down
+    assert set(odd.values) == {"score", "other"}
+    assert not [e for e in odd.browser.get_log("browser") if e["level"] == "SEVERE"]
+
+
+def test_variants_and_frames_are_shown(odd):
+    odd.open(layer="groups: first")
+    rows = [row.text for row in odd.all("#choices tr")]
+    assert rows == ["variant first", "true one (true) -3", "<b>wrong</b> -1.500 ◀", "none –"]
+    assert not odd.one("#figure").is_displayed()
+    assert not odd.one("#other").is_enabled()
+    odd.open(layer="links: first")
+    assert len(odd.all("#drawn rect[stroke-width='3']")) == 1
+    [cell] = odd.all("#drawn [data-weight]")
+    assert float(cell.get_attribute("data-weight")) == pytest.approx(0.25, abs=1 / 250)
+    assert odd.one("#drawn text[data-row]").get_attribute("font-weight") == "700"
+
+
+def test_where_nothing_can_be_read_there_is_no_page(tmp_path):
+    (tmp_path / "debug.html").write_text("of an older report")
+    assert write_debug_page([], tmp_path) is None
+    assert not (tmp_path / "debug.html").exists()

@@ -55,8 +55,10 @@ class Attention(Explainer):
         if self.layer is not None and not -layers <= self.layer < layers:
             raise XnmtError(f"attention: no layer {self.layer}; the model has {layers}")
         layer = weights_BLHTX.mean(1) if self.layer is None else weights_BLHTX[:, self.layer]
-        if self.heads == "mean" or self.heads == "max":
-            return layer.mean(1) if self.heads == "mean" else layer.amax(1)
+        if self.heads == "mean":
+            return layer.mean(1)
+        if self.heads == "max":
+            return layer.amax(1)
         if self.heads >= heads:
             raise XnmtError(f"attention: no head {self.heads}; the layer has {heads}, from 0")
         return layer[:, self.heads]

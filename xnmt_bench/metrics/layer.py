@@ -85,7 +85,7 @@ class Layer:
         matrices: a fresh pass over numbers and their matrices, in any order; None without any.
         words: whether a matrix can be shown in words; `unit` is what is shown at first.
         synonyms: for lists of two layers.
-        files: names of the files that each matrix is drawn to, if it is.
+        files: by the name of the file that each matrix is drawn to, its title.
     """
 
     kind: str
@@ -102,7 +102,7 @@ class Layer:
     words: bool = False
     unit: str = "pieces"
     synonyms: Synonyms | None = None
-    files: Sequence[str] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 def names(measurements: Sequence[Measurement], columns: Sequence[str]) -> list[str]:

@@ -132,6 +132,7 @@ class _Panel:
     columns: Sequence[str]
     values: Tensor
     framed: Sequence[tuple[int, int]] = ()
+    least: int = -1  # of the scale; 0 where nothing hurts
 
 
 def heatmap_figure(explanations: Mapping[str, Explanation]) -> Figure:
@@ -144,7 +145,7 @@ def matrix_figure(title: str, matrix: Matrix) -> Figure:
     """Weights as they are, what stands out framed."""
     weights = torch.from_numpy(matrix.weights_RC)
     rows, columns = (list(map(_seen, side.pieces)) for side in (matrix.rows, matrix.columns))
-    return _figure([(_Panel(title, rows, columns, weights, matrix.framed), None)], "weight")
+    return _figure([(_Panel(title, rows, columns, weights, matrix.framed, 0), None)], "weight")
 
 
 def _figure(pairs: Sequence[tuple[_Panel | None, _Panel | None]], scale: str) -> Figure:
@@ -208,16 +209,21 @@ def _draw(ax: plt.Axes, panel: _Panel, labelled: bool) -> matplotlib.image.AxesI
     ax.set_facecolor("#EEEEEE")  # where a step cannot see a word
     # Without interpolation an SVG holds a pixel a cell, enlarged where it is shown.
     image = ax.imshow(
-        panel.values.numpy(), cmap="RdBu", vmin=-1, vmax=1, aspect="auto", interpolation="none"
-    )
+        panel.values.numpy(), cmap="RdBu" if panel.least else "Blues", vmin=panel.least, vmax=1,
+        aspect="auto", interpolation="none",
+    )  # fmt: skip
     ax.set(xticks=[], yticks=[])
     # Labels are texts in cells' units, not ticks: matplotlib lays out each tick several times over.
     # A sentence may have dollar signs, which are no formula.
     plain: dict[str, Any] = {"ha": "right", "fontsize": 8, "parse_math": False}
+    rows, columns = ({cell[axis] for cell in panel.framed} for axis in (0, 1))
     for place, column in enumerate(panel.columns):
-        ax.text(place + 0.2, len(panel.rows) - 0.3, column, rotation=60, va="top", **plain)
+        colour = FRAME if place in columns else "black"
+        y = len(panel.rows) - 0.3
+        ax.text(place + 0.2, y, column, rotation=60, va="top", color=colour, **plain)
     for place, row in enumerate(panel.rows if labelled else []):
-        ax.text(-0.7, place, row, va="center_baseline", **plain)
+        colour = FRAME if place in rows else "black"
+        ax.text(-0.7, place, row, va="center_baseline", color=colour, **plain)
     ax.set_title(panel.title, fontsize=9, loc="left", parse_math=False)
     for r, c in panel.framed:
         corner = (c - 0.5, r - 0.5)

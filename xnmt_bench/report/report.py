@@ -94,9 +94,9 @@ def report(
     layers = list(metric.layers(measurements))
     for layer in layers:
         if layer.files and layer.matrices is not None:
-            for name, (number, matrix) in zip(layer.files, layer.matrices(), strict=True):
-                figure = matrix_figure(f"{layer.name}, {number}", matrix)
-                save_figure(figure, results / metric.name / name)
+            files = zip(layer.files.items(), layer.matrices(), strict=True)
+            for (name, title), (_, matrix) in files:
+                save_figure(matrix_figure(title, matrix), results / metric.name / name)
     return shown, layers
 
 

@@ -89,7 +89,7 @@ def _matrices(
         read: dict[str, Weighed] = {}
         for unit in get_args(Unit):
             shown = read[unit] = replace(reading, unit=unit, shares=dump.attention).read(one)
-            of_source, of_target = token_percentages(shown.weights_TS, reading.definition)
+            of_source, of_target = token_percentages(reading.scored(shown), reading.definition)
             if unit == reading.unit:  # as they were measured, to the last digit
                 for side in (of_source, of_target):
                     side |= {name: columns[f"{name}{WORDS}"][place[one.number]] for name in side}

@@ -34,7 +34,7 @@ from xnmt_bench.metrics.confidence.sentences import (
     rows,
 )
 from xnmt_bench.metrics.layer import Layer, names
-from xnmt_bench.metrics.measurement import Evidence, Measurement, Planned, Scored
+from xnmt_bench.metrics.measurement import CURE, Evidence, Measurement, Planned, Scored
 from xnmt_bench.metrics.metric import Column, Key, Metric, Row, hundredths, ratio
 from xnmt_bench.metrics.units import Units
 from xnmt_bench.options import Natural
@@ -206,10 +206,11 @@ class Confidence(Metric):
             if not columns:
                 raise DataError("weights", None, "no sentence of them can be read")
             write_table(pa.table(columns), folder / SENTENCES)
-            return {"problems": problems, "eos": sorted(ends)}
+            unread = reading.unread_eos
+            return {"problems": problems, "eos": sorted(ends), "unread_eos": unread}
 
         return job.store.make(
-            "confidence", work, version=3, cheap=True, weights=weighings.fingerprint,
+            "confidence", work, version=4, cheap=True, weights=weighings.fingerprint,
             references=references and fingerprint({"texts": references}),
             language=available(), reading=vars(reading),
             trained_on=None if trained_on is None else trained_on.recipe(),
@@ -227,7 +228,8 @@ class Confidence(Metric):
             told = [labels[n][name] for n in numbers.tolist()]  # type: ignore[index]
             values[f"label_{name}"] = np.asarray(told, dtype=np.float64)
         units = Units(test_set, numbers, values)
-        facts = {"left_out": len(made.facts["problems"]), "eos": made.facts["eos"]}
+        facts = {name: made.facts[name] for name in ("eos", "unread_eos")}
+        facts |= {"left_out": len(made.facts["problems"])}
         files = {"sentences": str(path), "weights": str(made.path / WEIGHTS)}
         return Evidence(units, {"weights": made.fingerprint}, facts, files)
 
@@ -319,7 +321,8 @@ def _ends_noted(sentences: Iterable[Weighed], ends: set[str]) -> Iterator[Weighe
 def _reading_of(measurement: Measurement) -> Reading:
     """How its weights were read, as far as they are scored; whether they are shares, they say."""
     definition, eos, unit = (measurement.identity[key] for key in ("definition", "eos", "unit"))
-    return Reading(definition, eos, unit, shares=True, languages=("", ""))
+    unread = measurement.facts.get("unread_eos", False)  # older rows do not say
+    return Reading(definition, eos, unit, shares=True, languages=("", ""), unread_eos=unread)
 
 
 def _is(one: Weighed | DataError, number: int) -> bool:
@@ -329,7 +332,10 @@ def _is(one: Weighed | DataError, number: int) -> bool:
 def _files(measurements: Sequence[Measurement], name: str) -> Iterator[tuple[Measurement, Path]]:
     """Each measurement with a file of its own that is there and whole."""
     for m in (m for m in measurements if name in m.files):
+        path = Path(m.files[name])
         try:
-            yield m, verified(Path(m.files[name]))
+            if not path.exists():
+                raise StoreError(f"{path}: missing; {CURE}")
+            yield m, verified(path)
         except StoreError as error:
             log.warning("%s", error)

@@ -59,6 +59,11 @@ class Reading:
             one = one.whole()
         return one.without_eos() if self.eos == "drop" else one
 
+    def scored(self, one: Weighed) -> np.ndarray:
+        """The rows of the matrix that scores are of: the released tool may leave out EOS's."""
+        unread = self.definition == "softalignments" and self.unread_eos and one.target.eos
+        return one.weights_TS[:-1] if unread else one.weights_TS
+
 
 def as_shares(relevance_TS: np.ndarray) -> np.ndarray:
     """Relevance as attention would be: no negative weights, each step's sum 1; or 0, if none helps.
@@ -123,10 +128,8 @@ def rows(
 def _scored(whole: Weighed, reading: Reading, copied: int) -> dict[str, Any]:
     """Confidence of the matrix as it is read; `copied` characters stand in the source too."""
     one = reading.read(whole)
-    weights_TS, tokens = one.weights_TS, one.target.size
+    weights_TS, tokens = reading.scored(one), one.target.size
     if reading.definition == "softalignments":
-        if reading.unread_eos and one.target.eos:
-            weights_TS = weights_TS[:-1]
         tokens = len(weights_TS)
     overlap = copied / max(1, len(whole.target.text))
     scores = confidence(weights_TS, overlap, tokens, reading.definition)

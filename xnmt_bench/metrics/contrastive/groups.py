@@ -23,7 +23,7 @@ FILE = "groups"  # of a measurement's, and its name
 BREAK = " ¶ "  # between sentences
 NOTE = (
     "Variants with their scores, the true one first; the arrow is at the best. Margin: the true "
-    "variant's score less the best other's, so that what is below 0 is wrong."
+    "variant's score less the best other's; 0 is a tie."
 )
 
 
@@ -80,12 +80,12 @@ def layers(measurements: Sequence[Measurement], columns: Sequence[str]) -> Itera
             continue
         numbers = {key: np.array(groups[key]) for key in ("right", "margin", "distance")}
         wrong = np.flatnonzero(numbers["right"] == 0).tolist()
-        rule = "the true variant does not have the best score alone"
+        rule = "not counted as right"
         competing = zip(groups["variants"], groups["scores"], strict=True)
         texts = ("source", "true translation", "source before", "translation before")
         yield Layer(
             f"contrastive groups, {m.identity['corpus']}", name, NOTE, groups["group"],
-            {key: groups[key] for key in texts}, numbers, charts=["margin"],
+            {key: groups[key] for key in texts if any(groups[key])}, numbers, charts=["margin"],
             lists={"wrong": (rule, wrong)},
             choices_U=[list(zip(*pair, strict=True)) for pair in competing],
         )  # fmt: skip

@@ -76,7 +76,7 @@ def layers(measurements: Sequence[Measurement], columns: Sequence[str]) -> Itera
             "coreference links", name, NOTE, range(len(examples)), texts,
             {"links": np.array([len(e.links) for e in examples], dtype=np.float64)},
             matrices=partial(_matrices, examples),
-            files=[f"{file}_{number}" for number in range(len(examples))],
+            files={f"{file}_{number}": e.title for number, e in enumerate(examples)},
         )  # fmt: skip
 
 

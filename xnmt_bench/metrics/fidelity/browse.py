@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from xnmt_bench.dumps import Tokens
-from xnmt_bench.dumps.weighed import joined
+from xnmt_bench.dumps.weighed import BEGUN, EOS_TOKEN, joined
 from xnmt_bench.errors import StoreError
 from xnmt_bench.metrics.layer import Layer, Matrix, TokenScores
 from xnmt_bench.metrics.measurement import Measurement
@@ -20,6 +20,7 @@ from xnmt_bench.rules.sample import read_sample
 from xnmt_bench.rules.table import Rules, all_rules
 
 log = logging.getLogger(__name__)
+SPECIAL = {"<s>", EOS_TOKEN, "<pad>"}  # as vocabularies write them; the first separates sentences
 NOTE = (
     "Rows: what the model says at each step, with its probability. Columns: source tokens, and the "
     "prefix's behind the gap; grey ones come later and are not seen. Filled: the words of the "
@@ -57,7 +58,7 @@ def _layer(
         f"{corpus} {lang_pair} {nmt}, {scenario.replace('_', ' ')}, {name}",
         NOTE,
         [s["number"] for s in sentences],
-        {side: [joined(s[side]) for s in sentences] for side in ("source", "target")},
+        {side: [_text(s[side]) for s in sentences] for side in ("source", "target")},
         {
             "decisions": np.array([len(own) for own in probabilities], dtype=np.float64),
             "mean_probability": np.array([own.mean() for own in probabilities]),
@@ -93,6 +94,20 @@ def _matrices(
                 scores=TokenScores({"P": 100 * np.array(sentence["probabilities"])}),
             ),
         )
+
+
+def _tokens(pieces: Sequence[str]) -> Tokens:
+    """Pieces, a special one being a word of its own."""
+    words, number = list[int](), -1
+    for before, piece in zip(["", *pieces], pieces, strict=False):
+        number += number < 0 or piece.startswith(BEGUN) or bool({before, piece} & SPECIAL)
+        words.append(number)
+    return Tokens(tuple(pieces), tuple(words), "")
+
+
+def _text(pieces: Sequence[str]) -> str:
+    """A side as it reads, EOS and separators left out."""
+    return joined([piece for piece in pieces if piece not in SPECIAL])
 
 
 def _system(measurement: Measurement) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ async function unpack(base64) {
   return head.layers.map((told) => new Layer(told, head, buffer, cursor));
 }
 
-// A piece without the marks that tools leave on it, and a dot where it goes on a word.
+// A piece without the marks that tools leave on it.
 function withoutMarks(piece) {
   return piece.replace(/^[▁￭]+|￭+$|@@$/g, "");
 }
@@ -65,13 +65,16 @@ class Layer {
     });
   }
 
+  // How many pieces, or words, EOS among them.
+  count(pooled, words) {
+    const [pieces, lengths] = this.pool[pooled];
+    if (!words) return pieces.length;
+    return lengths.length + (lengths.reduce((sum, length) => sum + length, 0) < pieces.length);
+  }
+
   bytesOf(matrix) {
-    const count = (words) => {
-      const [rows, columns] = [this.tokens(matrix.rows, words), this.tokens(matrix.columns, words)];
-      return this.rowScores.length * rows.length + this.columnScores.length * columns.length;
-    };
-    const cells = this.pool[matrix.rows][0].length * this.pool[matrix.columns][0].length;
-    return cells + count(false) + (this.words ? count(true) : 0);
+    const scores = (words) => this.rowScores.length * this.count(matrix.rows, words) + this.columnScores.length * this.count(matrix.columns, words);
+    return this.count(matrix.rows) * this.count(matrix.columns) + scores(false) + (this.words ? scores(true) : 0);
   }
 
   // An entry's matrix in pieces or words: a weight is summed over a column's pieces, and is the mean of a row's.
@@ -82,15 +85,17 @@ class Layer {
     const width = this.pool[told.columns][0].length;
     const height = this.pool[told.rows][0].length;
     let at = this.starts[place];
+    // A level stands for the middle of its step, and none for no weight.
+    const weightOf = (level) => level && Math.min(1, (level + 0.5) / this.levels);
     const weights = rows.map((row) => columns.map((column) => {
       let sum = 0, seen = 0;
       for (let r = row.from; r < row.to; r++) {
         for (let c = column.from; c < column.to; c++) {
           const level = this.bytes[at + r * width + c];
-          if (level !== this.nothing) { sum += level; seen += 1; }
+          if (level !== this.nothing) { sum += weightOf(level); seen += 1; }
         }
       }
-      return seen ? Math.min(1, sum / (row.to - row.from) / this.levels) : null;
+      return seen ? Math.min(1, sum / (row.to - row.from)) : null;
     }));
     at += height * width;
     if (words) at += this.rowScores.length * height + this.columnScores.length * width;
@@ -103,21 +108,24 @@ class Layer {
       }
     }
     return { rows, columns, weights, sources: told.sources ?? columns.length, framed: words ? [] : told.framed ?? [],
-             rowScores: this.rowScores, columnScores: this.columnScores };
+             rowScores: this.rowScores, columnScores: this.columnScores, words };
   }
 }
 
+// EOS is the last token, where a tool writes it down.
+const withoutEos = (tokens) => tokens.at(-1)?.text === "</s>" ? tokens.slice(0, -1) : tokens;
+
 // Places of the entries whose sources are linked to other words in the other layer, of like scores (synonyms).
 function synonyms(layer, other) {
-  const words = (own, pooled) => own.tokens(pooled, true).map((token) => token.text.toLowerCase());
+  const words = (own, pooled) => withoutEos(own.tokens(pooled, true)).map((token) => token.text.toLowerCase());
   const found = [];
   layer.numbers.forEach((number, place) => {
     const one = layer.matrices[place], two = other.matrices[other.places.get(number)];
-    if (!one || !two) return;
+    if (!one?.links || !two?.links) return;
     const [sources, others] = [words(layer, one.columns), words(other, two.columns)];
     if (sources.join("\n") !== others.join("\n")) return;
     const [said, saidThere] = [words(layer, one.rows), words(other, two.rows)];
-    const synonym = (one.links ?? []).some(([s, t, score]) => (two.links ?? []).some(([source, target, there]) =>
+    const synonym = one.links.some(([s, t, score]) => two.links.some(([source, target, there]) =>
       s === source && said[t] !== saidThere[target] && Math.abs(score - there) <= layer.synonyms.alike));
     if (synonym) found.push(place);
   });

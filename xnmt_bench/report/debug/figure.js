@@ -11,19 +11,21 @@ const measure = (() => {
 function shape(tag, attributes = {}, text) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  if (text !== undefined) made.textContent = text;
+  if (text !== undefined) made.textContent = String(text).replace(ILLEGAL, "\uFFFD");
   return made;
 }
 
-const percent = (weight) => `${Math.floor(100 * weight + 1e-6)} %`;
+const percent = (weight) => `${Math.round(100 * weight)} %`;
+// What no XML may hold, whatever a translation holds.
+const ILLEGAL = /[^\t\n\r\u0020-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]/gu;
 
 function shortened(text, widest = 150) {
-  let shown = [...text];
+  let shown = [...text.slice(0, 80)];
   while (shown.length > 1 && measure(shown.join("")) > widest) shown = [...shown.slice(0, -2), "…"];
   return shown.join("");
 }
 
-// parts: {title, matrix, colour, dashed}; look: {ink, quiet, line, page}; at: {cut, step, view}.
+// parts: {title, matrix, colour, dashed}; look: {ink, quiet, line, page}; at: {cut, step, view}, the step of the first.
 function figure(parts, look, at) {
   const root = shape("svg", { xmlns: "http://www.w3.org/2000/svg", "font-family": "system-ui, sans-serif", "font-size": 13, role: "img" });
   const size = { width: 0, height: 0 };
@@ -36,7 +38,8 @@ function figure(parts, look, at) {
   if (at.view === "lines" && parts.length === 2 && sameColumns(parts.map((part) => part.matrix))) {
     put(...lines(parts, look, at));
   } else {
-    for (const part of parts) put(...(at.view === "lines" ? lines([part], look, at) : matrix(part, look, at)));
+    const draw = at.view === "lines" ? (part, own) => lines([part], look, own) : (part, own) => matrix(part, look, own);
+    parts.forEach((part, n) => put(...draw(part, n ? { ...at, step: null } : at)));
   }
   const [width, height] = [Math.ceil(size.width), Math.ceil(size.height)];
   for (const [name, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` })) root.setAttribute(name, value);
@@ -45,9 +48,8 @@ function figure(parts, look, at) {
   return root;
 }
 
-// EOS apart, which not every tool writes down.
 function sameColumns([one, two]) {
-  const texts = ({ columns }) => columns.map((token) => token.text).join("\n").replace(/\n<\/s>$/, "");
+  const texts = ({ columns }) => withoutEos(columns).map((token) => token.text).join("\n");
   return texts(one) === texts(two);
 }
 
@@ -64,6 +66,7 @@ function matrix(part, look, at) {
   const x = (c) => left + CELL * c + (c >= sources ? GAP : 0);
   const y = (r) => top + CELL * r;
   const right = x(columns.length) + 4;
+  const slanted = Math.max(0, ...columns.map((column, c) => x(c) + 22 + 0.55 * measure(shortened(column.text))));
   const framedRows = new Set(framed.map(([r]) => r)), framedColumns = new Set(framed.map(([, c]) => c));
   group.append(shape("text", { x: 2, y: 13, fill: part.colour, "font-weight": 600 }, part.title));
   columns.forEach((column, c) => {
@@ -100,13 +103,14 @@ function matrix(part, look, at) {
   for (const [from, to] of [[0, Math.min(sources, columns.length)], [sources, columns.length]]) {
     if (to > from) group.append(shape("rect", { x: x(from), y: top, width: CELL * (to - from), height: bottom - top, fill: "none", stroke: look.line }));
   }
-  for (const [r, c] of framed) group.append(shape("rect", { x: x(c) + 1.5, y: y(r) + 1.5, width: CELL - 3, height: CELL - 3, fill: "none", stroke: look.frame, "stroke-width": 3 }));
+  for (const [r, c] of framed) group.append(shape("rect", { x: x(c) + 1.5, y: y(r) + 1.5, width: CELL - 3, height: CELL - 3, fill: "none", stroke: look.ink, "stroke-width": 3 }));
   if (at.step !== null && at.step < rows.length) group.append(shape("rect", { x: 1, y: y(at.step), width: right + SCORE * rowScores.length - 2, height: CELL, fill: "none", stroke: look.ink, "stroke-width": 1.5 }));
-  return [group, right + SCORE * rowScores.length + 4, bottom + 14 * columnScores.length + 6];
+  const width = Math.max(right + SCORE * rowScores.length + 4, slanted, 1.15 * measure(part.title) + 8);
+  return [group, width, bottom + 14 * columnScores.length + 6];
 }
 
 function score(value, x, y, look) {
-  return shape("text", { x, y, "text-anchor": "middle", "font-size": 10, fill: value < 30 ? look.ink : look.quiet, "font-weight": value < 30 ? 700 : 400 }, value);
+  return shape("text", { x, y, "text-anchor": "middle", "font-size": 10, fill: look.quiet }, value);
 }
 
 // Tokens in rows, one under the other: a translation, the source, and another translation of it.
@@ -125,7 +129,7 @@ function lines(parts, look, at) {
   const columns = laid(longest.matrix.columns);
   const translations = parts.map((part) => laid(part.matrix.rows));
   const ends = [columns, ...translations].map((row) => row.at(-1)?.end ?? 0);
-  const width = Math.max(...ends, ...parts.map((part) => measure(part.title) + 8)) + 8;
+  const width = Math.max(...ends, ...parts.map((part) => 1.15 * measure(part.title) + 8)) + 8;
   const shift = (row, end) => row.forEach((place) => { place.middle += (width - 8 - end) / 2; });
   [columns, ...translations].forEach((row, n) => shift(row, ends[n]));
   const y = { first: 40, source: 190, second: 340 };
@@ -136,7 +140,7 @@ function lines(parts, look, at) {
     if (part.dashed) links.setAttribute("stroke-dasharray", "6 3");
     part.matrix.weights.forEach((row, r) => row.forEach((weight, c) => {
       if (!weight || weight < at.cut) return;
-      const faded = at.step !== null && r !== at.step ? 0.15 : 1;
+      const faded = n === 0 && at.step !== null && r !== at.step ? 0.15 : 1;
       const [x1, x2] = [translations[n][r].middle, columns[c].middle];
       const line = shape("path", { d: `M${x1} ${from}C${x1} ${(from + to) / 2} ${x2} ${(from + to) / 2} ${x2} ${to}`, "stroke-width": (0.5 + 4 * weight).toFixed(2), "stroke-opacity": (weight * faded).toFixed(3), "data-weight": weight });
       line.append(shape("title", {}, `${part.matrix.rows[r].text} ← ${part.matrix.columns[c].text}: ${percent(weight)}`));
@@ -144,7 +148,7 @@ function lines(parts, look, at) {
     }));
     group.append(links);
     group.append(shape("text", { x: 2, y: n === 0 ? 13 : y.second + 36, fill: part.colour, "font-weight": 600 }, part.title));
-    row(group, translations[n], n === 0 ? y.first : y.second, n === 0, part.matrix.rowScores[0], look, at.step, "row");
+    row(group, translations[n], n === 0 ? y.first : y.second, n === 0, part.matrix.rowScores[0], look, n === 0 ? at.step : null, n === 0 ? "row" : "other");
   });
   row(group, columns, y.source, false, parts.length > 1 ? null : parts[0].matrix.columnScores[0], look, null, "column");
   return [group, width, parts.length > 1 ? y.second + 44 : y.source + 24];

@@ -28,7 +28,8 @@ function listed(layer, other, asked) {
 
 // A column, the numbers of the entries, or the differences of a column from another layer's.
 function valuesOf(layer, other, column) {
-  if (!column.startsWith(DIFFERENCE)) return layer.values.get(column) ?? Float64Array.from(layer.numbers);
+  if (column === "sentence") return Float64Array.from(layer.numbers);
+  if (!column.startsWith(DIFFERENCE)) return layer.values.get(column);
   const name = column.slice(DIFFERENCE.length);
   const [own, there] = [layer.values.get(name), other?.values.get(name)];
   return Float64Array.from(layer.numbers, (number, place) => {
@@ -75,10 +76,10 @@ function drawRows(box, layer, places, values, current, choose) {
   const first = Math.max(0, Math.floor(box.scrollTop / ROW) - 5);
   const last = Math.min(places.length, first + Math.ceil(box.clientHeight / ROW) + 10);
   const inside = box.firstElementChild;
-  inside.style.height = `${ROW * places.length}px`;
   const texts = Object.keys(layer.texts);
   inside.replaceChildren(...places.slice(first, last).map((place, n) => {
-    const line = element("div", { role: "option", id: `entry-${first + n}`, "data-number": layer.numbers[place], "aria-selected": place === current });
+    const line = element("div", { role: "option", id: `entry-${first + n}`, "data-number": layer.numbers[place], "aria-selected": place === current,
+                                  "aria-posinset": first + n + 1, "aria-setsize": places.length });
     line.style.top = `${ROW * (first + n)}px`;
     line.append(element("span", {}, String(layer.numbers[place])), element("span", {}, shown(values[place])),
                 element("bdi", { dir: "auto" }, layer.text(texts[1] ?? texts[0], place) || "(empty)"));
@@ -87,6 +88,7 @@ function drawRows(box, layer, places, values, current, choose) {
   }));
   const at = places.indexOf(current);
   if (at >= 0) box.setAttribute("aria-activedescendant", `entry-${at}`);
+  else box.removeAttribute("aria-activedescendant");
 }
 
 function element(tag, attributes = {}, text = "") {
@@ -108,16 +110,17 @@ function drawChart(canvas, values, places, current, look) {
   const greatest = known.reduce((high, place) => Math.max(high, values[place]), 0);
   const bars = barsOf(values, places, width);
   const zero = height * greatest / (greatest - least || 1);
+  const at = places.indexOf(current);
+  context.fillStyle = look.b;
+  context.globalAlpha = 0.45;
+  if (at >= 0) context.fillRect(Math.floor(at * width / places.length), 0, Math.max(2, width / places.length), height);
+  context.globalAlpha = 1;
   bars.forEach((place, n) => {
     if (place === null) return;
     const size = height * values[place] / (greatest - least || 1);
     context.fillStyle = look.a;
     context.fillRect(n * width / bars.length, zero - Math.max(size, 0), Math.max(1, width / bars.length - 0.5), Math.max(1, Math.abs(size)));
   });
-  const at = places.indexOf(current);
-  if (at < 0) return;
-  context.fillStyle = look.b;
-  context.fillRect(Math.floor(at * width / places.length), 0, Math.max(2, width / places.length), height);
 }
 
 function barsOf(values, places, width) {
@@ -128,21 +131,26 @@ function barsOf(values, places, width) {
   });
 }
 
-// The list as it stands, tab-separated, its numbers to the last digit.
+// The list as it stands, tab-separated, its numbers to the last digit; beside them the other layer's, and differences.
 function asTsv(layer, other, places) {
   const quoted = (value) => /["\t\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
   const number = (value) => Number.isNaN(value) ? "" : String(value);
   const headings = Object.keys(layer.texts);
-  const beside = other ? other.columns.filter((name) => layer.values.has(name)) : [];
+  const beside = other ? other.columns : [];
   const rows = places.map((place) => {
     const opposite = other?.places.get(layer.numbers[place]);
     return [
       String(layer.numbers[place]),
       ...layer.columns.map((name) => number(layer.values.get(name)[place])),
-      ...beside.map((name) => opposite === undefined ? "" : number(other.values.get(name)[opposite])),
+      ...beside.flatMap((name) => {
+        const there = opposite === undefined ? NaN : other.values.get(name)[opposite];
+        return [number(there), layer.values.has(name) ? number(layer.values.get(name)[place] - there) : ""];
+      }),
+      ...(other ? Object.keys(other.texts) : []).map((name) => opposite === undefined ? "" : other.text(name, opposite)),
       ...headings.map((name) => layer.text(name, place)),
     ];
   });
-  const first = ["sentence", ...layer.columns, ...beside.map((name) => `${name} of ${other.name}`), ...headings];
+  const first = ["sentence", ...layer.columns, ...beside.flatMap((name) => [`${name} of ${other.name}`, DIFFERENCE + name]),
+                 ...(other ? Object.keys(other.texts) : []).map((name) => `${name} of ${other.name}`), ...headings];
   return [first, ...rows].map((row) => row.map(quoted).join("\t")).join("\n") + "\n";
 }

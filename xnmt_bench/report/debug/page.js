@@ -4,7 +4,7 @@ const START = { layer: "", other: "", sentence: "", list: "", find: "", column: 
                 down: "", view: "matrix", unit: "", cut: "0", step: "" };
 const byId = (id) => document.getElementById(id);
 const state = { ...START };
-let layers = [], places = [], order = "";
+let layers = [], places = [], order = "", drawnParts = [], waiting = null;
 
 const layer = () => layers.find((one) => one.id === state.layer) ?? layers[0];
 const other = () => layers.find((one) => one.id === state.other && one.kind === layer().kind && one !== layer()) ?? null;
@@ -15,17 +15,21 @@ const step = () => state.step === "" ? null : Number(state.step);
 
 function look() {
   const style = getComputedStyle(document.documentElement);
-  const names = ["ink", "quiet", "line", "page", "a", "b", "frame"];
+  const names = ["ink", "quiet", "line", "page", "a", "b"];
   return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
 
-const PAPER = { ink: "#111", quiet: "#555", line: "#ccc", page: "#fff", a: "#0072B2", b: "#D55E00", frame: "#D55E00" };
+const PAPER = { ink: "#111", quiet: "#555", line: "#ccc", page: "#fff", a: "#0072B2", b: "#BF4F00" };
 
 function change(changes) {
   Object.assign(state, Object.fromEntries(Object.entries(changes).map(([name, value]) => [name, String(value)])));
-  const chosen = Object.entries(state).filter(([name, value]) => value !== START[name]);
-  history.replaceState(null, "", "#" + new URLSearchParams(chosen));
   draw();
+  // Browsers allow only so many changes of the address in a while.
+  clearTimeout(waiting);
+  waiting = setTimeout(() => {
+    const chosen = Object.entries(state).filter(([name, value]) => value !== START[name]);
+    history.replaceState(null, "", "#" + new URLSearchParams(chosen));
+  }, 150);
 }
 
 function read() {
@@ -33,7 +37,25 @@ function read() {
   draw();
 }
 
+// What the layers do not have is not asked of them: another layer may lack a score, a list, an explainer.
+function settle() {
+  const [own, beside] = [layer(), other()];
+  if (!beside) state.other = "";
+  if (!columns(own, beside).some(([name]) => name === state.sort)) state.sort = "sentence";
+  if (!columns(own, beside).some(([name]) => name === state.column)) Object.assign(state, { column: "", from: "", to: "" });
+  if (!readyList(own, beside, state.list)) state.list = "";
+  state.cut = String(clamp(Math.round(50 * state.cut || 0), 50) / 50);
+}
+
+// What can be sorted by: names and headings.
+function columns(own, beside) {
+  const numbers = [["sentence", "number"], ...own.columns.map((name) => [name, heading(name)])];
+  const shared = beside ? own.columns.filter((name) => beside.values.has(name)) : [];
+  return [...numbers, ...shared.map((name) => [DIFFERENCE + name, heading(DIFFERENCE + name)])];
+}
+
 function draw() {
+  settle();
   const [own, beside] = [layer(), other()];
   const asked = { ...state, down: state.down === "true" };
   const key = JSON.stringify([own.id, beside?.id, state.list, state.find, state.column, state.from, state.to, state.sort, state.down]);
@@ -41,9 +63,9 @@ function draw() {
     places = listed(own, beside, asked);
     order = key;
     drawControls(own, beside);
+    byId("rows").firstElementChild.style.height = `${ROW * places.length}px`;
   }
   const current = place();
-  if (current !== undefined && !places.includes(current) && !state.sentence) return;
   keepInView(current);
   drawRows(byId("rows"), own, places, valuesOf(own, beside, told()), current, choose);
   drawCharts(own, current);
@@ -66,10 +88,8 @@ function drawControls(own, beside) {
   byId("other").disabled = !comparable().length;
   const ready = readyLists(own, beside);
   options(byId("list"), [["", `all (${own.size})`], ...ready.map((list) => [list.name, `${list.name} (${list.places.length})`])], state.list);
-  const numbers = [["sentence", "sentence"], ...own.columns.map((name) => [name, heading(name)])];
-  const differences = beside ? own.columns.filter((name) => beside.values.has(name)).map((name) => [DIFFERENCE + name, heading(DIFFERENCE + name)]) : [];
-  options(byId("sort"), [...numbers, ...differences], state.sort);
-  options(byId("column"), [["", "no filter"], ...numbers.slice(1), ...differences], state.column);
+  options(byId("sort"), columns(own, beside), state.sort);
+  options(byId("column"), [["", "no filter"], ...columns(own, beside).slice(1)], state.column);
   byId("down").setAttribute("aria-pressed", state.down === "true");
   for (const name of ["find", "from", "to"]) if (document.activeElement !== byId(name)) byId(name).value = state[name];
   for (const name of ["from", "to"]) byId(name).disabled = !state.column;
@@ -129,8 +149,9 @@ function drawEntry(own, beside, current) {
   entry.hidden = current === undefined;
   if (entry.hidden) return;
   const number = own.numbers[current];
-  byId("which").textContent = `Sentence ${number}`;
-  byId("where").textContent = `${places.indexOf(current) + 1} of ${places.length}`;
+  byId("which").textContent = `Number ${number}`;
+  const at = places.indexOf(current);
+  byId("where").textContent = at < 0 ? "not in this list" : `${at + 1} of ${places.length}`;
   const both = parts(own, beside, current);
   byId("texts").replaceChildren(...texts(both));
   byId("differs").hidden = !(beside && differ(own, beside, current));
@@ -194,7 +215,7 @@ function scoreTable(own, both) {
     head.append(element("th"), element("th", { class: "a" }, own.name), element("th", { class: "b" }, both[1][0].name), element("th", {}, "difference"));
     table.append(head);
   }
-  for (const name of own.columns) {
+  for (const name of new Set(both.flatMap(([layer]) => layer.columns))) {
     const values = both.map(([layer, place]) => layer.values.get(name)?.[place] ?? NaN);
     if (values.every(Number.isNaN)) continue;
     if (both.length === 2) values.push(values[0] - values[1]);
@@ -217,21 +238,22 @@ function drawn(both, look) {
   return sameColumns(words) ? shownParts.map((part, n) => ({ ...part, matrix: words[n] })) : shownParts;
 }
 
-function drawFigure(both) {
-  const seen = drawn(both, look());
+function drawFigure(both, colours = look()) {
+  const seen = drawnParts = drawn(both, colours);
   byId("figure").hidden = !seen.length;
   byId("tools").hidden = !seen.length;
   if (!seen.length) return;
   byId("unit").hidden = !layer().words;
-  for (const [name, value] of [["view", state.view], ["unit", inWords() ? "words" : "pieces"]]) {
+  for (const [name, value] of [["view", state.view], ["unit", seen[0].matrix.words ? "words" : "pieces"]]) {
     for (const input of document.getElementsByName(name)) input.checked = input.value === value;
   }
   byId("cut").value = Math.round(100 * state.cut);
   byId("cutSaid").textContent = `${byId("cut").value} %`;
-  const made = figure(seen, look(), { view: state.view, cut: Number(state.cut), step: step() });
+  const made = figure(seen, colours, { view: state.view, cut: Number(state.cut), step: step() });
   byId("drawn").replaceChildren(made);
   for (const label of made.querySelectorAll("[data-row]")) label.onclick = () => change({ step: label.dataset.row });
-  byId("decision").replaceChildren(...seen.flatMap(decision));
+  byId("decision").replaceChildren(...decision(seen[0]));
+  if (step() !== null) made.querySelector(`[data-row="${step()}"]`)?.scrollIntoView({ block: "nearest", inline: "nearest" });
 }
 
 // In words: what mattered most for the token that is chosen.
@@ -254,9 +276,13 @@ const fileName = (ending) => `${layer().name}_${layer().numbers[place()]}`.repla
 
 // On white paper, whatever the page looks like.
 function svgText() {
-  const made = figure(drawn(parts(layer(), other(), place()), PAPER), PAPER, { view: state.view, cut: Number(state.cut), step: step() });
+  const seen = drawn(parts(layer(), other(), place()), PAPER);
+  const made = figure(seen, PAPER, { view: state.view, cut: Number(state.cut), step: step() });
   return { made, text: new XMLSerializer().serializeToString(made) };
 }
+
+const redraw = (colours) => place() !== undefined && drawFigure(parts(layer(), other(), place()), colours);
+const LARGEST = 8000; // pixels that every browser can draw
 
 function saveSvg() {
   save(fileName("svg"), new Blob([svgText().text], { type: "image/svg+xml" }));
@@ -267,10 +293,13 @@ function savePng() {
   const image = new Image();
   image.onload = () => {
     const canvas = element("canvas");
-    [canvas.width, canvas.height] = [2 * made.getAttribute("width"), 2 * made.getAttribute("height")];
+    const size = [Number(made.getAttribute("width")), Number(made.getAttribute("height"))];
+    const scale = Math.min(2, LARGEST / Math.max(...size));
+    [canvas.width, canvas.height] = size.map((length) => Math.round(scale * length));
     canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-    canvas.toBlob((blob) => save(fileName("png"), blob));
+    canvas.toBlob((blob) => blob ? save(fileName("png"), blob) : alert("This browser cannot draw so large a PNG; save the SVG."));
   };
+  image.onerror = () => alert("The figure cannot be drawn as a PNG; save the SVG.");
   image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text);
 }
 
@@ -279,13 +308,15 @@ const saveTsv = () => save("sentences.tsv", new Blob([asTsv(layer(), other(), pl
 const clamp = (value, greatest) => Math.max(0, Math.min(greatest, value));
 
 function stepBy(by) {
-  const matrix = layer().matrix(place(), inWords());
-  if (matrix) change({ step: step() === null ? (by > 0 ? 0 : matrix.rows.length - 1) : clamp(step() + by, matrix.rows.length - 1) });
+  const last = (drawnParts[0]?.matrix.rows.length ?? 0) - 1;
+  if (last >= 0) change({ step: step() === null ? (by > 0 ? 0 : last) : clamp(step() + by, last) });
 }
 
-function cycle(name, chosen, choices) {
-  const at = choices.indexOf(chosen);
-  change({ [name]: choices[(at + 1) % choices.length], step: "" });
+const nextOf = (choices, chosen) => choices[(choices.indexOf(chosen) + 1) % choices.length];
+
+// Who was beside the chosen one changes places with it.
+function show(id) {
+  change({ layer: id, other: state.other === id ? layer().id : state.other, step: "" });
 }
 
 const KEYS = {
@@ -301,8 +332,8 @@ const KEYS = {
   w: ["pieces or words", () => layer().words && change({ unit: inWords() ? "pieces" : "words", step: "" })],
   "+": ["higher cut-off", () => change({ cut: clamp(Math.round(100 * state.cut) + 2, 100) / 100 })],
   "-": ["lower cut-off", () => change({ cut: clamp(Math.round(100 * state.cut) - 2, 100) / 100 })],
-  e: ["next system or explainer", () => cycle("layer", layer().id, layers.map((one) => one.id))],
-  c: ["compare with the next", () => cycle("other", state.other, ["", ...comparable().map((one) => one.id)])],
+  e: ["next system or explainer", () => show(nextOf(layers.map((one) => one.id), layer().id))],
+  c: ["compare with the next", () => change({ other: nextOf(["", ...comparable().map((one) => one.id)], state.other), step: "" })],
   r: ["reverse the order", () => change({ down: state.down !== "true" })],
   s: ["choose what to sort by", () => byId("sort").focus()],
   l: ["choose a list", () => byId("list").focus()],
@@ -312,8 +343,9 @@ const KEYS = {
 };
 
 function listen() {
-  const into = (name) => (event) => change({ [name]: event.target.value, ...(name === "layer" ? { step: "" } : {}) });
-  for (const name of ["layer", "other", "list", "sort", "column"]) byId(name).onchange = into(name);
+  const into = (name) => (event) => change({ [name]: event.target.value });
+  byId("layer").onchange = (event) => show(event.target.value);
+  for (const name of ["other", "list", "sort", "column"]) byId(name).onchange = into(name);
   for (const name of ["find", "from", "to"]) byId(name).oninput = into(name);
   byId("down").onclick = () => KEYS.r[1]();
   for (const name of ["view", "unit"]) for (const input of document.getElementsByName(name)) input.onchange = (event) => change({ [name]: event.target.value, step: "" });
@@ -325,12 +357,15 @@ function listen() {
   byId("rows").onscroll = () => drawRows(byId("rows"), layer(), places, valuesOf(layer(), other(), told()), place(), choose);
   byId("rows").append(element("div"));
   window.onhashchange = read;
+  window.onbeforeprint = () => redraw(PAPER);
+  window.onafterprint = () => redraw();
   window.onresize = draw;
   matchMedia("(prefers-color-scheme: dark)").onchange = draw;
   byId("keyList").append(...Object.entries(KEYS).flatMap(([key, [what]]) => [element("dt", {}, key), element("dd", {}, what)]));
   document.addEventListener("keydown", (event) => {
-    const typing = event.target.matches("input:not([type=radio]), select") && event.key !== "Escape";
-    if (typing || event.ctrlKey || event.metaKey || event.altKey || byId("help").open || !KEYS[event.key]) return;
+    const typing = event.target.matches("input, select") && event.key !== "Escape";
+    const scrolling = event.target.id === "figure" && event.key.startsWith("Arrow");
+    if (typing || scrolling || event.ctrlKey || event.metaKey || event.altKey || byId("help").open || !KEYS[event.key]) return;
     event.preventDefault();
     KEYS[event.key][1]();
   });
@@ -338,7 +373,7 @@ function listen() {
 
 async function start() {
   if (typeof DecompressionStream === "undefined") {
-    byId("state").textContent = "This browser cannot unpack the page's data: it has no DecompressionStream. Firefox 113, Chrome 80, Safari 16.4 and later have it.";
+    byId("state").textContent = "This browser cannot unpack the page's data: it has no DecompressionStream. Firefox 113, Chrome 85, Safari 16.4 and later have it.";
     return;
   }
   layers = await unpack(byId("data").textContent);

@@ -18,13 +18,19 @@ DEBUG = "debug.html"
 LARGE = 50_000_000  # characters of a page that a browser takes its time for
 
 
-def write_debug_page(layers: Sequence[Layer], results: Path) -> Path:
-    """Writes the page of all layers that have an entry.
+def write_debug_page(layers: Sequence[Layer], results: Path) -> Path | None:
+    """Writes the page of all layers; where there are none, takes an older page away.
 
     Args:
         layers: in the order in which they can be chosen.
         results: where the page goes.
+
+    Returns:
+        The page; None where there is nothing to be read.
     """
+    if not layers:
+        (results / DEBUG).unlink(missing_ok=True)
+        return None
     environment = Environment(loader=PackageLoader("xnmt_bench.report.debug", "."))
     data = base64.b64encode(packed(layers)).decode()
     page = environment.get_template("page.html.jinja").render(data=data)
