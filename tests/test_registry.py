@@ -24,6 +24,7 @@ METRICS = (
     "aer",
     "antecedent",
     "confidence",
+    "consistency",
     "contrastive",
     "coref_attention",
     "fidelity",

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 Gender = Literal["m", "f", "n"]
+
+
+def stripped(word: str) -> str:
+    """A word without the punctuation that is attached to it."""
+    return re.sub(r"^\W+|\W+$", "", word)
 
 
 class Morphology(ABC):
@@ -15,9 +21,13 @@ class Morphology(ABC):
     Attributes:
         language: such as `de`.
         version: of the rules and of the dictionary; another one may give other genders.
+        first_word: of an entity of several words, only the first's translation is looked at.
+        usual: whether its language takes it, unless told otherwise.
     """
 
     language: ClassVar[str]
+    first_word: ClassVar[bool] = False
+    usual: ClassVar[bool] = True
     version: str
 
     @abstractmethod
@@ -31,3 +41,15 @@ class Morphology(ABC):
         Returns:
             None where the form does not tell, as in the plural, or where the words are unknown.
         """
+
+    def entity_gender(
+        self, entity: str, words: Sequence[str], chosen: Sequence[int]
+    ) -> Gender | None:
+        """The same of the translation of an entity, whose name in the source may say more.
+
+        Args:
+            entity: the source's words, in lower case.
+            words: the translation.
+            chosen: places of the words that are linked to it, which may be none.
+        """
+        return self.gender(words, chosen)

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import ClassVar, cast
 
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.morphology.base import Gender, Morphology
+from xnmt_bench.morphology.base import Gender, Morphology, stripped
 
 RULES = 1  # raise it when a rule gives other genders
 PACKAGE = "german-nouns"
@@ -57,6 +57,7 @@ class GermanNouns(Morphology):
 
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Gender | None:
         """See `Morphology.gender`."""
+        words = [stripped(word) or word for word in words]
         for place in chosen:
             if (found := self._noun(words[place])) is not None:
                 return _agreed(found, _article(words, place))

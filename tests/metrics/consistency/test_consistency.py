@@ -1,0 +1,214 @@
+"""Coreference consistency: what is judged of a translation, the published rules, bad input."""
+
+import csv
+
+import numpy as np
+import pytest
+from conftest import DATA, command
+
+from xnmt_bench.corpora.consistency import Item, Suite, read_suite, translations
+from xnmt_bench.corpora.text import decode_line, lines
+from xnmt_bench.errors import DataError, XnmtError
+from xnmt_bench.metrics.consistency import Consistency
+from xnmt_bench.metrics.consistency.judge import judge
+from xnmt_bench.metrics.consistency.links import links
+from xnmt_bench.metrics.consistency.metric import statistics
+from xnmt_bench.morphology import Morphology
+from xnmt_bench.registry import create
+from xnmt_bench.store import Store
+
+SUITES = DATA / "consistency"
+WINOMT = "\n".join((
+    "male\t1\tThe farmer called the baker because he was late.\tfarmer",
+    "female\t4\tThe farmer called the baker because she was late.\tbaker",
+    "neutral\t1\tThe farmer said that they were late.\tfarmer",
+))  # fmt: skip
+SOURCES = [line.split("\t")[2] for line in WINOMT.splitlines()]
+
+
+class Marked(Morphology):
+    """Words end in their gender."""
+
+    language = "xx"
+    version = "1"
+
+    def gender(self, words, chosen):
+        told = [words[n][-1] for n in chosen if words[n][-1] in "mfn"]
+        return told[0] if told else None
+
+
+def item(**more):
+    told = {"source": "the farmer called the baker because he was late .", "entity": (1,),
+            "pronoun": 6, "other": (4,), "gender": "m"}  # fmt: skip
+    return Item(**told | more)
+
+
+STRAIGHT = frozenset((n, n) for n in range(10))
+
+
+@pytest.mark.parametrize(
+    ("entity", "other", "pronoun", "cluster"),
+    [("m", "f", "m", "right"), ("m", "f", "f", "wrong"), ("m", "m", "m", "both"),
+     ("m", "f", "n", "none"), ("m", "m", "f", "none"), ("-", "f", "m", "unknown"),
+     ("m", "-", "m", "unknown"), ("m", "f", "-", "unknown")],
+)  # fmt: skip
+def test_the_pronoun_goes_with_the_entity_of_its_gender(entity, other, pronoun, cluster):
+    words = f"_ F{entity} _ _ B{other} _ P{pronoun} _ _ _".split()
+    judged = judge(item(), words, STRAIGHT, Marked())
+    assert judged.cluster == cluster
+    assert judged.consistent == (entity == pronoun != "-")
+    alone = judge(item(other=()), words, STRAIGHT, Marked())
+    assert alone.cluster == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "unlinked", "cause"),
+    [("_ Fm _ _ Bf _ Pm", (), ""), ("_ Fm _ _ Bf _ Pm", (0, 1), "entity_unlinked"),
+     ("_ Fm _ _ Bf _ Pm", (6,), "pronoun_unlinked"),
+     ("_ F- _ _ Bf _ Pm", (), "entity_undetermined"),
+     ("_ Fm _ _ Bf _ P-", (), "pronoun_undetermined")],
+)  # fmt: skip
+def test_what_is_undetermined_is_left_out_by_its_cause(words, unlinked, cause):
+    pairs = frozenset((s, t) for s, t in STRAIGHT if s not in unlinked and t < 7)
+    judged = judge(item(), words.split(), pairs, Marked())
+    assert judged.cause == cause
+    assert judged.consistent == (not cause)
+
+
+def test_exchanged_pronouns_are_what_is_missed():
+    """Of 40 consistent translations k get the other pronoun."""
+    genders = ["m", "f"] * 20
+    suite = Suite("made", [item(gender=g) for g in genders])
+    for k in (0, 7, 40):
+        judged = []
+        for n, (one, g) in enumerate(zip(suite.items, genders, strict=True)):
+            said = g if n >= k else "mf"[g == "m"]
+            words = f"_ F{g} _ _ B{'mf'[g == 'm']} _ P{said} _ _ _".split()
+            judged.append(judge(one, words, STRAIGHT, Marked()))
+        columns = statistics(suite, judged)
+        sums = {name: column.sum(keepdims=True) for name, column in columns.items()}
+        scores = Consistency().of_sums(sums)
+        assert scores["consistency"] == pytest.approx(1 - k / 40)
+        assert scores["link_accuracy"] == pytest.approx(1 - k / 40)
+        assert scores["gender_accuracy"] == 1.0
+        assert (scores["f1_male"], scores["delta_g"]) == (100.0, 0.0)
+
+
+@pytest.mark.skipif(not SUITES.exists(), reason="needs shared/data/consistency")
+@pytest.mark.parametrize("language", ["de", "ru"])
+@pytest.mark.parametrize("system", ["google", "bing"])
+def test_the_released_rules_give_the_released_figures(language, system, tmp_path):
+    """Stanovsky et al. (2019); their figures are made of figures that were rounded already."""
+    suite = read_suite("winomt", SUITES, language)
+    path = SUITES / "outputs" / f"{system}.en-{language}.txt"
+    said = [decode_line(line, path, n) for n, line in enumerate(lines(path), start=1)]
+    texts = translations(path, said, suite.items)
+    given = str(SUITES / "alignments" / f"{system}.en-{language}.fast_align")
+    _, pairs = links(Store(tmp_path), given, suite.items, texts)
+    morphology = create("morphologies", f"mt_gender_{language}")
+    judged = [
+        judge(one, text.split(), own, morphology)
+        for one, text, own in zip(suite.items, texts, pairs, strict=True)
+    ]
+    sums = {name: np.array([c.sum()]) for name, c in statistics(suite, judged).items()}
+    scores = Consistency().of_sums(sums)
+    with (SUITES / "stanovsky2019.tsv").open() as file:
+        [row] = [
+            r
+            for r in csv.DictReader(file, delimiter="\t")
+            if (r["system"], r["language"]) == (system, language)
+        ]
+    for name, scale in (("gender_accuracy", 100), ("f1_male", 1), ("f1_female", 1), ("delta_g", 1),
+                        ("delta_s", 1)):  # fmt: skip
+        published = float(row[name.removeprefix("gender_")])
+        assert scale * scores[name][0] == pytest.approx(published, abs=0.151), name
+
+
+@pytest.mark.skipif(not SUITES.exists(), reason="needs shared/data/consistency")
+def test_suites_are_read_as_they_are_published():
+    items = read_suite("winomt", SUITES, "de").items
+    assert len(items) == 3888
+    assert [sum(i.gender == g for i in items) for g in "mfn"] == [1826, 1822, 240]
+    assert [sum(name in i.sets for i in items) for name in ("pro", "anti")] == [1586, 1586]
+    assert all(i.other for i in items)
+    assert len(read_suite("handcrafted", SUITES, "es").items) == 388
+
+
+def winomt(folder, text=WINOMT):
+    (folder / "winomt").mkdir()
+    (folder / "winomt" / "en.txt").write_text(text + "\n")
+    return folder
+
+
+def test_a_suite_without_annotations(tmp_path):
+    one, two, three = read_suite("winomt", winomt(tmp_path), "de").items
+    assert (one.entity, one.pronoun, one.gender, one.other) == ((1,), 6, "m", ())
+    assert (two.entity, two.pronoun, two.gender) == ((4,), 6, "f")
+    assert (three.gender, three.pronoun, three.sets) == ("n", 4, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("male\t1\tHe came.", "en.txt:1: 3 fields"),
+     ("man\t1\tA he came.\tx", "en.txt:1: gender 'man'"),
+     ("male\t9\tA he came.\tx", "en.txt:1: no word '9' among 3"),
+     (f"{WINOMT}\nmale\t1\tThe farmer came.\tfarmer", "en.txt:4: no male pronoun")],
+)  # fmt: skip
+def test_a_line_that_is_none_of_the_suites_is_named(text, message, tmp_path):
+    with pytest.raises(DataError, match=message):
+        read_suite("winomt", winomt(tmp_path, text), "de")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [(lambda t: t[:2], "out: 2 lines, but the suite has 3"),
+     (lambda t: [t[0], SOURCES[1], t[2]], r"out:2: no '\|\|\|'"),
+     (lambda t: [t[1], t[0], t[2]], "out:1: the source is 'The farmer called the baker"),
+     (lambda t: [t[0], f"{SOURCES[1]} ||| ", t[2]], "out:2: no translation")],
+)  # fmt: skip
+def test_translations_of_other_sentences_are_refused(change, message, tmp_path):
+    items = read_suite("winomt", winomt(tmp_path), "de").items
+    texts = [f"{source} ||| a {n}" for n, source in enumerate(SOURCES)]
+    assert translations(tmp_path / "out", texts, items) == ["a 0", "a 1", "a 2"]
+    with pytest.raises(DataError, match=message):
+        translations(tmp_path / "out", change(texts), items)
+
+
+def test_from_the_command_line(tmp_path):
+    """A file of translations, a file of links, no model."""
+    german = ["Der Bauer rief den Bäcker , weil er spät war .",
+              "Der Bauer rief die Bäckerin , weil er spät war .",
+              "Der Bauer sagte , dass sie spät waren ."]  # fmt: skip
+    (tmp_path / "out").write_text(
+        "".join(f"{s} ||| {t}\n" for s, t in zip(SOURCES, german, strict=True))
+    )
+    (tmp_path / "links").write_text("0-0 1-1 3-3 4-4 6-7\n0-0 1-1 3-3 4-4 6-7\n0-0 1-1 4-5\n")
+    told = ["metric=[consistency]", f"metric.consistency.data={winomt(tmp_path)}",
+            f"outputs.path={tmp_path}/out", "outputs.name=theirs", f"store={tmp_path}/store",
+            f"results={tmp_path}/results", f"hydra.run.dir={tmp_path}/run"]  # fmt: skip
+    german_links = ["metric.consistency.language=de", f"metric.consistency.links={tmp_path}/links"]
+    done = command("evaluate.py", *told, *german_links)
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "results" / "consistency.csv").open() as file:
+        [row] = csv.DictReader(file)
+    assert (row["nmt"], row["lang_pair"], row["morphology"]) == ("theirs", "en-de", "german_nouns")
+    # Farmer and he; the baker is a woman and "he"; farmer and they, which is "sie".
+    assert float(row["consistency"]) == pytest.approx(1 / 3)
+    assert float(row["determined"]) == 1.0
+    assert float(row["gender_accuracy"]) == pytest.approx(2 / 3)
+    (tmp_path / "links").write_text("0-0 1-99\n\n\n")
+    for more, message in (
+        (german_links, "links:1: "),
+        (["metric.consistency.language=xx"], "no morphology of 'xx'; there are de (german_nouns)"),
+        (["metric.consistency.language=ru", "metric.consistency.morphology=german_nouns"],
+         "german_nouns is of de, the translations are ru"),
+        (["metric.consistency.language=de", "metric.consistency.suite=wino"], "winomt"),
+    ):  # fmt: skip
+        done = command("evaluate.py", *told, *more)
+        assert done.returncode == 1
+        assert message in " ".join(done.stderr.split())
+
+
+def test_there_is_no_such_suite(tmp_path):
+    with pytest.raises(XnmtError, match=r"metric.consistency.suite: no suite 'wino'"):
+        read_suite("wino", tmp_path, "de")

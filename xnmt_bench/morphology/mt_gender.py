@@ -1,0 +1,82 @@
+"""The rules that were released with WinoMT (Stanovsky et al. 2019), for comparison."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xnmt_bench.morphology.base import Gender, Morphology
+from xnmt_bench.morphology.pymorphy import GENDERS, analyser, analyser_version
+
+VERSION = "mt_gender 2019"
+TOKEN = re.compile(r"\w+(?:-\w+)*|[^\w\s]")
+# What the German rule looks for, anywhere in the sentence.
+WORDS: dict[Gender, str] = {
+    "m": "der ein dem einen des er seiner ihn seinen ihm ihren seinem ihrem sein",
+    "f": "die eine einer sie seine ihrer",
+    "n": "ihr ihre das jemanden",
+}
+GERMAN: dict[str, Gender] = {
+    word: gender for gender, words in WORDS.items() for word in words.split()
+}
+FEMALE = "nurse"
+
+
+class MtGenderGerman(Morphology):
+    """A linked token that ends in `in` is feminine; else the nearest article or pronoun decides.
+
+    That may be any in the sentence, the pronoun among them, so this partly measures the pronoun.
+    Nothing linked, or nothing near, is masculine.
+    """
+
+    language: ClassVar[str] = "de"
+    first_word: ClassVar[bool] = True
+    usual: ClassVar[bool] = False
+    version = VERSION
+
+    def entity_gender(
+        self, entity: str, words: Sequence[str], chosen: Sequence[int]
+    ) -> Gender | None:
+        """A nurse is feminine, whatever her translation."""
+        return "f" if entity == FEMALE else self.gender(words, chosen)
+
+    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Gender | None:
+        """See `Morphology.gender`."""
+        if not chosen:
+            return "m"
+        if any(token.endswith("in") for n in chosen for token in TOKEN.findall(words[n])):
+            return "f"
+        tokens = TOKEN.findall(" ".join(words))
+        # Places of tokens beside a place among words, as the released rule compares them.
+        near = [
+            (abs(place - min(chosen)), place, GERMAN[token.lower()])
+            for place, token in enumerate(tokens)
+            if token.lower() in GERMAN
+        ]
+        return min(near)[-1] if near else "m"
+
+
+class MtGenderRussian(Morphology):
+    """Each linked token is feminine if any of its parses is, else of its commonest gender."""
+
+    language: ClassVar[str] = "ru"
+    first_word: ClassVar[bool] = True
+    usual: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self.version = f"{VERSION}, {analyser_version()}"
+
+    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Gender | None:
+        """See `Morphology.gender`."""
+        told = [_parsed(token) for n in chosen for token in TOKEN.findall(words[n])]
+        return Counter(told).most_common(1)[0][0] if told else None
+
+
+def _parsed(token: str) -> Gender:
+    genders = [parse.tag.gender for parse in analyser().parse(token)]
+    if "femn" in genders:
+        return "f"
+    known = [gender for gender in genders if gender in GENDERS]
+    return GENDERS[Counter(known).most_common(1)[0][0]] if known else "n"
