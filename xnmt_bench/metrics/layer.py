@@ -114,7 +114,11 @@ def names(measurements: Sequence[Measurement], columns: Sequence[str]) -> list[s
     """
     varying = [c for c in columns if c in WHO or len({m.identity[c] for m in measurements}) > 1]
     told = [
-        ", ".join(str(m.identity[c]) for c in varying if m.identity[c] not in ("", None))
+        ", ".join(
+            f"seed {m.identity[c]}" if c == "seed" else str(m.identity[c])
+            for c in varying
+            if m.identity[c] not in ("", None)
+        )
         for m in measurements
     ]
     return [
