@@ -44,7 +44,8 @@ def analyser_version() -> str:
 class Pymorphy(Morphology):
     """By the dictionary OpenCorpora, as pymorphy3 has it (MIT; the dictionary CC BY-SA 3.0).
 
-    A noun has the gender of its likeliest parse, a plural none; what is beside it is not asked.
+    Of the linked words the first animate noun counts, else the first noun, by its likeliest parse
+    in the singular; what is beside it is not asked.
     """
 
     language: ClassVar[str] = "ru"
@@ -58,7 +59,10 @@ class Pymorphy(Morphology):
         told = [PRONOUNS[token] for token in tokens if token in PRONOUNS]
         if told:
             return told[0]
-        parses = [analyser().parse(token)[0].tag for token in tokens if token]
-        nouns = [tag for tag in parses if "NOUN" in tag] or parses
-        genders = [GENDERS[t.gender] for t in nouns if t.gender in GENDERS and t.number == "sing"]
-        return genders[0] if genders else None
+        parses = [parse.tag for token in tokens if token for parse in analyser().parse(token)]
+        known = [tag for tag in parses if tag.gender in GENDERS and tag.number == "sing"]
+        # Who is meant is a person: `механику` is not mechanics.
+        people = [tag for tag in known if "NOUN" in tag and tag.animacy == "anim"]
+        nouns = [tag for tag in known if "NOUN" in tag]
+        likeliest = people or nouns or known
+        return GENDERS[likeliest[0].gender] if likeliest else None

@@ -5,6 +5,7 @@ import csv
 import numpy as np
 import pytest
 from conftest import DATA, command
+from debug_page import unpacked
 
 from xnmt_bench.corpora.consistency import Item, Suite, read_suite, translations
 from xnmt_bench.corpora.text import decode_line, lines
@@ -196,6 +197,12 @@ def test_from_the_command_line(tmp_path):
     assert float(row["consistency"]) == pytest.approx(1 / 3)
     assert float(row["determined"]) == 1.0
     assert float(row["gender_accuracy"]) == pytest.approx(2 / 3)
+    [layer] = unpacked(tmp_path / "results" / "debug.html")
+    assert layer["texts"]["genders"][1] == "baker f (gold f), she m"
+    assert {one["name"]: one["places"] for one in layer["lists"]}["inconsistent"] == [1, 2]
+    assert (layer["shown"][1]["levels"] > 0).sum() == 5
+    # The baker, her article and the pronoun, by row and column.
+    assert layer["shown"][1]["framed"] == [[3, 3], [4, 4], [7, 6]]
     (tmp_path / "links").write_text("0-0 1-99\n\n\n")
     for more, message in (
         (german_links, "links:1: "),
@@ -212,3 +219,37 @@ def test_from_the_command_line(tmp_path):
 def test_there_is_no_such_suite(tmp_path):
     with pytest.raises(XnmtError, match=r"metric.consistency.suite: no suite 'wino'"):
         read_suite("wino", tmp_path, "de")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not SUITES.exists(), reason="needs shared/data/consistency")
+@pytest.mark.parametrize(
+    ("language", "name", "least"), [("es", "spanish", 0.92), ("ru", "pymorphy", 0.95)]
+)
+def test_people_see_the_same_genders(language, name, least, tmp_path):
+    """Native speakers' labels of google's translations, where they found the entity."""
+    pytest.importorskip("eflomal")
+    suite = read_suite("winomt", SUITES, language)
+    path = SUITES / "outputs" / f"google.en-{language}.txt"
+    said = [decode_line(line, path, n) for n, line in enumerate(lines(path), start=1)]
+    texts = translations(path, said, suite.items)
+    _, pairs = links(Store(tmp_path), "eflomal", suite.items, texts)
+    morphology = create("morphologies", name)
+    with (SUITES / "human" / f"google.en-{language}.csv").open(encoding="utf-8") as file:
+        rows = [list(row) for row in csv.reader(file)][1:]
+    labelled = [
+        r for r in rows if r[3].strip().upper() == "Y" and r[4].strip().upper() in ("M", "F")
+    ]
+    assert len(labelled) > 80
+    agreed, inconsistent = 0, []
+    for row in labelled:
+        n = int(row[0])
+        judged = judge(suite.items[n], texts[n].split(), pairs[n], morphology)
+        agreed += judged.entity == row[4].strip().lower()
+        if "nconsistent" in row[5]:
+            inconsistent.append(judged)
+    assert agreed / len(labelled) >= least
+    if language == "ru":
+        assert len(inconsistent) == 37
+        assert not any(judged.consistent for judged in inconsistent)
+        assert sum(not judged.cause for judged in inconsistent) >= 35

@@ -54,8 +54,12 @@ def links(
         "consistency_links", work, version=1, cheap=True, of=fingerprint(of),
         how=how if how == EFLOMAL else file_hash(Path(how)), more=more and file_hash(more),
     )  # fmt: skip
-    lines = read_table(made.path / FILE)["links"].to_pylist()
-    return made, [frozenset(map(_pair, line.split())) for line in lines]
+    return made, read_links(read_table(made.path / FILE)["links"].to_pylist())
+
+
+def read_links(lines: Sequence[str]) -> list[Links]:
+    """Links of each line, as they are kept."""
+    return [frozenset(map(_pair, line.split())) for line in lines]
 
 
 def _sentences(texts: Iterable[tuple[str, str]]) -> list[Sentence]:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from xnmt_bench.corpora.consistency import SUBSETS, Suite, read_suite, translations
-from xnmt_bench.errors import ConfigError, XnmtError
+from xnmt_bench.errors import ConfigError, StoreError, XnmtError
 from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS, Judged, judge
+from xnmt_bench.metrics.consistency.layers import FILE, layer, write_judged
 from xnmt_bench.metrics.consistency.links import EFLOMAL, links
-from xnmt_bench.metrics.measurement import Evidence, Planned, Scored
+from xnmt_bench.metrics.layer import Layer, names
+from xnmt_bench.metrics.measurement import Evidence, Measurement, Planned, Scored
 from xnmt_bench.metrics.metric import Column, Key, SumMetric, hundredths, ratio
 from xnmt_bench.metrics.units import Units
 from xnmt_bench.morphology import Morphology
 from xnmt_bench.options import Text
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import create, entries, load
+from xnmt_bench.store import verified
 
+log = logging.getLogger(__name__)
+JUDGED = "judged"  # of a measurement's files
 one_digit = "{:.1f}".format
 
 
@@ -133,7 +140,26 @@ class Consistency(SumMetric):
             f"{suite.name} {suite.fingerprint}", np.arange(len(judged)), statistics(suite, judged)
         )
         made_by = {"suite": suite.fingerprint, "links": aligned.fingerprint}
-        return Evidence(units, made_by, {"genders": morphology.version})
+
+        def work(folder: Path) -> dict[str, Any]:
+            write_judged(suite.items, texts, pairs, judged, folder)
+            return {}
+
+        made = job.store.make(
+            "consistency_judged", work, version=1, cheap=True, genders=morphology.version,
+            morphology=type(morphology).__name__, **made_by,
+        )  # fmt: skip
+        files = {JUDGED: str(made.path / FILE)}
+        return Evidence(units, made_by, {"genders": morphology.version}, files)
+
+    def layers(self, measurements: Sequence[Measurement]) -> Iterator[Layer]:
+        """Every sentence, with why it was decided."""
+        read = [m for m in measurements if JUDGED in m.files]
+        for name, m in zip(names(read, self.identity), read, strict=True):
+            try:
+                yield layer(name, verified(Path(m.files[JUDGED])))
+            except StoreError as error:
+                log.warning("not on the page: %s", error)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Shares of the sentences that each is asked of."""

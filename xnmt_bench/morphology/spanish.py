@@ -1,0 +1,54 @@
+"""Spanish: what articles and pronouns say by their form, and nouns by their ending."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xnmt_bench.morphology.base import Gender, Morphology, stripped
+
+RULES = 1  # raise it when a rule gives other genders
+DETERMINERS: dict[Gender, str] = {
+    "m": "el un al del este ese aquel nuestro otro algún ningún todo mismo",
+    "f": "la una esta esa aquella nuestra otra alguna ninguna toda misma",
+}
+PRONOUNS: dict[str, Gender] = {"él": "m", "ella": "f"}
+REACH = 2  # words between a determiner and its noun, at most, with the noun itself
+# The longest that fits decides; those of no gender stand for both (`la atleta`, `el atleta`).
+ENDINGS: dict[str, Gender | None] = {
+    "ista": None, "eta": None, "euta": None, "ta": None, "ante": None, "ente": None,
+    "ora": "f", "era": "f", "iza": "f", "triz": "f", "esa": "f", "a": "f",
+    "or": "m", "ero": "m", "ón": "m", "o": "m",
+}  # fmt: skip
+FORMS = {form: gender for gender, forms in DETERMINERS.items() for form in forms.split()}
+
+
+class Spanish(Morphology):
+    """By rules of its own, without a dictionary.
+
+    Articles come first: they agree with their noun. Possessives (`su`) and clitics tell nothing
+    here, nor do nouns of both genders without an article.
+    """
+
+    language: ClassVar[str] = "es"
+    version = f"rules {RULES}"
+
+    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Gender | None:
+        """See `Morphology.gender`."""
+        forms = [stripped(word).lower() for word in words]
+        own = [forms[place] for place in chosen]
+        if told := [PRONOUNS[form] for form in own if form in PRONOUNS]:
+            return told[0]
+        nouns = [place for place in chosen if forms[place] not in FORMS]
+        for place in nouns:
+            before = (forms[n] for n in range(place - 1, max(-1, place - REACH - 1), -1))
+            if found := next((FORMS[form] for form in before if form in FORMS), None):
+                return found
+        if told := [FORMS[form] for form in own if form in FORMS]:
+            return told[0]
+        return next((g for place in nouns if (g := _ending(forms[place]))), None)
+
+
+def _ending(form: str) -> Gender | None:
+    ends = (form[start:] for start in range(max(0, len(form) - 4), len(form)))
+    return next((ENDINGS[end] for end in ends if end in ENDINGS), None)
