@@ -61,7 +61,8 @@ function described(token) {
 function matrix(part, look, at) {
   const { rows, columns, weights, sources, framed, rowScores, columnScores } = part.matrix;
   const group = shape("g");
-  const left = 14 + Math.max(...rows.map((row) => measure(shortened(row.text))), measure(columnScores[0] ?? ""));
+  // What is framed is bold, and a little wider.
+  const left = 14 + Math.max(...rows.map((row) => 1.12 * measure(shortened(row.text))), measure(columnScores[0] ?? ""));
   const top = 30 + Math.max(0, ...columns.map((column) => 0.87 * measure(shortened(column.text))));
   const x = (c) => left + CELL * c + (c >= sources ? GAP : 0);
   const y = (r) => top + CELL * r;

@@ -100,7 +100,7 @@ function drawControls(own, beside) {
 }
 
 // The column beside the list's texts.
-const told = () => state.sort === "sentence" ? layer().charts[0] ?? "sentence" : state.sort;
+const told = () => state.sort === "sentence" ? layer().charts[0] ?? layer().columns[0] ?? "sentence" : state.sort;
 
 function keepInView(current) {
   const [box, at] = [byId("rows"), places.indexOf(current)];
