@@ -42,6 +42,15 @@ class Morphology(ABC):
             None where the form does not tell, as in the plural, or where the words are unknown.
         """
 
+    def pronoun_gender(self, words: Sequence[str], chosen: Sequence[int]) -> Gender | None:
+        """The gender that a person's pronoun or possessive shows by its form, and by nothing else.
+
+        Args:
+            words: the whole sentence.
+            chosen: places of the words that are linked to a pronoun, not all of them pronouns.
+        """
+        return self.gender(words, chosen)
+
     def entity_gender(
         self, entity: str, words: Sequence[str], chosen: Sequence[int]
     ) -> Gender | None:

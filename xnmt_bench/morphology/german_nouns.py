@@ -65,6 +65,12 @@ class GermanNouns(Morphology):
         told = [frozenset(POSSESSIVES.get(form, FORMS.get(form, ""))) for form in forms]
         return _only(reduce(frozenset.__and__, filter(None, told), frozenset("mfn")))
 
+    def pronoun_gender(self, words: Sequence[str], chosen: Sequence[int]) -> Gender | None:
+        """A person's: `sein` and `ihm`, masculine or neuter, are masculine here."""
+        forms = (stripped(words[place]).lower() for place in chosen)
+        told = (POSSESSIVES.get(form, FORMS.get(form, "")) for form in forms)
+        return next((cast(Gender, sexes[0]) for sexes in told if sexes), None)
+
     def _noun(self, word: str) -> frozenset[str] | None:
         """The genders that a noun can have, of a plural none; None where it is no known noun."""
         if not word[:1].isupper() or word.lower() in FORMS or word.lower() in POSSESSIVES:

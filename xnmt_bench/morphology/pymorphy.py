@@ -13,7 +13,7 @@ from xnmt_bench.morphology.base import Gender, Morphology, stripped
 RULES = 1  # raise it when a rule gives other genders
 PACKAGES = ("pymorphy3", "pymorphy3-dicts-ru")
 GENDERS: dict[str, Gender] = {"masc": "m", "femn": "f", "neut": "n"}
-# By their form. `ним` is a plural too, and `его`, `её` and `их` as possessives tell the possessor.
+# By their form; as possessives they tell the possessor.
 PRONOUNS: dict[str, Gender] = {
     "он": "m", "его": "m", "него": "m", "ему": "m", "нему": "m", "нём": "m", "нем": "m",
     "она": "f", "её": "f", "ее": "f", "неё": "f", "нее": "f", "ей": "f", "ней": "f", "ею": "f",
@@ -45,7 +45,7 @@ class Pymorphy(Morphology):
     """By the dictionary OpenCorpora, as pymorphy3 has it (MIT; the dictionary CC BY-SA 3.0).
 
     Of the linked words the first animate noun counts, else the first noun, by its likeliest parse
-    in the singular; what is beside it is not asked.
+    in the singular, else any word that shows a gender. What is beside it is not asked.
     """
 
     language: ClassVar[str] = "ru"
@@ -56,9 +56,8 @@ class Pymorphy(Morphology):
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Gender | None:
         """See `Morphology.gender`."""
         tokens = [stripped(words[place]).lower() for place in chosen]
-        told = [PRONOUNS[token] for token in tokens if token in PRONOUNS]
-        if told:
-            return told[0]
+        if told := self.pronoun_gender(words, chosen):
+            return told
         parses = [parse.tag for token in tokens if token for parse in analyser().parse(token)]
         known = [tag for tag in parses if tag.gender in GENDERS and tag.number == "sing"]
         # Who is meant is a person: `механику` is not mechanics.
@@ -66,3 +65,8 @@ class Pymorphy(Morphology):
         nouns = [tag for tag in known if "NOUN" in tag]
         likeliest = people or nouns or known
         return GENDERS[likeliest[0].gender] if likeliest else None
+
+    def pronoun_gender(self, words: Sequence[str], chosen: Sequence[int]) -> Gender | None:
+        """By a list: `им` and `ним` are plural too, and `свой` agrees with what is possessed."""
+        tokens = (stripped(words[place]).lower() for place in chosen)
+        return next((PRONOUNS[token] for token in tokens if token in PRONOUNS), None)

@@ -37,8 +37,8 @@ class Spanish(Morphology):
         """See `Morphology.gender`."""
         forms = [stripped(word).lower() for word in words]
         own = [forms[place] for place in chosen]
-        if told := [PRONOUNS[form] for form in own if form in PRONOUNS]:
-            return told[0]
+        if pronoun := self.pronoun_gender(words, chosen):
+            return pronoun
         nouns = [place for place in chosen if forms[place] not in FORMS]
         for place in nouns:
             before = (forms[n] for n in range(place - 1, max(-1, place - REACH - 1), -1))
@@ -47,6 +47,11 @@ class Spanish(Morphology):
         if told := [FORMS[form] for form in own if form in FORMS]:
             return told[0]
         return next((g for place in nouns if (g := _ending(forms[place]))), None)
+
+    def pronoun_gender(self, words: Sequence[str], chosen: Sequence[int]) -> Gender | None:
+        """Of `él` and `ella`: verbs of dropped pronouns tell none, nor clitics, articles too."""
+        forms = (stripped(words[place]).lower() for place in chosen)
+        return next((PRONOUNS[form] for form in forms if form in PRONOUNS), None)
 
 
 def _ending(form: str) -> Gender | None:

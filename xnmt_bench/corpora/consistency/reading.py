@@ -44,7 +44,10 @@ def read_suite(name: str, data: Path, language: str) -> Suite:
     """
     if name not in SUITES:
         raise XnmtError(f"metric.consistency.suite: {unknown('suite', name, SUITES)}")
-    return Suite(name, list(SUITES[name](data, language)))
+    items = list(SUITES[name](data, language))
+    if not items:
+        raise DataError(data / name, None, "no sentences")
+    return Suite(name, items)
 
 
 def _texts(path: Path) -> Iterator[tuple[int, str]]:
@@ -67,7 +70,7 @@ def _winomt(data: Path, language: str) -> Iterator[Item]:
         fields = text.split("\t")
         if len(fields) != 4:
             raise DataError(path, number, f"{len(fields)} fields; needed are 4, between tabs")
-        gender, place, sentence, entity = fields
+        gender, place, sentence, _ = fields
         words = sentence.split()
         if gender not in GENDERS:
             raise DataError(path, number, f"gender {gender!r}; needed: {', '.join(GENDERS)}")
@@ -77,8 +80,9 @@ def _winomt(data: Path, language: str) -> Iterator[Item]:
             if number - 1 not in annotated:
                 raise DataError(beside, None, f"line {number - 1} is missing")
             item = annotated[number - 1](sentence)
-            if int(place) not in item.entity:
-                raise DataError(beside, number + 1, f"{entity!r} is no word of the entity")
+            if int(place) not in item.entity or item.gender != GENDERS[gender]:
+                told = f"another entity or gender than line {number} of {path.name}: {text!r}"
+                raise DataError(beside, None, told)
             yield item
             continue
         pronouns = [
@@ -112,6 +116,8 @@ def _annotated(path: Path, line: int, row: Mapping[str, str]) -> Callable[[str],
         for who in ("entity", "other")
     )
     pronoun, gender = int(row["pronoun"]), GENDERS[row["gender"]]
+    if not (entity and other) or min(*entity, *other, pronoun) < 0:
+        raise ValueError("a place is negative, or a last word before its first")
     sets = (
         SUBSETS if row["set"] == "both" else tuple(name for name in SUBSETS if name == row["set"])
     )
@@ -134,7 +140,7 @@ def _handcrafted(data: Path, language: str) -> Iterator[Item]:
         source, bar, _ = text.partition("|")
         words = source.split()
         pronouns = [n for n, word in enumerate(words) if word in PRONOUNS]
-        if not bar or len(pronouns) != 1 or words[0] not in ARTICLES or "finished" not in words:
+        if not bar or len(pronouns) != 1 or words[0] not in ARTICLES or "finished" not in words[2:]:
             raise DataError(path, number, "not of the form 'the X finished his work .|translation'")
         entity = tuple(range(1, words.index("finished")))
         yield Item(source.strip(), entity, pronouns[0], (), PRONOUNS[words[pronouns[0]]])

@@ -15,7 +15,14 @@ from xnmt_bench.metrics.consistency.links import linked
 from xnmt_bench.morphology import Gender, Morphology
 
 # Why a sentence is left out, in the order in which they are asked.
-CAUSES = ("entity_unlinked", "pronoun_unlinked", "entity_undetermined", "pronoun_undetermined")
+# A plural pronoun (`they`) shows no gender, whatever its translation.
+CAUSES = (
+    "plural_pronoun",
+    "entity_unlinked",
+    "pronoun_unlinked",
+    "entity_undetermined",
+    "pronoun_undetermined",
+)
 CLUSTERS = ("right", "wrong", "both", "none", "unknown")
 
 
@@ -26,8 +33,9 @@ class Judged:
     Attributes:
         entity, pronoun, other: the genders; None where undetermined.
         cause: why it is left out, one of `CAUSES`; empty where it counts.
-        cluster: with which entity the pronoun goes, one of `CLUSTERS`; empty without another one.
-        entity_words, pronoun_words: the places of the target words.
+        cluster: with which entity the pronoun goes, one of `CLUSTERS`; empty without another one,
+            and of plural pronouns.
+        linked: source and target words of entity and pronoun, which are linked.
     """
 
     entity: Gender | None
@@ -35,8 +43,7 @@ class Judged:
     other: Gender | None
     cause: str
     cluster: str
-    entity_words: Sequence[int]
-    pronoun_words: Sequence[int]
+    linked: Sequence[tuple[int, int]]
 
     @property
     def consistent(self) -> bool:
@@ -54,20 +61,26 @@ def judge(item: Item, words: Sequence[str], links: Links, morphology: Morphology
         morphology: of its language.
     """
 
-    def of_entity(span: Sequence[int]) -> tuple[list[int], Gender | None]:
+    def of_entity(span: Sequence[int]) -> tuple[list[int], list[int], Gender | None]:
         head = span[:1] if morphology.first_word else span
-        chosen = linked(links, _with_article(item.words, head))
+        mention = _with_article(item.words, head)
+        chosen = linked(links, mention)
         name = " ".join(bare(item.words[n]) for n in head)
-        return chosen, morphology.entity_gender(name, words, chosen)
+        return mention, chosen, morphology.entity_gender(name, words, chosen)
 
-    entity_words, entity = of_entity(item.entity)
-    other = of_entity(item.other)[1] if item.other else None
+    mention, entity_words, entity = of_entity(item.entity)
     pronoun_words = linked(links, [item.pronoun])
-    pronoun = morphology.gender(words, pronoun_words) if pronoun_words else None
-    causes = (not entity_words, not pronoun_words, entity is None, pronoun is None)
+    pronoun = morphology.pronoun_gender(words, pronoun_words) if pronoun_words else None
+    plural = item.gender == "n"
+    causes = (plural, not entity_words, not pronoun_words, entity is None, pronoun is None)
     cause = next((name for name, holds in zip(CAUSES, causes, strict=True) if holds), "")
-    cluster = _cluster(entity, pronoun, other) if item.other else ""
-    return Judged(entity, pronoun, other, cause, cluster, entity_words, pronoun_words)
+    other, cluster = None, ""
+    if item.other:
+        _, other_words, other = of_entity(item.other)
+        every = (entity_words and entity, pronoun, other_words and other)
+        cluster = "" if plural else _cluster(*(gender or None for gender in every))
+    own = [(s, t) for s, t in sorted(links) if s in (*mention, item.pronoun)]
+    return Judged(entity, pronoun, other, cause, cluster, own)
 
 
 def _with_article(words: Sequence[str], span: Sequence[int]) -> list[int]:

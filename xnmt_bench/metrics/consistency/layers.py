@@ -1,4 +1,4 @@
-"""Judged translations to be read: both mentions' links, their genders, why each was decided."""
+"""Judged translations to be read: both mentions' links and their genders."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ def write_judged(
             "translation": text,
             "genders": _genders(item, one),
             "links": to_pharaoh(own),
-            "entity_words": list(one.entity_words),
-            "pronoun_words": list(one.pronoun_words),
+            "mentions": to_pharaoh(frozenset(one.linked)),
             "consistent": float(one.consistent) if not one.cause else np.nan,
             "left_out": one.cause,
             "cluster": one.cluster,
@@ -89,12 +88,12 @@ def layer(name: str, path: Path) -> Layer:
 
 
 def _matrices(columns: Mapping[str, list[Any]]) -> Iterator[tuple[int, Matrix]]:
+    mentions = read_links(columns["mentions"])
     for number, links in enumerate(read_links(columns["links"])):
         source, target = (columns[side][number].split() for side in ("source", "translation"))
         weights = np.zeros((len(target), len(source)))
         for s, t in links:
             weights[t, s] = 1
-        chosen = {*columns["entity_words"][number], *columns["pronoun_words"][number]}
-        framed = sorted((t, s) for s, t in links if t in chosen)
+        framed = sorted((t, s) for s, t in mentions[number])
         rows, own = Tokens.of(target, eos=False), Tokens.of(source, eos=False)
         yield number, Matrix(rows, own, weights, framed=framed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pyarrow as pa
 from xnmt_bench.corpora.alignment import AlignmentFile, to_pharaoh
 from xnmt_bench.corpora.consistency import Item, bare, pairs
 from xnmt_bench.corpora.sentence import Links, Sentence
+from xnmt_bench.corpora.text import present
+from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.aer.eflomal import align
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.store import Artefact, Store, file_hash, fingerprint
@@ -52,9 +55,22 @@ def links(
     of = {"sources": [item.source for item in items], "translations": list(texts)}
     made = store.make(
         "consistency_links", work, version=1, cheap=True, of=fingerprint(of),
-        how=how if how == EFLOMAL else file_hash(Path(how)), more=more and file_hash(more),
+        made_by=_aligner() if how == EFLOMAL else file_hash(present(Path(how))),
+        more=more and file_hash(present(more)),
     )  # fmt: skip
     return made, read_links(read_table(made.path / FILE)["links"].to_pylist())
+
+
+def _aligner() -> str:
+    """Eflomal and its version.
+
+    Raises:
+        NotApplicable: it is not installed.
+    """
+    try:
+        return f"{EFLOMAL} {version(EFLOMAL)}"
+    except PackageNotFoundError:
+        raise NotApplicable("eflomal is not installed; pip install -e '.[align]'") from None
 
 
 def read_links(lines: Sequence[str]) -> list[Links]:

@@ -14,6 +14,7 @@ from xnmt_bench.errors import ConfigError, StoreError, XnmtError
 from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS, Judged, judge
 from xnmt_bench.metrics.consistency.layers import FILE, layer, write_judged
 from xnmt_bench.metrics.consistency.links import EFLOMAL, links
+from xnmt_bench.metrics.consistency.links import FILE as LINKS
 from xnmt_bench.metrics.layer import Layer, names
 from xnmt_bench.metrics.measurement import Evidence, Measurement, Planned, Scored
 from xnmt_bench.metrics.metric import Column, Key, SumMetric, hundredths, ratio
@@ -22,7 +23,7 @@ from xnmt_bench.morphology import Morphology
 from xnmt_bench.options import Text
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import create, entries, load
-from xnmt_bench.store import verified
+from xnmt_bench.store import file_hash, verified
 
 log = logging.getLogger(__name__)
 JUDGED = "judged"  # of a measurement's files
@@ -54,6 +55,7 @@ class Consistency(SumMetric):
     )
     keys = (
         Key("links", "links", "links: {}", usual=EFLOMAL),
+        Key("learn_from", "learnt from", "learnt from {} too"),
         Key("morphology", "genders", "genders: {}"),
     )
     columns = (
@@ -65,7 +67,7 @@ class Consistency(SumMetric):
         Column("delta_g", "delta G", one_digit),
         Column("delta_s", "delta S", one_digit),
         Column("link_accuracy", "link %", hundredths, "higher", interval=True),
-        Column("linked", "link n", "{:,.0f}".format),
+        Column("link_n", "link n", "{:,.0f}".format),
         Column("neutral_pronouns", "neutral pronouns %", hundredths),
         *(Column(name, f"{name.replace('_', ' ')} %", hundredths, shown=False) for name in CAUSES),
         *(Column(f"cluster_{c}", f"cluster {c} %", hundredths, shown=False) for c in CLUSTERS),
@@ -91,13 +93,15 @@ class Consistency(SumMetric):
         if door is None:
             raise XnmtError("metric=[consistency] reads translations: name them as outputs.path")
         if self.data is None or self.language is None:
-            missing = "data" if self.data is None else "language"
-            raise ConfigError(f"metric.consistency.{missing} is needed")
+            given = {"data": self.data, "language": self.language}
+            missing = [name for name, value in given.items() if value is None]
+            raise ConfigError([f"metric.consistency.{name} is needed" for name in missing])
         name, morphology = self._chosen(self.language)
         suite = read_suite(self.suite, Path(self.data), self.language)
         identity = {
             "corpus": suite.name, "lang_pair": f"en-{self.language}", "nmt": door.name,
             "links": self.links if self.links == EFLOMAL else Path(self.links).name,
+            "learn_from": self._more.name if self._more else "",
             "morphology": name,
         }  # fmt: skip
 
@@ -139,21 +143,26 @@ class Consistency(SumMetric):
         units = Units(
             f"{suite.name} {suite.fingerprint}", np.arange(len(judged)), statistics(suite, judged)
         )
-        made_by = {"suite": suite.fingerprint, "links": aligned.fingerprint}
+        # Of the links themselves: eflomal's are others each time.
+        made_by = {
+            "suite": suite.fingerprint,
+            "links": file_hash(aligned.path / LINKS)[:16],
+            "genders": morphology.version.replace(":", ""),
+        }
 
         def work(folder: Path) -> dict[str, Any]:
             write_judged(suite.items, texts, pairs, judged, folder)
             return {}
 
         made = job.store.make(
-            "consistency_judged", work, version=1, cheap=True, genders=morphology.version,
+            "consistency_judged", work, version=1, cheap=True,
             morphology=type(morphology).__name__, **made_by,
         )  # fmt: skip
         files = {JUDGED: str(made.path / FILE)}
         return Evidence(units, made_by, {"genders": morphology.version}, files)
 
     def layers(self, measurements: Sequence[Measurement]) -> Iterator[Layer]:
-        """Every sentence, with why it was decided."""
+        """Every sentence, with the links and genders of its mentions."""
         read = [m for m in measurements if JUDGED in m.files]
         for name, m in zip(names(read, self.identity), read, strict=True):
             try:
@@ -178,7 +187,7 @@ class Consistency(SumMetric):
             "delta_g": f1["male"] - f1["female"],
             "delta_s": 100 * (by_set["pro"] - by_set["anti"]),
             "link_accuracy": ratio(sums_R["cluster_right"], decided_R),
-            "linked": decided_R,
+            "link_n": decided_R,
             "neutral_pronouns": ratio(sums_R["pronoun_n"], sums_R["pronoun_known"]),
         }
         results |= {name: ratio(sums_R[name], sums_R["sentences"]) for name in CAUSES}
@@ -211,8 +220,8 @@ def statistics(suite: Suite, judged: Sequence[Judged]) -> dict[str, np.ndarray]:
         "determined": column(not j.cause for j in judged),
         "consistent": column(j.consistent for j in judged),
         "accurate": column(j.entity == i.gender for i, j in both),
-        "pronoun_n": column(j.pronoun == "n" for j in judged),
-        "pronoun_known": column(j.pronoun is not None for j in judged),
+        "pronoun_n": column(j.pronoun == "n" and i.gender != "n" for i, j in both),
+        "pronoun_known": column(j.pronoun is not None and i.gender != "n" for i, j in both),
     }
     for gender in "mf":
         columns[f"gold_{gender}"] = column(i.gender == gender for i in suite.items)
