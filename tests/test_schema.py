@@ -65,6 +65,9 @@ def wrong(value):
     return [{"a": 1}, [[]]]  # null today, something else tomorrow
 
 
+WORD_OR_NUMBER = ("explainer.phi.heads",)
+
+
 def faulty(values, where, bad):
     changed = copy.deepcopy(values)
     node = changed
@@ -90,6 +93,8 @@ def test_every_leaf_with_every_fault(choice):
         walked += 1
         for bad in wrong(value):
             if bad is None and name.startswith(NULLABLE):
+                continue
+            if type(bad) is int and name in WORD_OR_NUMBER:
                 continue
             problems = faulty(values, where, bad)
             assert any(p.startswith((name, ".".join(where[:-1]))) for p in problems), (name, bad)
