@@ -36,7 +36,7 @@ def unpacked(page: Path) -> list[dict]:
             rows, row_words = head["pool"][told["rows"]]
             columns, column_words = head["pool"][told["columns"]]
             shape = (len(rows), len(columns))
-            shown = told | {"rows": rows, "columns": columns}
+            shown = told | {"rows": rows, "columns": columns, "row_words": row_words}
             shown["levels"] = np.frombuffer(content, np.uint8, len(rows) * len(columns), at)
             shown["levels"] = shown["levels"].reshape(shape)
             at += len(rows) * len(columns)

@@ -100,6 +100,8 @@ def test_the_page_shows_the_words_of_the_rules_in_the_store(results):
             assert shown["columns"] == [*source, *target]
             assert shown["rows"] == sentence["labels"]
             assert shown["sources"] == len(source)
+            if shown["rows"][-1] == "</s>":
+                assert shown["row_words"][-1] == 1  # a word of its own
             own = np.flatnonzero(of.sentence_N == sentence["number"])
             for row, step, levels in zip(own, sentence["steps"], shown["levels"], strict=True):
                 picked = [int(p) for p in of.source_position_NK[row] if p >= 0]

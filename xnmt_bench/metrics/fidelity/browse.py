@@ -87,8 +87,8 @@ def _matrices(
         yield (
             sentence["number"],
             Matrix(
-                Tokens.of(sentence["labels"], eos=False),
-                Tokens.of([*source, *target], eos=False),
+                _tokens(sentence["labels"]),
+                _tokens([*source, *target]),
                 np.concatenate(sides, axis=1),
                 sources=len(source),
                 scores=TokenScores({"P": 100 * np.array(sentence["probabilities"])}),
