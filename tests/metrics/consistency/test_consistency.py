@@ -2,6 +2,7 @@
 
 import csv
 
+import numpy as np
 import pytest
 from conftest import DATA, command
 from debug_page import unpacked
@@ -92,6 +93,18 @@ def test_exchanged_pronouns_are_what_is_missed():
         assert scores["link_accuracy"] == pytest.approx(1 - k / 40)
         assert scores["gender_accuracy"] == 1.0
         assert (scores["f1_male"], scores["delta_g"]) == (100.0, 0.0)
+
+
+def test_who_makes_everybody_a_man_is_consistent_and_links_nothing():
+    suite = Suite("made", [item(gender=g) for g in "mf" * 20])
+    words = ["_", "Fm", "_", "_", "Bm", "_", "Pm", "_", "_", "_"]
+    judged = [judge(one, words, STRAIGHT, Marked()) for one in suite.items]
+    columns = statistics(suite, judged)
+    scores = Consistency().of_sums({name: c.sum(keepdims=True) for name, c in columns.items()})
+    assert (scores["consistency"], scores["cluster_both"]) == (1.0, 1.0)
+    assert (scores["gender_accuracy"], scores["f1_female"]) == (0.5, 0.0)
+    assert np.isnan(scores["link_accuracy"])
+    assert scores["link_n"] == 0
 
 
 @pytest.mark.skipif(not SUITES.exists(), reason="needs shared/data/consistency")

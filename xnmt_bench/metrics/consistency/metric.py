@@ -51,7 +51,8 @@ class Consistency(SumMetric):
         "where both have one, with its 95 % bootstrap interval over sentences; higher is better. "
         "Gender accuracy: the entity's is the gold one. Delta G: F1 of masculine less that of "
         "feminine entities; delta S: accuracy on stereotypical less anti-stereotypical sentences. "
-        "Link: the pronoun goes with the right one of two entities of different gender."
+        "Link: the pronoun goes with the right one of two entities of different gender. Both: the "
+        "entities have one gender, so that whoever makes everybody a man is consistent too."
     )
     keys = (
         Key("links", "links", "links: {}", usual=EFLOMAL),
@@ -70,7 +71,7 @@ class Consistency(SumMetric):
         Column("link_n", "link n", "{:,.0f}".format),
         Column("neutral_pronouns", "neutral pronouns %", hundredths),
         *(Column(name, f"{name.replace('_', ' ')} %", hundredths, shown=False) for name in CAUSES),
-        *(Column(f"cluster_{c}", f"cluster {c} %", hundredths, shown=False) for c in CLUSTERS),
+        *(Column(f"cluster_{c}", f"{c} %", hundredths, shown=c == "both") for c in CLUSTERS),
     )  # fmt: skip
     compared = "nmt"
 
