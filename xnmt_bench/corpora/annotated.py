@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
-from xnmt_bench.corpora.text import decode_line, lines
+from xnmt_bench.corpora.text import text_lines
 from xnmt_bench.errors import DataError
 from xnmt_bench.store import file_hash
 
@@ -41,7 +41,7 @@ def read_annotated(path: Path) -> list[Annotated]:
     Raises:
         DataError: a column is missing or a label neither 0 nor 1, with file and line.
     """
-    texts = (decode_line(line, path, n) + "\n" for n, line in enumerate(lines(path), start=1))
+    texts = (text + "\n" for _, text in text_lines(path))
     rows = csv.reader(texts)
     header = next(rows, [])
     if missing := [name for name in NEEDED if name not in header]:

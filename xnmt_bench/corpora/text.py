@@ -39,6 +39,11 @@ def lines(path: Path) -> Iterator[bytes]:
             raise DataError(path, number + 1, f"damaged gzip: {error}") from None
 
 
+def text_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a file as text, with their numbers from 1; as `lines` and `decode_line`."""
+    return ((n, decode_line(line, path, n)) for n, line in enumerate(lines(path), start=1))
+
+
 def decode_line(line: bytes, path: Path, number: int) -> str:
     """One line of UTF-8 text without its line end.
 

@@ -5,9 +5,16 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 Gender = Literal["m", "f", "n"]
+
+
+class Told(NamedTuple):
+    """A gender, and the word of the sentence that shows it."""
+
+    gender: Gender
+    by: str
 
 
 def stripped(word: str) -> str:
@@ -31,7 +38,7 @@ class Morphology(ABC):
     version: str
 
     @abstractmethod
-    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Gender | None:
+    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Told | None:
         """The grammatical gender of what some words of a sentence name or stand for.
 
         Args:
@@ -42,18 +49,21 @@ class Morphology(ABC):
             None where the form does not tell, as in the plural, or where the words are unknown.
         """
 
-    def pronoun_gender(self, words: Sequence[str], chosen: Sequence[int]) -> Gender | None:
-        """The gender that a person's pronoun or possessive shows by its form, and by nothing else.
+    def pronoun_gender(
+        self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
+    ) -> Told | None:
+        """The gender that a pronoun or possessive shows by its form, and by nothing else.
 
         Args:
             words: the whole sentence.
             chosen: places of the words that are linked to a pronoun, not all of them pronouns.
+            personal: it stands for a person, so that a masculine or neuter form is masculine.
         """
         return self.gender(words, chosen)
 
     def entity_gender(
         self, entity: str, words: Sequence[str], chosen: Sequence[int]
-    ) -> Gender | None:
+    ) -> Told | None:
         """The same of the translation of an entity, whose name in the source may say more.
 
         Args:

@@ -10,14 +10,14 @@ from importlib.resources import files
 from typing import ClassVar, cast
 
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.morphology.base import Gender, Morphology, stripped
+from xnmt_bench.morphology.base import Gender, Morphology, Told, stripped
 
-RULES = 1  # raise it when a rule gives other genders
+RULES = 2  # raise it when a rule gives other genders
 PACKAGE = "german-nouns"
 SHORTEST_TAIL = 5  # letters of a compound's last part: `Lkw-Fahrer` is a `Fahrer`
 REACH = 3  # words between an article and its noun, at most, with the noun itself
 ADJECTIVAL = "adjektivische Deklination"
-NAMES = ("Nachname", "Vorname")  # have whatever gender their bearer has
+NAMES = ("Nachname", FIRST_NAME := "Vorname")  # have whatever gender their bearer has
 FEMALE = "in"  # the ending that makes a woman of a noun
 # The genders that a form's singular can have. `der` and `dieser` are a feminine's dative too, which
 # counts only before a noun that is one.
@@ -55,21 +55,27 @@ class GermanNouns(Morphology):
             problem = f"{PACKAGE} is not installed: pip install 'xnmt_bench[morphology]'"
             raise XnmtError(f"the genders of German words: {problem}") from None
 
-    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Gender | None:
+    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Told | None:
         """See `Morphology.gender`."""
         words = [stripped(word) or word for word in words]
         for place in chosen:
             if (found := self._noun(words[place])) is not None:
-                return _agreed(found, _article(words, place))
-        forms = (words[place].lower() for place in chosen)
-        told = [frozenset(POSSESSIVES.get(form, FORMS.get(form, ""))) for form in forms]
-        return _only(reduce(frozenset.__and__, filter(None, told), frozenset("mfn")))
+                return _agreed(found, words[place], _article(words, place))
+        told = {words[place]: frozenset(_sexes(words[place])) for place in chosen}
+        told = {form: sexes for form, sexes in told.items() if sexes}
+        gender = _only(reduce(frozenset.__and__, told.values(), frozenset("mfn")))
+        return gender and Told(gender, " ".join(told))
 
-    def pronoun_gender(self, words: Sequence[str], chosen: Sequence[int]) -> Gender | None:
-        """A person's: `sein` and `ihm`, masculine or neuter, are masculine here."""
-        forms = (stripped(words[place]).lower() for place in chosen)
-        told = (POSSESSIVES.get(form, FORMS.get(form, "")) for form in forms)
-        return next((cast(Gender, sexes[0]) for sexes in told if sexes), None)
+    def pronoun_gender(
+        self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
+    ) -> Told | None:
+        """`sein` and `ihm` are masculine or neuter: of a person masculine, else of no gender."""
+        forms = (stripped(words[place]) for place in chosen)
+        told = [(form, sexes) for form in forms if (sexes := _sexes(form))]
+        for form, sexes in told[:1]:
+            if personal or len(sexes) == 1:
+                return Told(cast(Gender, sexes[0]), form)
+        return None
 
     def _noun(self, word: str) -> frozenset[str] | None:
         """The genders that a noun can have, of a plural none; None where it is no known noun."""
@@ -92,7 +98,8 @@ class GermanNouns(Morphology):
         A plural alone has none. What is declined as an adjective (`der Angestellte`, `die
         Angestellte`) has no one lemma.
         """
-        lemmas, forms, plurals = dict[str, set[str]](), dict[str, set[str]](), set[str]()
+        lemmas, forms = dict[str, set[str]](), dict[str, set[str]]()
+        plurals, names = set[str](), set[str]()
         with (files("german_nouns") / "nouns.csv").open(encoding="utf-8") as lines:
             rows = csv.reader(lines)
             header = next(rows)
@@ -106,6 +113,8 @@ class GermanNouns(Morphology):
             for row in rows:
                 lemma, kind = row[0], row[1]
                 if any(name in kind for name in NAMES):
+                    if FIRST_NAME in kind:
+                        names.add(lemma)
                     continue
                 found = {row[n] for n in sexes if row[n]}
                 if ADJECTIVAL not in kind:
@@ -114,7 +123,14 @@ class GermanNouns(Morphology):
                     forms.setdefault(form, set()).update(found)
                 plurals |= {row[n] for n in plural if row[n]}
         told = {form: set[str]() for form in plurals} | forms | lemmas
+        for name in names & told.keys():  # `Anna` is a coin too (m): an article decides
+            told[name] = told[name] | {"m", "f"}
         return {form: frozenset(genders) for form, genders in told.items()}
+
+
+def _sexes(form: str) -> str:
+    """The genders that an article, a pronoun or a possessive can have by its form."""
+    return POSSESSIVES.get(form.lower(), FORMS.get(form.lower(), ""))
 
 
 def _article(words: Sequence[str], place: int) -> str | None:
@@ -123,12 +139,14 @@ def _article(words: Sequence[str], place: int) -> str | None:
     return next((form for form in before if form in FORMS), None)
 
 
-def _agreed(noun: frozenset[str], article: str | None) -> Gender | None:
+def _agreed(noun: frozenset[str], word: str, article: str | None) -> Told | None:
     """The gender on which a noun and its article agree; none is a plural (`die Hunde`)."""
     if article is None:
-        return _only(noun)
+        gender = _only(noun)
+        return gender and Told(gender, word)
     dative = "f" if article.endswith("er") and FORMS[article] == "m" else ""
-    return _only(noun & set(FORMS[article])) or _only(noun & set(dative))
+    gender = _only(noun & set(FORMS[article])) or _only(noun & set(dative))
+    return gender and Told(gender, f"{article} {word}")
 
 
 def _only(genders: frozenset[str]) -> Gender | None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xnmt_bench.morphology.base import Gender, Morphology
+from xnmt_bench.morphology.base import Gender, Morphology, Told
 from xnmt_bench.morphology.pymorphy import GENDERS, analyser, analyser_version
 
 VERSION = "mt_gender 2019"
@@ -22,6 +22,7 @@ GERMAN: dict[str, Gender] = {
     word: gender for gender, words in WORDS.items() for word in words.split()
 }
 FEMALE = "nurse"
+MASCULINE = Told("m", "")  # no word shows it
 
 
 class MtGenderGerman(Morphology):
@@ -38,24 +39,25 @@ class MtGenderGerman(Morphology):
 
     def entity_gender(
         self, entity: str, words: Sequence[str], chosen: Sequence[int]
-    ) -> Gender | None:
+    ) -> Told | None:
         """A nurse is feminine, whatever her translation."""
-        return "f" if entity == FEMALE else self.gender(words, chosen)
+        return Told("f", entity) if entity == FEMALE else self.gender(words, chosen)
 
-    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Gender | None:
+    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Told | None:
         """See `Morphology.gender`."""
         if not chosen:
-            return "m"
-        if any(token.endswith("in") for n in chosen for token in TOKEN.findall(words[n])):
-            return "f"
+            return MASCULINE
+        linked = [token for n in chosen for token in TOKEN.findall(words[n])]
+        if female := [token for token in linked if token.endswith("in")]:
+            return Told("f", female[0])
         tokens = TOKEN.findall(" ".join(words))
         # Places of tokens beside a place among words, as the released rule compares them.
         near = [
-            (abs(place - min(chosen)), place, GERMAN[token.lower()])
+            (abs(place - min(chosen)), place, Told(GERMAN[token.lower()], token))
             for place, token in enumerate(tokens)
             if token.lower() in GERMAN
         ]
-        return min(near)[-1] if near else "m"
+        return min(near)[-1] if near else MASCULINE
 
 
 class MtGenderRussian(Morphology):
@@ -68,10 +70,14 @@ class MtGenderRussian(Morphology):
     def __init__(self) -> None:
         self.version = f"{VERSION}, {analyser_version()}"
 
-    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Gender | None:
+    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Told | None:
         """See `Morphology.gender`."""
-        told = [_parsed(token) for n in chosen for token in TOKEN.findall(words[n])]
-        return Counter(told).most_common(1)[0][0] if told else None
+        told = {token: _parsed(token) for n in chosen for token in TOKEN.findall(words[n])}
+        if not told:
+            return None
+        tokens = [token for n in chosen for token in TOKEN.findall(words[n])]
+        gender = Counter(told[token] for token in tokens).most_common(1)[0][0]
+        return Told(gender, " ".join(token for token in told if told[token] == gender))
 
 
 def _parsed(token: str) -> Gender:

@@ -1,72 +1,98 @@
-"""Russian: what the dictionary of pymorphy3 says of nouns, and what pronouns say by their form."""
+"""Russian and Ukrainian: what pymorphy3's dictionaries say of nouns, and lists of pronouns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar
 
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.morphology.base import Gender, Morphology, stripped
+from xnmt_bench.morphology.base import Gender, Morphology, Told, stripped
 
-RULES = 1  # raise it when a rule gives other genders
-PACKAGES = ("pymorphy3", "pymorphy3-dicts-ru")
+RULES = 2  # raise it when a rule gives other genders
+PACKAGE = "pymorphy3"
 GENDERS: dict[str, Gender] = {"masc": "m", "femn": "f", "neut": "n"}
-# By their form; as possessives they tell the possessor.
-PRONOUNS: dict[str, Gender] = {
-    "он": "m", "его": "m", "него": "m", "ему": "m", "нему": "m", "нём": "m", "нем": "m",
-    "она": "f", "её": "f", "ее": "f", "неё": "f", "нее": "f", "ей": "f", "ней": "f", "ею": "f",
-    "нею": "f", "оно": "n", "это": "n",
-}  # fmt: skip
+NAMES = {"ru": "Russian", "uk": "Ukrainian"}
+
+
+def forms(masculine: str, feminine: str, neuter: str) -> dict[str, Gender]:
+    """Pronouns by their forms."""
+    by_gender: dict[Gender, str] = {"m": masculine, "f": feminine, "n": neuter}
+    return {form: gender for gender, words in by_gender.items() for form in words.split()}
 
 
 @cache
-def analyser() -> Any:
-    """The analyser of pymorphy3; an XnmtError where it is not installed."""
-    try:
-        import pymorphy3
-    except ImportError:
-        problem = "pymorphy3 is not installed: pip install 'xnmt_bench[morphology]'"
-        raise XnmtError(f"the genders of Russian words: {problem}") from None
-    return pymorphy3.MorphAnalyzer(lang="ru")
+def analyser(language: str = "ru") -> Any:
+    """The analyser of pymorphy3 for a language; an XnmtError where it is not installed."""
+    analyser_version(language)
+    import pymorphy3
+
+    return pymorphy3.MorphAnalyzer(lang=language)
 
 
-def analyser_version() -> str:
-    """Of the analyser and its dictionary."""
+def analyser_version(language: str = "ru") -> str:
+    """Of the analyser and its dictionary; an XnmtError where one is not installed."""
+    packages = (PACKAGE, f"{PACKAGE}-dicts-{language}")
     try:
-        return ", ".join(f"{name} {version(name)}" for name in PACKAGES)
-    except PackageNotFoundError:
-        analyser()
-        raise
+        return ", ".join(f"{name} {version(name)}" for name in packages)
+    except PackageNotFoundError as error:
+        problem = f"{error.name} is not installed: pip install 'xnmt_bench[morphology]'"
+        raise XnmtError(f"the genders of {NAMES[language]} words: {problem}") from None
 
 
 class Pymorphy(Morphology):
     """By the dictionary OpenCorpora, as pymorphy3 has it (MIT; the dictionary CC BY-SA 3.0).
 
     Of the linked words the first animate noun counts, else the first noun, by its likeliest parse
-    in the singular, else any word that shows a gender. What is beside it is not asked.
+    in the singular, else any word that shows a gender. What is beside it is not asked. Pronouns
+    are told by a list, as possessives by their possessor: `им` and `ним` are plural too, and
+    `свой` agrees with what is possessed.
     """
 
     language: ClassVar[str] = "ru"
+    pronouns: ClassVar[Mapping[str, Gender]] = forms(
+        "он его него ему нему нём нем", "она её ее неё нее ей ней ею нею", "оно это"
+    )
 
     def __init__(self) -> None:
-        self.version = f"{analyser_version()}, rules {RULES}"
+        self.version = f"{analyser_version(self.language)}, rules {RULES}"
 
-    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Gender | None:
+    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Told | None:
         """See `Morphology.gender`."""
-        tokens = [stripped(words[place]).lower() for place in chosen]
         if told := self.pronoun_gender(words, chosen):
             return told
-        parses = [parse.tag for token in tokens if token for parse in analyser().parse(token)]
-        known = [tag for tag in parses if tag.gender in GENDERS and tag.number == "sing"]
+        tokens = [token for place in chosen if (token := stripped(words[place]).lower())]
+        parse = analyser(self.language).parse
+        tags = [(one.tag, token) for token in tokens for one in parse(token)]
+        known = [pair for pair in tags if pair[0].gender in GENDERS and pair[0].number != "plur"]
         # Who is meant is a person: `механику` is not mechanics.
-        people = [tag for tag in known if "NOUN" in tag and tag.animacy == "anim"]
-        nouns = [tag for tag in known if "NOUN" in tag]
-        likeliest = people or nouns or known
-        return GENDERS[likeliest[0].gender] if likeliest else None
+        people = [pair for pair in known if "NOUN" in pair[0] and pair[0].animacy == "anim"]
+        nouns = [pair for pair in known if "NOUN" in pair[0]]
+        for tag, token in (people or nouns or known)[:1]:
+            return Told(GENDERS[tag.gender], token)
+        return None
 
-    def pronoun_gender(self, words: Sequence[str], chosen: Sequence[int]) -> Gender | None:
-        """By a list: `им` and `ним` are plural too, and `свой` agrees with what is possessed."""
+    def pronoun_gender(
+        self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
+    ) -> Told | None:
+        """By the list; of a thing `его` and the like may be neuter, and tell nothing."""
         tokens = (stripped(words[place]).lower() for place in chosen)
-        return next((PRONOUNS[token] for token in tokens if token in PRONOUNS), None)
+        told = next((t for t in tokens if t in self.pronouns), None)
+        if told is None or (not personal and told in self._also_neuter):
+            return None
+        return Told(self.pronouns[told], told)
+
+    @property
+    def _also_neuter(self) -> list[str]:
+        """All masculine forms but the first, the nominative."""
+        return [form for form, gender in self.pronouns.items() if gender == "m"][1:]
+
+
+class PymorphyUkrainian(Pymorphy):
+    """By pymorphy3's Ukrainian dictionary (its package says GPLv3); else as Russian."""
+
+    language: ClassVar[str] = "uk"
+    pronouns: ClassVar[Mapping[str, Gender]] = forms(
+        "він його нього йому ньому ним нім", "вона її неї їй ній нею", "воно це"
+    )

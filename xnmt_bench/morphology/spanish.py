@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xnmt_bench.morphology.base import Gender, Morphology, stripped
+from xnmt_bench.morphology.base import Gender, Morphology, Told, stripped
 
 RULES = 1  # raise it when a rule gives other genders
 DETERMINERS: dict[Gender, str] = {
@@ -33,25 +33,29 @@ class Spanish(Morphology):
     language: ClassVar[str] = "es"
     version = f"rules {RULES}"
 
-    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Gender | None:
+    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Told | None:
         """See `Morphology.gender`."""
         forms = [stripped(word).lower() for word in words]
-        own = [forms[place] for place in chosen]
         if pronoun := self.pronoun_gender(words, chosen):
             return pronoun
         nouns = [place for place in chosen if forms[place] not in FORMS]
         for place in nouns:
             before = (forms[n] for n in range(place - 1, max(-1, place - REACH - 1), -1))
-            if found := next((FORMS[form] for form in before if form in FORMS), None):
+            told = (Told(FORMS[f], f"{f} {forms[place]}") for f in before if f in FORMS)
+            if found := next(told, None):
                 return found
-        if told := [FORMS[form] for form in own if form in FORMS]:
-            return told[0]
-        return next((g for place in nouns if (g := _ending(forms[place]))), None)
+        own = [forms[place] for place in chosen if forms[place] in FORMS]
+        if own:
+            return Told(FORMS[own[0]], own[0])
+        endings = ((_ending(forms[place]), forms[place]) for place in nouns)
+        return next((Told(gender, form) for gender, form in endings if gender), None)
 
-    def pronoun_gender(self, words: Sequence[str], chosen: Sequence[int]) -> Gender | None:
+    def pronoun_gender(
+        self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
+    ) -> Told | None:
         """Of `él` and `ella`: verbs of dropped pronouns tell none, nor clitics, articles too."""
         forms = (stripped(words[place]).lower() for place in chosen)
-        return next((PRONOUNS[form] for form in forms if form in PRONOUNS), None)
+        return next((Told(PRONOUNS[form], form) for form in forms if form in PRONOUNS), None)
 
 
 def _ending(form: str) -> Gender | None:

@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 
 from xnmt_bench.corpora.annotated import read_annotated
 from xnmt_bench.corpora.sentence import SIDES
-from xnmt_bench.corpora.text import decode_line, lines, present
+from xnmt_bench.corpora.text import present, text_lines
 from xnmt_bench.dumps import Dump
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.pipeline.explained import code_hash
@@ -23,7 +23,7 @@ from xnmt_bench.store import META, Artefact, file_hash, fingerprint, verified
 
 def _texts(path: Path) -> Iterator[str]:
     """One a line; an empty translation is a translation too."""
-    return (decode_line(line, path, number) for number, line in enumerate(lines(path), start=1))
+    return (text for _, text in text_lines(path))
 
 
 def _numbers(path: Path) -> np.ndarray:

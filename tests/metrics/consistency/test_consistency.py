@@ -7,14 +7,14 @@ import pytest
 from conftest import DATA, command
 from debug_page import unpacked
 
-from xnmt_bench.corpora.consistency import Item, Suite, read_suite, translations
-from xnmt_bench.corpora.text import decode_line, lines
+from xnmt_bench.corpora.consistency import Entity, Item, Suite, read_suite, translations
+from xnmt_bench.corpora.text import text_lines
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.metrics.consistency import Consistency
-from xnmt_bench.metrics.consistency.judge import judge
+from xnmt_bench.metrics.consistency.judge import Translation, judge
 from xnmt_bench.metrics.consistency.links import links
-from xnmt_bench.metrics.consistency.metric import statistics
-from xnmt_bench.morphology import Morphology
+from xnmt_bench.metrics.consistency.statistics import statistics
+from xnmt_bench.morphology import Morphology, Told
 from xnmt_bench.registry import create
 from xnmt_bench.store import Store
 
@@ -35,13 +35,27 @@ class Marked(Morphology):
 
     def gender(self, words, chosen):
         told = [words[n][-1] for n in chosen if words[n][-1] in "mfn"]
-        return told[0] if told else None
+        return Told(told[0], "") if told else None
 
 
-def item(**more):
-    told = {"source": "the farmer called the baker because he was late .", "entity": (1,),
-            "pronoun": 6, "other": (4,), "gender": "m"}  # fmt: skip
-    return Item(**told | more)
+SOURCE = "the farmer called the baker because he was late ."
+
+
+def item(number=0, **more):
+    told = {"entity": Entity((1,)), "pronoun": 6, "other": Entity((4,)), "gender": "m"}
+    return Item(number, **told | more)
+
+
+def judged_alone(one, words, pairs, morphology):
+    """A suite of one item."""
+    return judge(Suite.of("made", [SOURCE], [one]), one, {0: Translation(words, pairs)}, morphology)
+
+
+def scored(suite, texts):
+    """The results of translations that are linked word by word."""
+    said = {n: Translation(words, STRAIGHT) for n, words in enumerate(texts)}
+    columns = statistics(suite.items, [judge(suite, one, said, Marked()) for one in suite.items])
+    return Consistency().of_sums({name: c.sum(keepdims=True) for name, c in columns.items()})
 
 
 STRAIGHT = frozenset((n, n) for n in range(10))
@@ -55,10 +69,10 @@ STRAIGHT = frozenset((n, n) for n in range(10))
 )  # fmt: skip
 def test_the_pronoun_goes_with_the_entity_of_its_gender(entity, other, pronoun, cluster):
     words = f"_ F{entity} _ _ B{other} _ P{pronoun} _ _ _".split()
-    judged = judge(item(), words, STRAIGHT, Marked())
+    judged = judged_alone(item(), words, STRAIGHT, Marked())
     assert judged.cluster == cluster
     assert judged.consistent == (entity == pronoun != "-")
-    alone = judge(item(other=()), words, STRAIGHT, Marked())
+    alone = judged_alone(item(other=None), words, STRAIGHT, Marked())
     assert alone.cluster == ""
 
 
@@ -71,7 +85,7 @@ def test_the_pronoun_goes_with_the_entity_of_its_gender(entity, other, pronoun, 
 )  # fmt: skip
 def test_what_is_undetermined_is_left_out_by_its_cause(words, unlinked, cause):
     pairs = frozenset((s, t) for s, t in STRAIGHT if s not in unlinked and t < 7)
-    judged = judge(item(), words.split(), pairs, Marked())
+    judged = judged_alone(item(), words.split(), pairs, Marked())
     assert judged.cause == cause
     assert judged.consistent == (not cause)
 
@@ -79,16 +93,13 @@ def test_what_is_undetermined_is_left_out_by_its_cause(words, unlinked, cause):
 def test_exchanged_pronouns_are_what_is_missed():
     """Of 40 consistent translations k get the other pronoun."""
     genders = ["m", "f"] * 20
-    suite = Suite("made", [item(gender=g) for g in genders])
+    suite = Suite.of("made", [SOURCE] * 40, [item(n, gender=g) for n, g in enumerate(genders)])
     for k in (0, 7, 40):
-        judged = []
-        for n, (one, g) in enumerate(zip(suite.items, genders, strict=True)):
+        texts = []
+        for n, g in enumerate(genders):
             said = g if n >= k else "mf"[g == "m"]
-            words = f"_ F{g} _ _ B{'mf'[g == 'm']} _ P{said} _ _ _".split()
-            judged.append(judge(one, words, STRAIGHT, Marked()))
-        columns = statistics(suite, judged)
-        sums = {name: column.sum(keepdims=True) for name, column in columns.items()}
-        scores = Consistency().of_sums(sums)
+            texts.append(f"_ F{g} _ _ B{'mf'[g == 'm']} _ P{said} _ _ _".split())
+        scores = scored(suite, texts)
         assert scores["consistency"] == pytest.approx(1 - k / 40)
         assert scores["link_accuracy"] == pytest.approx(1 - k / 40)
         assert scores["gender_accuracy"] == 1.0
@@ -96,15 +107,23 @@ def test_exchanged_pronouns_are_what_is_missed():
 
 
 def test_who_makes_everybody_a_man_is_consistent_and_links_nothing():
-    suite = Suite("made", [item(gender=g) for g in "mf" * 20])
-    words = ["_", "Fm", "_", "_", "Bm", "_", "Pm", "_", "_", "_"]
-    judged = [judge(one, words, STRAIGHT, Marked()) for one in suite.items]
-    columns = statistics(suite, judged)
-    scores = Consistency().of_sums({name: c.sum(keepdims=True) for name, c in columns.items()})
+    items = [item(n, gender=g) for n, g in enumerate("mf" * 20)]
+    suite = Suite.of("made", [SOURCE] * 40, items)
+    scores = scored(suite, [["_", "Fm", "_", "_", "Bm", "_", "Pm", "_", "_", "_"]] * 40)
     assert (scores["consistency"], scores["cluster_both"]) == (1.0, 1.0)
     assert (scores["gender_accuracy"], scores["f1_female"]) == (0.5, 0.0)
     assert np.isnan(scores["link_accuracy"])
     assert scores["link_n"] == 0
+
+
+def judged_all(suite, path, how, morphology, folder):
+    """Every item of a suite in the translations of a file."""
+    texts = translations(path, [text for _, text in text_lines(path)], suite)
+    said = {n: (s.source, t) for n, (s, t) in enumerate(zip(suite.sentences, texts, strict=True))}
+    _, pairs = links(Store(folder), how, said)
+    spoken = {n: Translation(text.split(), pairs[n]) for n, (_, text) in said.items()}
+    genders = create("morphologies", morphology)
+    return [judge(suite, one, spoken, genders) for one in suite.items]
 
 
 @pytest.mark.skipif(not SUITES.exists(), reason="needs shared/data/consistency")
@@ -114,16 +133,9 @@ def test_the_released_rules_give_the_released_figures(language, system, tmp_path
     """Stanovsky et al. (2019); their figures are made of figures that were rounded already."""
     suite = read_suite("winomt", SUITES, language)
     path = SUITES / "outputs" / f"{system}.en-{language}.txt"
-    said = [decode_line(line, path, n) for n, line in enumerate(lines(path), start=1)]
-    texts = translations(path, said, suite.items)
     given = str(SUITES / "alignments" / f"{system}.en-{language}.fast_align")
-    _, pairs = links(Store(tmp_path), given, suite.items, texts)
-    morphology = create("morphologies", f"mt_gender_{language}")
-    judged = [
-        judge(one, text.split(), own, morphology)
-        for one, text, own in zip(suite.items, texts, pairs, strict=True)
-    ]
-    columns = {name: float(c.sum()) for name, c in statistics(suite, judged).items()}
+    judged = judged_all(suite, path, given, f"mt_gender_{language}", tmp_path)
+    columns = {name: float(c.sum()) for name, c in statistics(suite.items, judged).items()}
     f1 = {}
     for g in "mf":  # as the released script rounds, one figure after the other
         precision, recall = (
@@ -134,7 +146,7 @@ def test_the_released_rules_give_the_released_figures(language, system, tmp_path
         name: round(100 * columns[f"{name}_right"] / columns[name], 1) for name in ("pro", "anti")
     }
     found = {
-        "accuracy": round(100 * columns["accurate"] / columns["sentences"], 1),
+        "accuracy": round(100 * columns["accurate"] / columns["items"], 1),
         "f1_male": f1["m"],
         "f1_female": f1["f"],
         "delta_g": round(f1["m"] - f1["f"], 1),
@@ -170,8 +182,8 @@ def winomt(folder, text=WINOMT):
 
 def test_a_suite_without_annotations(tmp_path):
     one, two, three = read_suite("winomt", winomt(tmp_path), "de").items
-    assert (one.entity, one.pronoun, one.gender, one.other) == ((1,), 6, "m", ())
-    assert (two.entity, two.pronoun, two.gender) == ((4,), 6, "f")
+    assert (one.entity, one.pronoun, one.gender, one.other) == (Entity((1,)), 6, "m", None)
+    assert (two.entity, two.pronoun, two.gender) == (Entity((4,)), 6, "f")
     assert (three.gender, three.pronoun, three.sets) == ("n", 4, ())
 
 
@@ -188,11 +200,11 @@ def test_a_line_that_is_none_of_the_suites_is_named(text, message, tmp_path):
 
 
 def test_a_bar_may_be_a_translations_own(tmp_path):
-    items = read_suite("winomt", winomt(tmp_path), "de").items
+    suite = read_suite("winomt", winomt(tmp_path), "de")
     plain = ["A | B", "C", "D"]
-    assert translations(tmp_path / "out", plain, items) == plain
+    assert translations(tmp_path / "out", plain, suite) == plain
     written = [f"{source}|E | {n}" for n, source in enumerate(SOURCES)]
-    assert translations(tmp_path / "out", written, items) == ["E | 0", "E | 1", "E | 2"]
+    assert translations(tmp_path / "out", written, suite) == ["E | 0", "E | 1", "E | 2"]
 
 
 @pytest.mark.parametrize(
@@ -204,11 +216,11 @@ def test_a_bar_may_be_a_translations_own(tmp_path):
      (lambda t: ["Der Bauer .", *t[1:]], r"out:1: no '\|\|\|'")],
 )  # fmt: skip
 def test_translations_of_other_sentences_are_refused(change, message, tmp_path):
-    items = read_suite("winomt", winomt(tmp_path), "de").items
+    suite = read_suite("winomt", winomt(tmp_path), "de")
     texts = [f"{source} ||| a {n}" for n, source in enumerate(SOURCES)]
-    assert translations(tmp_path / "out", texts, items) == ["a 0", "a 1", "a 2"]
+    assert translations(tmp_path / "out", texts, suite) == ["a 0", "a 1", "a 2"]
     with pytest.raises(DataError, match=message):
-        translations(tmp_path / "out", change(texts), items)
+        translations(tmp_path / "out", change(texts), suite)
 
 
 def test_from_the_command_line(tmp_path):
@@ -236,6 +248,7 @@ def test_from_the_command_line(tmp_path):
     assert float(row["gender_accuracy"]) == pytest.approx(2 / 3)
     [layer] = unpacked(tmp_path / "results" / "debug.html")
     assert layer["texts"]["genders"][1] == "baker f (gold f), she m"
+    assert layer["texts"]["why"][1] == "baker: die Bäckerin, f by die Bäckerin; she: er, m by er"
     assert {one["name"]: one["places"] for one in layer["lists"]}["inconsistent"] == [1]
     assert (layer["shown"][1]["levels"] > 0).sum() == 5
     # The baker, her article and the pronoun, by row and column.
@@ -245,7 +258,7 @@ def test_from_the_command_line(tmp_path):
         (german_links, "links:1: "),
         ([*german_links[:1], "metric.consistency.links=eflomla"], "eflomla: no such file"),
         (["metric.consistency.data=null", *german_links], "metric.consistency.data is needed"),
-        (["metric.consistency.language=xx"], "no morphology of 'xx'; there are de (german_nouns)"),
+        (["metric.consistency.language=xx"], "no morphology of 'xx'; there are fr (french), de"),
         (["metric.consistency.language=ru", "metric.consistency.morphology=german_nouns"],
          "german_nouns is of de, the translations are ru"),
         (["metric.consistency.language=de", "metric.consistency.suite=wino"], "winomt"),
@@ -270,10 +283,7 @@ def test_people_see_the_same_genders(language, name, least, tmp_path):
     pytest.importorskip("eflomal")
     suite = read_suite("winomt", SUITES, language)
     path = SUITES / "outputs" / f"google.en-{language}.txt"
-    said = [decode_line(line, path, n) for n, line in enumerate(lines(path), start=1)]
-    texts = translations(path, said, suite.items)
-    _, pairs = links(Store(tmp_path), "eflomal", suite.items, texts)
-    morphology = create("morphologies", name)
+    judged = judged_all(suite, path, "eflomal", name, tmp_path)
     with (SUITES / "human" / f"google.en-{language}.csv").open(encoding="utf-8") as file:
         rows = [list(row) for row in csv.reader(file)][1:]
     labelled = [
@@ -282,13 +292,12 @@ def test_people_see_the_same_genders(language, name, least, tmp_path):
     assert len(labelled) > 80
     agreed, inconsistent = 0, []
     for row in labelled:
-        n = int(row[0])
-        judged = judge(suite.items[n], texts[n].split(), pairs[n], morphology)
-        agreed += judged.entity == row[4].strip().lower()
+        one = judged[int(row[0])]
+        agreed += one.entity.gender == row[4].strip().lower()
         if "nconsistent" in row[5]:
-            inconsistent.append(judged)
+            inconsistent.append(one)
     assert agreed / len(labelled) >= least
     if language == "ru":
         assert len(inconsistent) == 37
-        assert not any(judged.consistent for judged in inconsistent)
-        assert sum(not judged.cause for judged in inconsistent) >= 35
+        assert not any(one.consistent for one in inconsistent)
+        assert sum(not one.cause for one in inconsistent) >= 35

@@ -1,17 +1,27 @@
-"""Test suites in which a pronoun stands for one of the sentence's words."""
+"""Test suites in which pronouns stand for what their sentence, or an earlier one, names."""
 
+from xnmt_bench.corpora.consistency.chains import chains
+from xnmt_bench.corpora.consistency.corpus import SuiteCorpus
 from xnmt_bench.corpora.consistency.outputs import pairs, translations
-from xnmt_bench.corpora.consistency.reading import ARTICLES, SUBSETS, SUITES, bare, read_suite
-from xnmt_bench.corpora.consistency.suite import Item, Suite
+from xnmt_bench.corpora.consistency.pronouns import bare, with_article
+from xnmt_bench.corpora.consistency.reading import CHAINS, SUITES, read_suite
+from xnmt_bench.corpora.consistency.resolver import Resolver
+from xnmt_bench.corpora.consistency.suite import Entity, Item, Suite
+from xnmt_bench.corpora.consistency.winomt import SUBSETS
 
 __all__ = [
-    "ARTICLES",
+    "CHAINS",
     "SUBSETS",
     "SUITES",
+    "Entity",
     "Item",
+    "Resolver",
     "Suite",
+    "SuiteCorpus",
     "bare",
+    "chains",
     "pairs",
     "read_suite",
     "translations",
+    "with_article",
 ]

@@ -5,43 +5,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from xnmt_bench.corpora.consistency.suite import Item
-from xnmt_bench.corpora.text import decode_line, lines
+from xnmt_bench.corpora.consistency.suite import Suite
+from xnmt_bench.corpora.text import text_lines
 from xnmt_bench.errors import DataError
 
 BARS, BAR = "|||", "|"
 
 
-def translations(path: Path, texts: Sequence[str], items: Sequence[Item]) -> list[str]:
-    """The translation of each item.
+def translations(path: Path, texts: Sequence[str], suite: Suite) -> list[str]:
+    """The translation of each sentence.
 
     Args:
         path: where they came from, for what is said of them.
         texts: the lines.
-        items: of the suite.
+        suite: that was translated.
 
     Raises:
         DataError: a line is missing, has no bars where others have them, is of another source
             than the suite's, or has no translation.
     """
-    if len(texts) != len(items):
-        raise DataError(path, None, f"{len(texts)} lines, but the suite has {len(items)} sentences")
+    sources = [sentence.source.split() for sentence in suite.sentences]
+    if len(texts) != len(sources):
+        told = f"{len(texts)} lines, but the suite has {len(sources)} sentences"
+        raise DataError(path, None, told)
     if any(BARS in text for text in texts):
         bars = BARS
     else:  # a single bar may be the translation's own
-        sources = (_halves(text, BAR)[0].split() for text in texts)
-        paired = all(s == i.words for s, i in zip(sources, items, strict=True))
-        bars = BAR if paired else ""
+        halves = (_halves(text, BAR)[0].split() for text in texts)
+        bars = BAR if all(map(list.__eq__, halves, sources)) else ""
     found = []
-    for number, (text, item) in enumerate(zip(texts, items, strict=True), start=1):
-        source, translation = item.source, text
+    for number, (text, words) in enumerate(zip(texts, sources, strict=True), start=1):
+        translation = text
         if bars:
             if bars not in text:
                 raise DataError(path, number, f"no {bars!r} between source and translation")
             source, translation = _halves(text, bars)
-        if source.split() != item.words:
-            told = f"the source is {source!r}; the suite has {item.source!r} here"
-            raise DataError(path, number, told)
+            if source.split() != words:
+                told = f"the source is {source!r}; the suite has {' '.join(words)!r} here"
+                raise DataError(path, number, told)
         if not translation.strip():
             raise DataError(path, number, "no translation")
         found.append(translation.strip())
@@ -55,8 +56,7 @@ def pairs(path: Path) -> list[tuple[str, str]]:
         DataError: a line has no bars, or nothing on one side of them.
     """
     found = []
-    for number, line in enumerate(lines(path), start=1):
-        text = decode_line(line, path, number)
+    for number, text in text_lines(path):
         if BARS not in text:
             raise DataError(path, number, f"no {BARS!r} between source and translation")
         source, translation = _halves(text, BARS)

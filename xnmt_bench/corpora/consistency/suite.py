@@ -1,51 +1,124 @@
-"""A suite: sentences with a pronoun, the entity that it stands for, and another one."""
+"""A suite: sentences with pronouns, and for each the entity that it stands for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from pathlib import Path
 
+from xnmt_bench.corpora.consistency.pronouns import PLURALS, THINGS, bare
+from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.morphology import Gender
 from xnmt_bench.store import fingerprint
 
+log = logging.getLogger(__name__)
 Span = tuple[int, ...]  # places of words
+LISTED = 5  # of what is left out, how many are named
+
+
+@dataclass(frozen=True)
+class Entity:
+    """Somebody or something that is named.
+
+    Attributes:
+        words: their places in their sentence, without an article.
+        back: how many sentences before the pronoun's.
+    """
+
+    words: Span
+    back: int = 0
 
 
 @dataclass(frozen=True)
 class Item:
-    """A sentence. Places are of its words, which stand between blanks.
+    """A pronoun. Places are of words between blanks.
 
     Attributes:
-        source: the sentence.
-        entity: the words that the pronoun stands for, without an article.
-        pronoun: the pronoun.
-        other: the words of the other entity; none where there is none.
-        gender: that the entity has by the pronoun; `n` where that does not tell.
+        sentence: number of its sentence in the suite.
+        pronoun: its place there.
+        entity: what it stands for.
+        other: the entity that it could be taken for; None where there is none.
+        gender: that the entity has by the source; None where that does not tell.
         sets: the stereotypical subsets that it is in, of `pro` and `anti`.
+        expected: the pronoun of the right translation, where that is known.
     """
 
-    source: str
-    entity: Span
+    sentence: int
     pronoun: int
-    other: Span = ()
-    gender: Gender = "n"
+    entity: Entity
+    other: Entity | None = None
+    gender: Gender | None = None
     sets: tuple[str, ...] = ()
+    expected: str = ""
 
     @property
-    def words(self) -> list[str]:
-        """Of the source."""
-        return self.source.split()
+    def backs(self) -> set[int]:
+        """How far back the sentences are that it is about; its own is 0."""
+        return {0, self.entity.back, self.other.back if self.other else 0}
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A test suite in its own order."""
+    """A test suite in its own order.
+
+    Attributes:
+        name: as in results.
+        sentences: all that are translated; targets are references, empty where there are none.
+        items: the pronouns, in the order of their sentences.
+    """
 
     name: str
+    sentences: Sequence[Sentence]
     items: Sequence[Item]
+
+    @classmethod
+    def of(
+        cls, name: str, sources: Sequence[str], items: Sequence[Item], targets: Sequence[str] = ()
+    ) -> Suite:
+        """A suite whose sentences are documents of their own."""
+        pairs = zip(sources, targets or [""] * len(sources), strict=True)
+        made = [Sentence(x, y, f"{name} {n}", 0) for n, (x, y) in enumerate(pairs)]
+        return cls(name, made, items)
 
     @cached_property
     def fingerprint(self) -> str:
         """Of everything that it says."""
-        return fingerprint({"items": [asdict(item) for item in self.items]})
+        sources = [sentence.source for sentence in self.sentences]
+        return fingerprint({"sources": sources, "items": [asdict(item) for item in self.items]})
+
+    @cached_property
+    def has_references(self) -> bool:
+        """Whether people have translated it."""
+        return any(sentence.target for sentence in self.sentences)
+
+    def words(self, item: Item, entity: Entity | None = None) -> list[str]:
+        """Of the source sentence that a pronoun, or an entity of its, stands in."""
+        return self.sentences[item.sentence - (entity.back if entity else 0)].source.split()
+
+    def named(self, item: Item, entity: Entity) -> str:
+        """An entity as the source names it."""
+        words = self.words(item, entity)
+        return " ".join(bare(words[n]) for n in entity.words)
+
+    def pronoun(self, item: Item) -> str:
+        """A pronoun as it is looked up."""
+        return bare(self.words(item)[item.pronoun])
+
+    def plural(self, item: Item) -> bool:
+        """Whether a pronoun is a plural, whose translation shows no gender."""
+        return self.pronoun(item) in PLURALS
+
+    def personal(self, item: Item) -> bool:
+        """Whether a pronoun stands for a person, not for a thing."""
+        return self.pronoun(item) not in THINGS
+
+
+def left_out(path: Path, problems: Mapping[int, str]) -> None:
+    """Says how many lines of a suite cannot be used, by line and reason."""
+    for line, problem in list(problems.items())[:LISTED]:
+        log.warning("%s:%d: left out: %s", path, line, problem)
+    if more := list(problems)[LISTED:]:
+        log.warning("%s: %d more are left out, of lines %s", path, len(more),
+                    ", ".join(map(str, more)))  # fmt: skip

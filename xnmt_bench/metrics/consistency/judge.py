@@ -6,18 +6,19 @@ A mention's gender is that of the target words that are linked to it (Yehudai et
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from xnmt_bench.corpora.consistency import ARTICLES, Item, bare
+from xnmt_bench.corpora.consistency import Entity, Item, Suite, bare, with_article
 from xnmt_bench.corpora.sentence import Links
 from xnmt_bench.metrics.consistency.links import linked
-from xnmt_bench.morphology import Gender, Morphology
+from xnmt_bench.morphology import Gender, Morphology, Told
 
-# Why a sentence is left out, in the order in which they are asked.
+# Why a pronoun is left out, in the order in which they are asked.
 # A plural pronoun (`they`) shows no gender, whatever its translation.
+PLURAL = "plural_pronoun"
 CAUSES = (
-    "plural_pronoun",
+    PLURAL,
     "entity_unlinked",
     "pronoun_unlinked",
     "entity_undetermined",
@@ -27,70 +28,110 @@ CLUSTERS = ("right", "wrong", "both", "none", "unknown")
 
 
 @dataclass(frozen=True)
-class Judged:
-    """One sentence.
+class Translation:
+    """A sentence's.
 
     Attributes:
-        entity, pronoun, other: the genders; None where undetermined.
-        cause: why it is left out, one of `CAUSES`; empty where it counts.
-        cluster: with which entity the pronoun goes, one of `CLUSTERS`; empty without another one,
-            and of plural pronouns.
-        linked: source and target words of entity and pronoun, which are linked.
+        words: of it, between blanks.
+        links: source words to these.
     """
 
-    entity: Gender | None
-    pronoun: Gender | None
-    other: Gender | None
+    words: Sequence[str]
+    links: Links
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A mention in a translation.
+
+    Attributes:
+        back: how many sentences before the pronoun's it stands.
+        source: places of its words, with an article.
+        target: places of the words that are linked to them.
+        told: their gender; None where they show none.
+    """
+
+    back: int
+    source: Sequence[int]
+    target: Sequence[int]
+    told: Told | None
+
+    @property
+    def gender(self) -> Gender | None:
+        """Of its words; None where it is undetermined or nothing is linked."""
+        return self.told.gender if self.target and self.told else None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One pronoun.
+
+    Attributes:
+        entity, pronoun, other: in the translation; `other` is None where there is none.
+        accurate: the entity has the gold gender, as far as the source tells one.
+        expected: the pronoun is translated as the right translation has it; None where nobody
+            knows that.
+        cause: why it is left out, one of `CAUSES`; empty where it counts.
+    """
+
+    entity: Seen
+    pronoun: Seen
+    other: Seen | None
+    accurate: bool
+    expected: bool | None
     cause: str
-    cluster: str
-    linked: Sequence[tuple[int, int]]
 
     @property
     def consistent(self) -> bool:
         """Whether pronoun and entity have one gender."""
-        return not self.cause and self.entity == self.pronoun
+        return not self.cause and self.entity.gender == self.pronoun.gender
+
+    @property
+    def cluster(self) -> str:
+        """With which entity the pronoun goes, one of `CLUSTERS` (Figure 1).
+
+        Empty without another entity, and of plural pronouns.
+        """
+        if self.other is None or self.cause == PLURAL:
+            return ""
+        genders = [seen.gender for seen in (self.entity, self.pronoun, self.other)]
+        if None in genders:
+            return "unknown"
+        entity, pronoun, other = genders
+        goes = {(True, True): "both", (True, False): "right", (False, True): "wrong"}
+        return goes.get((pronoun == entity, pronoun == other), "none")
 
 
-def judge(item: Item, words: Sequence[str], links: Links, morphology: Morphology) -> Judged:
-    """Judges a translation.
+def judge(
+    suite: Suite, item: Item, translations: Mapping[int, Translation], morphology: Morphology
+) -> Judged:
+    """Judges the translation of a pronoun.
 
     Args:
-        item: of the suite.
-        words: of the translation, between blanks.
-        links: source words to these.
-        morphology: of its language.
+        suite: that it is of.
+        item: the pronoun.
+        translations: of its sentence, and of those of its entities, by their numbers.
+        morphology: of their language.
     """
+    own = translations[item.sentence]
 
-    def of_entity(span: Sequence[int]) -> tuple[list[int], list[int], Gender | None]:
-        head = span[:1] if morphology.first_word else span
-        mention = _with_article(item.words, head)
-        chosen = linked(links, mention)
-        name = " ".join(bare(item.words[n]) for n in head)
-        return mention, chosen, morphology.entity_gender(name, words, chosen)
+    def seen(entity: Entity) -> Seen:
+        said = translations[item.sentence - entity.back]
+        # An old rule looks at the first word of several alone.
+        head = Entity(entity.words[: 1 if morphology.first_word else None], entity.back)
+        source = with_article(suite.words(item, entity), head.words)
+        target = linked(said.links, source)
+        told = morphology.entity_gender(suite.named(item, head), said.words, target)
+        return Seen(entity.back, source, target, told)
 
-    mention, entity_words, entity = of_entity(item.entity)
-    pronoun_words = linked(links, [item.pronoun])
-    pronoun = morphology.pronoun_gender(words, pronoun_words) if pronoun_words else None
-    plural = item.gender == "n"
-    causes = (plural, not entity_words, not pronoun_words, entity is None, pronoun is None)
+    entity = seen(item.entity)
+    places = linked(own.links, [item.pronoun])
+    told = morphology.pronoun_gender(own.words, places, suite.personal(item)) if places else None
+    pronoun = Seen(0, [item.pronoun], places, told)
+    causes = (suite.plural(item), not entity.target, not places, entity.told is None, told is None)
     cause = next((name for name, holds in zip(CAUSES, causes, strict=True) if holds), "")
-    other, cluster = None, ""
-    if item.other:
-        _, other_words, other = of_entity(item.other)
-        every = (entity_words and entity, pronoun, other_words and other)
-        cluster = "" if plural else _cluster(*(gender or None for gender in every))
-    own = [(s, t) for s, t in sorted(links) if s in (*mention, item.pronoun)]
-    return Judged(entity, pronoun, other, cause, cluster, own)
-
-
-def _with_article(words: Sequence[str], span: Sequence[int]) -> list[int]:
-    before = span[0] - 1
-    return [before, *span] if before >= 0 and words[before].lower() in ARTICLES else list(span)
-
-
-def _cluster(entity: Gender | None, pronoun: Gender | None, other: Gender | None) -> str:
-    """With which entity the pronoun goes (Yehudai et al. 2023, Figure 1)."""
-    if None in (entity, pronoun, other):
-        return "unknown"
-    goes = {(True, True): "both", (True, False): "right", (False, True): "wrong"}
-    return goes.get((pronoun == entity, pronoun == other), "none")
+    other = None if item.other is None else seen(item.other)
+    # The released rules have a gender of what is not linked, which counts as its translation's.
+    accurate = entity.told is not None and entity.told.gender == item.gender
+    expected = item.expected in [bare(own.words[n]) for n in places] if item.expected else None
+    return Judged(entity, pronoun, other, accurate, expected, cause)

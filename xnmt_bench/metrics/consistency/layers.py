@@ -1,4 +1,4 @@
-"""Judged translations to be read: both mentions' links and their genders."""
+"""Judged translations to be read: mentions, their links, their genders and what shows these."""
 
 from __future__ import annotations
 
@@ -11,52 +11,102 @@ import numpy as np
 import pyarrow as pa
 
 from xnmt_bench.corpora.alignment import to_pharaoh
-from xnmt_bench.corpora.consistency import Item
-from xnmt_bench.corpora.sentence import Links
+from xnmt_bench.corpora.consistency import Entity, Item, Suite
 from xnmt_bench.dumps import Tokens
-from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS, Judged
-from xnmt_bench.metrics.consistency.links import read_links
+from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS, Judged, Seen, Translation
+from xnmt_bench.metrics.consistency.links import from_pharaoh
 from xnmt_bench.metrics.layer import Layer, Matrix
 from xnmt_bench.parquet import read_table, write_table
 
 FILE = "judged.parquet"
 NOTE = (
     "Rows: the translation's words. Columns: the source's. Filled: linked words; framed: those of "
-    "the entity and of the pronoun, whose genders are compared."
+    "the entity and of the pronoun, whose genders are compared. An entity of an earlier sentence "
+    "stands in it, before the mark."
 )
-UNKNOWN = "?"
+UNKNOWN, UNLINKED, MARK = "?", "not linked", "¶"
+SHOWN = ("source", "translation", "why", "genders")
 
 
 def write_judged(
-    items: Sequence[Item], texts: Sequence[str], links: Sequence[Links], judged: Sequence[Judged],
+    suite: Suite,
+    items: Sequence[Item],
+    translations: Mapping[int, Translation],
+    judged: Sequence[Judged],
     folder: Path,
-) -> None:  # fmt: skip
-    """Writes what was judged of each translation."""
-    rows = [
-        {
-            "source": item.source,
-            "translation": text,
-            "genders": _genders(item, one),
-            "links": to_pharaoh(own),
-            "mentions": to_pharaoh(frozenset(one.linked)),
-            "consistent": float(one.consistent) if not one.cause else np.nan,
-            "left_out": one.cause,
-            "cluster": one.cluster,
-        }
-        for item, text, own, one in zip(items, texts, links, judged, strict=True)
-    ]
+) -> None:
+    """Writes what was judged of each pronoun."""
+    rows = [_row(suite, *pair, translations) for pair in zip(items, judged, strict=True)]
     write_table(pa.Table.from_pylist(rows), folder / FILE)
 
 
-def _genders(item: Item, judged: Judged) -> str:
+def _row(
+    suite: Suite, item: Item, judged: Judged, translations: Mapping[int, Translation]
+) -> dict[str, Any]:
+    sentences = sorted({item.sentence - item.entity.back, item.sentence})
+    sources, targets = (
+        [suite.sentences[n].source.split() for n in sentences],
+        [list(translations[n].words) for n in sentences],
+    )
+    # Where each sentence's words stand when an earlier one is before it, with a mark between.
+    starts = {
+        back: (0, 0) if back else tuple(len(side[0]) + 1 if len(side) > 1 else 0
+                                        for side in (sources, targets))
+        for back in {item.entity.back, 0}
+    }  # fmt: skip
+    links = {
+        (s + starts[item.sentence - n][0], t + starts[item.sentence - n][1])
+        for n in sentences
+        for s, t in translations[n].links
+    }
+    mentions = {
+        (s + starts[seen.back][0], t + starts[seen.back][1])
+        for seen in (judged.entity, judged.pronoun)
+        for s in seen.source
+        for t in seen.target
+        if (s, t) in translations[item.sentence - seen.back].links
+    }
+    return {
+        "source": f" {MARK} ".join(map(" ".join, sources)),
+        "translation": f" {MARK} ".join(map(" ".join, targets)),
+        "why": _why(suite, item, judged, translations),
+        "genders": _genders(suite, item, judged),
+        "links": to_pharaoh(frozenset(links)),
+        "mentions": to_pharaoh(frozenset(mentions)),
+        "consistent": float(judged.consistent) if not judged.cause else np.nan,
+        "left_out": judged.cause,
+        "cluster": judged.cluster,
+    }
+
+
+def _mentions(
+    suite: Suite, item: Item, judged: Judged
+) -> Iterator[tuple[str, Seen, Entity | None]]:
+    """What each mention is called in the source, in the order in which it is read."""
+    yield suite.named(item, item.entity), judged.entity, item.entity
+    yield suite.pronoun(item), judged.pronoun, None
+    if item.other is not None and judged.other is not None:
+        yield suite.named(item, item.other), judged.other, item.other
+
+
+def _genders(suite: Suite, item: Item, judged: Judged) -> str:
     """Such as `developer f (gold f), she f, designer m`."""
-    words = item.words
-    told = [f"{' '.join(words[n] for n in item.entity)} {judged.entity or UNKNOWN}"]
-    told[0] += f" (gold {item.gender})"
-    told.append(f"{words[item.pronoun]} {judged.pronoun or UNKNOWN}")
-    if item.other:
-        told.append(f"{' '.join(words[n] for n in item.other)} {judged.other or UNKNOWN}")
+    told = [f"{name} {seen.gender or UNKNOWN}" for name, seen, _ in _mentions(suite, item, judged)]
+    told[0] += f" (gold {item.gender})" if item.gender else ""
     return ", ".join(told)
+
+
+def _why(
+    suite: Suite, item: Item, judged: Judged, translations: Mapping[int, Translation]
+) -> str:  # fmt: skip
+    """Such as `developer: die Entwicklerin, f by Entwicklerin; she: er, m by er`."""
+    told = []
+    for name, seen, _ in _mentions(suite, item, judged):
+        words = translations[item.sentence - seen.back].words
+        linked = " ".join(words[n] for n in seen.target) or UNLINKED
+        by = f", {seen.gender} by {seen.told.by}" if seen.gender and seen.told else ""
+        told.append(f"{name}: {linked}{by or f', {UNKNOWN}'}")
+    return "; ".join(told)
 
 
 def layer(name: str, path: Path) -> Layer:
@@ -80,7 +130,7 @@ def layer(name: str, path: Path) -> Layer:
         },
     }
     lists = {kind: (rule, np.flatnonzero(of).tolist()) for kind, (rule, of) in kinds.items()}
-    texts = {key: columns[key] for key in ("source", "translation", "genders")}
+    texts = {key: columns[key] for key in SHOWN}
     return Layer(
         "consistency", name, NOTE, range(len(consistent)), texts, {"consistent": consistent},
         lists=lists, matrices=partial(_matrices, columns),
@@ -88,12 +138,13 @@ def layer(name: str, path: Path) -> Layer:
 
 
 def _matrices(columns: Mapping[str, list[Any]]) -> Iterator[tuple[int, Matrix]]:
-    mentions = read_links(columns["mentions"])
-    for number, links in enumerate(read_links(columns["links"])):
+    for number, (links, mentions) in enumerate(
+        zip(columns["links"], columns["mentions"], strict=True)
+    ):
         source, target = (columns[side][number].split() for side in ("source", "translation"))
         weights = np.zeros((len(target), len(source)))
-        for s, t in links:
+        for s, t in from_pharaoh(links):
             weights[t, s] = 1
-        framed = sorted((t, s) for s, t in mentions[number])
+        framed = sorted((t, s) for s, t in from_pharaoh(mentions))
         rows, own = Tokens.of(target, eos=False), Tokens.of(source, eos=False)
         yield number, Matrix(rows, own, weights, framed=framed)

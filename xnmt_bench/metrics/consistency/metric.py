@@ -4,55 +4,68 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from xnmt_bench.corpora.consistency import SUBSETS, Suite, read_suite, translations
+from xnmt_bench.corpora.consistency import CHAINS, Resolver, Suite, chains, read_suite
 from xnmt_bench.errors import ConfigError, StoreError, XnmtError
-from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS, Judged, judge
+from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS, Translation, judge
 from xnmt_bench.metrics.consistency.layers import FILE, layer, write_judged
-from xnmt_bench.metrics.consistency.links import EFLOMAL, links
+from xnmt_bench.metrics.consistency.links import EFLOMAL, EXPLAINER, TRAIN, WAYS
 from xnmt_bench.metrics.consistency.links import FILE as LINKS
+from xnmt_bench.metrics.consistency.said import REFERENCE, Said, translated
+from xnmt_bench.metrics.consistency.statistics import results, statistics
 from xnmt_bench.metrics.layer import Layer, names
-from xnmt_bench.metrics.measurement import Evidence, Measurement, Planned, Scored
-from xnmt_bench.metrics.metric import Column, Key, SumMetric, hundredths, ratio
-from xnmt_bench.metrics.units import Units
+from xnmt_bench.metrics.measurement import BLIND, Evidence, Measurement, Planned, Scored
+from xnmt_bench.metrics.metric import Column, Key, SumMetric, hundredths
+from xnmt_bench.metrics.units import Units, by_unit
 from xnmt_bench.morphology import Morphology
 from xnmt_bench.options import Text
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.texts import test_set
 from xnmt_bench.registry import create, entries, load
 from xnmt_bench.store import file_hash, verified
 
 log = logging.getLogger(__name__)
 JUDGED = "judged"  # of a measurement's files
+ENGLISH = "en"  # of all suites
 one_digit = "{:.1f}".format
+whole = "{:,.0f}".format
 
 
 class Consistency(SumMetric):
     """Whether pronouns agree with the nouns that they stand for; no reference is needed.
 
-    A unit is a sentence of a suite.
+    A unit is a sentence of a suite, with all its pronouns.
 
     Args:
-        suite: by name.
+        suite: by name; `chains` are those of the configured corpus, such as ParCorFull's.
         data: the folder that holds the suites.
-        language: of the translations.
-        links: `eflomal`, or a file of links in Pharaoh's form.
-        learn_from: a file of further lines `source ||| translation` that eflomal learns from.
+        language: of the translations; None for the configured corpus's.
+        links: `eflomal`, `explainer` (the configured one's relevance), `gold` (of references), or
+            a file of links in Pharaoh's form.
+        learn_from: what else eflomal learns from: `train`, the configured corpus's training
+            sentences, or a file of lines `source ||| translation`.
         morphology: by name; None for the language's usual one.
+        resolver: a file of an English resolver's clusters, to stand beside.
     """
 
     name = "consistency"
     title = "Coreference consistency"
     note = (
-        "Share of the sentences in which the pronoun's translation has the gender of its entity's, "
-        "where both have one, with its 95 % bootstrap interval over sentences; higher is better. "
-        "Gender accuracy: the entity's is the gold one. Delta G: F1 of masculine less that of "
-        "feminine entities; delta S: accuracy on stereotypical less anti-stereotypical sentences. "
-        "Link: the pronoun goes with the right one of two entities of different gender. Both: the "
-        "entities have one gender, so that whoever makes everybody a man is consistent too."
+        "Share of the pronouns whose translation has the gender of their entity's, where both have "
+        "one, with its 95 % bootstrap interval over sentences; higher is better. Gender accuracy: "
+        "the entity's is the gold one. Delta G: F1 of masculine less that of feminine entities; "
+        "delta S: accuracy on stereotypical less anti-stereotypical sentences. Link: the pronoun "
+        "goes with the right one of two entities of different gender. Both: the entities have one "
+        "gender, so that whoever makes everybody a man is consistent too."
+    )
+    resolver_note = (
+        "Below the resolver: how much more often the resolver is right on the pronouns that link "
+        "counts, paired."
     )
     keys = (
         Key("links", "links", "links: {}", usual=EFLOMAL),
@@ -63,13 +76,17 @@ class Consistency(SumMetric):
         Column("consistency", "consistency %", hundredths, "higher", interval=True),
         Column("determined", "determined %", hundredths),
         Column("gender_accuracy", "gender accuracy %", hundredths, "higher", interval=True),
-        Column("f1_male", "F1 masculine", one_digit, "higher"),
-        Column("f1_female", "F1 feminine", one_digit, "higher"),
-        Column("delta_g", "delta G", one_digit),
-        Column("delta_s", "delta S", one_digit),
+        Column("f1_male", "F1 masculine", one_digit, "higher", interval=True, shown=False),
+        Column("f1_female", "F1 feminine", one_digit, "higher", interval=True, shown=False),
+        Column("delta_g", "delta G", one_digit, interval=True),
+        Column("delta_s", "delta S", one_digit, interval=True),
+        Column("pronoun_accuracy", "pronoun accuracy %", hundredths, "higher", interval=True),
         Column("link_accuracy", "link %", hundredths, "higher", interval=True),
-        Column("link_n", "link n", "{:,.0f}".format),
-        Column("neutral_pronouns", "neutral pronouns %", hundredths),
+        Column("link_n", "link n", whole),
+        Column("resolver", "resolver %", hundredths, interval=True, shown=False),
+        Column("resolver_there", "resolver there %", hundredths, interval=True, shown=False),
+        Column("below_resolver", "below the resolver", hundredths, "lower", interval=True),
+        Column("neutral_pronouns", "neutral pronouns %", hundredths, interval=True, shown=False),
         *(Column(name, f"{name.replace('_', ' ')} %", hundredths, shown=False) for name in CAUSES),
         *(Column(f"cluster_{c}", f"{c} %", hundredths, shown=c == "both") for c in CLUSTERS),
     )  # fmt: skip
@@ -83,38 +100,65 @@ class Consistency(SumMetric):
         links: Text = EFLOMAL,
         learn_from: Text | None = None,
         morphology: Text | None = None,
+        resolver: Text | None = None,
     ) -> None:
         self.suite, self.data, self.language = suite, data, language
-        self.links, self._morphology = links, morphology
-        self._more = None if learn_from is None else Path(learn_from)
+        self.links, self.learn_from, self.resolver = links, learn_from, resolver
+        self._morphology = morphology
 
     def measure(self, job: Job) -> Iterator[Planned]:
-        """A file's translations of the suite."""
-        door = job.door("outputs")
-        if door is None:
-            raise XnmtError("metric=[consistency] reads translations: name them as outputs.path")
-        if self.data is None or self.language is None:
-            given = {"data": self.data, "language": self.language}
-            missing = [name for name, value in given.items() if value is None]
-            raise ConfigError([f"metric.consistency.{name} is needed" for name in missing])
-        name, morphology = self._chosen(self.language)
-        suite = read_suite(self.suite, Path(self.data), self.language)
-        identity = {
-            "corpus": suite.name, "lang_pair": f"en-{self.language}", "nmt": door.name,
-            "links": self.links if self.links == EFLOMAL else Path(self.links).name,
-            "learn_from": self._more.name if self._more else "",
-            "morphology": name,
-        }  # fmt: skip
-
-        def make() -> Evidence:
-            texts = translations(door.path, door.read(), suite.items)
-            return self._evidence(job, suite, texts, morphology)
-
-        yield Planned(identity, "", make)
+        """A system's translations of the suite, or a file's, and people's."""
+        language = self._language(job)
+        name, morphology = self._chosen(language)
+        suite = self._suite(job, language)
+        for one in translated(job, suite, self.suite):
+            identity = {
+                "corpus": suite.name, "lang_pair": f"{self._source(job)}-{language}",
+                "nmt": one.nmt, "links": self._linked_by(job), "morphology": name,
+                "learn_from": Path(self.learn_from).name if self.learn_from else "",
+            }  # fmt: skip
+            model = job.model_id if one.own else ""
+            facts = {BLIND: one.nmt == REFERENCE}  # people are not ranked
+            yield Planned(identity, model, partial(self._evidence, one, morphology), facts)
 
     def measured_from_files(self, job: Job) -> bool:
-        """Translations of others need no model."""
-        return job.door("outputs") is not None
+        """Translations of others need no model, unless its relevance links them."""
+        return job.door("outputs") is not None and self.links != EXPLAINER
+
+    def _language(self, job: Job) -> str:
+        """Of the translations.
+
+        Raises:
+            ConfigError: it is not known, or the suites' folder is not.
+            XnmtError: the system translates between other languages.
+        """
+        from_files = job.door("outputs") is not None
+        configured = None if from_files and self.suite != CHAINS else job.corpus.target_language
+        given = {"data": self.data if self.suite != CHAINS else CHAINS,
+                 "language": self.language or configured}  # fmt: skip
+        if missing := [name for name, value in given.items() if value is None]:
+            raise ConfigError([f"metric.consistency.{name} is needed" for name in missing])
+        language = str(given["language"])
+        if configured not in (None, language):
+            told = f"the configured corpus's translations are {configured}"
+            raise XnmtError(f"metric.consistency.language={language}, but {told}")
+        if not from_files and self.suite != CHAINS and job.corpus.source_language != ENGLISH:
+            told = f"the system translates from {job.corpus.source_language}"
+            raise XnmtError(f"the sentences of {self.suite} are English, but {told}")
+        return language
+
+    def _source(self, job: Job) -> str:
+        return job.corpus.source_language if self.suite == CHAINS else ENGLISH
+
+    def _linked_by(self, job: Job) -> str:
+        if self.links == EXPLAINER:
+            return str(job.explained.name)
+        return self.links if self.links in WAYS else Path(self.links).name
+
+    def _suite(self, job: Job, language: str) -> Suite:
+        if self.suite == CHAINS:
+            return chains(job.corpus)
+        return read_suite(self.suite, Path(str(self.data)), language)
 
     def _chosen(self, language: str) -> tuple[str, Morphology]:
         """The named morphology, or the language's usual one.
@@ -133,17 +177,28 @@ class Consistency(SumMetric):
             raise XnmtError(f"{name} is of {made.language}, the translations are {language}")
         return name, made
 
-    def _evidence(
-        self, job: Job, suite: Suite, texts: Sequence[str], morphology: Morphology
-    ) -> Evidence:
-        aligned, pairs = links(job.store, self.links, suite.items, texts, self._more)
-        judged = [
-            judge(item, text.split(), own, morphology)
-            for item, text, own in zip(suite.items, texts, pairs, strict=True)
+    def _evidence(self, said: Said, morphology: Morphology) -> Evidence:
+        job, suite = said.job, said.suite
+        more = job.corpus if self.learn_from == TRAIN else self.learn_from and Path(self.learn_from)
+        aligned, found = said.links(self.links, more)
+        translations = {
+            n: Translation(text.split(), found[n])
+            for n, (_, text) in said.pairs.items()
+            if n in found
+        }
+        items = [
+            item
+            for item in suite.items
+            if {item.sentence - back for back in item.backs} <= translations.keys()
         ]
-        units = Units(
-            f"{suite.name} {suite.fingerprint}", np.arange(len(judged)), statistics(suite, judged)
-        )
+        if not items:
+            raise XnmtError(f"no pronoun of {suite.name} is in a sentence that was translated")
+        judged = [judge(suite, item, translations, morphology) for item in items]
+        resolved = []
+        if self.resolver:
+            resolved = list(map(Resolver(Path(self.resolver), suite).right, items))
+        units = self._units(said, statistics(items, judged, resolved),
+                            np.array([item.sentence for item in items]))  # fmt: skip
         # Of the links themselves: eflomal's are others each time.
         made_by = {
             "suite": suite.fingerprint,
@@ -152,15 +207,26 @@ class Consistency(SumMetric):
         }
 
         def work(folder: Path) -> dict[str, Any]:
-            write_judged(suite.items, texts, pairs, judged, folder)
+            write_judged(suite, items, translations, judged, folder)
             return {}
 
         made = job.store.make(
-            "consistency_judged", work, version=1, cheap=True,
+            "consistency_judged", work, version=2, cheap=True,
             morphology=type(morphology).__name__, **made_by,
         )  # fmt: skip
-        files = {JUDGED: str(made.path / FILE)}
-        return Evidence(units, made_by, {"genders": morphology.version}, files)
+        facts = {"genders": morphology.version, "left_out": len(suite.items) - len(items),
+                 "resolver": bool(self.resolver)}  # fmt: skip
+        return Evidence(units, made_by, facts, {JUDGED: str(made.path / FILE)})
+
+    def _units(
+        self, said: Said, columns: Mapping[str, np.ndarray], sentence_N: np.ndarray
+    ) -> Units:
+        """Sums over the pronouns of each sentence."""
+        numbers, sums = by_unit(sentence_N, **columns)
+        suite = said.suite
+        of = test_set(said.job.corpus) if self.suite == CHAINS else (
+            f"{suite.name} {suite.fingerprint}")  # fmt: skip
+        return Units(of, numbers, {name: sums[name] for name in columns})
 
     def layers(self, measurements: Sequence[Measurement]) -> Iterator[Layer]:
         """Every sentence, with the links and genders of its mentions."""
@@ -172,64 +238,19 @@ class Consistency(SumMetric):
                 log.warning("not on the page: %s", error)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Shares of the sentences that each is asked of."""
-        f1 = {
-            gender: 200 * ratio(sums_R[f"hit_{g}"], sums_R[f"said_{g}"] + sums_R[f"gold_{g}"])
-            for gender, g in (("male", "m"), ("female", "f"))
-        }
-        by_set = {name: ratio(sums_R[f"{name}_right"], sums_R[name]) for name in SUBSETS}
-        decided_R = sums_R["cluster_right"] + sums_R["cluster_wrong"]
-        results = {
-            "consistency": ratio(sums_R["consistent"], sums_R["determined"]),
-            "determined": ratio(sums_R["determined"], sums_R["sentences"]),
-            "gender_accuracy": ratio(sums_R["accurate"], sums_R["sentences"]),
-            "f1_male": f1["male"],
-            "f1_female": f1["female"],
-            "delta_g": f1["male"] - f1["female"],
-            "delta_s": 100 * (by_set["pro"] - by_set["anti"]),
-            "link_accuracy": ratio(sums_R["cluster_right"], decided_R),
-            "link_n": decided_R,
-            "neutral_pronouns": ratio(sums_R["pronoun_n"], sums_R["pronoun_known"]),
-        }
-        results |= {name: ratio(sums_R[name], sums_R["sentences"]) for name in CAUSES}
-        clusters_R = sum(sums_R[f"cluster_{name}"] for name in CLUSTERS)
-        return results | {
-            f"cluster_{name}": ratio(sums_R[f"cluster_{name}"], np.asarray(clusters_R))
-            for name in CLUSTERS
-        }
+        """See `statistics.results`."""
+        return results(sums_R)
 
     def notes(self, scored: Sequence[Scored]) -> list[str]:
         """What was left out, by cause, and by what genders were told."""
         notes = []
         for one in (s for s in scored if s.measurement.ok):
-            row = one.row
+            row, facts = one.row, one.measurement.facts
             told = ", ".join(f"{name.replace('_', ' ')} {100 * row[name]:.1f} %" for name in CAUSES)
             who = f"{row['corpus']} {row['lang_pair']} {row['nmt']}"
-            notes.append(f"{who}: left out: {told}. Genders: {one.measurement.facts['genders']}.")
+            lost = facts["left_out"]
+            also = f", and {lost:,} pronouns whose sentence has no links" if lost else ""
+            notes.append(f"{who}: left out: {told}{also}. Genders: {facts['genders']}.")
+        if any(s.measurement.facts.get("resolver") for s in scored):
+            notes.append(self.resolver_note)
         return notes
-
-
-def statistics(suite: Suite, judged: Sequence[Judged]) -> dict[str, np.ndarray]:
-    """What each sentence contributes, 0 or 1."""
-
-    def column(values: Iterator[bool]) -> np.ndarray:
-        return np.fromiter(values, dtype=np.float64, count=len(judged))
-
-    both = list(zip(suite.items, judged, strict=True))
-    columns = {
-        "sentences": column(True for _ in judged),
-        "determined": column(not j.cause for j in judged),
-        "consistent": column(j.consistent for j in judged),
-        "accurate": column(j.entity == i.gender for i, j in both),
-        "pronoun_n": column(j.pronoun == "n" and i.gender != "n" for i, j in both),
-        "pronoun_known": column(j.pronoun is not None and i.gender != "n" for i, j in both),
-    }
-    for gender in "mf":
-        columns[f"gold_{gender}"] = column(i.gender == gender for i in suite.items)
-        columns[f"said_{gender}"] = column(j.entity == gender for j in judged)
-        columns[f"hit_{gender}"] = column(i.gender == j.entity == gender for i, j in both)
-    for name in SUBSETS:
-        columns[name] = column(name in i.sets for i in suite.items)
-        columns[f"{name}_right"] = column(name in i.sets and j.entity == i.gender for i, j in both)
-    columns |= {name: column(j.cause == name for j in judged) for name in CAUSES}
-    return columns | {f"cluster_{c}": column(j.cluster == c for j in judged) for c in CLUSTERS}

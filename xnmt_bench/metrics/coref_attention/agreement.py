@@ -71,4 +71,5 @@ class Agreement:
         if side == "source":
             words = sorted(j for i, j in self._context.links[index] if i in words)
         # The end of a sentence may be a word of it that is looked at.
-        return self._morphology.gender(spoken, [n for n in words if n < len(spoken)])
+        told = self._morphology.gender(spoken, [n for n in words if n < len(spoken)])
+        return told and told.gender

@@ -1,0 +1,209 @@
+"""Suites of coreference consistency as they are read: BUG, Wino-X, a corpus's own chains."""
+
+import json
+import logging
+
+import pytest
+from conftest import DATA
+
+from xnmt_bench.corpora.consistency import Entity, Item, Resolver, Suite, chains, read_suite
+from xnmt_bench.corpora.sentence import Corpus, Gold, Mention, Sentence
+from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.errors import DataError, NotApplicable
+
+SUITES = DATA / "consistency"
+needs_data = pytest.mark.skipif(not SUITES.exists(), reason="needs shared/data/consistency")
+BUG = (
+    "uid,predicted gender,sentence_text,profession,g,"
+    "g_first_index,profession_first_index,stereotype\n"
+    '0,Male,"The nurse , who was late , lost his keys .",nurse,his,8,1,-1\n'
+    '1,Female,"Our chef burnt\nher hand .",chef,her,3,1,0\n'
+    '2,Male,"His guard slept .",guard,his,5,1,1\n'
+)
+WINO_X = {
+    "qID": "1", "sentence": "The red bag did not fit on the shelf because it was too big.",
+    "translation1": "Die rote Tasche passte nicht, weil sie zu groß war.",
+    "translation2": "Die rote Tasche passte nicht, weil es zu groß war.",
+    "answer": 1, "pronoun1": "sie", "pronoun2": "es",
+    "referent1_en": "red bag", "referent2_en": "shelf",
+}  # fmt: skip
+
+
+def bug(folder, text=BUG):
+    (folder / "bug").mkdir()
+    (folder / "bug" / "gold_BUG.csv").write_text(text)
+    return read_suite("bug", folder, "de")
+
+
+def test_rows_of_bug_whose_places_are_off_are_sentences_without_a_pronoun(tmp_path, caplog):
+    with caplog.at_level(logging.WARNING):
+        suite = bug(tmp_path)
+    assert [s.source for s in suite.sentences][1] == "Our chef burnt her hand ."
+    assert list(suite.items) == [
+        Item(0, 8, Entity((1,)), None, "m", ("anti",)),
+        Item(1, 3, Entity((1,)), None, "f", ()),
+    ]
+    assert "gold_BUG.csv:5: left out: 'nothing' is at word 5, not 'his'" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [("Female", "Woman", "gold_BUG.csv:4: not readable: 'Woman'"),
+     ("uid,pred", "uid,x", ":1: no column"),
+     ("chef,her,3", "chef,her,third", "gold_BUG.csv:4: not readable")],
+)  # fmt: skip
+def test_what_is_no_row_of_bug_is_named(old, new, message, tmp_path):
+    with pytest.raises(DataError, match=message):
+        bug(tmp_path, BUG.replace(old, new))
+
+
+@needs_data
+def test_bug_as_it_is_published(caplog):
+    with caplog.at_level(logging.WARNING):
+        suite = read_suite("bug", SUITES, "de")
+    assert (len(suite.sentences), len(suite.items)) == (1720, 1688)
+    assert "27 more are left out" in caplog.text
+    assert not any(item.other for item in suite.items)
+
+
+def wino_x(folder, **more):
+    (folder / "wino_x").mkdir(exist_ok=True)
+    (folder / "wino_x" / "mt_en_de.jsonl").write_text(json.dumps(WINO_X | more) + "\n")
+    return read_suite("wino_x", folder, "de")
+
+
+def test_a_line_of_wino_x(tmp_path):
+    suite = wino_x(tmp_path)
+    [item] = suite.items
+    assert (item.pronoun, item.entity, item.other) == (10, Entity((1, 2)), Entity((8,)))
+    assert (item.expected, item.gender, suite.personal(item)) == ("sie", None, False)
+    [other] = wino_x(tmp_path, answer="2").items
+    assert (other.entity, other.expected) == (Entity((8,)), "es")
+    assert suite.has_references
+
+
+def test_of_several_pronouns_the_one_behind_both_things_is_meant(tmp_path):
+    told = "It was late and the red bag did not fit on the shelf, so it tore as it was old."
+    [item] = wino_x(tmp_path, sentence=told).items
+    assert item.pronoun == 14
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"answer": 3}, ":1: answer 3 is neither 1 nor 2"),
+        ({"pronoun1": 7}, ":1: pronoun1 is no text"),
+    ],
+)
+def test_what_is_no_line_of_wino_x_is_named(more, message, tmp_path):
+    with pytest.raises(DataError, match=message):
+        wino_x(tmp_path, **more)
+
+
+def test_a_thing_that_the_sentence_does_not_name_is_said(tmp_path, caplog):
+    with pytest.raises(DataError, match="no sentences"):
+        wino_x(tmp_path, referent1_en="box")
+    assert "mt_en_de.jsonl:1: left out: no 'box' in the sentence" in caplog.text
+
+
+class Told(Corpus):
+    """Two documents with chains."""
+
+    name, source_language, target_language = "told", "en", "de"
+
+    def sentences(self, split):
+        for document, position, source, mentions in (
+            ("a", 0, "the man who lives here calls Ann 's brother .",
+             [("x", (0, 1, 2, 3, 4)), ("y", (6,)), ("z", (6, 7, 8))]),
+            ("a", 1, "he likes him and they sleep .", [("x", (0,)), ("z", (2,)), ("w", (4,))]),
+            ("b", 0, "he sees the dog and its tail .", [("x", (0,)), ("d", (2, 3)), ("d", (5,))]),
+        ):  # fmt: skip
+            gold = Gold(source_mentions=tuple(Mention(c, w) for c, w in mentions))
+            yield Sentence(source, "", document, position, gold)
+
+    def recipe(self):
+        return {}
+
+
+def test_chains_give_pronouns_their_nearest_earlier_noun():
+    suite = chains(Told())
+    found = [
+        (
+            suite.pronoun(i),
+            suite.named(i, i.entity),
+            i.entity.back,
+            i.other and suite.named(i, i.other),
+        )
+        for i in suite.items
+    ]
+    # Nobody is named for `they`, nor, in another document, for `he`; Ann's brother is no Ann.
+    assert found == [
+        ("he", "man", 1, "brother"),
+        ("him", "brother", 1, "ann"),
+        ("its", "dog", 0, None),
+    ]
+    assert [i.gender for i in suite.items] == ["m", "m", None]
+    assert (suite.personal(suite.items[0]), suite.personal(suite.items[2])) == (True, False)
+
+
+def test_generated_documents_have_chains_and_plain_text_has_none():
+    suite = chains(ToyCorpus(test=200))
+    assert len(suite.items) > 50
+    assert {i.entity.back for i in suite.items} >= {0, 1, 2}
+
+    class Plain(Told):
+        def sentences(self, split):
+            return (Sentence(s.source, "", s.document, 0) for s in super().sentences(split))
+
+    with pytest.raises(NotApplicable, match="no pronoun with an antecedent"):
+        chains(Plain())
+
+
+def resolver(folder, *rows):
+    path = folder / "clusters.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_a_resolvers_tokens_may_be_cut_otherwise(tmp_path, caplog):
+    """`guard's` is two tokens, the final period is none."""
+    source = "The guard's dog bit the well-known cook because he slept."
+    item = Item(0, 8, Entity((1,)), Entity((6,)))
+    suite = Suite.of("made", [source, source + " Twice."], [item, Item(1, 8, Entity((1,)))])
+    cut = "The guard 's dog bit the well - known cook because he slept"
+    told = {"tokens": cut.split(), "clusters": [[[0, 1], [11, 11]]]}
+    elsewhere = {"tokens": ["Nobody", "came"], "clusters": []}
+    found = Resolver(resolver(tmp_path, told, elsewhere), suite)
+    assert [found.right(one) for one in suite.items] == [True, None]
+    assert "clusters.jsonl:2: left out: tokens of no sentence of the suite: 'Nobody" in caplog.text
+    for clusters, right in (
+        ([[[5, 9], [11, 11]]], False),
+        ([[[0, 1], [3, 3]], [[11, 11]]], False),
+        ([[[0, 3], [11, 12]]], False),  # a longer mention than the pronoun
+        ([], False),
+    ):
+        path = resolver(tmp_path, told | {"clusters": clusters})
+        assert Resolver(path, suite).right(item) is right
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [({"tokens": ["A"]}, ":1: no tokens and clusters"),
+     ({"tokens": ["A"], "clusters": [[[0, 5]]]}, ":1: no tokens and clusters"),
+     ({"tokens": ["B"], "clusters": []}, "no line is of a sentence of made")],
+)  # fmt: skip
+def test_what_is_no_resolvers_line_is_named(row, message, tmp_path):
+    suite = Suite.of("made", ["A"], [Item(0, 0, Entity((0,)))])
+    with pytest.raises(DataError, match=message):
+        Resolver(resolver(tmp_path, row), suite)
+
+
+@needs_data
+@pytest.mark.parametrize(("name", "least", "most"), [("winomt", 0.83, 0.841), ("bug", 0.70, 0.72)])
+def test_the_resolver_s2e(name, least, most):
+    """Yehudai et al. (2023, Table 2) have 81.7 and 72.2."""
+    suite = read_suite(name, SUITES, "de")
+    found = Resolver(SUITES / "resolver" / f"{name}.s2e.jsonl", suite)
+    right = [r for item in suite.items if (r := found.right(item)) is not None]
+    assert len(right) > 0.99 * len(suite.items)
+    assert least < sum(right) / len(right) < most

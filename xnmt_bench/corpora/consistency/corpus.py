@@ -1,0 +1,45 @@
+"""A suite as a system's test set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from xnmt_bench.corpora.consistency.suite import Suite
+from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
+
+
+class SuiteCorpus(Corpus):
+    """The sentences of a suite, as a system's corpus writes its texts.
+
+    Args:
+        suite: the sentences.
+        like: the system's corpus, whose languages and tokenisation they get.
+    """
+
+    def __init__(self, suite: Suite, like: Corpus) -> None:
+        self.name, self.tokenizer = suite.name, like.tokenizer
+        self.source_language, self.target_language = languages(like)
+        self._suite, self._like = suite, like
+
+    def sentences(self, split: Split) -> Iterator[Sentence]:
+        """The test set; a target is empty where there is no reference."""
+        if split == "test":
+            for sentence in self._suite.sentences:
+                source = self._like.words(sentence.source, self.source_language)
+                target = self._like.words(sentence.target, self.target_language)
+                yield replace(sentence, source=source, target=target)
+
+    def recipe(self) -> dict[str, Any]:
+        """The suite, and how it is tokenised."""
+        told = {"suite": self._suite.fingerprint, "like": self._like.recipe()}
+        return {"kind": "consistency"} | told
+
+    def raw(self, text: str, language: str) -> str:
+        """As the system's corpus has it."""
+        return self._like.raw(text, language)
+
+    def words(self, text: str, language: str) -> str:
+        """As the system's corpus has it."""
+        return self._like.words(text, language)

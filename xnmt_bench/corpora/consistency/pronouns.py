@@ -1,0 +1,28 @@
+"""English pronouns of the third person, and the genders that they show."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from xnmt_bench.morphology import Gender
+
+MALE = ("he", "him", "his", "himself")
+FEMALE = ("she", "her", "hers", "herself")
+PLURALS = ("they", "them", "their", "theirs", "themselves")
+THINGS = ("it", "its", "itself")
+PRONOUNS: Mapping[str, Gender] = {
+    **dict.fromkeys(MALE, "m"), **dict.fromkeys(FEMALE, "f"), **dict.fromkeys(PLURALS, "n"),
+}  # fmt: skip
+ARTICLES = ("the", "a", "an")
+
+
+def bare(word: str) -> str:
+    """A word without the punctuation that is attached to it, in lower case."""
+    return re.sub(r"^\W+|\W+$", "", word).lower()
+
+
+def with_article(words: Sequence[str], span: Sequence[int]) -> list[int]:
+    """The words of an entity, and its article."""
+    before = span[0] - 1
+    return [before, *span] if before >= 0 and words[before].lower() in ARTICLES else list(span)

@@ -1,0 +1,83 @@
+"""What a coreference resolver makes of a suite's sources."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from xnmt_bench.corpora.consistency.suite import Entity, Item, Suite, left_out
+from xnmt_bench.corpora.text import text_lines
+from xnmt_bench.errors import DataError
+
+TOKENS, CLUSTERS = "tokens", "clusters"
+Stretch = tuple[int, int]  # first letter, and the one behind the last
+
+
+class Resolver:
+    """JSON lines of a sentence's `tokens`, and `clusters` of mentions `[first, last]`.
+
+    Tokens are a resolver's own, which splits words or drops punctuation, so places are compared in
+    letters and digits. Lines of no sentence of the suite are counted and listed.
+
+    Raises:
+        DataError: a line is not in this format, or none is of the suite.
+    """
+
+    def __init__(self, path: Path, suite: Suite) -> None:
+        self._suite = suite
+        known = {_letters(sentence.source) for sentence in suite.sentences}
+        self._clusters: dict[str, list[list[Stretch]]] = {}
+        problems: dict[int, str] = {}
+        for number, text in text_lines(path):
+            try:
+                row: Any = json.loads(text)
+                key = "".join(map(_letters, row[TOKENS]))
+                starts = _starts(row[TOKENS])
+                clusters = [
+                    [(starts[first], starts[last + 1]) for first, last in cluster]
+                    for cluster in row[CLUSTERS]
+                ]
+            except (ValueError, KeyError, TypeError, IndexError) as error:
+                raise DataError(path, number, f"no tokens and clusters: {error!r}") from None
+            if key in known:
+                self._clusters[key] = clusters
+            else:
+                problems[number] = f"tokens of no sentence of the suite: {' '.join(row[TOKENS])!r}"
+        if not self._clusters:
+            raise DataError(path, None, f"no line is of a sentence of {suite.name}")
+        left_out(path, problems)
+
+    def right(self, item: Item) -> bool | None:
+        """Whether it puts a pronoun and its entity together; None where it has not the sentence.
+
+        A pronoun inside of a longer mention (`his` of `his car`) stands for what that mention does
+        not name, and is not taken for it.
+        """
+        sentence = self._suite.sentences[item.sentence].source
+        clusters = self._clusters.get(_letters(sentence))
+        if clusters is None:
+            return None
+        words = _starts(sentence.split())
+        pronoun = (words[item.pronoun], words[item.pronoun + 1])
+        return any(
+            pronoun in cluster and any(_names(words, item.entity, mention) for mention in cluster)
+            for cluster in clusters
+        )
+
+
+def _names(words: Sequence[int], entity: Entity, mention: Stretch) -> bool:
+    """Whether a mention holds a word of an entity."""
+    return any(mention[0] < words[n + 1] and words[n] < mention[1] for n in entity.words)
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"\W", "", text)
+
+
+def _starts(words: Sequence[str]) -> list[int]:
+    """Where each word starts, counted in letters, and where the last ends."""
+    return [0, *accumulate(len(_letters(word)) for word in words)]

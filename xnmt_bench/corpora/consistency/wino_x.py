@@ -1,0 +1,75 @@
+"""Wino-X (Emelin and Sennrich 2021): `it` is one of two things whose words differ in gender."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from xnmt_bench.corpora.consistency.pronouns import THINGS, bare
+from xnmt_bench.corpora.consistency.suite import Entity, Item, Span, Suite, left_out
+from xnmt_bench.corpora.text import text_lines
+from xnmt_bench.errors import DataError
+
+ANSWERS = (1, 2)
+NEEDED = ("sentence", "answer", *(f"{name}{n}{end}" for n in ANSWERS for name, end in
+          (("translation", ""), ("pronoun", ""), ("referent", "_en"))))  # fmt: skip
+
+
+def wino_x(data: Path, language: str) -> Suite:
+    """JSON lines `wino_x/mt_en_<language>.jsonl`, as the published data card has them.
+
+    `answer` says which of two translations, which differ in their pronoun, is the right one, and
+    so which of two referents the pronoun has. The pronoun is the first after both referents, else
+    the last. Lines whose sentence holds no pronoun or lacks a referent are counted and listed.
+    """
+    path = data / "wino_x" / f"mt_en_{language}.jsonl"
+    sources: list[str] = []
+    targets: list[str] = []
+    items: list[Item] = []
+    problems: dict[int, str] = {}
+    for number, text in text_lines(path):
+        row = _row(path, number, text)
+        words = row["sentence"].split()
+        right = int(row["answer"])
+        wrong = ANSWERS[0] + ANSWERS[1] - right
+        named = {n: row[f"referent{n}_en"] for n in ANSWERS}
+        spans = {n: _found(words, name) for n, name in named.items()}
+        pronouns = [n for n, word in enumerate(words) if bare(word) in THINGS]
+        if lost := [name for n, name in named.items() if not spans[n]]:
+            problems[number] = f"no {lost[0]!r} in the sentence"
+        elif not pronouns:
+            problems[number] = f"none of {', '.join(THINGS)} in the sentence"
+        else:
+            behind = max(max(span) for span in spans.values())
+            pronoun = next((n for n in pronouns if n > behind), pronouns[-1])
+            entity, other = Entity(spans[right]), Entity(spans[wrong])
+            expected = bare(row[f"pronoun{right}"])
+            items.append(Item(len(sources), pronoun, entity, other, expected=expected))
+        sources.append(" ".join(words))
+        targets.append(row[f"translation{right}"])
+    left_out(path, problems)
+    return Suite.of("wino_x", sources, items, targets)
+
+
+def _row(path: Path, number: int, text: str) -> Mapping[str, Any]:
+    try:
+        row = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(path, number, f"no JSON: {error}") from None
+    if missing := [name for name in NEEDED if name not in row]:
+        raise DataError(path, number, f"no {missing[0]!r}")
+    if str(row["answer"]) not in map(str, ANSWERS):
+        raise DataError(path, number, f"answer {row['answer']!r} is neither 1 nor 2")
+    if wrong := [name for name in NEEDED if name != "answer" and not isinstance(row[name], str)]:
+        raise DataError(path, number, f"{wrong[0]} is no text")
+    return row
+
+
+def _found(words: Sequence[str], name: str) -> Span:
+    """The last place of some words among others; none where they are not there."""
+    wanted, own = [bare(word) for word in name.split()], [bare(word) for word in words]
+    starts = range(len(own) - len(wanted), -1, -1)
+    first = next((n for n in starts if wanted and own[n : n + len(wanted)] == wanted), None)
+    return () if first is None else tuple(range(first, first + len(wanted)))

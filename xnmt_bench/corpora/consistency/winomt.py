@@ -1,0 +1,103 @@
+"""WinoMT (Stanovsky et al. 2019): a pronoun's gender is that of one of two people."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from xnmt_bench.corpora.consistency.pronouns import PRONOUNS, bare
+from xnmt_bench.corpora.consistency.suite import Entity, Item, Suite
+from xnmt_bench.corpora.text import text_lines
+from xnmt_bench.errors import DataError
+from xnmt_bench.morphology import Gender
+
+GENDERS: Mapping[str, Gender] = {"male": "m", "female": "f", "neutral": "n"}
+SUBSETS = ("pro", "anti")  # stereotypical and anti-stereotypical
+NEEDED = ("line", "gender", "set", "entity_first", "entity_last", "other_first", "other_last",
+          "pronoun")  # fmt: skip
+
+
+def winomt(data: Path, language: str) -> Suite:
+    """Lines of gender, place, sentence and entity, between tabs.
+
+    `annotations.tsv` beside it names both entities and the pronoun. Without it the other entity is
+    not known, the pronoun is the first of the gender, and subsets are the lines of `en_pro.txt` and
+    `en_anti.txt`.
+    """
+    path = data / "winomt" / "en.txt"
+    beside = path.with_name("annotations.tsv")
+    annotated = _annotations(beside) if beside.exists() else None
+    files = {name: path.with_name(f"en_{name}.txt") for name in SUBSETS}
+    subsets = {n: {text for _, text in text_lines(f)} for n, f in files.items() if f.exists()}
+    sources: list[str] = []
+    items: list[Item] = []
+    for number, text in text_lines(path):
+        fields = text.split("\t")
+        if len(fields) != 4:
+            raise DataError(path, number, f"{len(fields)} fields; needed are 4, between tabs")
+        gender, place, sentence, _ = fields
+        words = sentence.split()
+        if gender not in GENDERS:
+            raise DataError(path, number, f"gender {gender!r}; needed: {', '.join(GENDERS)}")
+        if not place.isdigit() or int(place) >= len(words):
+            raise DataError(path, number, f"no word {place!r} among {len(words)}")
+        if annotated is None:
+            pronoun = _first_pronoun(words, GENDERS[gender])
+            if pronoun is None:
+                raise DataError(path, number, f"no {gender} pronoun")
+            own = tuple(name for name, texts in subsets.items() if text in texts)
+            entity = Entity((int(place),))
+            item = Item(len(items), pronoun, entity, None, GENDERS[gender], own)
+        else:
+            if number - 1 not in annotated:
+                raise DataError(beside, None, f"line {number - 1} is missing")
+            line, item = annotated[number - 1]
+            _checked(beside, line, item, words)
+            if int(place) not in item.entity.words or item.gender != GENDERS[gender]:
+                told = f"another entity or gender than line {number} of {path.name}: {text!r}"
+                raise DataError(beside, line, told)
+        sources.append(sentence)
+        items.append(item)
+    return Suite.of("winomt", sources, items)
+
+
+def _first_pronoun(words: Sequence[str], gender: Gender) -> int | None:
+    return next((n for n, word in enumerate(words) if PRONOUNS.get(bare(word)) == gender), None)
+
+
+def _annotations(path: Path) -> dict[int, tuple[int, Item]]:
+    """By line of the suite, the line here and what it says."""
+    rows = csv.DictReader((text + "\n" for _, text in text_lines(path)), delimiter="\t")
+    if missing := [name for name in NEEDED if name not in (rows.fieldnames or ())]:
+        raise DataError(path, 1, f"no column {missing[0]!r}")
+    found = {}
+    for row in rows:
+        try:
+            item = _annotated(row)
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(path, rows.line_num, f"not readable: {error}") from None
+        found[item.sentence] = rows.line_num, item
+    return found
+
+
+def _annotated(row: Mapping[str, str]) -> Item:
+    entity, other = (
+        tuple(range(int(row[f"{who}_first"]), int(row[f"{who}_last"]) + 1))
+        for who in ("entity", "other")
+    )
+    pronoun = int(row["pronoun"])
+    if not (entity and other) or min(*entity, *other, pronoun) < 0:
+        raise ValueError("a place is negative, or a last word before its first")
+    sets = SUBSETS if row["set"] == "both" else tuple(n for n in SUBSETS if n == row["set"])
+    gender = GENDERS[row["gender"]]
+    return Item(int(row["line"]), pronoun, Entity(entity), Entity(other), gender, sets)
+
+
+def _checked(path: Path, line: int, item: Item, words: Sequence[str]) -> None:
+    """Raises a DataError unless an annotation is of this sentence."""
+    other = item.other.words if item.other else ()
+    if max(*item.entity.words, *other, item.pronoun) >= len(words):
+        raise DataError(path, line, f"a place is beyond the {len(words)} words of the sentence")
+    if bare(words[item.pronoun]) not in PRONOUNS:
+        raise DataError(path, line, f"{words[item.pronoun]!r} is no pronoun")

@@ -1,0 +1,106 @@
+"""Who translated a suite, and what they said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from xnmt_bench.corpora.consistency import CHAINS, Suite, SuiteCorpus, translations
+from xnmt_bench.corpora.sentence import Corpus, Links, Sentence
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.metrics.consistency.links import (
+    EFLOMAL,
+    EXPLAINER,
+    GOLD,
+    Pairs,
+    links,
+    of_gold,
+    of_relevance,
+)
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.weighed import Weighings
+from xnmt_bench.rules.extract import GOLDEN
+from xnmt_bench.store import Artefact
+
+REFERENCE = "reference"  # people's translations, as the name of a system
+
+
+@dataclass(frozen=True)
+class Said:
+    """A suite in another language.
+
+    Attributes:
+        job: that it belongs to.
+        suite: the sentences.
+        kind: of the suite: its name, or `chains` where it is the job's own corpus.
+        nmt: who translated it, as in results.
+    """
+
+    job: Job
+    suite: Suite
+    kind: str
+    nmt: str
+
+    @property
+    def own(self) -> bool:
+        """Whether the job's system said it."""
+        return self.nmt != REFERENCE and self.job.door("outputs") is None
+
+    @property
+    def corpus(self) -> Corpus | None:
+        """The suite as the system reads it; None where it is the job's own corpus."""
+        return None if self.kind == CHAINS else SuiteCorpus(self.suite, self.job.corpus)
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """Source and translation by number; a system leaves out what has too many subwords."""
+        sentences, door = self.suite.sentences, self.job.door("outputs")
+        if self.nmt == REFERENCE:
+            texts: Mapping[int, str] = {n: s.target for n, s in enumerate(sentences)}
+        elif door is not None:
+            texts = dict(enumerate(translations(door.path, door.read(), self.suite)))
+        else:
+            outputs = self.job.outputs(self.corpus)
+            said = outputs.texts if self.kind == CHAINS else outputs.raw()[1]
+            texts = dict(zip(outputs.number_N.tolist(), said, strict=True))
+        return {n: (sentences[n].source, text) for n, text in texts.items()}
+
+    def links(self, how: str, more: object) -> tuple[Artefact, dict[int, Links]]:
+        """Which words of it are linked; see `links`.
+
+        Args:
+            how: a way, or a file in Pharaoh's form.
+            more: what else eflomal learns from.
+
+        Raises:
+            NotApplicable: the gold is of the references alone.
+        """
+        if how == GOLD:
+            if self.nmt != REFERENCE:
+                raise NotApplicable("the gold word alignment is of the references alone")
+            annotated: dict[int, Sentence] = dict(enumerate(self.suite.sentences))
+            return of_gold(self.job.store, annotated)
+        if how == EXPLAINER:
+            return of_relevance(self.job.store, self._weighings, self.pairs)
+        learnt = more if how == EFLOMAL else None
+        return links(self.job.store, how, self.pairs, learnt)  # type: ignore[arg-type]
+
+    @property
+    def _weighings(self) -> Weighings:
+        """By the job's explainer: of what the system said, or is made to say."""
+        if self.own:
+            return self.job.weighed(corpus=self.corpus)
+        if self.nmt == REFERENCE:
+            return self.job.weighed(GOLDEN, self.corpus)
+        corpus = self.corpus or self.job.corpus
+        said = [corpus.words(text, corpus.target_language) for _, text in self.pairs.values()]
+        return self.job.weighed(corpus=self.corpus, targets=said)
+
+
+def translated(job: Job, suite: Suite, kind: str) -> Iterator[Said]:
+    """The translations there are: a system's or a file's, and people's where the suite has them."""
+    door = job.door("outputs")
+    yield Said(job, suite, kind, door.name if door else job.system.name)
+    if suite.has_references:
+        yield Said(job, suite, kind, REFERENCE)

