@@ -1,0 +1,193 @@
+"""Consistency of a system of ours: on its corpus's own chains, on a suite, by relevance's links."""
+
+import csv
+
+import pytest
+from conftest import DATA, command, configure, overrides
+from debug_page import unpacked
+
+from xnmt_bench.corpora.alignment import to_pharaoh
+from xnmt_bench.corpora.consistency import Suite, SuiteCorpus, chains, read_suite
+from xnmt_bench.dumps import Tokens
+from xnmt_bench.errors import ConfigError, NotApplicable, XnmtError
+from xnmt_bench.metrics.aer.links import best_links
+from xnmt_bench.metrics.consistency import Consistency
+from xnmt_bench.metrics.consistency.links import _carried, read_links
+from xnmt_bench.metrics.consistency.said import Said
+from xnmt_bench.pipeline.job import Job
+
+PARCORFULL = DATA / "parcorfull"
+EXCHANGED = {"er": "sie", "sie": "er", "ihn": "sie"}
+
+
+def results(metric, job):
+    """What there is to measure, with the results of each that applies."""
+    found = {}
+    for planned in metric.measure(job):
+        try:
+            evidence = planned.make()
+        except NotApplicable as problem:
+            found[planned.identity["nmt"]] = str(problem)
+            continue
+        columns = evidence.units.columns
+        found[planned.identity["nmt"]] = metric.of_sums(
+            {name: column.sum(keepdims=True) for name, column in columns.items()}
+        ) | {"items": columns["items"].sum(), "numbers": evidence.units.number_U}
+    return found
+
+
+def chained(links, **more):
+    pytest.importorskip("german_nouns")
+    return Consistency(suite="chains", links=links, **more)
+
+
+def test_references_of_the_generated_corpus_are_consistent_by_gold_links(transformer):
+    found = results(chained("gold"), transformer)
+    assert found["transformer"] == "the gold word alignment is of the references alone"
+    people = found["reference"]
+    assert people["items"] == len(chains(transformer.corpus).items) > 40
+    assert (people["consistency"], people["link_accuracy"]) == (1.0, 1.0)
+    assert people["determined"] > 0.6
+
+
+def test_exchanged_pronouns_are_exactly_what_is_missed(transformer, tmp_path):
+    """Each k-th pronoun that a reference is consistent by becomes one of another gender."""
+    suite = chains(transformer.corpus)
+    texts = [sentence.target.split() for sentence in suite.sentences]
+    changed, counted = set(), 0
+    genders = {"er": "m", "sie": "f", "es": "n", "ihn": "m"}
+    for item in suite.items:
+        gold = suite.sentences[item.sentence].gold.sure
+        places = [t for s, t in gold if s == item.pronoun]
+        forms = [texts[item.sentence][t].lower() for t in places]
+        if len(places) == 1 and forms[0] in genders and (item.sentence, *places) not in changed:
+            counted += 1
+            if counted % 3 == 0:
+                changed.add((item.sentence, *places))
+                texts[item.sentence][places[0]] = EXCHANGED.get(forms[0], "er")
+    outputs, links = tmp_path / "outputs", tmp_path / "links"
+    outputs.write_text("".join(" ".join(words) + "\n" for words in texts))
+    links.write_text("".join(f"{to_pharaoh(s.gold.sure)}\n" for s in suite.sentences))
+    job = transformer.changed({"outputs": {"path": str(outputs), "name": "changed"}})
+    before = results(chained("gold"), job)["reference"]
+    after = results(chained(str(links)), job)["changed"]
+    assert len(changed) >= 5
+    lost = sum(1 for one in exchanged_and_counted(suite, changed))
+    determined = before["items"] * before["determined"]
+    assert after["determined"] == before["determined"]
+    assert after["consistency"] == pytest.approx(1 - lost / determined)
+
+
+def exchanged_and_counted(suite, changed):
+    """The exchanged pronouns whose entity had a gender: their own does too, so they count."""
+    from xnmt_bench.metrics.consistency.judge import Translation, judge
+    from xnmt_bench.registry import create
+
+    said = {n: Translation(s.target.split(), s.gold.sure) for n, s in enumerate(suite.sentences)}
+    morphology = create("morphologies", "german_nouns")
+    for item in suite.items:
+        places = {t for s, t in said[item.sentence].links if s == item.pronoun}
+        if (
+            any((item.sentence, t) in changed for t in places)
+            and not judge(suite, item, said, morphology).cause
+        ):
+            yield item
+
+
+@pytest.mark.parametrize("forced", [False, True])
+def test_links_by_relevance_are_the_best_source_words(forced, transformer, tmp_path):
+    """Of its own translations, and of others' that it is made to say."""
+    job = transformer
+    if forced:
+        said = [s.target for s in job.corpus.sentences("test")]
+        (tmp_path / "outputs").write_text("".join(f"{text}\n" for text in said))
+        job = job.changed({"outputs": {"path": f"{tmp_path}/outputs", "name": "theirs"}})
+    suite = chains(job.corpus)
+    one = Said(job, suite, "chains", "theirs" if forced else "transformer")
+    made, found = one.links("explainer", None)
+    weighings = job.weighed(targets=said) if forced else job.weighed()
+    expected = {
+        w.number: best_links(w.weights_TS, list(w.source.words), list(w.target.words))
+        for w in weighings
+    }
+    assert found == expected
+    assert read_links(made.path / "links.parquet") == expected
+    assert len(found) == len(suite.sentences)
+
+
+def test_a_suite_is_translated_by_the_system(transformer, tmp_path):
+    """Words that it never saw; what is linked are words of the suite and of raw translations."""
+    folder = tmp_path / "winomt"
+    folder.mkdir()
+    text = ("male\t1\tThe father called the judge because he was late.\tfather\n"
+            "female\t4\tThe father called the judge because she was late.\tjudge\n")  # fmt: skip
+    (folder / "en.txt").write_text(text)
+    suite = read_suite("winomt", tmp_path, "de")
+    found = results(Consistency(data=str(tmp_path), links="explainer"), transformer)
+    assert list(found) == ["transformer"]  # nobody has translated it
+    assert found["transformer"]["items"] == 2
+    own = Said(transformer, suite, "winomt", "transformer")
+    assert [source for source, _ in own.pairs.values()] == [s.source for s in suite.sentences]
+    assert all(translation for _, translation in own.pairs.values())
+    _, links = own.links("explainer", None)
+    for number, (source, translation) in own.pairs.items():
+        assert links[number]
+        assert max(s for s, _ in links[number]) < len(source.split())
+        assert max(t for _, t in links[number]) < len(translation.split())
+
+
+def test_words_of_two_cuts_find_each_other():
+    tokens = Tokens((), (), "the developer ' s cat , asleep")
+    assert _carried(tokens, ["the", "developer's", "cat,", "asleep"]) == {
+        0: [0], 1: [1], 2: [1], 3: [1], 4: [2], 5: [2], 6: [3]
+    }  # fmt: skip
+    other = Tokens((), (), "the cat <unk> asleep")
+    assert _carried(other, ["the", "cat", "was", "asleep"]) == {0: [0], 1: [1], 2: [2], 3: [3]}
+
+
+def test_a_corpus_of_a_suite_is_its_sentences(transformer):
+    suite = Suite.of("made", ["A cat .", "Dogs ."], [], ["Eine Katze .", ""])
+    corpus = SuiteCorpus(suite, transformer.corpus)
+    assert [(s.source, s.target) for s in corpus.sentences("test")] == [
+        ("A cat .", "Eine Katze ."), ("Dogs .", ""),
+    ]  # fmt: skip
+    assert list(corpus.sentences("train")) == []
+    other = SuiteCorpus(Suite.of("made", ["A dog ."], []), transformer.corpus)
+    assert other.recipe() != corpus.recipe()
+
+
+def test_what_does_not_fit_the_system_is_told(transformer):
+    with pytest.raises(ConfigError, match=r"metric\.consistency\.data is needed"):
+        list(Consistency().measure(transformer))
+    with pytest.raises(XnmtError, match="language=ru, but the configured corpus's translations"):
+        list(Consistency(data="x", language="ru").measure(transformer))
+    turned = transformer.changed({"corpus": {"reversed": True}})
+    with pytest.raises(XnmtError, match="are English, but the system translates from de"):
+        list(Consistency(data="x").measure(turned))
+
+
+def test_from_the_command_line_on_a_system_that_is_there(transformer, tmp_path):
+    """`train.py` makes nothing but translations; rows of people stand below, on the page too."""
+    pytest.importorskip("eflomal")
+    told = [*overrides("transformer"), f"store={transformer.store.root}", "metric=[consistency]",
+            "metric.consistency.suite=chains", "metric.consistency.learn_from=train",
+            f"results={tmp_path}/results", f"hydra.run.dir={tmp_path}/run"]  # fmt: skip
+    done = command("train.py", *told)
+    assert done.returncode == 0, done.stderr
+    assert "making nmt" not in done.stdout
+    done = command("evaluate.py", *told)
+    assert "reference (blind)" in done.stdout
+    with (tmp_path / "results" / "consistency.csv").open() as file:
+        rows = {row["nmt"]: row for row in csv.DictReader(file)}
+    assert float(rows["reference"]["consistency"]) >= 0.95  # eflomal errs
+    layers = unpacked(tmp_path / "results" / "debug.html")
+    assert {layer["name"] for layer in layers} >= {"transformer", "reference"}
+
+
+@pytest.mark.skipif(not PARCORFULL.exists(), reason="needs shared/data/parcorfull")
+def test_chains_of_real_documents():
+    """ParCorFull's English side: DiscoMT and news."""
+    suite = chains(Job(configure("corpus=parcorfull", f"corpus.data={DATA}")).corpus)
+    assert len(suite.sentences) == 2298
+    assert len(suite.items) == 1558
+    assert sum(item.entity.back > 0 for item in suite.items) == 827
