@@ -12,7 +12,7 @@ from xnmt_bench.dumps import Tokens
 from xnmt_bench.errors import ConfigError, NotApplicable, XnmtError
 from xnmt_bench.metrics.aer.links import best_links
 from xnmt_bench.metrics.consistency import Consistency
-from xnmt_bench.metrics.consistency.links import _carried, read_links
+from xnmt_bench.metrics.consistency.links import carried, read_links
 from xnmt_bench.metrics.consistency.said import Said
 from xnmt_bench.pipeline.job import Job
 
@@ -138,11 +138,11 @@ def test_a_suite_is_translated_by_the_system(transformer, tmp_path):
 
 def test_words_of_two_cuts_find_each_other():
     tokens = Tokens((), (), "the developer ' s cat , asleep")
-    assert _carried(tokens, ["the", "developer's", "cat,", "asleep"]) == {
+    assert carried(tokens, ["the", "developer's", "cat,", "asleep"]) == {
         0: [0], 1: [1], 2: [1], 3: [1], 4: [2], 5: [2], 6: [3]
     }  # fmt: skip
     other = Tokens((), (), "the cat <unk> asleep")
-    assert _carried(other, ["the", "cat", "was", "asleep"]) == {0: [0], 1: [1], 2: [2], 3: [3]}
+    assert carried(other, ["the", "cat", "was", "asleep"]) == {0: [0], 1: [1], 2: [2], 3: [3]}
 
 
 def test_a_corpus_of_a_suite_is_its_sentences(transformer):

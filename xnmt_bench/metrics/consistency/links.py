@@ -81,7 +81,7 @@ def of_relevance(
         for one in readable(weighings):
             best = best_links(one.weights_TS, list(one.source.words), list(one.target.words))
             source, target = (
-                _carried(tokens, text.split())
+                carried(tokens, text.split())
                 for tokens, text in zip((one.source, one.target), said[one.number], strict=True)
             )
             found[one.number] = frozenset(
@@ -165,7 +165,7 @@ def _bare(text: str) -> str:
     return " ".join(bare(word) or word for word in text.split())
 
 
-def _carried(tokens: Tokens, words: Sequence[str]) -> dict[int, list[int]]:
+def carried(tokens: Tokens, words: Sequence[str]) -> dict[int, list[int]]:
     """Of each of a system's words, which of a text's it is part of or holds.
 
     Both are cuts of one text, so letters tell; else the cheapest edits do.

@@ -16,6 +16,7 @@ from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS, Translation, 
 from xnmt_bench.metrics.consistency.layers import FILE, layer, write_judged
 from xnmt_bench.metrics.consistency.links import EFLOMAL, EXPLAINER, TRAIN, WAYS
 from xnmt_bench.metrics.consistency.links import FILE as LINKS
+from xnmt_bench.metrics.consistency.points import points
 from xnmt_bench.metrics.consistency.said import REFERENCE, Said, translated
 from xnmt_bench.metrics.consistency.statistics import results, statistics
 from xnmt_bench.metrics.layer import Layer, names
@@ -51,6 +52,7 @@ class Consistency(SumMetric):
             sentences, or a file of lines `source ||| translation`.
         morphology: by name; None for the language's usual one.
         resolver: a file of an English resolver's clusters, to stand beside.
+        relevance: whether the configured explainer tells at which entity a pronoun looks.
     """
 
     name = "consistency"
@@ -67,10 +69,16 @@ class Consistency(SumMetric):
         "Below the resolver: how much more often the resolver is right on the pronouns that link "
         "counts, paired."
     )
+    points_note = (
+        "Points: at the words that translate the pronoun the right entity weighs more than the "
+        "other, or that does which the pronoun goes with; 50 is chance."
+    )
     keys = (
         Key("links", "links", "links: {}", usual=EFLOMAL),
         Key("learn_from", "learnt from", "learnt from {} too"),
         Key("morphology", "genders", "genders: {}"),
+        Key("explainer", "explainer", "relevance: {}"),
+        Key("seed", "seed"),
     )
     columns = (
         Column("consistency", "consistency %", hundredths, "higher", interval=True),
@@ -83,6 +91,8 @@ class Consistency(SumMetric):
         Column("pronoun_accuracy", "pronoun accuracy %", hundredths, "higher", interval=True),
         Column("link_accuracy", "link %", hundredths, "higher", interval=True),
         Column("link_n", "link n", whole),
+        Column("points_right", "points at the right %", hundredths, "higher", interval=True),
+        Column("points_there", "points where it goes %", hundredths, "higher", interval=True),
         Column("resolver", "resolver %", hundredths, interval=True, shown=False),
         Column("resolver_there", "resolver there %", hundredths, interval=True, shown=False),
         Column("below_resolver", "below the resolver", hundredths, "lower", interval=True),
@@ -101,10 +111,11 @@ class Consistency(SumMetric):
         learn_from: Text | None = None,
         morphology: Text | None = None,
         resolver: Text | None = None,
+        relevance: bool = False,
     ) -> None:
         self.suite, self.data, self.language = suite, data, language
         self.links, self.learn_from, self.resolver = links, learn_from, resolver
-        self._morphology = morphology
+        self._morphology, self.relevance = morphology, relevance
 
     def measure(self, job: Job) -> Iterator[Planned]:
         """A system's translations of the suite, or a file's, and people's."""
@@ -116,6 +127,8 @@ class Consistency(SumMetric):
                 "corpus": suite.name, "lang_pair": f"{self._source(job)}-{language}",
                 "nmt": one.nmt, "links": self._linked_by(job), "morphology": name,
                 "learn_from": Path(self.learn_from).name if self.learn_from else "",
+                "explainer": job.explained.name if self.relevance else "",
+                "seed": job.explained_identity()["seed"] if self._explained else "",
             }  # fmt: skip
             model = job.model_id if one.own else ""
             facts = {BLIND: one.nmt == REFERENCE}  # people are not ranked
@@ -123,7 +136,12 @@ class Consistency(SumMetric):
 
     def measured_from_files(self, job: Job) -> bool:
         """Translations of others need no model, unless its relevance links them."""
-        return job.door("outputs") is not None and self.links != EXPLAINER
+        return job.door("outputs") is not None and not self._explained
+
+    @property
+    def _explained(self) -> bool:
+        """Whether it asks the configured explainer."""
+        return self.relevance or self.links == EXPLAINER
 
     def _language(self, job: Job) -> str:
         """Of the translations.
@@ -194,17 +212,24 @@ class Consistency(SumMetric):
         if not items:
             raise XnmtError(f"no pronoun of {suite.name} is in a sentence that was translated")
         judged = [judge(suite, item, translations, morphology) for item in items]
-        resolved = []
-        if self.resolver:
-            resolved = list(map(Resolver(Path(self.resolver), suite).right, items))
-        units = self._units(said, statistics(items, judged, resolved),
-                            np.array([item.sentence for item in items]))  # fmt: skip
         # Of the links themselves: eflomal's are others each time.
         made_by = {
             "suite": suite.fingerprint,
             "links": file_hash(aligned.path / LINKS)[:16],
             "genders": morphology.version.replace(":", ""),
         }
+        beside: dict[str, str] = {}
+        resolved: list[bool | None] = []
+        pointed: list[float | None] = []
+        if self.resolver:
+            resolved = list(map(Resolver(Path(self.resolver), suite).right, items))
+            beside["resolver"] = file_hash(Path(self.resolver))[:16]
+        if self.relevance:
+            weighings = said.weighings
+            pointed = points(weighings, said.pairs, items, judged)
+            beside["relevance"] = weighings.fingerprint
+        columns = statistics(items, judged, resolved, pointed)
+        units = self._units(said, columns, np.array([item.sentence for item in items]))
 
         def work(folder: Path) -> dict[str, Any]:
             write_judged(suite, items, translations, judged, folder)
@@ -216,7 +241,7 @@ class Consistency(SumMetric):
         )  # fmt: skip
         facts = {"genders": morphology.version, "left_out": len(suite.items) - len(items),
                  "resolver": bool(self.resolver)}  # fmt: skip
-        return Evidence(units, made_by, facts, {JUDGED: str(made.path / FILE)})
+        return Evidence(units, made_by | beside, facts, {JUDGED: str(made.path / FILE)})
 
     def _units(
         self, said: Said, columns: Mapping[str, np.ndarray], sentence_N: np.ndarray
@@ -253,4 +278,6 @@ class Consistency(SumMetric):
             notes.append(f"{who}: left out: {told}{also}. Genders: {facts['genders']}.")
         if any(s.measurement.facts.get("resolver") for s in scored):
             notes.append(self.resolver_note)
+        if any(s.row["explainer"] for s in scored):
+            notes.append(self.points_note)
         return notes

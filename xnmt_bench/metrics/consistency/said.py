@@ -82,12 +82,12 @@ class Said:
             annotated: dict[int, Sentence] = dict(enumerate(self.suite.sentences))
             return of_gold(self.job.store, annotated)
         if how == EXPLAINER:
-            return of_relevance(self.job.store, self._weighings, self.pairs)
+            return of_relevance(self.job.store, self.weighings, self.pairs)
         learnt = more if how == EFLOMAL else None
         return links(self.job.store, how, self.pairs, learnt)  # type: ignore[arg-type]
 
     @property
-    def _weighings(self) -> Weighings:
+    def weighings(self) -> Weighings:
         """By the job's explainer: of what the system said, or is made to say."""
         if self.own:
             return self.job.weighed(corpus=self.corpus)

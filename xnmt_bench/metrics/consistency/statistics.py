@@ -14,18 +14,22 @@ DECIDED = ("right", "wrong")
 
 
 def statistics(
-    items: Sequence[Item], judged: Sequence[Judged], resolved: Sequence[bool | None] = ()
+    items: Sequence[Item],
+    judged: Sequence[Judged],
+    resolved: Sequence[bool | None] = (),
+    pointed: Sequence[float | None] = (),
 ) -> dict[str, np.ndarray]:
-    """What each pronoun contributes, 0 or 1.
+    """What each pronoun contributes, from 0 to 1.
 
     Args:
         items: the pronouns.
         judged: their translations.
         resolved: whether a resolver finds the right entity; None where it has not the sentence.
+        pointed: how far an explainer points at it; None where it cannot.
     """
 
-    def column(values: Iterable[bool | None]) -> np.ndarray:
-        return np.fromiter(map(bool, values), dtype=np.float64, count=len(items))
+    def column(values: Iterable[float | bool | None]) -> np.ndarray:
+        return np.fromiter((value or 0 for value in values), dtype=np.float64, count=len(items))
 
     both = list(zip(items, judged, strict=True))
     shown = [(j.pronoun.gender, j.cause != PLURAL) for j in judged]
@@ -67,6 +71,18 @@ def statistics(
             ),
             "resolver_decides": column(d and r for d, r in zip(decided, resolved, strict=True)),
         }
+    if pointed:
+        goes = [{"right": 1, "wrong": 0}.get(j.cluster) if p is not None else None
+                for p, j in zip(pointed, judged, strict=True)]  # fmt: skip
+        columns |= {
+            "pointing": column(p is not None for p in pointed),
+            "pointed": column(pointed),
+            "going": column(g is not None for g in goes),
+            "pointed_there": column(
+                None if p is None or g is None else p if g else 1 - p
+                for p, g in zip(pointed, goes, strict=True)
+            ),
+        }
     return columns
 
 
@@ -90,15 +106,16 @@ def results(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         told["delta_s"] = 100 * (pro_R - anti_R)
     if "expected" in sums_R:
         told["pronoun_accuracy"] = ratio(sums_R["expected"], sums_R["expecting"])
+    if "pointed" in sums_R:
+        told["points_right"] = ratio(sums_R["pointed"], sums_R["pointing"])
+        told["points_there"] = ratio(sums_R["pointed_there"], sums_R["going"])
     if "resolved" in sums_R:
         ours_R, theirs_R = (
             ratio(sums_R[name], sums_R["both_decide"]) for name in ("we_decide", "resolver_decides")
         )
-        told |= {
-            "resolver": ratio(sums_R["resolved"], sums_R["resolvable"]),
-            "resolver_there": theirs_R,
-            "below_resolver": theirs_R - ours_R,
-        }
+        told["resolver"] = ratio(sums_R["resolved"], sums_R["resolvable"])
+        if np.any(sums_R["both_decide"]):
+            told |= {"resolver_there": theirs_R, "below_resolver": theirs_R - ours_R}
     return told
 
 

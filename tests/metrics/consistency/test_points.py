@@ -1,0 +1,107 @@
+"""At which of two entities an explainer points: beside slow loops, and on a system."""
+
+import numpy as np
+import pytest
+
+from xnmt_bench.corpora.consistency import Entity, Item, chains
+from xnmt_bench.dumps import Tokens, Weighed
+from xnmt_bench.metrics.consistency import Consistency
+from xnmt_bench.metrics.consistency.judge import Judged, Seen
+from xnmt_bench.metrics.consistency.points import of_words, points
+from xnmt_bench.metrics.consistency.statistics import results, statistics
+from xnmt_bench.morphology import Told
+from xnmt_bench.pipeline.weighed import Weighings
+
+SOURCE, TRANSLATION = "The cook's guest laughs as she eats.", "Der Gast lacht, weil sie isst."
+# As a system cuts them: pieces, and the word of each.
+CUT = "The cook ' s gue st laughs as she eats . </s>", "Der Ga st lacht , weil s ie isst . </s>"
+SOURCE_TOKENS = Tokens(
+    tuple(CUT[0].split()),
+    (0, 1, 2, 3, 4, 4, 5, 6, 7, 8, 9, -1), "The cook ' s guest laughs as she eats .",
+)  # fmt: skip
+TARGET_TOKENS = Tokens(
+    tuple(CUT[1].split()),
+    (0, 1, 1, 2, 3, 4, 5, 5, 6, 7, -1), "Der Gast lacht , weil sie isst .",
+)  # fmt: skip
+SOURCE_OF = [0, 1, 1, 1, 2, 2, 3, 4, 5, 6, 6]  # of each piece, the suite's word
+TARGET_OF = [0, 1, 1, 2, 2, 3, 4, 4, 5, 5]
+
+
+def weighed(seed=0):
+    weights_TS = np.random.default_rng(seed).normal(size=(11, 12))
+    return Weighed(0, SOURCE_TOKENS, TARGET_TOKENS, weights_TS)
+
+
+def judged(pronoun, other=True, entity="f", told="f", of_other="m"):
+    """Genders of three mentions, and where the pronoun's translation stands."""
+    seen = [Seen(0, [0], [0], Told(g, "")) for g in (entity, told, of_other)]
+    seen[1] = Seen(0, [5], pronoun, Told(told, ""))
+    return Judged(seen[0], seen[1], seen[2] if other else None, True, None, "")
+
+
+def test_weights_of_a_suites_words_beside_a_loop():
+    """Pieces of one system's word are averaged first, then the words that a suite's holds."""
+    one = weighed()
+    found_YX = of_words(one, SOURCE, TRANSLATION)
+    assert found_YX.shape == (6, 7)
+    system_word = [0, 1, 1, 2, 3, 4, 5, 5, 6, 7]
+    for y in range(6):
+        for x in range(7):
+            columns = [s for s, word in enumerate(SOURCE_OF) if word == x]
+            by_word = {}
+            for t, word in enumerate(TARGET_OF):
+                if word == y:
+                    by_word.setdefault(system_word[t], []).append(one.weights_TS[t, columns].sum())
+            expected = np.mean([np.mean(values) for values in by_word.values()])
+            assert found_YX[y, x] == pytest.approx(expected)
+
+
+def test_an_entity_weighs_what_its_heaviest_word_does():
+    one = weighed()
+    weights_YX = of_words(one, SOURCE, TRANSLATION)
+    item = Item(0, 5, Entity((2,)), Entity((0, 1)))
+    said = {0: (SOURCE, TRANSLATION)}
+    weighings = Weighings("", False, lambda: [one])
+    [found] = points(weighings, said, [item], [judged([4])])
+    assert found == float(weights_YX[4, 2] > max(weights_YX[4, :2]))
+    [turned] = points(weighings, said, [Item(0, 5, item.other, item.entity)], [judged([4])])
+    assert turned == 1 - found
+    same = Weighings(
+        "", False, lambda: [Weighed(0, SOURCE_TOKENS, TARGET_TOKENS, np.ones((11, 12)))]
+    )
+    [tied] = points(same, said, [Item(0, 5, Entity((3,)), Entity((4,)))], [judged([4])])
+    assert tied == 0.5
+
+
+def test_what_cannot_be_told_is_not_counted():
+    said, weighings = {0: (SOURCE, TRANSLATION)}, Weighings("", False, lambda: [weighed()])
+    alone, earlier = Item(0, 5, Entity((2,))), Item(0, 5, Entity((2,), 1), Entity((1,)))
+    item = Item(0, 5, Entity((2,)), Entity((1,)))
+    told = [judged([4], other=False), judged([4]), judged([])]
+    assert points(weighings, said, [alone, earlier, item], told) == [None] * 3
+    assert points(Weighings("", False, list), said, [item], [judged([4])]) == [None]
+
+
+def test_it_points_where_the_pronoun_goes():
+    """Right, wrong, both: of the last nobody knows where it goes."""
+    item = Item(0, 5, Entity((2,)), Entity((1,)))
+    own = [judged([4]), judged([4], told="m"), judged([4], of_other="f")]
+    assert [j.cluster for j in own] == ["right", "wrong", "both"]
+    columns = statistics([item] * 3, own, pointed=[1.0, 1.0, 0.5])
+    found = results({name: c.sum(keepdims=True) for name, c in columns.items()})
+    assert found["points_right"] == pytest.approx(2.5 / 3)
+    assert found["points_there"] == 0.5  # of two, one
+
+
+def test_on_a_system(transformer):
+    """Of the generated corpus's own translations."""
+    pytest.importorskip("german_nouns")
+    metric = Consistency(suite="chains", links="explainer", relevance=True)
+    [own, _] = metric.measure(transformer)
+    assert own.identity["explainer"] == transformer.explained.name
+    evidence = own.make()
+    columns = evidence.units.columns
+    there = sum(i.other is not None and i.backs == {0} for i in chains(transformer.corpus).items)
+    assert 0 < columns["pointing"].sum() <= there
+    assert 0 <= columns["pointed"].sum() <= columns["pointing"].sum()
+    assert evidence.made_by["relevance"] == transformer.weighed().fingerprint
