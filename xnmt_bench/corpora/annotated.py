@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
-from xnmt_bench.corpora.text import text_lines
+from xnmt_bench.corpora.text import csv_rows, text_lines
 from xnmt_bench.errors import DataError
 from xnmt_bench.store import file_hash
 
@@ -48,7 +48,7 @@ def read_annotated(path: Path) -> list[Annotated]:
         found = ", ".join(filter(None, header)) or "nothing"
         raise DataError(path, 1, f"no column {missing[0]!r}; the header has {found}")
     told: list[Annotated] = []
-    for row in _rows(path, rows):
+    for row in filter(None, csv_rows(path, rows)):
         if len(row) != len(header):
             problem = f"{len(row)} fields, but the header has {len(header)}"
             raise DataError(path, rows.line_num, problem)
@@ -61,14 +61,6 @@ def read_annotated(path: Path) -> list[Annotated]:
         labels = {name: bool(given[name]) for name in known}
         told.append(Annotated(cells[SOURCE], cells[TRANSLATION], cells[REFERENCE], labels))
     return told
-
-
-def _rows(path: Path, rows: Any) -> Iterator[list[str]]:
-    """The rows that are not empty; a DataError where there is no CSV."""
-    try:
-        yield from filter(None, rows)
-    except csv.Error as error:
-        raise DataError(path, rows.line_num, f"no CSV: {error}") from None
 
 
 class AnnotatedCorpus(Corpus):

@@ -51,17 +51,22 @@ def read_document(folder: Path, name: str, needed: str | None = None) -> Documen
     path, problem = folder / "Markables" / f"{name}_coref_level.xml", None
     try:
         chained = [
-            (m.get("coref_class", ""), _span(path, m, places), _answer(path, m, needed))
+            (
+                m.get("coref_class", ""),
+                _span(path, m, places),
+                _answer(path, m, needed),
+                m.get("mention", ""),
+            )
             for m in _elements(path)
             if m.get("coref_class", "") not in NO_CHAIN
         ]
     except DataError as error:
         chained, problem = [], error
-    for chain, span, answer in chained:
+    for chain, span, answer, kind in chained:
         if span[0] in sentence_of:
             s = sentence_of[span[0]]
             inside = tuple(p - first[s] for p in span if sentence_of.get(p) == s)
-            mentions[s].append(Mention(chain, inside, answer))
+            mentions[s].append(Mention(chain, inside, answer, kind))
     texts = list(words.values())
     sentences = [[texts[place] for place in span] for span in spans]
     return Document(name, sentences, [sorted(m, key=lambda x: x.words) for m in mentions], problem)

@@ -24,11 +24,13 @@ class Mention:
         chain: the chain's name.
         words: 0-based word positions in its sentence.
         needed: whether one has to look for its antecedent in the context, where annotators said so.
+        kind: such as `np`, `pronoun` or `clause`, where annotators said so.
     """
 
     chain: str
     words: tuple[int, ...]
     needed: bool | None = None
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

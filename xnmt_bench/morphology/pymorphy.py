@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.morphology.base import Gender, Morphology, Told, stripped
 
-RULES = 2  # raise it when a rule gives other genders
+RULES = 3  # raise it when a rule gives other genders
 PACKAGE = "pymorphy3"
 GENDERS: dict[str, Gender] = {"masc": "m", "femn": "f", "neut": "n"}
 NAMES = {"ru": "Russian", "uk": "Ukrainian"}
@@ -60,18 +60,19 @@ class Pymorphy(Morphology):
 
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Told | None:
         """See `Morphology.gender`."""
-        if told := self.pronoun_gender(words, chosen):
-            return told
-        tokens = [token for place in chosen if (token := stripped(words[place]).lower())]
+        tokens = [stripped(words[place]).lower() for place in chosen]
+        tokens = [token for token in tokens if token and token not in self.pronouns]
         parse = analyser(self.language).parse
         tags = [(one.tag, token) for token in tokens for one in parse(token)]
         known = [pair for pair in tags if pair[0].gender in GENDERS and pair[0].number != "plur"]
         # Who is meant is a person: `механику` is not mechanics.
         people = [pair for pair in known if "NOUN" in pair[0] and pair[0].animacy == "anim"]
         nouns = [pair for pair in known if "NOUN" in pair[0]]
-        for tag, token in (people or nouns or known)[:1]:
+        for tag, token in (people or nouns)[:1]:
             return Told(GENDERS[tag.gender], token)
-        return None
+        if told := self.pronoun_gender(words, chosen):
+            return told
+        return next((Told(GENDERS[tag.gender], token) for tag, token in known), None)
 
     def pronoun_gender(
         self, words: Sequence[str], chosen: Sequence[int], personal: bool = True

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from xnmt_bench.morphology.base import Gender, Morphology, Told, stripped
 
-RULES = 1  # raise it when a rule gives other genders
+RULES = 2  # raise it when a rule gives other genders
 DETERMINERS: dict[Gender, str] = {
     "m": "el un al del este ese aquel nuestro otro algún ningún todo mismo",
     "f": "la una esta esa aquella nuestra otra alguna ninguna toda misma",
@@ -36,9 +36,9 @@ class Spanish(Morphology):
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Told | None:
         """See `Morphology.gender`."""
         forms = [stripped(word).lower() for word in words]
-        if pronoun := self.pronoun_gender(words, chosen):
+        nouns = [place for place in chosen if forms[place] not in (*FORMS, *PRONOUNS)]
+        if not nouns and (pronoun := self.pronoun_gender(words, chosen)):
             return pronoun
-        nouns = [place for place in chosen if forms[place] not in FORMS]
         for place in nouns:
             before = (forms[n] for n in range(place - 1, max(-1, place - REACH - 1), -1))
             told = (Told(FORMS[f], f"{f} {forms[place]}") for f in before if f in FORMS)

@@ -1,6 +1,7 @@
 """Coreference consistency: what is judged of a translation, the published rules, bad input."""
 
 import csv
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from xnmt_bench.corpora.text import text_lines
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.metrics.consistency import Consistency
 from xnmt_bench.metrics.consistency.judge import Translation, judge
-from xnmt_bench.metrics.consistency.links import links
+from xnmt_bench.metrics.consistency.links import by_eflomal, of_file
 from xnmt_bench.metrics.consistency.statistics import statistics
 from xnmt_bench.morphology import Morphology, Told
 from xnmt_bench.registry import create
@@ -120,7 +121,11 @@ def judged_all(suite, path, how, morphology, folder):
     """Every item of a suite in the translations of a file."""
     texts = translations(path, [text for _, text in text_lines(path)], suite)
     said = {n: (s.source, t) for n, (s, t) in enumerate(zip(suite.sentences, texts, strict=True))}
-    _, pairs = links(Store(folder), how, said)
+    _, pairs = (
+        by_eflomal(Store(folder), said)
+        if how == "eflomal"
+        else of_file(Store(folder), Path(how), said, len(suite.sentences))
+    )
     spoken = {n: Translation(text.split(), pairs[n]) for n, (_, text) in said.items()}
     genders = create("morphologies", morphology)
     return [judge(suite, one, spoken, genders) for one in suite.items]
@@ -271,6 +276,18 @@ def test_from_the_command_line(tmp_path):
 def test_there_is_no_such_suite(tmp_path):
     with pytest.raises(XnmtError, match=r"metric.consistency.suite: no suite 'wino'"):
         read_suite("wino", tmp_path, "de")
+
+
+def test_a_file_of_links_is_read_by_the_suites_sentences(tmp_path, caplog):
+    """Of a system that left one out; a no-break space is a blank, which is said."""
+    (tmp_path / "links").write_text("0-0\n1-1\n0-1\n")
+    said = {0: ("A b", "C d"), 2: ("E f", "G\u00a0h")}
+    _, found = of_file(Store(tmp_path / "store"), tmp_path / "links", said, 3)
+    assert found == {0: frozenset({(0, 0)}), 2: frozenset({(0, 1)})}
+    assert "links:3: between words stands another blank" in caplog.text
+    (tmp_path / "links").write_text("0-0\n1-1\n0-2\n")
+    with pytest.raises(DataError, match="links:3: "):
+        of_file(Store(tmp_path / "store"), tmp_path / "links", said, 3)
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Consistency of a system of ours: on its corpus's own chains, on a suite, by relevance's links."""
 
 import csv
+from pathlib import Path
 
 import pytest
 from conftest import DATA, command, configure, overrides
@@ -12,11 +13,15 @@ from xnmt_bench.dumps import Tokens
 from xnmt_bench.errors import ConfigError, NotApplicable, XnmtError
 from xnmt_bench.metrics.aer.links import best_links
 from xnmt_bench.metrics.consistency import Consistency
+from xnmt_bench.metrics.consistency.judge import Translation, judge
 from xnmt_bench.metrics.consistency.links import carried, read_links
 from xnmt_bench.metrics.consistency.said import Said
+from xnmt_bench.parquet import read_table
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.registry import create
 
 PARCORFULL = DATA / "parcorfull"
+ITEMS = 1467
 EXCHANGED = {"er": "sie", "sie": "er", "ihn": "sie"}
 
 
@@ -34,6 +39,14 @@ def results(metric, job):
             {name: column.sum(keepdims=True) for name, column in columns.items()}
         ) | {"items": columns["items"].sum(), "numbers": evidence.units.number_U}
     return found
+
+
+def results_of_people(metric, job):
+    """Why the references have none."""
+    [_, people] = metric.measure(job)
+    with pytest.raises(NotApplicable) as problem:
+        people.make()
+    return str(problem.value)
 
 
 def chained(links, **more):
@@ -72,26 +85,40 @@ def test_exchanged_pronouns_are_exactly_what_is_missed(transformer, tmp_path):
     before = results(chained("gold"), job)["reference"]
     after = results(chained(str(links)), job)["changed"]
     assert len(changed) >= 5
-    lost = sum(1 for one in exchanged_and_counted(suite, changed))
+    # An exchanged pronoun is counted where its entity has a gender, as its form alone did before.
+    lost = sum(
+        (item.sentence, t) in changed
+        for item, one in zip(suite.items, judged(suite), strict=True)
+        if not one.cause
+        for t in one.pronoun.target
+    )
     determined = before["items"] * before["determined"]
     assert after["determined"] == before["determined"]
     assert after["consistency"] == pytest.approx(1 - lost / determined)
 
 
-def exchanged_and_counted(suite, changed):
-    """The exchanged pronouns whose entity had a gender: their own does too, so they count."""
-    from xnmt_bench.metrics.consistency.judge import Translation, judge
-    from xnmt_bench.registry import create
-
+def judged(suite):
+    """Its references."""
     said = {n: Translation(s.target.split(), s.gold.sure) for n, s in enumerate(suite.sentences)}
     morphology = create("morphologies", "german_nouns")
-    for item in suite.items:
-        places = {t for s, t in said[item.sentence].links if s == item.pronoun}
-        if (
-            any((item.sentence, t) in changed for t in places)
-            and not judge(suite, item, said, morphology).cause
-        ):
-            yield item
+    return [judge(suite, item, said, morphology) for item in suite.items]
+
+
+def test_two_systems_of_one_links_file_are_two_on_the_page(transformer, tmp_path):
+    """What was judged of one is not shown as the other's."""
+    suite = chains(transformer.corpus)
+    (tmp_path / "links").write_text("0-0\n" * len(suite.sentences))
+    found = []
+    for name in ("one", "two"):
+        path = tmp_path / name
+        path.write_text("".join(f"{name} {s.target}\n" for s in suite.sentences))
+        job = transformer.changed({"outputs": {"path": str(path), "name": name}})
+        planned = next(iter(chained(f"{tmp_path}/links").measure(job)))
+        evidence = planned.make()
+        told = read_table(Path(evidence.files["judged"]))["translation"].to_pylist()
+        assert all(text.startswith(name) for text in told)
+        found.append(evidence.made_by)
+    assert found[0] != found[1]
 
 
 @pytest.mark.parametrize("forced", [False, True])
@@ -103,7 +130,7 @@ def test_links_by_relevance_are_the_best_source_words(forced, transformer, tmp_p
         (tmp_path / "outputs").write_text("".join(f"{text}\n" for text in said))
         job = job.changed({"outputs": {"path": f"{tmp_path}/outputs", "name": "theirs"}})
     suite = chains(job.corpus)
-    one = Said(job, suite, "chains", "theirs" if forced else "transformer")
+    one = Said(job, suite, "chains")
     made, found = one.links("explainer", None)
     weighings = job.weighed(targets=said) if forced else job.weighed()
     expected = {
@@ -126,7 +153,7 @@ def test_a_suite_is_translated_by_the_system(transformer, tmp_path):
     found = results(Consistency(data=str(tmp_path), links="explainer"), transformer)
     assert list(found) == ["transformer"]  # nobody has translated it
     assert found["transformer"]["items"] == 2
-    own = Said(transformer, suite, "winomt", "transformer")
+    own = Said(transformer, suite, "winomt")
     assert [source for source, _ in own.pairs.values()] == [s.source for s in suite.sentences]
     assert all(translation for _, translation in own.pairs.values())
     _, links = own.links("explainer", None)
@@ -156,7 +183,16 @@ def test_a_corpus_of_a_suite_is_its_sentences(transformer):
     assert other.recipe() != corpus.recipe()
 
 
-def test_what_does_not_fit_the_system_is_told(transformer):
+def test_what_does_not_fit_the_system_is_told(transformer, tmp_path):
+    (tmp_path / "outputs").write_text("")
+    theirs = transformer.changed({"outputs": {"path": f"{tmp_path}/outputs", "name": "reference"}})
+    with pytest.raises(ConfigError, match="reference is what people"):
+        list(chained("eflomal").measure(theirs))
+    with pytest.raises(ConfigError, match="learn_from, but links=gold learn from nothing"):
+        list(chained("gold", learn_from="train").measure(transformer))
+    (tmp_path / "links").write_text("0-0\n")
+    found = results_of_people(chained(f"{tmp_path}/links"), transformer)
+    assert found == "the links of links are of other translations"
     with pytest.raises(ConfigError, match=r"metric\.consistency\.data is needed"):
         list(Consistency().measure(transformer))
     with pytest.raises(XnmtError, match="language=ru, but the configured corpus's translations"):
@@ -189,5 +225,7 @@ def test_chains_of_real_documents():
     """ParCorFull's English side: DiscoMT and news."""
     suite = chains(Job(configure("corpus=parcorfull", f"corpus.data={DATA}")).corpus)
     assert len(suite.sentences) == 2298
-    assert len(suite.items) == 1558
-    assert sum(item.entity.back > 0 for item in suite.items) == 827
+    assert len(suite.items) == ITEMS
+    for item in suite.items:
+        if item.other and item.other.back == 0 == item.entity.back:
+            assert not set(item.other.words) & set(item.entity.words)

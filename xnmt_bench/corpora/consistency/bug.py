@@ -6,9 +6,9 @@ import csv
 from collections.abc import Mapping
 from pathlib import Path
 
-from xnmt_bench.corpora.consistency.pronouns import bare
+from xnmt_bench.corpora.consistency.pronouns import PRONOUNS, bare
 from xnmt_bench.corpora.consistency.suite import Entity, Item, Suite, left_out
-from xnmt_bench.corpora.text import text_lines
+from xnmt_bench.corpora.text import csv_rows, text_lines
 from xnmt_bench.errors import DataError
 from xnmt_bench.morphology import Gender
 
@@ -32,13 +32,15 @@ def bug(data: Path, language: str) -> Suite:
     sources: list[str] = []
     items: list[Item] = []
     problems: dict[int, str] = {}
-    for row in rows:
+    for row in csv_rows(path, rows):
         try:
             words = row[SENTENCE].split()
             places = [int(row[f"{name}_first_index"]) for name in (PRONOUN, NOUN)]
             gender, sets = GENDERS[row[GENDER]], SETS[row["stereotype"]]
         except (ValueError, KeyError, AttributeError, TypeError) as error:
             raise DataError(path, rows.line_num, f"not readable: {error}") from None
+        if PRONOUNS.get(bare(row[PRONOUN])) != gender:
+            problems[rows.line_num] = f"{row[PRONOUN]!r} is no pronoun of {row[GENDER]}"
         for place, name in zip(places, (PRONOUN, NOUN), strict=True):
             found = bare(words[place]) if 0 <= place < len(words) else "nothing"
             if found != bare(row[name]):

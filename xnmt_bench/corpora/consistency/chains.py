@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
-from xnmt_bench.corpora.consistency.pronouns import PLURALS, PRONOUNS, THINGS, bare
+from xnmt_bench.corpora.consistency.pronouns import PRONOUNS, THINGS, bare
 from xnmt_bench.corpora.consistency.suite import Entity, Item, Span, Suite
 from xnmt_bench.corpora.function_words import function_words
 from xnmt_bench.corpora.sentence import Corpus, Mention, Sentence
 from xnmt_bench.errors import NotApplicable
 
 CLITIC = "'s"  # `Obama 's wife` is a wife
-Nominal = tuple[int, str, Span]  # its sentence, its chain, its words
+NOMINAL = ("", "np")  # kinds of mentions; the first where nobody said
+
+
+@dataclass(frozen=True)
+class Nominal:
+    """A mention that names something: its sentence, and the words that do."""
+
+    sentence: int
+    mention: Mention
+    head: Span
+
+    def seen_from(self, sentence: int) -> Entity:
+        """The entity of a pronoun in a later sentence, or in the same."""
+        return Entity(self.head, sentence - self.sentence)
 
 
 def chains(corpus: Corpus) -> Suite:
     """Every pronoun of the third person, and the nearest earlier nominal mention of its chain.
 
-    The other entity is the nearest earlier nominal mention of another chain, if it is nearer or in
-    the sentence of the entity or between. Sentences are those of the corpus's test set, with their
-    references; words are the corpus's own.
+    The other entity is the nearest earlier nominal mention of another chain, from the entity's
+    sentence on. The source tells no gender: a person's, which `she` shows, is not the noun's.
+    Sentences are those of the corpus's test set, with their references; words are its own.
 
     Raises:
         NotApplicable: the corpus has no chains.
@@ -46,8 +60,8 @@ def _of_document(
         for mention in sorted(mentions, key=lambda m: m.words):
             if (item := _item(number, words, mention, earlier)) is not None:
                 yield item
-            elif head := _head(words, mention.words, closed):
-                earlier.append((number, mention.chain, head))
+            elif mention.kind in NOMINAL and (head := _head(words, mention.words, closed)):
+                earlier.append(Nominal(number, mention, head))
 
 
 def _item(
@@ -58,23 +72,22 @@ def _item(
     if len(mention.words) > 1 or pronoun not in (*PRONOUNS, *THINGS):
         return None
     [place] = mention.words
-
-    def nearest(own: bool) -> Nominal | None:
-        """Of its chain, or of any other; a mention that the pronoun is a part of is neither."""
-        return next(
-            (m for m in reversed(earlier) if (m[1] == mention.chain) == own and place not in m[2]),
-            None,
-        )
-
-    entity, other = nearest(True), nearest(False)
+    # What the pronoun is a part of, as of `his brother`, it does not stand for.
+    apart = [m for m in reversed(earlier) if m.sentence != number or place not in m.mention.words]
+    entity = next((m for m in apart if m.mention.chain == mention.chain), None)
     if entity is None:
         return None
-    if other is not None and other[0] < entity[0]:
-        other = None
-    gender = None if pronoun in (*THINGS, *PLURALS) else PRONOUNS[pronoun]
-    first, second = (m and Entity(m[2], number - m[0]) for m in (entity, other))
-    assert first is not None
-    return Item(number, place, first, second, gender)
+    others = (
+        m
+        for m in apart
+        if m.mention.chain != mention.chain
+        and m.sentence >= entity.sentence
+        and not (m.sentence == entity.sentence and set(m.head) & set(entity.head))
+    )
+    other = next(others, None)
+    return Item(
+        number, place, entity.seen_from(number), None if other is None else other.seen_from(number)
+    )
 
 
 def _head(words: Sequence[str], span: Span, closed: frozenset[str]) -> Span:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from xnmt_bench.corpora.consistency.suite import Entity, Item, Suite, left_out
-from xnmt_bench.corpora.text import text_lines
+from xnmt_bench.corpora.text import present, text_lines
 from xnmt_bench.errors import DataError
+from xnmt_bench.store import file_hash
 
 TOKENS, CLUSTERS = "tokens", "clusters"
 Stretch = tuple[int, int]  # first letter, and the one behind the last
@@ -28,7 +29,7 @@ class Resolver:
     """
 
     def __init__(self, path: Path, suite: Suite) -> None:
-        self._suite = suite
+        self._suite, self.fingerprint = suite, file_hash(present(path))[:16]
         known = {_letters(sentence.source) for sentence in suite.sentences}
         self._clusters: dict[str, list[list[Stretch]]] = {}
         problems: dict[int, str] = {}
@@ -36,9 +37,8 @@ class Resolver:
             try:
                 row: Any = json.loads(text)
                 key = "".join(map(_letters, row[TOKENS]))
-                starts = _starts(row[TOKENS])
                 clusters = [
-                    [(starts[first], starts[last + 1]) for first, last in cluster]
+                    [_stretch(row[TOKENS], *mention) for mention in cluster]
                     for cluster in row[CLUSTERS]
                 ]
             except (ValueError, KeyError, TypeError, IndexError) as error:
@@ -72,6 +72,14 @@ class Resolver:
 def _names(words: Sequence[int], entity: Entity, mention: Stretch) -> bool:
     """Whether a mention holds a word of an entity."""
     return any(mention[0] < words[n + 1] and words[n] < mention[1] for n in entity.words)
+
+
+def _stretch(tokens: list[str], first: int, last: int) -> Stretch:
+    """Where a mention stands."""
+    if not (isinstance(tokens, list) and 0 <= first <= last < len(tokens)):
+        raise ValueError(f"no mention [{first}, {last}]")
+    starts = _starts(tokens)
+    return starts[first], starts[last + 1]
 
 
 def _letters(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,9 @@ def wino_x(data: Path, language: str) -> Suite:
     """JSON lines `wino_x/mt_en_<language>.jsonl`, as the published data card has them.
 
     `answer` says which of two translations, which differ in their pronoun, is the right one, and
-    so which of two referents the pronoun has. The pronoun is the first after both referents, else
-    the last. Lines whose sentence holds no pronoun or lacks a referent are counted and listed.
+    so which of two referents the pronoun has. The pronoun is the first `it` after both referents,
+    else the last; where there is none, `its` or `itself`. Lines whose sentence holds none, or does
+    not name two referents, are counted and listed.
     """
     path = data / "wino_x" / f"mt_en_{language}.jsonl"
     sources: list[str] = []
@@ -36,16 +38,21 @@ def wino_x(data: Path, language: str) -> Suite:
         wrong = ANSWERS[0] + ANSWERS[1] - right
         named = {n: row[f"referent{n}_en"] for n in ANSWERS}
         spans = {n: _found(words, name) for n, name in named.items()}
-        pronouns = [n for n, word in enumerate(words) if bare(word) in THINGS]
+        forms = [_form(word) for word in words]
+        pronouns = next((found for thing in THINGS if (found := _all(forms, thing))), [])
+        expected = bare(row[f"pronoun{right}"])
         if lost := [name for n, name in named.items() if not spans[n]]:
             problems[number] = f"no {lost[0]!r} in the sentence"
+        elif set(spans[right]) & set(spans[wrong]):
+            problems[number] = f"{named[right]!r} and {named[wrong]!r} are the same words"
+        elif not expected:
+            problems[number] = f"pronoun{right} is empty"
         elif not pronouns:
             problems[number] = f"none of {', '.join(THINGS)} in the sentence"
         else:
             behind = max(max(span) for span in spans.values())
             pronoun = next((n for n in pronouns if n > behind), pronouns[-1])
             entity, other = Entity(spans[right]), Entity(spans[wrong])
-            expected = bare(row[f"pronoun{right}"])
             items.append(Item(len(sources), pronoun, entity, other, expected=expected))
         sources.append(" ".join(words))
         targets.append(row[f"translation{right}"])
@@ -58,6 +65,8 @@ def _row(path: Path, number: int, text: str) -> Mapping[str, Any]:
         row = json.loads(text)
     except json.JSONDecodeError as error:
         raise DataError(path, number, f"no JSON: {error}") from None
+    if not isinstance(row, dict):
+        raise DataError(path, number, "no JSON object")
     if missing := [name for name in NEEDED if name not in row]:
         raise DataError(path, number, f"no {missing[0]!r}")
     if str(row["answer"]) not in map(str, ANSWERS):
@@ -67,9 +76,18 @@ def _row(path: Path, number: int, text: str) -> Mapping[str, Any]:
     return row
 
 
+def _form(word: str) -> str:
+    """A word as it is compared: `It's` is `it`, `bag's` is `bag`."""
+    return re.sub(r"['’]s$", "", bare(word))
+
+
+def _all(forms: Sequence[str], form: str) -> list[int]:
+    return [n for n, own in enumerate(forms) if own == form]
+
+
 def _found(words: Sequence[str], name: str) -> Span:
     """The last place of some words among others; none where they are not there."""
-    wanted, own = [bare(word) for word in name.split()], [bare(word) for word in words]
+    wanted, own = ([_form(word) for word in some] for some in (name.split(), words))
     starts = range(len(own) - len(wanted), -1, -1)
     first = next((n for n in starts if wanted and own[n : n + len(wanted)] == wanted), None)
     return () if first is None else tuple(range(first, first + len(wanted)))

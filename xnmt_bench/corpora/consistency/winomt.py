@@ -8,7 +8,7 @@ from pathlib import Path
 
 from xnmt_bench.corpora.consistency.pronouns import PRONOUNS, bare
 from xnmt_bench.corpora.consistency.suite import Entity, Item, Suite
-from xnmt_bench.corpora.text import text_lines
+from xnmt_bench.corpora.text import csv_rows, text_lines
 from xnmt_bench.errors import DataError
 from xnmt_bench.morphology import Gender
 
@@ -59,7 +59,9 @@ def winomt(data: Path, language: str) -> Suite:
                 raise DataError(beside, line, told)
         sources.append(sentence)
         items.append(item)
-    return Suite.of("winomt", sources, items)
+    # Without annotations it is another suite: one entity a sentence, of its first word alone.
+    name = "winomt" if annotated is not None else "winomt, not annotated"
+    return Suite.of(name, sources, items)
 
 
 def _first_pronoun(words: Sequence[str], gender: Gender) -> int | None:
@@ -72,7 +74,7 @@ def _annotations(path: Path) -> dict[int, tuple[int, Item]]:
     if missing := [name for name in NEEDED if name not in (rows.fieldnames or ())]:
         raise DataError(path, 1, f"no column {missing[0]!r}")
     found = {}
-    for row in rows:
+    for row in csv_rows(path, rows):
         try:
             item = _annotated(row)
         except (ValueError, KeyError, TypeError) as error:

@@ -121,7 +121,8 @@ def judge(
         head = Entity(entity.words[: 1 if morphology.first_word else None], entity.back)
         source = with_article(suite.words(item, entity), head.words)
         target = linked(said.links, source)
-        told = morphology.entity_gender(suite.named(item, head), said.words, target)
+        name = suite.named(item, head)
+        told = morphology.entity_gender(name, said.words, target, suite.personal(item))
         return Seen(entity.back, source, target, told)
 
     entity = seen(item.entity)

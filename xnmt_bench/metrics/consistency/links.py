@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -15,53 +17,88 @@ from xnmt_bench.corpora.sentence import Corpus, Links, Sentence
 from xnmt_bench.corpora.text import present
 from xnmt_bench.corpora.tokens import align_tokens
 from xnmt_bench.dumps import Tokens
-from xnmt_bench.errors import NotApplicable
+from xnmt_bench.errors import DataError, NotApplicable
 from xnmt_bench.metrics.aer.eflomal import align
 from xnmt_bench.metrics.aer.links import best_links
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.weighed import Weighings, readable
 from xnmt_bench.store import Artefact, Store, file_hash, fingerprint
 
+log = logging.getLogger(__name__)
 EFLOMAL, GOLD, EXPLAINER = WAYS = ("eflomal", "gold", "explainer")
 TRAIN = "train"
 FILE = "links.parquet"
+ANY = 10**6  # words of a sentence that was not translated
 Pairs = Mapping[int, tuple[str, str]]  # source and translation by the sentence's number
 
 
-def links(
-    store: Store, how: str, said: Pairs, more: Path | Corpus | None = None
+def by_eflomal(
+    store: Store, said: Pairs, more: Path | Corpus | None = None
 ) -> tuple[Artefact, dict[int, Links]]:
-    """The links of every sentence, between words that stand between blanks.
+    """The union of eflomal's two directions, over words that stand between blanks.
 
     Args:
         store: that keeps them: eflomal has no seed, so another run's are others.
-        how: `eflomal`, whose two directions are united, or a file in Pharaoh's form.
         said: what is linked.
         more: what else eflomal learns from: a file of sources and translations, or a corpus's
             training sentences.
 
     Raises:
-        DataError: the file has other sentences, or a link is out of range.
+        DataError: all translations are empty, or the file is not readable.
         NotApplicable: eflomal is not installed.
     """
 
     def work(folder: Path) -> dict[str, Any]:
-        if how != EFLOMAL:
-            lengths = [(len(x.split()), len(y.split())) for x, y in said.values()]
-            found = [alignment.sure for alignment in AlignmentFile(Path(how)).read(lengths)]
-            return _written(dict(zip(said, found, strict=True)), folder)
         spoken = {n: pair for n, pair in said.items() if pair[1].strip()}
+        if not spoken:
+            raise DataError("translations", None, "all are empty")
         wanted = list(_sentences(spoken.values()))
         forward, backward = align(wanted, _sentences(_more(more)), folder)
         united = {n: one | two for n, one, two in zip(spoken, forward, backward, strict=True)}
         return _written({n: united.get(n, frozenset()) for n in said}, folder)
 
-    made = store.make(
-        "consistency_links", work, version=2, cheap=True,
-        of=fingerprint({"pairs": [[n, *pair] for n, pair in said.items()]}),
-        made_by=_aligner() if how == EFLOMAL else file_hash(present(Path(how))),
-        more=more.recipe() if isinstance(more, Corpus) else more and file_hash(present(more)),
-    )  # fmt: skip
+    learnt = more.recipe() if isinstance(more, Corpus) else more and file_hash(present(more))
+    return _made(store, work, said, made_by=_aligner(), more=learnt)
+
+
+def of_file(
+    store: Store, path: Path, said: Pairs, sentences: int
+) -> tuple[Artefact, dict[int, Links]]:
+    """The links of a file in Pharaoh's form.
+
+    Args:
+        store: that keeps them.
+        path: a line for each sentence of the suite.
+        said: those of them that were translated.
+        sentences: how many there are.
+
+    Raises:
+        DataError: the file has other sentences, or a link is out of range.
+    """
+
+    def work(folder: Path) -> dict[str, Any]:
+        for number, pair in said.items():
+            if any(text.split() != text.split(" ") for text in map(_single, pair)):
+                log.warning("%s:%d: between words stands another blank than ' ', which counts "
+                            "too", path, number + 1)  # fmt: skip
+        lengths = [tuple(len(text.split()) for text in said.get(n, ())) for n in range(sentences)]
+        known = [(pair[0], pair[1]) if pair else (ANY, ANY) for pair in lengths]
+        found = AlignmentFile(path).read(known)
+        return _written({n: found[n].sure for n in said}, folder)
+
+    return _made(store, work, said, made_by=file_hash(present(path)))
+
+
+def _single(text: str) -> str:
+    """With one blank where several are."""
+    return re.sub(" +", " ", text.strip(" "))
+
+
+def _made(
+    store: Store, work: Callable[[Path], dict[str, Any]], said: Pairs, **recipe: Any
+) -> tuple[Artefact, dict[int, Links]]:
+    told = fingerprint({"pairs": [[n, *pair] for n, pair in said.items()]})
+    made = store.make("consistency_links", work, version=2, cheap=True, of=told, **recipe)
     return made, read_links(made.path / FILE)
 
 
@@ -89,11 +126,7 @@ def of_relevance(
             )
         return _written(found, folder)
 
-    made = store.make(
-        "consistency_links", work, version=2, cheap=True, made_by=weighings.fingerprint,
-        of=fingerprint({"pairs": [[n, *pair] for n, pair in said.items()]}),
-    )  # fmt: skip
-    return made, read_links(made.path / FILE)
+    return _made(store, work, said, made_by=weighings.fingerprint)
 
 
 def of_gold(store: Store, sentences: Mapping[int, Sentence]) -> tuple[Artefact, dict[int, Links]]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from xnmt_bench.corpora.consistency import CHAINS, Resolver, Suite, chains, read_suite
+from xnmt_bench.corpora.sentence import Corpus
 from xnmt_bench.errors import ConfigError, StoreError, XnmtError
 from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS, Translation, judge
 from xnmt_bench.metrics.consistency.layers import FILE, layer, write_judged
@@ -28,7 +29,7 @@ from xnmt_bench.options import Text
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import test_set
 from xnmt_bench.registry import create, entries, load
-from xnmt_bench.store import file_hash, verified
+from xnmt_bench.store import file_hash, fingerprint, verified
 
 log = logging.getLogger(__name__)
 JUDGED = "judged"  # of a measurement's files
@@ -77,6 +78,7 @@ class Consistency(SumMetric):
         Key("links", "links", "links: {}", usual=EFLOMAL),
         Key("learn_from", "learnt from", "learnt from {} too"),
         Key("morphology", "genders", "genders: {}"),
+        Key("resolver", "resolver", "resolver: {}"),
         Key("explainer", "explainer", "relevance: {}"),
         Key("seed", "seed"),
     )
@@ -122,17 +124,21 @@ class Consistency(SumMetric):
         language = self._language(job)
         name, morphology = self._chosen(language)
         suite = self._suite(job, language)
+        resolver = Resolver(Path(self.resolver), suite) if self.resolver else None
         for one in translated(job, suite, self.suite):
             identity = {
                 "corpus": suite.name, "lang_pair": f"{self._source(job)}-{language}",
                 "nmt": one.nmt, "links": self._linked_by(job), "morphology": name,
                 "learn_from": Path(self.learn_from).name if self.learn_from else "",
+                "resolver": Path(self.resolver).name if self.resolver else "",
                 "explainer": job.explained.name if self.relevance else "",
                 "seed": job.explained_identity()["seed"] if self._explained else "",
             }  # fmt: skip
             model = job.model_id if one.own else ""
             facts = {BLIND: one.nmt == REFERENCE}  # people are not ranked
-            yield Planned(identity, model, partial(self._evidence, one, morphology), facts)
+            yield Planned(
+                identity, model, partial(self._evidence, one, morphology, resolver), facts
+            )
 
     def measured_from_files(self, job: Job) -> bool:
         """Translations of others need no model, unless its relevance links them."""
@@ -154,6 +160,9 @@ class Consistency(SumMetric):
         configured = None if from_files and self.suite != CHAINS else job.corpus.target_language
         given = {"data": self.data if self.suite != CHAINS else CHAINS,
                  "language": self.language or configured}  # fmt: skip
+        if self.learn_from and self.links != EFLOMAL:
+            told = f"metric.consistency.learn_from, but links={self.links} learn from nothing"
+            raise ConfigError([told])
         if missing := [name for name, value in given.items() if value is None]:
             raise ConfigError([f"metric.consistency.{name} is needed" for name in missing])
         language = str(given["language"])
@@ -189,15 +198,17 @@ class Consistency(SumMetric):
         name = self._morphology or next(iter(usual), None)
         if name is None:
             told = ", ".join(f"{one.language} ({name})" for name, one in known.items())
-            raise XnmtError(f"no morphology of {language!r}; there are {told}")
+            more = "others are plug-ins (docs/plugins.md); pip install 'xnmt_bench[morphology]'"
+            raise XnmtError(f"no morphology of {language!r}; there are {told}; {more} brings these")
         made: Morphology = create("morphologies", name)
         if made.language != language:
             raise XnmtError(f"{name} is of {made.language}, the translations are {language}")
         return name, made
 
-    def _evidence(self, said: Said, morphology: Morphology) -> Evidence:
+    def _evidence(self, said: Said, morphology: Morphology, resolver: Resolver | None) -> Evidence:
         job, suite = said.job, said.suite
-        more = job.corpus if self.learn_from == TRAIN else self.learn_from and Path(self.learn_from)
+        more: Corpus | Path | None = Path(self.learn_from) if self.learn_from else None
+        more = job.corpus if self.learn_from == TRAIN else more
         aligned, found = said.links(self.links, more)
         translations = {
             n: Translation(text.split(), found[n])
@@ -215,15 +226,16 @@ class Consistency(SumMetric):
         # Of the links themselves: eflomal's are others each time.
         made_by = {
             "suite": suite.fingerprint,
+            "translations": fingerprint({"pairs": [[n, *p] for n, p in said.pairs.items()]}),
             "links": file_hash(aligned.path / LINKS)[:16],
             "genders": morphology.version.replace(":", ""),
         }
         beside: dict[str, str] = {}
         resolved: list[bool | None] = []
         pointed: list[float | None] = []
-        if self.resolver:
-            resolved = list(map(Resolver(Path(self.resolver), suite).right, items))
-            beside["resolver"] = file_hash(Path(self.resolver))[:16]
+        if resolver is not None:
+            resolved = list(map(resolver.right, items))
+            beside["resolver"] = resolver.fingerprint
         if self.relevance:
             weighings = said.weighings
             pointed = points(weighings, said.pairs, items, judged)
@@ -240,7 +252,7 @@ class Consistency(SumMetric):
             morphology=type(morphology).__name__, **made_by,
         )  # fmt: skip
         facts = {"genders": morphology.version, "left_out": len(suite.items) - len(items),
-                 "resolver": bool(self.resolver)}  # fmt: skip
+                 "resolver": resolver is not None}  # fmt: skip
         return Evidence(units, made_by | beside, facts, {JUDGED: str(made.path / FILE)})
 
     def _units(
@@ -274,7 +286,7 @@ class Consistency(SumMetric):
             told = ", ".join(f"{name.replace('_', ' ')} {100 * row[name]:.1f} %" for name in CAUSES)
             who = f"{row['corpus']} {row['lang_pair']} {row['nmt']}"
             lost = facts["left_out"]
-            also = f", and {lost:,} pronouns whose sentence has no links" if lost else ""
+            also = f", and {lost:,} pronouns whose sentence was left out" if lost else ""
             notes.append(f"{who}: left out: {told}{also}. Genders: {facts['genders']}.")
         if any(s.measurement.facts.get("resolver") for s in scored):
             notes.append(self.resolver_note)

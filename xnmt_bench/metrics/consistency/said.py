@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from xnmt_bench.corpora.consistency import CHAINS, Suite, SuiteCorpus, translations
 from xnmt_bench.corpora.sentence import Corpus, Links, Sentence
-from xnmt_bench.errors import NotApplicable
+from xnmt_bench.errors import ConfigError, NotApplicable
 from xnmt_bench.metrics.consistency.links import (
     EFLOMAL,
     EXPLAINER,
     GOLD,
     Pairs,
-    links,
+    by_eflomal,
+    of_file,
     of_gold,
     of_relevance,
 )
@@ -34,18 +36,24 @@ class Said:
         job: that it belongs to.
         suite: the sentences.
         kind: of the suite: its name, or `chains` where it is the job's own corpus.
-        nmt: who translated it, as in results.
+        people: whether these are the references.
     """
 
     job: Job
     suite: Suite
     kind: str
-    nmt: str
+    people: bool = False
+
+    @property
+    def nmt(self) -> str:
+        """Who translated it, as in results."""
+        door = self.job.door("outputs")
+        return REFERENCE if self.people else door.name if door else self.job.system.name
 
     @property
     def own(self) -> bool:
         """Whether the job's system said it."""
-        return self.nmt != REFERENCE and self.job.door("outputs") is None
+        return not self.people and self.job.door("outputs") is None
 
     @property
     def corpus(self) -> Corpus | None:
@@ -56,7 +64,7 @@ class Said:
     def pairs(self) -> Pairs:
         """Source and translation by number; a system leaves out what has too many subwords."""
         sentences, door = self.suite.sentences, self.job.door("outputs")
-        if self.nmt == REFERENCE:
+        if self.people:
             texts: Mapping[int, str] = {n: s.target for n, s in enumerate(sentences)}
         elif door is not None:
             texts = dict(enumerate(translations(door.path, door.read(), self.suite)))
@@ -66,7 +74,7 @@ class Said:
             texts = dict(zip(outputs.number_N.tolist(), said, strict=True))
         return {n: (sentences[n].source, text) for n, text in texts.items()}
 
-    def links(self, how: str, more: object) -> tuple[Artefact, dict[int, Links]]:
+    def links(self, how: str, more: Path | Corpus | None) -> tuple[Artefact, dict[int, Links]]:
         """Which words of it are linked; see `links`.
 
         Args:
@@ -77,21 +85,24 @@ class Said:
             NotApplicable: the gold is of the references alone.
         """
         if how == GOLD:
-            if self.nmt != REFERENCE:
+            if not self.people:
                 raise NotApplicable("the gold word alignment is of the references alone")
             annotated: dict[int, Sentence] = dict(enumerate(self.suite.sentences))
             return of_gold(self.job.store, annotated)
         if how == EXPLAINER:
             return of_relevance(self.job.store, self.weighings, self.pairs)
-        learnt = more if how == EFLOMAL else None
-        return links(self.job.store, how, self.pairs, learnt)  # type: ignore[arg-type]
+        if how == EFLOMAL:
+            return by_eflomal(self.job.store, self.pairs, more)
+        if self.people:
+            raise NotApplicable(f"the links of {Path(how).name} are of other translations")
+        return of_file(self.job.store, Path(how), self.pairs, len(self.suite.sentences))
 
     @property
     def weighings(self) -> Weighings:
         """By the job's explainer: of what the system said, or is made to say."""
         if self.own:
             return self.job.weighed(corpus=self.corpus)
-        if self.nmt == REFERENCE:
+        if self.people:
             return self.job.weighed(GOLDEN, self.corpus)
         corpus = self.corpus or self.job.corpus
         said = [corpus.words(text, corpus.target_language) for _, text in self.pairs.values()]
@@ -100,7 +111,9 @@ class Said:
 
 def translated(job: Job, suite: Suite, kind: str) -> Iterator[Said]:
     """The translations there are: a system's or a file's, and people's where the suite has them."""
-    door = job.door("outputs")
-    yield Said(job, suite, kind, door.name if door else job.system.name)
+    one = Said(job, suite, kind)
+    if one.nmt == REFERENCE:
+        raise ConfigError([f"outputs.name={REFERENCE} is what people's translations are called"])
+    yield one
     if suite.has_references:
-        yield Said(job, suite, kind, REFERENCE)
+        yield Said(job, suite, kind, people=True)
