@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal, NamedTuple
 
 Gender = Literal["m", "f", "n"]
@@ -20,6 +20,14 @@ class Told(NamedTuple):
 def stripped(word: str) -> str:
     """A word without the punctuation that is attached to it."""
     return re.sub(r"^\W+|\W+$", "", word)
+
+
+def listed(
+    words: Sequence[str], chosen: Sequence[int], pronouns: Mapping[str, Gender]
+) -> Told | None:
+    """The gender of the first chosen word that is in a list of pronouns, all in lower case."""
+    forms = (stripped(words[place]).lower() for place in chosen)
+    return next((Told(pronouns[form], form) for form in forms if form in pronouns), None)
 
 
 class Morphology(ABC):

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar
 
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.morphology.base import Gender, Morphology, Told, stripped
+from xnmt_bench.morphology.base import Gender, Morphology, Told, listed, stripped
 from xnmt_bench.morphology.pymorphy import forms
 
 RULES = 1  # raise it when a rule gives other genders
@@ -48,11 +48,8 @@ class Morfeusz(Morphology):
         self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
     ) -> Told | None:
         """By a list; of a thing `jego` and the like may be neuter, and tell nothing."""
-        tokens = (stripped(words[place]).lower() for place in chosen)
-        told = next((t for t in tokens if t in PRONOUNS), None)
-        if told is None or (not personal and told in ALSO_NEUTER):
-            return None
-        return Told(PRONOUNS[told], told)
+        told = listed(words, chosen, PRONOUNS)
+        return None if told and not personal and told.by in ALSO_NEUTER else told
 
 
 @cache

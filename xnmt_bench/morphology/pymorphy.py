@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar
 
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.morphology.base import Gender, Morphology, Told, stripped
+from xnmt_bench.morphology.base import Gender, Morphology, Told, listed, stripped
 
 RULES = 3  # raise it when a rule gives other genders
 PACKAGE = "pymorphy3"
@@ -78,11 +78,8 @@ class Pymorphy(Morphology):
         self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
     ) -> Told | None:
         """By the list; of a thing `его` and the like may be neuter, and tell nothing."""
-        tokens = (stripped(words[place]).lower() for place in chosen)
-        told = next((t for t in tokens if t in self.pronouns), None)
-        if told is None or (not personal and told in self._also_neuter):
-            return None
-        return Told(self.pronouns[told], told)
+        told = listed(words, chosen, self.pronouns)
+        return None if told and not personal and told.by in self._also_neuter else told
 
     @property
     def _also_neuter(self) -> list[str]:

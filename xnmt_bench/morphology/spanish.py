@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xnmt_bench.morphology.base import Gender, Morphology, Told, stripped
+from xnmt_bench.morphology.base import Gender, Morphology, Told, listed, stripped
 
 RULES = 2  # raise it when a rule gives other genders
 DETERMINERS: dict[Gender, str] = {
@@ -54,8 +54,7 @@ class Spanish(Morphology):
         self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
     ) -> Told | None:
         """Of `él` and `ella`: verbs of dropped pronouns tell none, nor clitics, articles too."""
-        forms = (stripped(words[place]).lower() for place in chosen)
-        return next((Told(PRONOUNS[form], form) for form in forms if form in PRONOUNS), None)
+        return listed(words, chosen, PRONOUNS)
 
 
 def _ending(form: str) -> Gender | None:
