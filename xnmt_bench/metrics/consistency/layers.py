@@ -16,6 +16,7 @@ from xnmt_bench.dumps import Tokens
 from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS, Judged, Seen, Translation
 from xnmt_bench.metrics.consistency.links import from_pharaoh
 from xnmt_bench.metrics.layer import Layer, Matrix
+from xnmt_bench.morphology import stripped
 from xnmt_bench.parquet import read_table, write_table
 
 FILE = "judged.parquet"
@@ -103,7 +104,7 @@ def _why(
     told = []
     for name, seen, _ in _mentions(suite, item, judged):
         words = translations[item.sentence - seen.back].words
-        linked = " ".join(words[n] for n in seen.target) or UNLINKED
+        linked = " ".join(stripped(words[n]) or words[n] for n in seen.target) or UNLINKED
         by = f", {seen.gender} by {seen.told.by}" if seen.gender and seen.told else ""
         told.append(f"{name}: {linked}{by or f', {UNKNOWN}'}")
     return "; ".join(told)
