@@ -18,13 +18,13 @@ from xnmt_bench.metrics.coref_attention.links import (
     PlacedMention,
     coref_scores,
 )
-from xnmt_bench.morphology import Morphology
+from xnmt_bench.morphology import Morphology, Told
 from xnmt_bench.registry import create
 
 FUNCTION_WORDS = frozenset(["it", "the", "es", "er", "der", "das"])
 
 
-class Told(Morphology):
+class Few(Morphology):
     """A dictionary of a few words."""
 
     language, version = "de", "told"
@@ -39,7 +39,7 @@ class Told(Morphology):
 
     def gender(self, words, chosen):
         found = {self.genders[words[n]] for n in chosen if words[n] in self.genders}
-        return found.pop() if len(found) == 1 else None
+        return Told(found.pop(), "") if len(found) == 1 else None
 
 
 def spoken(text, **chains):
@@ -56,7 +56,7 @@ def agreement(source, target):
              ("it is", "es ist"), ("it is", "er ist")]  # fmt: skip
     split = [(x.split(), y.split()) for x, y in pairs]
     sides = {"source": source, "target": target}
-    return Agreement(SimpleNamespace(spoken=sides, links=linked(sides, split)), Told())
+    return Agreement(SimpleNamespace(spoken=sides, links=linked(sides, split)), Few())
 
 
 def linked(sides, further):

@@ -95,7 +95,7 @@ class Consistency(SumMetric):
         Column("link_n", "link n", whole),
         Column("points_right", "points at the right %", hundredths, "higher", interval=True),
         Column("points_there", "points where it goes %", hundredths, "higher", interval=True),
-        Column("resolver", "resolver %", hundredths, interval=True, shown=False),
+        Column("resolver_accuracy", "resolver %", hundredths, interval=True, shown=False),
         Column("resolver_there", "resolver there %", hundredths, interval=True, shown=False),
         Column("below_resolver", "below the resolver", hundredths, "lower", interval=True),
         Column("neutral_pronouns", "neutral pronouns %", hundredths, interval=True, shown=False),

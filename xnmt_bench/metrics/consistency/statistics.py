@@ -113,7 +113,7 @@ def results(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         ours_R, theirs_R = (
             ratio(sums_R[name], sums_R["both_decide"]) for name in ("we_decide", "resolver_decides")
         )
-        told["resolver"] = ratio(sums_R["resolved"], sums_R["resolvable"])
+        told["resolver_accuracy"] = ratio(sums_R["resolved"], sums_R["resolvable"])
         if np.any(sums_R["both_decide"]):
             told |= {"resolver_there": theirs_R, "below_resolver": theirs_R - ours_R}
     return told
