@@ -46,7 +46,8 @@ def test_genders(german, text, expected):
 @pytest.mark.parametrize(
     ("text", "chosen", "of_a_person", "of_a_thing"),
     [("dem Koch", (1,), "m", None), ("dem Sheriff", (0, 1), "m", None),
-     ("der Frau", (1,), "f", "f"), ("weil sie Lehrer ist", (2,), "m", "m"), ("kam vom Friseur", (2,), "m", "m")],
+     ("der Frau", (1,), "f", "f"), ("weil sie Lehrer ist", (2,), "m", "m"),
+     ("kam vom Friseur", (2,), "m", "m")],
 )  # fmt: skip
 def test_a_person_who_is_masculine_or_neuter_is_a_man(
     german, text, chosen, of_a_person, of_a_thing
