@@ -148,6 +148,8 @@ class Told(Corpus):
             # Of two names of the same words, one is enough.
             ("d", 0, "the people of the town went as they liked .",
              [("p", (0, 1)), ("q", (0, 1, 2, 3, 4)), ("p", (7,))]),
+            ("e", 0, "this great , cheap kind of tool broke .", [("t", (0, 1, 2, 3, 4, 5, 6))]),
+            ("e", 1, "11 red parents ' houses saw it .", [("h", (0, 1, 2, 3, 4)), ("t", (6,))]),
         ):  # fmt: skip
             gold = Gold(
                 source_mentions=tuple(
@@ -179,6 +181,7 @@ def test_chains_give_pronouns_their_nearest_earlier_noun():
         ("he", "cook", 1, None),
         ("his", "cook", 1, None),
         ("they", "people", 0, None),
+        ("it", "tool", 1, "houses"),
     ]
     assert not any(i.gender for i in suite.items)  # a person's, not the noun's
     assert (suite.personal(suite.items[0]), suite.personal(suite.items[2])) == (True, False)

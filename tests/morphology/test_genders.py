@@ -17,7 +17,8 @@ def gender(name, sentence, chosen):
      ("Pagó al obrero.", (1, 2), "m"), ("Habló con él.", (2,), "m"), ("Habló con ella.", (2,), "f"),
      ("Terminó su trabajo.", (1,), None), ("Llamó a la dentista.", (3,), "f"),
      ("un periodista habló", (1,), "m"), ("periodista", (0,), None), ("secretaria", (0,), "f"),
-     ("cajero", (0,), "m"), ("la cajera a él", (1, 3), "f")],
+     ("cajero", (0,), "m"), ("la cajera a él", (1, 3), "f"),
+     ("El ama de llaves", (0, 1), "f"), ("eso", (0,), "n")],
 )  # fmt: skip
 def test_spanish(sentence, chosen, expected):
     assert gender("spanish", sentence, chosen) == expected
@@ -45,7 +46,8 @@ def test_ukrainian(word, expected):
 @pytest.mark.parametrize(
     ("word", "expected"),
     [("kierowca", "m"), ("Programistka", "f"), ("ona", "f"), ("jego", "m"), ("lekarze", None),
-     ("krzesło", "n"), ("pisarka", "f"), ("Kucharka", "f"), ("dyrektora", "m")],
+     ("krzesło", "n"), ("pisarka", "f"), ("Kucharka", "f"), ("dyrektora", "m"),
+     ("mechanika", "m"), ("sędzia", "m"), ("dyrektorka", "f")],
 )  # fmt: skip
 def test_polish(word, expected):
     assert gender("morfeusz", word, (0,)) == expected

@@ -30,6 +30,10 @@ def gender(german, text):
         ("der See", "m"), ("die See", "f"), ("See", None),  # the article decides
         ("der Frau", "f"),  # a dative
         ("Anna", None), ("die Anna", "f"),  # a coin, m, and a name
+        ("Die Angestellten", None), ("der Angestellten", "f"), ("dem Angestellten", "m"),
+        ("der Deutsche", "m"), ("die Deutsche", "f"), ("Studenten", None), ("der Student", "m"),
+        ("alle Lehrer", None), ("zwei Lehrer", None), ("seine Lehrer", None), ("sein Lehrer", "m"),
+        ("seine alte Lehrerin", "f"),
         ("Hunde", None), ("die Hunde", None), ("den Hunden", None),  # plurals
         ("Dampfschiffgesellschaft", "f"), ("Lkw-Fahrer", "m"), ("die Glaserin", "f"),
         ("der Elektrokamin", "m"), ("Elektrokamin", None), ("das Flugbenzin", "n"),
@@ -47,7 +51,9 @@ def test_genders(german, text, expected):
     ("text", "chosen", "of_a_person", "of_a_thing"),
     [("dem Koch", (1,), "m", None), ("dem Sheriff", (0, 1), "m", None),
      ("der Frau", (1,), "f", "f"), ("weil sie Lehrer ist", (2,), "m", "m"),
-     ("kam vom Friseur", (2,), "m", "m")],
+     ("kam vom Friseur", (2,), "m", "m"),
+     ("Das Kind isst Schokolade", (3,), "f", "f"), ("Der Auditor kam", (1,), "m", "m"),
+     ("der alte kranke Auditor", (3,), "m", "m")],
 )  # fmt: skip
 def test_a_person_who_is_masculine_or_neuter_is_a_man(
     german, text, chosen, of_a_person, of_a_thing
@@ -61,7 +67,8 @@ def test_a_person_who_is_masculine_or_neuter_is_a_man(
 @pytest.mark.parametrize(
     ("text", "expected"),
     [("er muss sein.", "m"), ("so muss es sein.", "n"), ("muss sein.", None), ("sein Hut", "m"),
-     ("der ihr", "f"), ("der", None), ("die", "f"), ("den er", "m")],
+     ("der ihr", "f"), ("der,", None), ("die", "f"), ("im", None), ("keine", None),
+     ("den er", "m")],
 )  # fmt: skip
 def test_a_pronoun_by_its_form(german, text, expected):
     words = text.split()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Sequence
 from functools import cached_property, reduce
 from importlib.metadata import PackageNotFoundError, version
@@ -12,7 +13,7 @@ from typing import ClassVar, cast
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.morphology.base import Gender, Morphology, Told, stripped
 
-RULES = 2  # raise it when a rule gives other genders
+RULES = 3  # raise it when a rule gives other genders
 PACKAGE = "german-nouns"
 SHORTEST_TAIL = 5  # letters of a compound's last part: `Lkw-Fahrer` is a `Fahrer`
 REACH = 3  # words between an article and its noun, at most, with the noun itself
@@ -25,7 +26,6 @@ PERSONAL = {"er": "m", "ihn": "m", "sie": "f", "es": "n", "ihm": "mn"}
 FORMS = {
     "der": "m", "die": "f", "das": "n", "den": "m", "dem": "mn", "des": "mn",
     "dessen": "mn", "deren": "f",
-    "vom": "mn", "zum": "mn", "beim": "mn", "im": "mn", "am": "mn", "zur": "f",
 }  # fmt: skip
 STRONG = {"er": "m", "e": "f", "es": "mn", "en": "m", "em": "mn"}
 MIXED = {"": "mn", "e": "f", "en": "m", "em": "mn", "er": "f", "es": "mn"}
@@ -34,10 +34,16 @@ FORMS |= {stem + end: sexes for stem in ("dies", "jen", "jed", "welch", "manch",
 # Of a possessive the ending agrees with what is possessed; see POSSESSIVES.
 FORMS |= {stem + end: sexes for stem in ("ein", "kein", "mein", "dein", "unser", "euer", "eur")
           for end, sexes in MIXED.items()}  # fmt: skip
-# `der` may be a feminine's dative, and `sein` at the end of a clause is a verb.
-NO_PRONOUN = ("der", "sein.", "sein,", "sein;", "sein!", "sein?")
+DEMONSTRATIVES = {form: FORMS[form] for form in FORMS if form != "der" and "ein" not in form}
+VERB = re.compile(r"sein\W", re.IGNORECASE)  # at the end of a clause
 # The stem says who possesses.
 POSSESSIVES = {stem + end: sexes for stem, sexes in (("sein", "mn"), ("ihr", "f")) for end in MIXED}
+# What may stand before a noun, by its ending; of a plural none.
+ARTICLES = FORMS | {stem + end: MIXED[end] for stem in ("sein", "ihr") for end in MIXED}
+ARTICLES |= dict.fromkeys(("vom", "zum", "beim", "im", "am"), "mn") | {"zur": "f"}
+PLURAL = "alle beide viele mehrere einige wenige zwei drei vier fünf"
+ARTICLES |= dict.fromkeys(PLURAL.split(), "")
+ADJECTIVE = re.compile(r"[^A-ZÄÖÜ].*(e|en|er|es|em)$")
 
 
 class GermanNouns(Morphology):
@@ -77,7 +83,11 @@ class GermanNouns(Morphology):
         words = [stripped(word) or word for word in words]
         for place in chosen:
             if (found := self._noun(words[place])) is not None:
-                return _agreed(found, words[place], _article(words, place))
+                return self._agreed(found, words[place], _article(words, place))
+        for place in chosen:  # an unknown noun
+            unknown = words[place][:1].isupper() and not _sexes(words[place])
+            if unknown and (article := _article(words, place)):
+                return frozenset(ARTICLES[article]), f"{article} {words[place]}"
         told = {words[place]: frozenset(_sexes(words[place])) for place in chosen}
         told = {form: sexes for form, sexes in told.items() if sexes}
         return reduce(frozenset.__and__, told.values(), frozenset("mfn")), " ".join(told)
@@ -87,12 +97,12 @@ class GermanNouns(Morphology):
     ) -> Told | None:
         """`sein` and `ihm` are masculine or neuter: of a person masculine, else of no gender.
 
-        Personal pronouns and possessives come before what may be an article. `der` is a feminine
-        dative too, and `sein` at the end of a clause a verb: they tell nothing.
+        Personal pronouns and possessives come before demonstratives. `der` is a feminine dative
+        too, and `sein` at the end of a clause a verb: they tell nothing.
         """
-        forms = [stripped(words[n]) for n in chosen if words[n].lower() not in NO_PRONOUN]
+        forms = [stripped(words[n]) for n in chosen if not VERB.match(words[n])]
         own = [form for form in forms if form.lower() in PERSONAL | POSSESSIVES]
-        for form in [*own, *forms]:
+        for form in [*own, *(form for form in forms if form.lower() in DEMONSTRATIVES)]:
             sexes = _sexes(form)
             if len(sexes) == 1 or (personal and sexes == "mn"):
                 return Told(cast(Gender, sexes[0]), form)
@@ -112,15 +122,44 @@ class GermanNouns(Morphology):
             return (found or frozenset()) | {"f"}
         return found
 
-    @cached_property
+    def _agreed(
+        self, noun: frozenset[str], word: str, article: str | None
+    ) -> tuple[frozenset[str], str]:
+        """The genders on which a noun and its article agree; none is a plural (`die Hunde`)."""
+        if article is None:
+            # `Studenten` is a plural too.
+            return frozenset[str]() if word in self._weak else noun, word
+        by = f"{article} {word}"
+        sexes = frozenset(ARTICLES[article])
+        if word in self._adjectival and word.endswith("en"):
+            # `der Angestellten` is a woman's dative, `die` and `den` may stand before a plural.
+            weak = {"der": frozenset("f"), "die": frozenset[str](), "den": frozenset[str]()}
+            return noun & weak.get(article, sexes), by
+        dative = frozenset("f" if article.endswith("er") and ARTICLES[article] == "m" else "")
+        return noun & sexes or noun & dative, by
+
+    @property
     def _nouns(self) -> dict[str, frozenset[str]]:
+        return self._read[0]
+
+    @property
+    def _adjectival(self) -> set[str]:
+        return self._read[1]
+
+    @property
+    def _weak(self) -> set[str]:
+        return self._read[2]
+
+    @cached_property
+    def _read(self) -> tuple[dict[str, frozenset[str]], set[str], set[str]]:
         """Each form, and the genders of the nouns whose lemma it is, else of whose singular it is.
 
         A plural alone has none. What is declined as an adjective (`der Angestellte`, `die
-        Angestellte`) has no one lemma.
+        Angestellte`) has no one lemma; its forms come second, and third those that are of a plural
+        as well as of a singular, but no lemma.
         """
         lemmas, forms = dict[str, set[str]](), dict[str, set[str]]()
-        plurals, names = set[str](), set[str]()
+        plurals, names, adjectival = set[str](), set[str](), set[str]()
         with (files("german_nouns") / "nouns.csv").open(encoding="utf-8") as lines:
             rows = csv.reader(lines)
             header = next(rows)
@@ -140,13 +179,18 @@ class GermanNouns(Morphology):
                 found = {row[n] for n in sexes if row[n]}
                 if ADJECTIVAL not in kind:
                     lemmas.setdefault(lemma, set()).update(found)
+                else:
+                    adjectival |= {row[n] for n in singulars if row[n]}
                 for form in {row[n] for n in singulars if row[n]}:
                     forms.setdefault(form, set()).update(found)
                 plurals |= {row[n] for n in plural if row[n]}
         told = {form: set[str]() for form in plurals} | forms | lemmas
         for name in names & told.keys():  # `Anna` is a coin too (m): an article decides
             told[name] = told[name] | {"m", "f"}
-        return {form: frozenset(genders) for form, genders in told.items()}
+        for form in adjectival:
+            told[form] = forms[form] | lemmas.get(form, set())
+        weak = (plurals & forms.keys()) - lemmas.keys() - adjectival
+        return {form: frozenset(genders) for form, genders in told.items()}, adjectival, weak
 
 
 def _sexes(form: str) -> str:
@@ -156,16 +200,12 @@ def _sexes(form: str) -> str:
 
 def _article(words: Sequence[str], place: int) -> str | None:
     """The nearest article before a noun."""
-    before = (words[n].lower() for n in range(place - 1, max(-1, place - REACH - 1), -1))
-    return next((form for form in before if form in FORMS), None)
-
-
-def _agreed(noun: frozenset[str], word: str, article: str | None) -> tuple[frozenset[str], str]:
-    """The genders on which a noun and its article agree; none is a plural (`die Hunde`)."""
-    if article is None:
-        return noun, word
-    dative = frozenset("f" if article.endswith("er") and FORMS[article] == "m" else "")
-    return noun & set(FORMS[article]) or noun & dative, f"{article} {word}"
+    for n in range(place - 1, max(-1, place - REACH - 1), -1):
+        if words[n].lower() in ARTICLES:
+            return words[n].lower()
+        if not ADJECTIVE.match(words[n]):
+            return None
+    return None
 
 
 def _only(genders: frozenset[str]) -> Gender | None:

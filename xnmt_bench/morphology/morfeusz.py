@@ -14,6 +14,7 @@ from xnmt_bench.morphology.pymorphy import forms
 RULES = 1  # raise it when a rule gives other genders
 PACKAGE = "morfeusz2"
 NOUN, SINGULAR, NOMINATIVE, SURNAME = "subst", "sg", "nom", "nazwisko"
+PERSON, LITTLE = "m1", "ek"
 MASCULINE = ("m1", "m2", "m3")  # persons, animals, things
 GENDERS: Mapping[str, Gender] = {**dict.fromkeys(MASCULINE, "m"), "f": "f", "n": "n"}
 PRONOUNS = forms("on jego niego jemu niemu mu go", "ona jej niej ją nią", "ono to")
@@ -23,9 +24,10 @@ ALSO_NEUTER = ("jego", "niego", "jemu", "niemu", "mu", "go")
 class Morfeusz(Morphology):
     """By the dictionary SGJP, as Morfeusz has it (both BSD).
 
-    The first of the linked nouns counts, by its nominative, else by its first reading in the
-    singular that is no surname (`pisarka` is a writer, and a form of a little one's name). `nim` is
-    a plural too, and `swój` agrees with what is possessed: they tell nothing.
+    The first of the linked nouns counts: a man where it can be one (`mechanika`) who is not
+    little (`pisarka` is of `pisarek` too), else by its nominative, else by its first reading in the
+    singular. Surnames are none. `nim` is a plural too, and `swój` agrees with what is possessed:
+    they tell nothing.
     """
 
     language: ClassVar[str] = "pl"
@@ -62,8 +64,10 @@ def _analyser() -> Any:
 def _noun(token: str) -> Gender | None:
     """A word's gender as a noun in the singular."""
     found: list[tuple[bool, Gender]] = []
-    for _, _, (_, _, tag, kinds, *_) in _analyser().analyse(token):
+    for _, _, (_, lemma, tag, kinds, *_) in _analyser().analyse(token):
         parts = [part.split(".") for part in tag.split(":")]
         if parts[0] == [NOUN] and SINGULAR in parts[1] and SURNAME not in kinds:
+            if PERSON in parts[3] and not lemma.partition(":")[0].endswith(LITTLE):
+                return "m"
             found += [(NOMINATIVE not in parts[2], GENDERS[g]) for g in parts[3] if g in GENDERS]
     return min(found, key=lambda one: one[0])[1] if found else None

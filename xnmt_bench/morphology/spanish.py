@@ -7,12 +7,13 @@ from typing import ClassVar
 
 from xnmt_bench.morphology.base import Gender, Morphology, Told, listed, stripped
 
-RULES = 2  # raise it when a rule gives other genders
+RULES = 3  # raise it when a rule gives other genders
 DETERMINERS: dict[Gender, str] = {
     "m": "el un al del este ese aquel nuestro otro algún ningún todo mismo",
     "f": "la una esta esa aquella nuestra otra alguna ninguna toda misma",
 }
-PRONOUNS: dict[str, Gender] = {"él": "m", "ella": "f"}
+PRONOUNS: dict[str, Gender] = {"él": "m", "ella": "f", "ello": "n", "esto": "n", "eso": "n"}
+STRESSED = ("ama", "agua", "alma", "águila", "área")  # feminine behind `el`
 REACH = 2  # words between a determiner and its noun, at most, with the noun itself
 # The longest that fits decides; those of no gender stand for both (`la atleta`, `el atleta`).
 ENDINGS: dict[str, Gender | None] = {
@@ -39,6 +40,8 @@ class Spanish(Morphology):
         nouns = [place for place in chosen if forms[place] not in (*FORMS, *PRONOUNS)]
         if not nouns and (pronoun := self.pronoun_gender(words, chosen)):
             return pronoun
+        if stressed := [forms[place] for place in nouns if forms[place] in STRESSED]:
+            return Told("f", stressed[0])
         for place in nouns:
             before = (forms[n] for n in range(place - 1, max(-1, place - REACH - 1), -1))
             told = (Told(FORMS[f], f"{f} {forms[place]}") for f in before if f in FORMS)

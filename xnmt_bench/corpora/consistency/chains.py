@@ -12,7 +12,8 @@ from xnmt_bench.corpora.function_words import function_words
 from xnmt_bench.corpora.sentence import Corpus, Mention, Sentence
 from xnmt_bench.errors import NotApplicable
 
-CLITIC = "'s"  # `Obama 's wife` is a wife
+ANEW = ("'s", "'", ",")  # `Obama 's wife` is a wife
+KINDS = [(kind, "of") for kind in ("kind", "kinds", "sort", "sorts")]
 NOMINAL = ("", "np")  # kinds of mentions; the first where nobody said
 
 
@@ -91,14 +92,22 @@ def _item(
 
 
 def _head(words: Sequence[str], span: Span, closed: frozenset[str]) -> Span:
-    """The first run of content words, without what stands behind it (`man` of `the man who`)."""
+    """The first run of content words, without what stands behind it (`man` of `the man who`).
+
+    Behind a comma between adjectives, `'s` and `kind of` it begins anew; a number is no part of it.
+    """
     head: list[int] = []
-    for place in span:
-        content = words[place].lower() not in closed and bool(bare(words[place]))
-        if content:
-            head.append(place)
-        elif words[place].lower() == CLITIC:
+    forms = [words[place].lower() for place in span]
+    content = [bool(bare(form)) and form not in closed for form in forms]
+    for n, place in enumerate(span):
+        if content[n]:
+            head += [] if forms[n].isdigit() else [place]
+        elif not head:
+            continue
+        elif (forms[n - 1], forms[n]) in KINDS or (
+            forms[n] in ANEW and any(content[n + 1 : n + 2])
+        ):
             head = []
-        elif head:
+        else:
             break
     return tuple(head)
