@@ -67,7 +67,7 @@ def test_a_person_who_is_masculine_or_neuter_is_a_man(
 @pytest.mark.parametrize(
     ("text", "expected"),
     [("er muss sein.", "m"), ("so muss es sein.", "n"), ("muss sein.", None), ("sein Hut", "m"),
-     ("der ihr", "f"), ("der,", None), ("die", "f"), ("im", None), ("keine", None),
+     ("der ihr", "f"), ("der,", None), ("die", "f"), ("im", None), ("keine", None), ("unser", None),
      ("den er", "m")],
 )  # fmt: skip
 def test_a_pronoun_by_its_form(german, text, expected):

@@ -31,13 +31,14 @@ STRONG = {"er": "m", "e": "f", "es": "mn", "en": "m", "em": "mn"}
 MIXED = {"": "mn", "e": "f", "en": "m", "em": "mn", "er": "f", "es": "mn"}
 FORMS |= {stem + end: sexes for stem in ("dies", "jen", "jed", "welch", "manch", "solch")
           for end, sexes in STRONG.items()}  # fmt: skip
+DEMONSTRATIVES = [form for form in FORMS if form != "der"]
 # Of a possessive the ending agrees with what is possessed; see POSSESSIVES.
 FORMS |= {stem + end: sexes for stem in ("ein", "kein", "mein", "dein", "unser", "euer", "eur")
           for end, sexes in MIXED.items()}  # fmt: skip
-DEMONSTRATIVES = {form: FORMS[form] for form in FORMS if form != "der" and "ein" not in form}
 VERB = re.compile(r"sein\W", re.IGNORECASE)  # at the end of a clause
 # The stem says who possesses.
 POSSESSIVES = {stem + end: sexes for stem, sexes in (("sein", "mn"), ("ihr", "f")) for end in MIXED}
+SHOWN = PERSONAL | POSSESSIVES | FORMS
 # What may stand before a noun, by its ending; of a plural none.
 ARTICLES = FORMS | {stem + end: MIXED[end] for stem in ("sein", "ihr") for end in MIXED}
 ARTICLES |= dict.fromkeys(("vom", "zum", "beim", "im", "am"), "mn") | {"zur": "f"}
@@ -101,7 +102,7 @@ class GermanNouns(Morphology):
         too, and `sein` at the end of a clause a verb: they tell nothing.
         """
         forms = [stripped(words[n]) for n in chosen if not VERB.match(words[n])]
-        own = [form for form in forms if form.lower() in PERSONAL | POSSESSIVES]
+        own = [form for form in forms if form.lower() in (*PERSONAL, *POSSESSIVES)]
         for form in [*own, *(form for form in forms if form.lower() in DEMONSTRATIVES)]:
             sexes = _sexes(form)
             if len(sexes) == 1 or (personal and sexes == "mn"):
@@ -195,7 +196,7 @@ class GermanNouns(Morphology):
 
 def _sexes(form: str) -> str:
     """The genders that an article, a pronoun or a possessive can have by its form."""
-    return (PERSONAL | POSSESSIVES | FORMS).get(form.lower(), "")
+    return SHOWN.get(form.lower(), "")
 
 
 def _article(words: Sequence[str], place: int) -> str | None:
