@@ -1,35 +1,49 @@
 """Side by side with inseq: the same model, the same sentences, the same run, one thread.
 
     pip install 'xnmt_bench[bench]' && python benchmarks/against_inseq.py
+    python benchmarks/against_inseq.py --size base --source test.de --target test.en
 
 Both explain the probability of every word of given targets, source and prefix. The model is an
 M2M100, whose embeddings inseq scales once. Those of `--family marian` enter inseq's decoder scaled
 twice, so that it explains another function, and the scores differ. inseq occludes a word by the
 embedding of the unknown word, which is zero in this model, so that its occlusion is this project's
 prediction difference, without the sign.
+
+`--size small` is two layers that have learnt some of the toy corpus, of which pairs are explained.
+`--size base` is six layers of 512 dimensions with random weights, which cost the same, and with
+pieces of the given files, whose first pairs of 15 to 40 subwords a side are explained; without
+files, pairs of the toy corpus of whatever length.
+
+Seconds are processor time, so that other processes of the machine disturb less; *of peak* is the
+share of its matrix products' speed, measured before and after, that this project's products reach.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import inseq
 import torch
+from extraction import Operations, matmul_peak, read_pairs
 from safetensors.torch import load_file, save_file
+from transformers import M2M100Config, M2M100ForConditionalGeneration
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "nmt"))
-from families import READER, build, teach
+from families import READER, _open, _pieces, _train, build, teach
 
 from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.explainers.base import follow
-from xnmt_bench.nmt.base import Batch
+from xnmt_bench.nmt.base import Batch, NMTModel
 from xnmt_bench.nmt.huggingface import open_huggingface
 from xnmt_bench.registry import load_explainer
 
@@ -41,14 +55,46 @@ METHODS: dict[str, tuple[str, Callable | None]] = {
     "prediction_difference": ("occlusion", None),
 }
 UNKNOWN = {"m2m100": 3, "marian": 1}  # the unknown word's id
+PIECES = 16_000  # of the base size, if the text has as many
+LENGTHS = range(15, 41)  # subwords a side of the pairs of files that are explained
+WARM_UP = [("a", "a")]  # any text does
+Pairs = list[tuple[str, str]]
 Scores = list[tuple[torch.Tensor, torch.Tensor]]  # of each sentence, (T, S) and (T, T)
 
 
-def make_model(family: str, folder: Path, width: int) -> None:
-    """A model that knows some of the toy corpus, its unknown word without an embedding."""
+def make_small(family: str, folder: Path, width: int) -> None:
+    """A model that knows some of the toy corpus."""
     pairs = [(s.source, s.target) for s in ToyCorpus(train=2000).sentences("train")]
     build(family, folder, ([x for x, _ in pairs], [y for _, y in pairs]), width, wild=False)
     teach(folder, pairs, steps=300)
+
+
+def make_base(folder: Path, texts: list[str]) -> None:
+    """An M2M100 of the base size of Vaswani et al. (2017), with random weights.
+
+    Args:
+        folder: where the files go.
+        texts: of both sides, which its pieces are trained on.
+    """
+    path = _train(folder, "sentencepiece.bpe.model", texts, PIECES)
+    vocabulary = ["<s>", "<pad>", "</s>", "<unk>", *_pieces(path)[3:]]
+    (folder / "vocab.json").write_text(json.dumps({p: n for n, p in enumerate(vocabulary)}))
+    (folder / "config.json").write_text(json.dumps({"model_type": "m2m_100"}))
+    tokenizer = _open(folder, "M2M100Tokenizer", src_lang="en", tgt_lang="de")
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = M2M100Config(
+        vocab_size=len(tokenizer) + 108,  # its languages come behind its pieces
+        d_model=512, encoder_layers=6, decoder_layers=6, encoder_attention_heads=8,
+        decoder_attention_heads=8, encoder_ffn_dim=2048, decoder_ffn_dim=2048,
+        max_position_embeddings=256, dropout=0.0, scale_embedding=True, decoder_start_token_id=2,
+    )  # fmt: skip
+    M2M100ForConditionalGeneration(config).save_pretrained(folder)
+    print(f"{len(vocabulary):,} pieces of {PIECES:,} that were asked for")
+
+
+def forget_unknown(family: str, folder: Path) -> None:
+    """Leaves the unknown word without an embedding."""
     path = folder / "model.safetensors"
     weights = load_file(path)
     for name, weight in weights.items():
@@ -79,13 +125,18 @@ def counted(model: torch.nn.Module) -> Iterator[dict[str, int]]:
             hook.remove()
 
 
-def ours(model, name: str, pairs: list[tuple[str, str]], size: int) -> Scores:  # noqa: ANN001
-    """This project's relevance of the given words."""
+def ids_of(model: NMTModel, pair: tuple[str, str]) -> tuple[list[int], list[int]]:
+    """Both sides, closed by EOS."""
+    x, y = pair
+    return [*model.source_subwords.encode(x), EOS], [*model.target_subwords.encode(y), EOS]
+
+
+def ours(model: NMTModel, name: str, pairs: Pairs, size: int) -> Scores:
+    """This project's relevance of the given words, as its pipeline asks for it."""
     explainer, found = load_explainer(name), []
     for start in range(0, len(pairs), size):
-        ids = [([*model.source_subwords.encode(x), EOS], [*model.target_subwords.encode(y), EOS])
-               for x, y in pairs[start : start + size]]  # fmt: skip
-        batch, _ = follow(model, Batch.collate(ids))
+        ids = [ids_of(model, pair) for pair in pairs[start : start + size]]
+        batch, _ = follow(model, Batch.collate(ids), weights=explainer.attends)
         relevance = explainer.relevance(model, batch)
         for row, (x, y) in enumerate(ids):
             found.append((relevance.source_BTS[row, : len(y), : len(x)],
@@ -96,7 +147,7 @@ def ours(model, name: str, pairs: list[tuple[str, str]], size: int) -> Scores:  
 def theirs(
     model,  # noqa: ANN001
     name: str,
-    pairs: list[tuple[str, str]],
+    pairs: Pairs,
     size: int,
     frame: tuple[int, int],
 ) -> Scores:
@@ -122,9 +173,12 @@ def theirs(
 
 
 def difference(name: str, mine: Scores, other: Scores) -> float:
-    """The greatest difference of two tools' scores, relative to a sentence's greatest score."""
+    """The greatest difference of two tools' scores, relative to a sentence's greatest score.
+
+    Of the first sentences, where the other tool has explained fewer.
+    """
     worst = 0.0
-    for own, peers in zip(mine, other, strict=True):
+    for own, peers in zip(mine, other, strict=False):
         if name == "prediction_difference":  # inseq leaves out the sign
             own = tuple(x.abs() for x in own)
         largest = max(float(x.nan_to_num().abs().max()) for x in own)
@@ -136,19 +190,49 @@ def difference(name: str, mine: Scores, other: Scores) -> float:
     return worst
 
 
-def main() -> None:
-    """Prints a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--family", choices=sorted(UNKNOWN), default="m2m100")
-    parser.add_argument("--sentences", type=int, default=24)
-    parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--width", type=int, default=128)
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        make_model(arguments.family, folder, arguments.width)
-        compare(folder, arguments)
+@dataclass(frozen=True)
+class Run:
+    """One tool's explanations of some pairs, and what they cost."""
+
+    seconds: float  # a pair
+    positions: dict[str, int]
+    scores: Scores
+
+
+def timed(work: Callable[[Pairs], Scores], inner: torch.nn.Module, pairs: Pairs) -> Run:
+    """Explains pairs, after one that does not count."""
+    work(WARM_UP)
+    with counted(inner) as positions:
+        start = time.process_time()
+        scores = work(pairs)
+        return Run((time.process_time() - start) / len(pairs), positions, scores)
+
+
+def gflop(work: Callable[[Pairs], Scores], pairs: Pairs) -> float:
+    """Floating-point operations of the matrix products, in billions a pair."""
+    with Operations() as operations:
+        work(pairs)
+    return operations.total / 1e9 / len(pairs)
+
+
+def explained_pairs(model: NMTModel, arguments: argparse.Namespace) -> Pairs:
+    """The first pairs; of files, the first ones of the wanted lengths."""
+    if not arguments.source:
+        corpus = ToyCorpus(test=arguments.sentences)
+        return [(s.source, s.target) for s in corpus.sentences("test")]
+    found: Pairs = []
+    for pair in read_pairs(arguments):
+        if all(len(ids) - 1 in LENGTHS for ids in ids_of(model, pair)):  # less EOS
+            found.append(pair)
+        if len(found) == arguments.sentences:
+            break
+    return found
+
+
+def described(model: NMTModel, pairs: Pairs) -> str:
+    """How many pairs these are, and how long."""
+    subwords = sum(len(ids) - 1 for pair in pairs for ids in ids_of(model, pair))
+    return f"{len(pairs)} pairs of {subwords / len(pairs) / 2:.1f} subwords a side"
 
 
 def compare(folder: Path, arguments: argparse.Namespace) -> None:
@@ -156,26 +240,78 @@ def compare(folder: Path, arguments: argparse.Namespace) -> None:
     model = open_huggingface(str(folder), arguments.family, **READER[arguments.family])
     languages = {"src_lang": "en", "tgt_lang": "de"} if arguments.family == "m2m100" else {}
     peer = inseq.load_model(str(folder), "saliency", tokenizer_kwargs=languages)
-    pairs = [(s.source, s.target) for s in ToyCorpus(test=arguments.sentences).sentences("test")]
+    pairs = explained_pairs(model, arguments)
+    if not pairs:
+        raise SystemExit(f"no pair has {LENGTHS[0]} to {LENGTHS[-1]} subwords a side")
+    few = pairs[: arguments.peer_sentences]
     frame = (len(model.before_source), len(model.before_target))
-    print(f"{'method':24}{'ours/s':>9}{'inseq/s':>9}{'ratio':>8}{'positions, ours':>22}"
-          f"{'positions, inseq':>22}{'difference':>12}")  # fmt: skip
-    for name, (method, _) in METHODS.items():
-        results = []
-        for run, inner in (
-            (lambda n=name: ours(model, n, pairs, arguments.batch), model.model),
-            (lambda n=name: theirs(peer, n, pairs, arguments.batch, frame), peer.model),
-        ):
-            with counted(inner) as counts:
-                start = time.perf_counter()
-                scores = run()
-                results.append((len(pairs) / (time.perf_counter() - start), counts, scores))
-        (fast, mine, a), (slow, other, b) = results
+    print(f"{arguments.family} of {arguments.size} size; here {described(model, pairs)}; "
+          f"inseq {described(model, few)}; {arguments.batch} at once; "
+          "seconds a pair are processor time, one thread")  # fmt: skip
+    print(f"{'method':41}{'here s':>9}{'inseq s':>9}{'ratio':>8}{'of peak, GFLOP/s':>18}"
+          f"{'positions, here':>22}{'positions, inseq':>22}{'difference':>12}")  # fmt: skip
+    for name in arguments.methods:
+        method, _ = METHODS[name]
+
+        def here(some: Pairs, name: str = name) -> Scores:
+            return ours(model, name, some, arguments.batch)
+
+        def there(some: Pairs, name: str = name) -> Scores:
+            return theirs(peer, name, some, arguments.batch, frame)
+
+        peak = matmul_peak()
+        mine = timed(here, model.model, pairs)
+        peak = max(peak, matmul_peak())  # what disturbed one of them may have spared the other
+        share = gflop(here, pairs) / mine.seconds / peak
+        other = timed(there, peer.model, few)
+        a, b = mine.positions, other.positions
         print(
-            f"{f'{name} / {method}':24}{fast:9.1f}{slow:9.1f}{fast / slow:8.1f}"
-            f"{mine['encoder']:>11,}{mine['decoder']:>11,}{other['encoder']:>11,}"
-            f"{other['decoder']:>11,}{difference(name, a, b):12.1e}", flush=True,
+            f"{f'{name} / {method}':41}{mine.seconds:9.4f}{other.seconds:9.4f}"
+            f"{other.seconds / mine.seconds:8.1f}{f'{100 * share:.0f} % of {peak:.0f}':>18}"
+            f"{a['encoder']:>11,}{a['decoder']:>11,}{b['encoder']:>11,}{b['decoder']:>11,}"
+            f"{difference(name, mine.scores, other.scores):12.1e}", flush=True,
         )  # fmt: skip
+
+
+def parsed() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--family", choices=sorted(UNKNOWN), default="m2m100")
+    parser.add_argument("--size", choices=["small", "base"], default="small")
+    parser.add_argument("--source", help="source sentences, one a line; of the base size alone")
+    parser.add_argument("--target", help="their targets")
+    parser.add_argument("--sentences", type=int, default=None, help="8 of the base size, else 24")
+    parser.add_argument("--peer-sentences", type=int, help="inseq explains the first of them")
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--width", type=int, default=128, help="of the small size")
+    parser.add_argument("--methods", help="some of " + ",".join(METHODS), default=",".join(METHODS))
+    arguments = parser.parse_args()
+    arguments.methods = arguments.methods.split(",")
+    if unknown := set(arguments.methods) - set(METHODS):
+        parser.error(f"--methods: {min(unknown)!r} is none of {', '.join(METHODS)}")
+    if bool(arguments.source) != bool(arguments.target):
+        parser.error("--source and --target belong together")
+    if arguments.size == "base" and arguments.family != "m2m100":
+        parser.error("--size base is an M2M100")
+    if arguments.size == "small" and arguments.source:
+        parser.error("--source is explained by --size base")
+    if arguments.sentences is None:
+        arguments.sentences = {"small": 24, "base": 8}[arguments.size]
+    return arguments
+
+
+def main() -> None:
+    """Prints a table."""
+    arguments = parsed()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if arguments.size == "base":
+            make_base(folder, [*chain(*read_pairs(arguments))])
+        else:
+            make_small(arguments.family, folder, arguments.width)
+        forget_unknown(arguments.family, folder)
+        compare(folder, arguments)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,14 @@
     python benchmarks/extraction.py                                  # toy sentences
     python benchmarks/extraction.py --source test.de --target test.en  # real ones
 
+    python benchmarks/extraction.py --size base --vocabulary 16000   # 6 layers of 512
+
 Both ways explain the same sentences of the same model in the same run; weights are random, since
 they do not change the cost. The tutorial way calls Captum once for each target step of a batch of
-sentences of like length, with as many perturbations a call as fit.
+sentences of like length, with as many perturbations a call as fit. Attention has no tutorial way.
+
+Seconds are processor time, also those of the matrix products that *of peak* compares with, so that
+other processes of the machine disturb less. Those of several threads add up.
 """
 
 from __future__ import annotations
@@ -15,8 +20,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,12 +37,26 @@ from torch.utils.flop_counter import flop_registry
 from xnmt_bench.corpora.subwords import EOS, SentencePiece, train_subwords
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.explainers.base import decide
-from xnmt_bench.nmt.base import Batch, Layout, NMTModel
+from xnmt_bench.nmt.base import Batch, Encoding, Layout, NMTModel
 from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.nmt.loading import build_model
+from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.registry import load_explainer
 
 POSITIONS = 8192  # decoder positions a call, the same for both ways
+# What the tutorials show, by this project's names.
+TUTORIALS: dict[str, type | None] = {
+    "attention": None,
+    "prediction_difference": FeatureAblation,
+    "gradient_norm": Saliency,
+    "weighted_gradient": InputXGradient,
+}
+# Of the Transformer; `paper` is what it is by default.
+SIZES: dict[str, dict[str, int]] = {
+    "paper": {},
+    "base": {"layers": 6, "dimension": 512, "feed_forward": 2048, "heads": 8},
+}
+Work = Callable[[Batch], object]
 
 
 @dataclass
@@ -49,21 +70,41 @@ class Count:
 @contextmanager
 def counting(model: NMTModel) -> Iterator[Count]:
     """Counts the positions that are computed while it is open."""
-    count, encode, decode = Count(), model.encode, model.decode
+    count, encode, prefix = Count(), model.encode, model.prefix
 
-    def counted_encode(source_BSD: Tensor, layout: Layout):  # noqa: ANN202
+    def counted_encode(source_BSD: Tensor, layout: Layout) -> Encoding:
         count.encoder += layout.source_BS.numel()
         return encode(source_BSD, layout)
 
-    def counted_decode(encoding, input_BTD: Tensor) -> Tensor:  # noqa: ANN001
-        count.decoder += input_BTD.shape[0] * input_BTD.shape[1]
-        return decode(encoding, input_BTD)
+    def counted_pass(decode: Callable) -> Callable:
+        def counted(encoding: Encoding, input_BTD: Tensor) -> Any:
+            count.decoder += input_BTD[..., 0].numel()
+            return decode(encoding, input_BTD)
 
-    model.encode, model.decode = counted_encode, counted_decode
+        return counted
+
+    model.encode = counted_encode
+    model.decode, model.attention = counted_pass(model.decode), counted_pass(model.attention)
+    model.prefix = lambda encoding: counted_prefix(prefix(encoding), count)
     try:
         yield count
     finally:
-        del model.encode, model.decode
+        del model.encode, model.decode, model.attention, model.prefix
+
+
+def counted_prefix(prefix: Prefix, count: Count) -> Prefix:
+    """The same, and all that fork from it, with the positions that it reads counted."""
+    if type(prefix) is Prefix:  # reads by `decode`, which counts by itself
+        return prefix
+    read, fork = prefix.read, prefix.fork
+
+    def counted_read(input_BXD: Tensor) -> Tensor:
+        count.decoder += input_BXD[..., 0].numel()
+        return read(input_BXD)
+
+    prefix.read = counted_read
+    prefix.fork = lambda steps, rows: counted_prefix(fork(steps, rows), count)
+    return prefix
 
 
 def step_probability(
@@ -73,7 +114,8 @@ def step_probability(
 
     def forward(source: Tensor, inputs: Tensor) -> Tensor:
         times = len(source) // len(batch.source_BS)
-        states = model.decode(model.encode(source, batch.layout.tile(times)), inputs)
+        layout = batch.layout.select(torch.arange(len(batch.source_BS)).repeat(times))
+        states = model.decode(model.encode(source, layout), inputs)
         labels = batch.labels_BT[:, step, None].repeat(times, 1)
         return model.logits(states[:, step]).softmax(-1).gather(-1, labels)[:, 0]
 
@@ -89,14 +131,16 @@ def word_features(batch: Batch, step: int) -> tuple[Tensor, Tensor]:
 
 def tutorial(name: str, model: NMTModel, batch: Batch) -> None:
     """Explains every step of a batch with a call of Captum for each."""
+    method = TUTORIALS[name]
+    assert method is not None
     source, inputs = model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)
     rows = max(1, POSITIONS // batch.target_BT.numel())
     for step in range(batch.target_BT.shape[1]):
         forward = step_probability(model, batch, step)
-        if name == "prediction_difference":
+        if method is FeatureAblation:
             # Inputs after this step change nothing, so the best a caller can do is cut them off.
             seen = inputs[:, : step + 1]
-            FeatureAblation(forward).attribute(
+            method(forward).attribute(
                 (source, seen),
                 baselines=(0.0, 0.0),
                 feature_mask=tuple(
@@ -106,7 +150,6 @@ def tutorial(name: str, model: NMTModel, batch: Batch) -> None:
                 perturbations_per_eval=rows,
             )
         else:
-            method = {"gradient_norm": Saliency, "weighted_gradient": InputXGradient}[name]
             method(forward).attribute((source.clone(), inputs[:, : step + 1].clone()))
 
 
@@ -122,14 +165,13 @@ def read_pairs(arguments: argparse.Namespace) -> list[tuple[str, str]]:
 
 
 def build(arguments: argparse.Namespace, pairs: list[tuple[str, str]]) -> NMTModel:
-    """A model of the paper's size with random weights."""
+    """A model of the wanted size with random weights."""
     folder = Path(tempfile.mkdtemp())
     for place, side in enumerate(("source", "target")):
         train_subwords((p[place] for p in pairs), folder / side, "bpe", arguments.vocabulary)
     torch.manual_seed(0)
-    model = build_model(
-        arguments.nmt, {}, SentencePiece(folder / "source"), SentencePiece(folder / "target")
-    )
+    vocabularies = (SentencePiece(folder / side) for side in ("source", "target"))
+    model = build_model(arguments.nmt, SIZES[arguments.size], *vocabularies)
     return model.eval().requires_grad_(False)
 
 
@@ -141,29 +183,31 @@ def batches(model: NMTModel, pairs: list[tuple[str, str]], tokens: int) -> list[
     ]
     lengths = np.asarray([max(map(len, pair)) for pair in ids])
     groups = buckets(lengths, np.arange(len(ids)), tokens)
-    return [decide(model, Batch.collate([ids[i] for i in group]))[0] for group in groups]
+    decided = (decide(model, Batch.collate([ids[i] for i in group]))[0] for group in groups)
+    # Without the pass that has decided, so that an explainer has to compute all that it needs.
+    return [replace(batch, forced=None) for batch in decided]
 
 
-def timed(work: Callable[[Batch], object], parts: list[Batch]) -> float:
-    """Seconds for all batches, after one that does not count."""
+def timed(work: Work, parts: list[Batch]) -> float:
+    """Processor seconds for all batches, after one that does not count."""
     work(parts[0])
-    start = time.perf_counter()
+    start = time.process_time()
     for part in parts:
         work(part)
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def matmul_peak(size: int = 1536) -> float:
-    """The machine's float32 matrix product, in GFLOP/s: the best of ten."""
+    """The float32 matrix product, in GFLOP a processor second: the best of ten."""
     a, b = torch.randn(size, size), torch.randn(size, size)
     best = min(_time_product(a, b) for _ in range(10))
     return 2 * size**3 / best / 1e9
 
 
 def _time_product(a: Tensor, b: Tensor) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     a @ b
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 class Operations(TorchDispatchMode):
@@ -178,7 +222,7 @@ class Operations(TorchDispatchMode):
         return result
 
 
-def gflop(work: Callable[[Batch], object], parts: list[Batch]) -> float:
+def gflop(work: Work, parts: list[Batch]) -> float:
     """Floating-point operations of the matrix products, in billions."""
     with Operations() as operations:
         for part in parts:
@@ -186,55 +230,93 @@ def gflop(work: Callable[[Batch], object], parts: list[Batch]) -> float:
     return operations.total / 1e9
 
 
-def main() -> None:
-    """Prints the table."""
+@dataclass(frozen=True)
+class Measured:
+    """What one way of one explainer costs."""
+
+    explainer: str
+    way: str
+    seconds: float
+    gflop: float
+    count: Count
+
+
+def measure(model: NMTModel, parts: list[Batch], small: list[Batch]) -> Iterator[Measured]:
+    """Every explainer, the tutorial way first.
+
+    Args:
+        model: the system.
+        parts: the sentences.
+        small: the same in smaller batches: an ablated batch is multiplied by its perturbations,
+            which the tutorial way holds at once.
+    """
+    for name, method in TUTORIALS.items():
+        ways: dict[str, tuple[Work, list[Batch]]] = {}
+        if method is not None:
+            chosen = small if method is FeatureAblation else parts
+            ways["tutorial"] = partial(tutorial, name, model), chosen
+        ways["here"] = partial(load_explainer(name).relevance, model), parts
+        for way, (work, chosen) in ways.items():
+            with counting(model) as count:
+                operations = gflop(work, chosen)
+            yield Measured(name, way, timed(work, chosen), operations, count)
+
+
+def tabulated(measured: list[Measured], sentences: int, peak: float) -> Table:
+    """The table; a ratio is to the tutorial way, where there is one."""
+    table = Table(
+        "explainer", "way", "sentences/s", "ratio", "encoder pos.", "decoder pos.", "of peak"
+    )
+    tutorials = {row.explainer: row.seconds for row in measured if row.way == "tutorial"}
+    for row in measured:
+        reference = tutorials.get(row.explainer)
+        table.add_row(
+            row.explainer,
+            row.way,
+            f"{sentences / row.seconds:.1f}",
+            "" if reference is None else f"{reference / row.seconds:.1f}",
+            f"{row.count.encoder:,}",
+            f"{row.count.decoder:,}",
+            f"{100 * row.gflop / row.seconds / peak:.0f} %",
+        )
+    return table
+
+
+def parsed() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--source", help="source sentences, one a line")
     parser.add_argument("--target", help="their targets")
     parser.add_argument("--nmt", default="transformer", choices=["transformer", "rnn_search"])
+    parser.add_argument("--size", default="paper", choices=sorted(SIZES), help="of a Transformer")
     parser.add_argument("--sentences", type=int, default=64)
     parser.add_argument("--vocabulary", type=int, default=4000)
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
+    if SIZES[arguments.size] and arguments.nmt != "transformer":
+        parser.error(f"--size {arguments.size} is one of the Transformer's")
+    return arguments
+
+
+def main() -> None:
+    """Prints the table."""
+    arguments = parsed()
     torch.set_num_threads(arguments.threads)
     pairs = read_pairs(arguments)
     model = build(arguments, pairs)
     pairs = pairs[: arguments.sentences]
-    parts = batches(model, pairs, 1024)
-    # An ablated batch is multiplied by its perturbations, which the tutorial way holds at once.
-    small = batches(model, pairs, 256)
+    parts, small = (batches(model, pairs, tokens) for tokens in (1024, 256))
     words = [p.source_mask_BS.sum().item() + p.target_mask_BT.sum().item() for p in parts]
     peak = matmul_peak()
+    measured = list(measure(model, parts, small))
+    peak = max(peak, matmul_peak())  # what disturbed one of them may have spared the other
     console = Console()
     console.print(
-        f"{arguments.nmt}, {len(pairs)} sentences, "
+        f"{arguments.nmt} ({arguments.size} size), {len(pairs)} sentences, "
         f"{sum(words) / len(pairs) / 2:.1f} subwords a side, "
-        f"{arguments.threads} thread(s), matmul peak {peak:.0f} GFLOP/s"
+        f"{arguments.threads} thread(s), processor time, matmul peak {peak:.0f} GFLOP/s"
     )
-    table = Table(
-        "explainer", "way", "sentences/s", "ratio", "encoder pos.", "decoder pos.", "of peak"
-    )
-    for name in ("prediction_difference", "gradient_norm", "weighted_gradient"):
-        explainer = load_explainer(name)
-        seconds = {}
-        first = small if name == "prediction_difference" else parts
-        for way, work, chosen in (
-            ("tutorial", lambda part, name=name: tutorial(name, model, part), first),
-            ("here", lambda part, e=explainer: e.relevance(model, part), parts),
-        ):
-            with counting(model) as count:
-                operations = gflop(work, chosen)
-            seconds[way] = timed(work, chosen)
-            table.add_row(
-                name,
-                way,
-                f"{len(pairs) / seconds[way]:.1f}",
-                f"{seconds['tutorial'] / seconds[way]:.1f}",
-                f"{count.encoder:,}",
-                f"{count.decoder:,}",
-                f"{100 * operations / seconds[way] / peak:.0f} %",
-            )
-    console.print(table)
+    console.print(tabulated(measured, len(pairs), peak))
 
 
 if __name__ == "__main__":

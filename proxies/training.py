@@ -95,8 +95,9 @@ class ProxyTraining(SeededModule):
 @torch.no_grad()
 def _log_q(proxy: Proxy, decisions: Decisions, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Labels (B,) and log Q (B, V) of decisions, batch by batch, so that V is never kept."""
-    proxy.eval()
-    for label_B, words_BK, positions_BK in loader(decisions, batch_size):
+    device = next(proxy.eval().parameters()).device
+    for batch in loader(decisions, batch_size):
+        label_B, words_BK, positions_BK = (column.to(device) for column in batch)
         yield label_B, proxy(words_BK, positions_BK).log_softmax(-1)
 
 
@@ -106,8 +107,8 @@ def log_likelihoods(
     """Log Q of each decision's label, and whether Q's first choice is the label; shapes (N,)."""
     scores, correct = [], []
     for label_B, log_q_BV in _log_q(proxy, decisions, batch_size):
-        scores.append(log_q_BV.gather(-1, label_B[:, None])[:, 0])
-        correct.append(log_q_BV.argmax(-1) == label_B)
+        scores.append(log_q_BV.gather(-1, label_B[:, None])[:, 0].cpu())
+        correct.append((log_q_BV.argmax(-1) == label_B).cpu())
     return torch.cat(scores).double().numpy(), torch.cat(correct).numpy()
 
 

@@ -12,11 +12,10 @@ from xnmt_bench.analyses.analysis import Analysis
 from xnmt_bench.cli import GROUPS, OURS
 from xnmt_bench.corpora.sentence import SPLITS
 from xnmt_bench.explainers.base import Explainer
-from xnmt_bench.fitting import TrainerOptions
 from xnmt_bench.metrics.metric import Metric
 from xnmt_bench.nmt.loading import build_model
 from xnmt_bench.nmt.training import NMTTrainingOptions
-from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.job import Job, trainer_options
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.registry import create, entries, instantiate, load, load_explainer, options
 from xnmt_bench.report.tracking import Tracker
@@ -178,7 +177,7 @@ def test_loggers(name):
 
 @pytest.mark.parametrize("name", names("trainer"))
 def test_trainers(name):
-    TrainerOptions(**plain(configure(f"trainer={name}").trainer))
+    trainer_options(configure(f"trainer={name}"))
 
 
 @pytest.mark.parametrize("group", ["launcher", "experiment"])

@@ -29,7 +29,7 @@ def test_training_that_diverges_says_so(tmp_path, rate, told):
         )
         return ProxyTraining(proxy, lessons, options, 20)
 
-    quiet = TrainerOptions("cpu", progress_bar=False)
+    quiet = TrainerOptions(progress_bar=False)
     with pytest.raises(XnmtError, match=rf"fn on words: training diverges: .*({told})") as caught:
         fit(build, tmp_path, 0, 4, 2, quiet, "fn on words")
     assert "learning_rate" in str(caught.value) and "\n" not in str(caught.value)

@@ -22,9 +22,11 @@ import torch
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.plugins.io import TorchCheckpointIO
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
+from xnmt_bench.device import CPU
 from xnmt_bench.errors import XnmtError, refusal
 from xnmt_bench.progress import Stage
 from xnmt_bench.store import replacing
@@ -41,14 +43,17 @@ class TrainerOptions:
     """How training runs, as opposed to what is trained.
 
     Attributes:
-        accelerator: Lightning's accelerator.
+        device: where.
         precision: Lightning's precision; `bf16-mixed` is the usual other choice.
+        validate_every: steps of an NMT training between validations; None for a pass over the
+            training split.
         progress_bar: show one.
         logger: where metrics go, or None.
     """
 
-    accelerator: str = "auto"
+    device: torch.device = CPU
     precision: str = "32-true"
+    validate_every: int | None = None
     progress_bar: bool = True
     logger: Logger | None = field(default=None, compare=False)
 
@@ -139,6 +144,7 @@ def fit(
     options: TrainerOptions,
     description: str,
     from_start: bool = False,
+    average: int | None = None,
 ) -> tuple[SeededModule, dict[str, Any]]:
     """Trains a module to its best validation loss, going on where a killed run stood.
 
@@ -153,6 +159,8 @@ def fit(
         description: shown while training.
         from_start: the weights that training starts from are a result too: where no epoch has a
             better validation loss, they stay.
+        average: the weights are the mean of those at the last so many validations, instead of the
+            best one's.
 
     Returns:
         The module with its best weights, and the facts `epochs`, `valid_loss`, and whether training
@@ -171,11 +179,13 @@ def fit(
     )
     stopping = _Converged(module.monitors, patience, kept_by)
     callbacks: list[pl.Callback] = [_Diverging(description), checkpoint, stopping]
+    if average:
+        callbacks.append(_LastWeights(folder / "checkpoints" / "last", average))
     if options.progress_bar:
         callbacks.append(_Progress(description, max_epochs))
     trainer = pl.Trainer(
-        accelerator=options.accelerator,
-        devices=1,
+        accelerator=options.device.type,
+        devices=[options.device.index or 0] if options.device.type == "cuda" else 1,
         precision=options.precision,  # type: ignore[arg-type]
         logger=options.logger or False,
         callbacks=callbacks,
@@ -201,6 +211,10 @@ def fit(
         }
         if kept_by != MONITOR:
             facts["curve"] = stopping.curve
+        if average:
+            module.load_state_dict(mean_weights(folder / "checkpoints" / "last"))
+            [of_mean] = trainer.validate(module, verbose=False)
+            return module.eval().cpu(), facts | {MONITOR: of_mean[MONITOR]}  # type: ignore[return-value]
         if from_start:
             start = build()
             [before] = trainer.validate(start, verbose=False)
@@ -208,6 +222,34 @@ def fit(
                 return start.eval().cpu(), facts | {MONITOR: before[MONITOR]}  # type: ignore[return-value]
     module.load_state_dict(_weights(Path(checkpoint.best_model_path)))
     return module.eval().cpu(), facts  # type: ignore[return-value]
+
+
+class _LastWeights(pl.Callback):
+    """Keeps the weights at the last validations."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self._folder, self._count = folder, count
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Writes those of now, whole or not at all, and removes the oldest."""
+        if trainer.state.fn != "fit":
+            return
+        with replacing(self._folder / f"{trainer.global_step:012}.safetensors") as temporary:
+            weights = {
+                name: w.contiguous().cpu().clone() for name, w in pl_module.state_dict().items()
+            }
+            save_file(weights, temporary)
+        for old in sorted(self._folder.glob("*.safetensors"))[: -self._count]:
+            old.unlink()
+
+
+def mean_weights(folder: Path) -> dict[str, Tensor]:
+    """The mean of the weights in a folder, summed in double."""
+    files = [load_file(path) for path in sorted(folder.glob("*.safetensors"))]
+    return {
+        name: torch.stack([w[name].double() for w in files]).mean(0).to(weight)
+        for name, weight in files[0].items()
+    }
 
 
 class _Diverging(pl.Callback):

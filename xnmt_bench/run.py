@@ -13,7 +13,6 @@ from omegaconf import DictConfig
 
 from xnmt_bench import progress
 from xnmt_bench.errors import ConfigError, MissingError, NotApplicable, StoreError
-from xnmt_bench.fitting import TrainerOptions
 from xnmt_bench.metrics.bootstrap import Draws, score
 from xnmt_bench.metrics.layer import Layer
 from xnmt_bench.metrics.measurement import (
@@ -25,7 +24,7 @@ from xnmt_bench.metrics.measurement import (
     write,
 )
 from xnmt_bench.metrics.metric import Metric
-from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.job import Job, trainer_options
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.registry import instantiate
 from xnmt_bench.report.panels import panels
@@ -54,7 +53,7 @@ def train(config: DictConfig) -> None:
         repair(Path(config.store))
         return
     with _start(config, "train") as tracker:
-        job = Job(config, TrainerOptions(**plain(config.trainer), logger=tracker.lightning()))
+        job = Job(config, trainer_options(config, tracker.lightning()))
         metrics = configured_metrics(config)
         if not metrics:
             log.info("trained: %s", job.system.path)

@@ -11,6 +11,8 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import Field
 
 from proxies.training import ProxyTrainingOptions
+from xnmt_bench.device import Device
+from xnmt_bench.device import Precision as RulesPrecision
 from xnmt_bench.errors import ConfigError, XnmtError
 from xnmt_bench.nmt.training import NMTTrainingOptions
 from xnmt_bench.options import Count, Positive, Rate, Section, Seed, Text, faults, section
@@ -30,7 +32,8 @@ class RulesSection(Section):
     test_sentences: Count | None
     shard_sentences: Count
     admit_special: bool
-    batch_tokens: Count
+    batch_tokens: Count | None
+    precision: RulesPrecision
 
 
 class BootstrapSection(Section):
@@ -97,8 +100,8 @@ class SubwordsSection(Section):
 class TrainerSection(Section):
     """How training runs."""
 
-    accelerator: Text
     precision: Precision
+    validate_every: Count | None
     progress_bar: bool
 
 
@@ -121,6 +124,7 @@ class Main(Section):
     repair: bool
     store: Text
     results: Text
+    device: Device
     threads: Count | None
     trainer: TrainerSection
 

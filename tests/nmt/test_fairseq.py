@@ -5,11 +5,13 @@ The fixtures were trained and recorded by `make fairseq`.
 
 import argparse
 import shutil
+from itertools import chain
 
 import numpy as np
 import pytest
 import torch
 from conftest import ROOT, Hostile, command, double
+from prefixes import assert_reads_as_decode
 from safetensors.torch import load_file
 from test_laws import assert_scores_alike, assert_untouched, same, state_of
 
@@ -77,6 +79,10 @@ def test_variants_of_a_source_score_as_each_does_alone(model, batch):
     assert_scores_alike(model, [(x[x != PAD].numpy(), y[y != PAD].numpy()) for x, y in rows])
 
 
+def test_a_prefix_reads_and_forks_as_the_whole_is_decoded(model, batch):
+    assert_reads_as_decode(model, batch, tolerance=1e-5)
+
+
 def close(ours, theirs):
     assert ours.shape == theirs.shape
     assert theirs.abs().max() > 0
@@ -109,10 +115,11 @@ def test_attention_is_fairseqs(name, model, batch, recorded):
 def test_gradients_are_fairseqs(name, model, batch, recorded):
     """Of the sum of every step's first choice; theirs enters before the scaling of embeddings."""
     labelled, _ = decide(model, batch)
-    shared = SharedPass(model, labelled)
-    parts = [
-        shared.gradient(None, (*shared.inputs,), step) for step in range(batch.target_BT.shape[1])
-    ]
+    shared = SharedPass(model, labelled, together=3)
+    parts = []
+    for steps in chain.from_iterable(shared.chunks()):
+        of_source, of_inputs = shared.gradient(None, (*shared.inputs,), steps)
+        parts += zip(of_source, of_inputs, strict=True)
     mask = batch.target_mask_BT
     for row in range(len(mask)):
         length = int(mask[row].sum())

@@ -9,6 +9,7 @@ import pytest
 import torch
 from conftest import Hostile, command, configure, double
 from families import READER, build, teach
+from prefixes import assert_reads_as_decode
 from safetensors.torch import load_file, save_file
 from test_laws import assert_scores_alike, assert_untouched, same, state_of
 
@@ -175,6 +176,21 @@ def test_the_cached_reader_reads_as_the_plain_one(model, pairs):
         reader.select(rows)
     ids = torch.tensor([[7], [8], [9]])
     torch.testing.assert_close(cached.read(ids), plain.read(ids), rtol=1e-3, atol=1e-4)
+
+
+def test_a_prefix_reads_and_forks_as_the_whole_is_decoded(model, pairs):
+    assert_reads_as_decode(model, model.collate(pairs), tolerance=1e-5)
+
+
+@torch.no_grad()
+def test_a_labels_probability_needs_no_other_order(model, pairs):
+    """It is read from the toolkit's own order of the vocabulary; `logits` has ours."""
+    states = model.states(model.collate(pairs)).flatten(0, 1)
+    labels = torch.arange(3, len(model.target_subwords))[: len(states)]
+    expected = model.logits(states[: len(labels)]).log_softmax(-1)
+    expected = expected.gather(-1, labels[:, None])[:, 0]
+    found = model.log_probability(states[: len(labels)], labels)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_variants_of_a_source_score_as_each_does_alone(model, pairs):

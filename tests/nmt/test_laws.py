@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 import torch
 from conftest import CONTEXT_AWARE, SYSTEMS, context_aware, double, trained
+from prefixes import assert_reads_as_decode
 
 from xnmt_bench.corpora.subwords import SEPARATOR, current_start
 from xnmt_bench.explainers.base import decide
+from xnmt_bench.nmt.base import Forced
 from xnmt_bench.nmt.scoring import log_probability
 from xnmt_bench.registry import entries, load_explainer
 
@@ -177,6 +179,27 @@ def test_attention_with_weights_decodes_as_without(system):
     inputs = model.embed_target(batch.input_BT)
     explicit = model._decode(encoding, inputs, [], [])
     torch.testing.assert_close(explicit, model.decode(encoding, inputs), rtol=1e-9, atol=1e-9)
+
+
+def test_a_prefix_reads_and_forks_as_the_whole_is_decoded(system):
+    model = double(system.system.model)
+    split, indices = pairs_of(system, 4)
+    assert_reads_as_decode(model, batch_of(model, split, indices))
+
+
+def test_a_pass_is_shared_by_those_who_ask_of_the_same_ids(system):
+    model = double(system.system.model)
+    split, indices = pairs_of(system, 4)
+    batch, log_p = decide(model, batch_of(model, split, indices), weights=True)
+    assert Forced.of(model, batch) is batch.forced
+    cut = replace(batch, target_BT=batch.target_BT[:, :-1])
+    for other in (Forced.of(model, cut), Forced.of(copy.deepcopy(model), batch)):
+        assert other is not batch.forced
+    # With attention's weights or without them, the states are the same function.
+    plain, expected = decide(model, batch_of(model, split, indices))
+    there = batch.current_BT
+    assert torch.equal(plain.labels_BT[there], batch.labels_BT[there])
+    torch.testing.assert_close(log_p[there], expected[there], rtol=1e-9, atol=1e-9)
 
 
 def test_variants_of_a_source_score_as_each_does_alone(system):

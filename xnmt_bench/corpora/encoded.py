@@ -55,6 +55,21 @@ class EncodedSide:
         return lengths if self._order is None else lengths[self._order]
 
 
+class SideWriter:
+    """Writes what `EncodedSide.open` reads, a sentence at a time."""
+
+    def __init__(self, stack: ExitStack, stem: Path) -> None:
+        ids, ends = (Path(f"{stem}.{ending}") for ending in ("ids", "ends"))
+        self._ids, self._ends = (stack.enter_context(path.open("wb")) for path in (ids, ends))
+
+    def write(self, row: Sequence[int]) -> None:
+        """Appends the ids of a sentence."""
+        # Not by `tofile`, which says nothing of a disk that is full.
+        self._ids.write(np.asarray(row, dtype="<i4").tobytes())
+        end = self._ids.tell() // 4  # in ids, of four bytes each
+        self._ends.write(np.asarray([end], dtype="<i8").tobytes())
+
+
 @dataclass(frozen=True)
 class EncodedSplit:
     """Both sides of a split, and the number each pair has in the corpus."""
@@ -180,27 +195,18 @@ def encode(
         before: deque[tuple[list[int], list[int]]] = deque(maxlen=context.sentences)
         document = None
         with ExitStack() as stack:
-            files = {
-                ending: stack.enter_context((folder / f"{split}.{ending}").open("wb"))
-                for ending in ("source.ids", "source.ends", "target.ids", "target.ends", "number")
-            }
+            sides = [SideWriter(stack, folder / f"{split}.{side}") for side in SIDES]
+            numbers = stack.enter_context((folder / f"{split}.number").open("wb"))
             kept = _kept(corpus, split, (source, target), max_length, counts[split])
             for pair, behind in _with_following(kept, context.following):
                 if pair.document != document:
                     before.clear()
                     document = pair.document
-                number, sides = pair.number, pair.sides
-                rows = (
-                    concatenated([x for x, _ in before], sides[0], [p.sides[0] for p in behind]),
-                    concatenated([y for _, y in before if context.target], sides[1]),
-                )
-                for side, row in zip(SIDES, rows, strict=True):
-                    # Not by `tofile`, which says nothing of a disk that is full.
-                    files[f"{side}.ids"].write(np.asarray(row, dtype="<i4").tobytes())
-                    end = files[f"{side}.ids"].tell() // 4  # in ids, of four bytes each
-                    files[f"{side}.ends"].write(np.asarray([end], dtype="<i8").tobytes())
-                files["number"].write(np.asarray([number], dtype="<i8").tobytes())
-                before.append(sides)
+                own, following = pair.sides, [p.sides[0] for p in behind]
+                sides[0].write(concatenated([x for x, _ in before], own[0], following))
+                sides[1].write(concatenated([y for _, y in before if context.target], own[1]))
+                numbers.write(np.asarray([pair.number], dtype="<i8").tobytes())
+                before.append(pair.sides)
                 counts[split]["kept"] += 1
     return counts
 

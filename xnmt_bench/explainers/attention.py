@@ -11,7 +11,7 @@ from torch import Tensor
 from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer, Relevance
-from xnmt_bench.nmt.base import Batch, NMTModel
+from xnmt_bench.nmt.base import Batch, Forced, NMTModel
 from xnmt_bench.options import Natural
 
 Reduction = Literal["mean", "max"] | Natural
@@ -42,8 +42,7 @@ class Attention(Explainer):
     @torch.no_grad()
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
         """Attention weights; labels play no part."""
-        encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
-        weights = model.attention(encoding, model.embed_target(batch.input_BT))
+        weights = Forced.of(model, batch).attention
         prefix = weights.prefix_BLHTT
         return Relevance.of_inputs(
             batch, self.reduce(weights.cross_BLHTS), None if prefix is None else self.reduce(prefix)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -13,8 +13,9 @@ from torch import Tensor
 
 from xnmt_bench.corpora.encoded import Context, EncodedSplit, Passage
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.nmt.base import Batch, NMTModel
+from xnmt_bench.nmt.base import Batch, Forced, NMTModel
 
+PADDED = 1.125  # a part's positions beside its words, at most
 ABSENT = float("nan")  # the relevance of a word that a step cannot see
 
 
@@ -81,6 +82,7 @@ class Explainer(ABC):
         tells_own_side: it has `own_side`; of any other explainer relevance has to stand for that.
         attends: its relevance is attention, which says nothing of prefix words beside source words.
         gives_shares: its relevance of source words is shares of each step as it stands.
+        sizes: options that say how much is computed at once and change no result.
     """
 
     blind: ClassVar[bool] = False
@@ -89,6 +91,7 @@ class Explainer(ABC):
     tells_own_side: ClassVar[bool] = False
     attends: ClassVar[bool] = False
     gives_shares: bool = False
+    sizes: ClassVar[tuple[str, ...]] = ()
 
     def prepare(self, train: EncodedSplit) -> Mapping[str, np.ndarray] | None:
         """What it learns from the training split before it explains; None for nothing."""
@@ -142,7 +145,8 @@ class Explainer(ABC):
         read = passage.read(context_of(model, passage))
         source_ids, target_ids = read.encode(model.source_subwords, model.target_subwords)
         batch = model.collate([(source_ids, target_ids)])
-        batch, log_probability_BT = decide(model, batch)  # before phi, which may read the labels
+        # Before phi, which may read the labels.
+        batch, log_probability_BT = decide(model, batch, weights=self.attends)
         relevance = self.relevance(model, batch)
         prefix, current_T = relevance.prefix_BTT, batch.current_BT[0]
         assert batch.labels_BT is not None
@@ -174,22 +178,77 @@ def context_of(model: NMTModel, passage: Passage) -> Context:
 
 
 @torch.no_grad()
-def decide(model: NMTModel, batch: Batch) -> tuple[Batch, Tensor]:
+def decide(model: NMTModel, batch: Batch, weights: bool = False) -> tuple[Batch, Tensor]:
     """The batch labelled with the model's own choices f(c_t), and their log-probabilities (B, T).
 
     The context is the given target's prefix: the paper's teacher-forcing decode.
+
+    Args:
+        model: the model under explanation.
+        batch: without labels.
+        weights: whoever explains asks for attention, so that this pass keeps it.
     """
-    states = model.states(batch)
-    labels_BT = model.decide(states)
-    return batch.labelled(labels_BT), model.log_probability(states, labels_BT)
+    batch = _passed(model, batch, weights)
+    assert batch.forced is not None
+    labels_BT, log_probability_BT = model.decide(batch.forced.states_BTD)
+    return batch.labelled(labels_BT), log_probability_BT
 
 
 @torch.no_grad()
-def follow(model: NMTModel, batch: Batch) -> tuple[Batch, Tensor]:
+def follow(model: NMTModel, batch: Batch, weights: bool = False) -> tuple[Batch, Tensor]:
     """The same with the target's own words y_t: golden data, and what alignment explains."""
-    return batch.labelled(batch.target_BT), model.log_probability(
-        model.states(batch), batch.target_BT
-    )
+    batch = _passed(model, batch, weights)
+    assert batch.forced is not None
+    log_probability_BT = model.log_probability(batch.forced.states_BTD, batch.target_BT)
+    return batch.labelled(batch.target_BT), log_probability_BT
+
+
+def _passed(model: NMTModel, batch: Batch, weights: bool) -> Batch:
+    forced = Forced(model, batch)
+    if weights:
+        _ = forced.attention  # which has the states too
+    return replace(batch, forced=forced)
+
+
+def in_parts(
+    batch: Batch,
+    most: Callable[[int, int], int],
+    explain: Callable[[Batch], tuple[Tensor, Tensor]],
+) -> Relevance:
+    """Explains sentences of like length together, without the padding of the others.
+
+    Args:
+        batch: the sentences.
+        most: how many go together whose greatest lengths are S and T; one goes always.
+        explain: scores over source ids (B, T, S) and over decoder inputs (B, T, T).
+    """
+    (size, steps), words = batch.target_BT.shape, batch.source_BS.shape[1]
+    wholes: tuple[Tensor, ...] = ()
+    for rows in _alike(batch, most):
+        scores = explain(batch.take(rows))
+        wholes = wholes or tuple(
+            x.new_zeros(size, steps, width) for x, width in zip(scores, (words, steps), strict=True)
+        )
+        for whole, x_BTX in zip(wholes, scores, strict=True):
+            whole[rows, : x_BTX.shape[1], : x_BTX.shape[2]] = x_BTX
+    return Relevance.of_inputs(batch, *wholes)
+
+
+def _alike(batch: Batch, most: Callable[[int, int], int]) -> Iterator[list[int]]:
+    """Rows of sentences of like length, little of which is padding."""
+    masks = (batch.source_mask_BS, batch.target_mask_BT)
+    lengths = list(zip(*(mask.sum(1).tolist() for mask in masks), strict=True))
+    rows: list[int] = []
+    for row in sorted(range(len(lengths)), key=lambda row: lengths[row][::-1]):
+        more = [lengths[r] for r in (*rows, row)]
+        longest = [max(side) for side in zip(*more, strict=True)]
+        words = [sum(side) for side in zip(*more, strict=True)]
+        padded = any(n * len(more) > PADDED * w for n, w in zip(longest, words, strict=True))
+        if rows and (padded or len(more) > most(*longest)):
+            yield rows
+            rows = []
+        rows.append(row)
+    yield rows
 
 
 def require_labels(batch: Batch) -> Tensor:

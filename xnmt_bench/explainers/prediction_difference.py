@@ -1,92 +1,139 @@
 """Prediction difference (Li et al. 2019): how much probability is lost without a word.
 
 Under teacher forcing one row, with one embedding zeroed, answers for all steps at once. So a pair
-costs S + T rows: a source word's removal is encoded anew, a prefix word's shares the encoding.
-Captum's FeatureAblation does the ablating, on a switch for each word rather than on its embedding.
+costs S + T rows: a source word's removal is encoded anew, a prefix word's shares the encoding and
+all steps before it. Captum's FeatureAblation does the ablating, on a switch for each word rather
+than on its embedding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
+import torch.nn.functional as F
 from captum.attr import FeatureAblation
 from torch import Tensor
 
-from xnmt_bench.explainers.base import Explainer, Relevance, require_labels
+from xnmt_bench.device import Room
+from xnmt_bench.explainers.base import Explainer, Relevance, in_parts, require_labels
 from xnmt_bench.nmt.base import Batch, NMTModel
 from xnmt_bench.nmt.switched import SwitchedOff
 from xnmt_bench.options import Count
+
+FEW = 64  # positions in one pass, below which a processor is not busy
 
 
 class PredictionDifference(Explainer):
     """P(y given c_t) - P(y given c_t without w), w's embedding replaced by zero.
 
     Args:
-        positions: decoder positions computed in one pass; bounds memory, never changes a result.
+        positions: decoder positions computed in one pass, by default what is fast on a processor
+            and what the free memory of a GPU holds. It bounds memory and never changes a result.
     """
 
-    def __init__(self, positions: Count = 8192) -> None:
-        self.positions = positions
+    sizes = ("positions",)
 
-    @torch.no_grad()
+    def __init__(self, positions: Count | None = None) -> None:
+        self._room = Room(positions, cpu=2048, each=2**18)
+
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
         """Ablates each source word and each prefix word once."""
-        ablation = Ablation(model, batch)
-        source_BTS = self._ablate(ablation.without_source, batch.source_BS, batch)
-        # Input 0 is BOS and no word; its score is never read.
-        prefix_BTT = self._ablate(ablation.without_prefix, batch.input_BT[:, 1:], batch)
-        bos = prefix_BTT.new_zeros(*prefix_BTT.shape[:2], 1)
-        return Relevance.of_inputs(batch, source_BTS, torch.cat([bos, prefix_BTT], dim=-1))
+        return self._room.tried(batch.source_BS.device, partial(_relevance, model, batch))
 
-    def _ablate(
-        self, probability: Callable[[Tensor], Tensor], words_BX: Tensor, batch: Batch
-    ) -> Tensor:
-        """Probability lost without each of X words, (B, T, X)."""
-        (size, steps), words = batch.target_BT.shape, words_BX.shape[1]
-        if words == 0:
-            return torch.zeros(size, steps, 0, device=words_BX.device)
-        lost = FeatureAblation(probability).attribute(
-            torch.ones(size, words, device=words_BX.device),
-            baselines=0.0,
-            perturbations_per_eval=min(words, max(1, self.positions // (size * steps))),
-        )
-        return lost.view(size, steps, words)
+
+@torch.no_grad()
+def _relevance(model: NMTModel, batch: Batch, positions: int) -> Relevance:
+    def ablated(part: Batch) -> tuple[Tensor, Tensor]:
+        ablation = Ablation(model, part, positions)
+        return ablation.source(), ablation.inputs()
+
+    return in_parts(batch, lambda s, t: positions // (s * t), ablated)
 
 
 class Ablation:
-    """Probabilities (R, T) of a batch's labels with words switched off; R is B times a block count.
+    """Probability of a batch's labels that is lost without each word.
 
-    Captum asks row block after row block: b0 b1 .. b0 b1 .., one word less in each block.
+    Captum asks with R rows, row block after row block: b0 b1 .. b0 b1 .., one word less in each.
     """
 
-    def __init__(self, model: NMTModel, batch: Batch) -> None:
-        self._model, self._labels_BT = model, require_labels(batch)
-        self._steps_BT, self._switched = batch.target_mask_BT, SwitchedOff(model, batch)
-        whole_BTD = self._switched.states()
+    def __init__(self, model: NMTModel, batch: Batch, positions: int) -> None:
+        self._model, self._batch, self._positions = model, batch, positions
+        self._labels_BT, self._now_BT = require_labels(batch), batch.current_BT
+        self._switched = SwitchedOff(model, batch)
+        everything = torch.ones_like(batch.source_BS)
+        encoding = self._switched.encoding(torch.arange(len(everything)), everything)
+        self._prefix = model.prefix(encoding)
+        whole_BTD = self._prefix.read(self._switched.input_BTD)
         self._whole_BT = model.log_probability(whole_BTD, self._labels_BT).exp()
 
-    def without_source(self, keep_RS: Tensor) -> Tensor:
-        """Encodes anew without the words switched off; every step may change."""
-        times = len(keep_RS) // len(self._labels_BT)
-        changed_RT = self._steps_BT.repeat(times, 1) & (keep_RS == 0).any(1, keepdim=True)
-        return self._probability(keep_RS, None, changed_RT)
+    def source(self) -> Tensor:
+        """Without each source word, (B, T, S)."""
+        rows, steps = self._labels_BT.shape
+        together = self._positions // (rows * steps)
+        return self._lost(self._without_source, self._batch.source_BS.shape[1], together)
 
-    def without_prefix(self, keep_RX: Tensor) -> Tensor:
-        """Shares the encoding; only the steps after a word that is switched off may change."""
-        times = len(keep_RX) // len(self._labels_BT)
-        keep_RT = torch.cat([torch.ones_like(keep_RX[:, :1]), keep_RX], dim=1)
-        changed_RT = self._steps_BT.repeat(times, 1) & (keep_RT.cumprod(1) == 0)
-        return self._probability(None, keep_RT, changed_RT)
+    def inputs(self) -> Tensor:
+        """Without each decoder input, (B, T, T). Input 0 is BOS and no word: 0."""
+        (rows, steps), start = self._labels_BT.shape, 1
+        parts = [self._whole_BT.new_zeros(rows, steps, 1)]
+        while start < steps:
+            # Those that are removed together are read from the first of them on.
+            left = steps - start
+            count = max(FEW // (rows * left), min(left // 8, self._positions // (rows * left)), 1)
+            count = min(count, left)
+            parts.append(self._lost(partial(self._without_inputs, start), count, count))
+            start += count
+        return torch.cat(parts, dim=2)
+
+    def _lost(self, probability: Callable[[Tensor], Tensor], words: int, together: int) -> Tensor:
+        (rows, steps), device = self._labels_BT.shape, self._labels_BT.device
+        lost = FeatureAblation(probability).attribute(
+            torch.ones(rows, words, device=device),
+            baselines=0.0,
+            perturbations_per_eval=min(words, max(1, together)),
+        )
+        return lost.view(rows, steps, words)
+
+    def _without_source(self, keep_RS: Tensor) -> Tensor:
+        """Encodes anew without the words switched off; every step may change."""
+        rows_R = self._rows(keep_RS)
+        probability_RT = self._whole_BT[rows_R]
+        # What is off in the padding of a shorter sentence changes nothing.
+        off_R = ((keep_RS == 0) & self._batch.source_mask_BS[rows_R]).any(1)
+        if off_R.any():
+            rows = rows_R[off_R]
+            encoding = self._switched.encoding(rows, keep_RS[off_R])
+            states = self._model.decode(encoding, self._switched.input_BTD[rows])
+            probability_RT[off_R] = self._probability(states, rows, self._now_BT[rows])
+        return probability_RT
+
+    def _without_inputs(self, start: int, keep_RX: Tensor) -> Tensor:
+        """Goes on behind the steps before `start`; only those after an input that is off change."""
+        rows_R, stop = self._rows(keep_RX), start + keep_RX.shape[1]
+        probability_RT = self._whole_BT[rows_R]
+        there_RX = self._batch.target_mask_BT[rows_R, start:stop]
+        off_R = ((keep_RX == 0) & there_RX).any(1)
+        if off_R.any():
+            rows, behind = rows_R[off_R], self._labels_BT.shape[1] - stop
+            keep_RL = F.pad(keep_RX[off_R], (0, behind), value=1.0)
+            inputs = self._switched.inputs(rows, keep_RL, start)
+            states = self._prefix.fork(start, rows).read(inputs)
+            changed_RL = self._now_BT[rows, start:] & (keep_RL.cumprod(1) == 0)
+            probability_RT[off_R, start:] = self._probability(states, rows, changed_RL, start)
+        return probability_RT
+
+    def _rows(self, keep_RX: Tensor) -> Tensor:
+        """Of which sentence each row is."""
+        return torch.arange(len(keep_RX), device=keep_RX.device) % len(self._labels_BT)
 
     def _probability(
-        self, keep_source_RS: Tensor | None, keep_input_RT: Tensor | None, changed_RT: Tensor
+        self, states_RLD: Tensor, rows_R: Tensor, changed_RL: Tensor, start: int = 0
     ) -> Tensor:
         """Asks the output layer, the dearest part, only where the answer may have changed."""
-        times = len(changed_RT) // len(self._labels_BT)
-        probability_RT = self._whole_BT.repeat(times, 1)
-        if changed_RT.any():
-            states = self._switched.states(keep_source_RS, keep_input_RT)[changed_RT]
-            labels = self._labels_BT.repeat(times, 1)[changed_RT]
-            probability_RT[changed_RT] = self._model.log_probability(states, labels).exp()
-        return probability_RT
+        probability_RL = self._whole_BT[rows_R, start:]
+        labels = self._labels_BT[rows_R, start:][changed_RL]
+        log_p = self._model.log_probability(states_RLD[changed_RL], labels)
+        probability_RL[changed_RL] = log_p.exp()
+        return probability_RL

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,9 +20,11 @@ from torch import Tensor, nn
 from xnmt_bench.corpora.encoded import Context
 from xnmt_bench.corpora.sentence import Gold
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SEPARATOR, Subwords
+from xnmt_bench.nmt.prefix import Prefix
 
 Ids = Sequence[int] | np.ndarray
-OUTPUT_ROWS = 1024  # of the output layer at once: its memory is this times V, whatever the batch
+# Logits that are held at once: elsewhere, and on the CPU, where what its cache holds is faster.
+OUTPUT_NUMBERS = (1 << 27, 1 << 22)
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Batch:
         labels_BT: the label of each step, f(c_t) or another; None before anybody has decided.
         draft_BU: a first translation of the current sentence, for models that read one too.
         gold: the annotation of each pair, for the explainers that ask for it.
+        forced: a model's pass over these sentences, from which others go on.
     """
 
     source_BS: Tensor
@@ -41,6 +45,7 @@ class Batch:
     labels_BT: Tensor | None = None
     draft_BU: Tensor | None = None
     gold: tuple[Gold, ...] | None = None
+    forced: Forced | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def collate(cls, pairs: Sequence[tuple[Ids, Ids]]) -> Batch:
@@ -82,8 +87,28 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on a device."""
-        labels, draft = (x if x is None else x.to(device) for x in (self.labels_BT, self.draft_BU))
-        return Batch(self.source_BS.to(device), self.target_BT.to(device), labels, draft, self.gold)
+        return self._changed(lambda x: x.to(device, non_blocking=x.is_pinned()))
+
+    def pin_memory(self) -> Batch:
+        """The same batch where a GPU reads it while others are computed."""
+        return self._changed(Tensor.pin_memory)
+
+    def _changed(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        labels, draft = (x if x is None else change(x) for x in (self.labels_BT, self.draft_BU))
+        return Batch(change(self.source_BS), change(self.target_BT), labels, draft, self.gold)
+
+    def take(self, rows: list[int]) -> Batch:
+        """Some of the sentences, without the padding of the others."""
+        s, t = (int(mask[rows].sum(1).max()) for mask in (self.source_mask_BS, self.target_mask_BT))
+        labels, draft = self.labels_BT, self.draft_BU
+        gold = None if self.gold is None else tuple(self.gold[row] for row in rows)
+        return Batch(
+            self.source_BS[rows, :s],
+            self.target_BT[rows, :t],
+            None if labels is None else labels[rows, :t],
+            None if draft is None else draft[rows, : int((draft[rows] != PAD).sum(1).max())],
+            gold,
+        )
 
 
 def shifted(ids_BT: Tensor) -> Tensor:
@@ -93,8 +118,15 @@ def shifted(ids_BT: Tensor) -> Tensor:
 
 def pad(rows: Iterable[Ids | Tensor], device: torch.device | None = None) -> Tensor:
     """Rows of ids as one tensor, padded with PAD behind."""
-    tensors = [torch.as_tensor(row, dtype=torch.long, device=device) for row in rows]
-    return nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=PAD)
+    rows = list(rows)
+    if any(isinstance(row, Tensor) for row in rows):
+        tensors = [torch.as_tensor(row, dtype=torch.long, device=device) for row in rows]
+        return nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=PAD)
+    lengths = [len(row) for row in rows]
+    ids = np.full((len(rows), max(lengths)), PAD, dtype=np.int64)
+    for place, (row, length) in enumerate(zip(rows, lengths, strict=True)):
+        ids[place, :length] = row
+    return torch.from_numpy(ids).to(device)
 
 
 def segments(ids: Tensor) -> Tensor:
@@ -135,9 +167,9 @@ class Layout:
         """True where there is a source id."""
         return self.source_BS > 0
 
-    def tile(self, times: int) -> Layout:
-        """The rows repeated as a block, `times` over: b0 b1 b0 b1 ..."""
-        return self.map(lambda x: x.repeat(times, 1))
+    def select(self, rows: Tensor) -> Layout:
+        """The rows of the given indices."""
+        return self.map(lambda x: x[rows])
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Layout:
         """The same layout with every tensor changed."""
@@ -164,10 +196,6 @@ class Encoding:
         """True where there is a source id."""
         return self.layout.mask_BS
 
-    def tile(self, times: int) -> Encoding:
-        """The rows repeated as a block, `times` over: b0 b1 b0 b1 ..."""
-        return self.map(lambda x: x.repeat(times, *[1] * (x.dim() - 1)))
-
     def select(self, rows: Tensor) -> Encoding:
         """The rows of the given indices."""
         return self.map(lambda x: x[rows])
@@ -179,7 +207,11 @@ class Encoding:
 
     def decoding(self, input_BT: Tensor) -> Encoding:
         """The same encoding for other decoder inputs, such as a prefix that has grown."""
-        return replace(self, layout=replace(self.layout, input_BT=input_segments(input_BT)))
+        return self.reading(input_segments(input_BT))
+
+    def reading(self, segment_BT: Tensor) -> Encoding:
+        """The same by the segments of the inputs."""
+        return replace(self, layout=replace(self.layout, input_BT=segment_BT))
 
 
 @dataclass(frozen=True)
@@ -193,10 +225,12 @@ class AttentionWeights:
         cross_BLHTS: decoder over source ids.
         prefix_BLHTT: decoder over its inputs (input 0 is BOS, input j is y_{j-1}); None where the
             model has no such attention.
+        states_BTD: what `decode` gives, which the same pass has computed; None where it has not.
     """
 
     cross_BLHTS: Tensor
     prefix_BLHTT: Tensor | None
+    states_BTD: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -254,6 +288,11 @@ class NMTModel(nn.Module, ABC):
             raise ValueError(f"a {type(trained).__name__}, which {type(self).__name__} cannot take")
         copy_weights(trained, self)
 
+    @property
+    def device(self) -> torch.device:
+        """Where its weights are."""
+        return next(self.parameters()).device
+
     def draft(self, source_BS: Tensor) -> Tensor | None:
         """A first translation of each current sentence (B, U), of models that read one too."""
         return None
@@ -264,7 +303,7 @@ class NMTModel(nn.Module, ABC):
 
     def collate(self, pairs: Sequence[tuple[Ids, Ids]]) -> Batch:
         """Pairs of ids as this model reads them, on its device."""
-        batch = Batch.collate(pairs).to(next(self.parameters()).device)
+        batch = Batch.collate(pairs).to(self.device)
         return replace(batch, draft_BU=self.draft(batch.source_BS))
 
     @abstractmethod
@@ -300,6 +339,10 @@ class NMTModel(nn.Module, ABC):
         """What a search reads targets with."""
         return Reader(self, encoding)
 
+    def prefix(self, encoding: Encoding) -> Prefix[Any]:
+        """What reads decoder inputs part by part, and forks."""
+        return Prefix(self, encoding)
+
     def encoder_attention(self, source_BSD: Tensor, layout: Layout) -> Tensor | None:
         """The encoder's self-attention (B, L, H, S, S); None where the model has none."""
         return None
@@ -310,22 +353,90 @@ class NMTModel(nn.Module, ABC):
 
     def states(self, batch: Batch) -> Tensor:
         """Decoder states (B, T, D') of every step under teacher forcing, from ids."""
-        encoding = self.encode(self.embed_source(batch.source_BS), batch.layout)
-        return self.decode(encoding, self.embed_target(batch.input_BT))
+        return Forced(self, batch).states_BTD
+
+    def output_rows(self, states: Tensor) -> int:
+        """How many of some states (R, D') the output layer is asked of at once."""
+        with torch.no_grad():
+            width = self.logits(states[:1]).shape[-1]
+        return max(1, OUTPUT_NUMBERS[states.device.type == "cpu"] // width)
 
     def log_probability(self, states: Tensor, labels: Tensor) -> Tensor:
         """Log-probabilities (...) of labels (...) at states (..., D'), with nothing kept over V."""
         flat = (states.flatten(0, -2), labels.flatten())
+        rows = self.output_rows(flat[0])
         parts = [
-            self.logits(s).log_softmax(-1).gather(-1, y[:, None])[:, 0]
-            for s, y in zip(*(x.split(OUTPUT_ROWS) for x in flat), strict=True)
+            self.label_log_probability(s, y)
+            for s, y in zip(*(x.split(rows) for x in flat), strict=True)
         ]
         return torch.cat(parts).view(labels.shape)
 
-    def decide(self, states: Tensor) -> Tensor:
-        """The model's own choice f(c_t) = argmax P for each state; shape (...) of ids."""
-        parts = states.flatten(0, -2).split(OUTPUT_ROWS)
-        return torch.cat([self.logits(s).argmax(-1) for s in parts]).view(states.shape[:-1])
+    def label_log_probability(self, states_RD: Tensor, labels_R: Tensor) -> Tensor:
+        """The same of few states, all at once."""
+        return of_labels(self.logits(states_RD), labels_R)
+
+    def decide(self, states: Tensor, labels: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The model's own choices f(c_t) = argmax P at states (..., D'), as ids (...).
+
+        Beside them log-probabilities (...): of the labels (...), if there are any, else of the
+        choices.
+        """
+        flat, choices, log_p = states.flatten(0, -2), [], []
+        rows = torch.arange(len(flat), device=flat.device).split(self.output_rows(flat))
+        for part in rows:
+            logits = self.logits(flat[part])
+            choices.append(logits.argmax(-1))
+            asked = choices[-1] if labels is None else labels.flatten()[part]
+            log_p.append(of_labels(logits, asked))
+        return tuple(torch.cat(x).view(states.shape[:-1]) for x in (choices, log_p))  # type: ignore[return-value]
+
+
+def of_labels(logits_RV: Tensor, labels_R: Tensor) -> Tensor:
+    """Log-probabilities (R,) of labels by their logits."""
+    return logits_RV.log_softmax(-1).gather(-1, labels_R[:, None])[:, 0]
+
+
+_READ = ("source_BS", "target_BT", "draft_BU")  # of a batch, what a model reads
+
+
+class Forced:
+    """A model's pass over a batch under teacher forcing, of which each part is computed once."""
+
+    def __init__(self, model: NMTModel, batch: Batch) -> None:
+        self.model, self._batch = model, batch
+
+    @classmethod
+    def of(cls, model: NMTModel, batch: Batch) -> Forced:
+        """The batch's own, where it is this model's and of these ids; else another."""
+        known = batch.forced
+        if known is None or known.model is not model:
+            return cls(model, batch)
+        pairs = ((getattr(b, name) for b in (batch, known._batch)) for name in _READ)
+        return known if all(a is b for a, b in pairs) else cls(model, batch)
+
+    @cached_property
+    def encoding(self) -> Encoding:
+        """Of the source."""
+        batch = self._batch
+        return self.model.encode(self.model.embed_source(batch.source_BS), batch.layout)
+
+    @cached_property
+    def input_BTD(self) -> Tensor:
+        """The decoder's inputs."""
+        return self.model.embed_target(self._batch.input_BT)
+
+    @cached_property
+    def attention(self) -> AttentionWeights:
+        """Its weights; whoever wants states as well asks for these first."""
+        return self.model.attention(self.encoding, self.input_BTD)
+
+    @cached_property
+    def states_BTD(self) -> Tensor:
+        """The decoder's states."""
+        asked = self.__dict__.get("attention")
+        if asked is not None and asked.states_BTD is not None:
+            return asked.states_BTD
+        return self.model.decode(self.encoding, self.input_BTD)
 
 
 def copy_weights(trained: nn.Module, fresh: nn.Module) -> None:

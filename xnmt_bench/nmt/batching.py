@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from torch.utils.data import DataLoader, IterableDataset
+import torch
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.nmt.base import Batch
@@ -57,12 +58,32 @@ class PairBatches(IterableDataset):
         return len(self.indices)
 
     def __iter__(self) -> Iterator[Batch]:
-        for indices in self.indices:
+        worker = get_worker_info()  # of several, which take turns, each makes its own batches
+        own = slice(worker.id, None, worker.num_workers) if worker else slice(None)
+        for indices in self.indices[own]:
             yield Batch.collate([(self._split.source[i], self._split.target[i]) for i in indices])
 
 
-def loader(
-    split: EncodedSplit, batch_tokens: int, seed: int | None = None, epoch: int = 0
-) -> DataLoader:
-    """A data loader of whole batches; in corpus order where no seed is given."""
-    return DataLoader(PairBatches(split, batch_tokens, seed, epoch), batch_size=None)
+def steps_of(
+    split: EncodedSplit, batch_tokens: int, seed: int, part: int, steps: int
+) -> PairBatches:
+    """A part of the endless row of epochs' batches, of so many steps; parts count from 0."""
+    skipped, epoch = part * steps, 0
+    batches = PairBatches(split, batch_tokens, seed, epoch)
+    taken: list[np.ndarray] = []
+    while len(taken) < steps:
+        taken += batches.indices[skipped:]
+        skipped, epoch = max(0, skipped - len(batches)), epoch + 1
+        batches = PairBatches(split, batch_tokens, seed, epoch)
+    batches.indices = taken[:steps]
+    return batches
+
+
+def loader(batches: IterableDataset, device: torch.device) -> DataLoader:
+    """A data loader of whole batches, in their order.
+
+    For a GPU, which would wait for them, other processes make them ahead.
+    """
+    if device.type != "cuda":
+        return DataLoader(batches, batch_size=None)
+    return DataLoader(batches, batch_size=None, num_workers=2, prefetch_factor=8, pin_memory=True)

@@ -33,7 +33,7 @@ def translate(
         The best target ids of each sentence, closed by EOS unless the length limit cut them:
         twice the source and 10 more, or what the model can read.
     """
-    device = next(model.parameters()).device
+    device = model.device
     source_BS = pad(sources, device)
     inputs_RT = pad([[BOS, *map(int, ids)] for ids in prefixes or [()] * len(sources)], device)
     # BOS alone stands for the inputs: a reader lays out what it reads by itself.

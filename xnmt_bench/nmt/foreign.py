@@ -44,6 +44,7 @@ class Renumbering:
         self._ours |= {special[ours]: ours for ours in (BOS, PAD, UNK, EOS)}
         shared = [BOS] if start in (pad, unk, eos) else []
         self.unpredictable = shared + [self._ours[i] for i in never]
+        self._never = list(never)
 
     def __len__(self) -> int:
         return len(self.theirs_V)
@@ -59,6 +60,12 @@ class Renumbering:
     def logits(self, theirs: Tensor) -> Tensor:
         """Logits (..., V) in our order; what the model cannot predict is impossible."""
         return self.possible(theirs.index_select(-1, self.theirs_V.to(theirs.device)))
+
+    def impossible(self, theirs: Tensor) -> Tensor:
+        """Changes logits (..., V) in the toolkit's order in place: what it never writes."""
+        if self._never:
+            theirs[..., self._never] = -torch.inf
+        return theirs
 
     def possible(self, ours: Tensor) -> Tensor:
         """Changes logits (..., V) in our order in place: what is unpredictable is impossible."""

@@ -11,6 +11,7 @@ from pickle import UnpicklingError
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 import transformers
 from huggingface_hub import snapshot_download
 from safetensors import SafetensorError
@@ -20,9 +21,18 @@ from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from xnmt_bench.corpora.subwords import PAD
 from xnmt_bench.errors import XnmtError, refusal
-from xnmt_bench.nmt.base import AttentionWeights, Batch, Encoding, Layout, NMTModel, Reader
+from xnmt_bench.nmt.base import (
+    AttentionWeights,
+    Batch,
+    Encoding,
+    Layout,
+    NMTModel,
+    Reader,
+    of_labels,
+)
 from xnmt_bench.nmt.foreign import Renumbering, made_from
 from xnmt_bench.nmt.huggingface_text import Frame, HubSubwords, find_frame, set_languages
+from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.options import Text
 
 # `model_type` of each family's config.json; NLLB is an M2M100 with another tokenizer.
@@ -180,7 +190,8 @@ class HuggingFaceModel(NMTModel):
         cross = torch.stack(decoded.cross_attentions, dim=1)[..., framed:, words]
         prefix = torch.stack(decoded.attentions, dim=1)[..., framed:, framed:]
         # What follows the source stands in the padding of shorter rows.
-        return AttentionWeights(cross * encoding.mask_BS[:, None, None, None], prefix)
+        cross = cross * encoding.mask_BS[:, None, None, None]
+        return AttentionWeights(cross, prefix, decoded.last_hidden_state[:, framed:])
 
     def _decode(
         self, encoding: Encoding, input_BTD: Tensor, framed: bool = True, **options: Any
@@ -202,9 +213,18 @@ class HuggingFaceModel(NMTModel):
         """Keeps the keys and values of what it has read."""
         return HuggingFaceReader(self, encoding)
 
+    def prefix(self, encoding: Encoding) -> Prefix[Any]:
+        """Keeps the keys and values of what it has read, and of the source."""
+        return HuggingFacePrefix(self, encoding)
+
     def logits(self, states: Tensor) -> Tensor:
         """Unnormalised log-probabilities (..., V)."""
         return self.target_subwords.ids.logits(self._their_logits(states))
+
+    def label_log_probability(self, states_RD: Tensor, labels_R: Tensor) -> Tensor:
+        """As its base, without bringing all of V into another order."""
+        logits_RV = self.target_subwords.ids.impossible(self._their_logits(states_RD))
+        return of_labels(logits_RV, self.target_ids[labels_R])
 
     def _their_logits(self, states: Tensor) -> Tensor:
         config = self.model.config
@@ -213,9 +233,9 @@ class HuggingFaceModel(NMTModel):
             config, "scale_decoder_outputs", config.tie_word_embeddings
         ):
             states = states * config.d_model**-0.5
-        logits = self.model.lm_head(states)
         bias = getattr(self.model, "final_logits_bias", None)
-        return logits if bias is None else logits + bias[0]
+        # In one product, since whatever is added to all of V costs as much as reading it.
+        return F.linear(states, self.model.lm_head.weight, None if bias is None else bias[0])
 
     @torch.no_grad()
     def verify(self) -> None:
@@ -245,6 +265,39 @@ class HuggingFaceModel(NMTModel):
 def _scale(stack: nn.Module) -> float:
     """What an encoder or a decoder multiplies embeddings by, where its embedding does not."""
     return float(getattr(stack, "embed_scale", 1.0))
+
+
+class HuggingFacePrefix(Prefix[HuggingFaceModel]):
+    """Computes each input once, and the source's keys and values."""
+
+    def __init__(self, model: HuggingFaceModel, encoding: Encoding) -> None:
+        super().__init__(model, encoding)
+        self._kept = EncoderDecoderCache(DynamicCache(), DynamicCache())
+        self._framed = len(model.before_target) - 1  # positions before the first input
+
+    def read(self, input_BXD: Tensor) -> Tensor:
+        """Reads further inputs of every row: the state behind each, (B, X, D)."""
+        decoded = self.model._decode(
+            self.encoding, input_BXD, framed=not self.steps, past_key_values=self._kept,
+            use_cache=True,
+        )  # fmt: skip
+        self.steps += input_BXD.shape[1]
+        return decoded.last_hidden_state[:, -input_BXD.shape[1] :]  # type: ignore[no-any-return]
+
+    def _keep(self, forked: Prefix[HuggingFaceModel], steps: int, rows: Tensor) -> None:
+        assert isinstance(forked, HuggingFacePrefix)
+        if not steps:
+            return
+        end, kept, caches = self._framed + steps, self._kept, (DynamicCache(), DynamicCache())
+        for old, new in zip(
+            (kept.self_attention_cache, kept.cross_attention_cache), caches, strict=True
+        ):
+            for number, layer in enumerate(old.layers):
+                keys, values = layer.keys[rows], layer.values[rows]  # type: ignore[union-attr, index]
+                if old is kept.self_attention_cache:
+                    keys, values = keys[:, :, :end], values[:, :, :end]
+                new.update(keys, values, number)
+        forked._kept = EncoderDecoderCache(*caches)
 
 
 class HuggingFaceReader(Reader):

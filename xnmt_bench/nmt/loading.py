@@ -15,6 +15,7 @@ from safetensors.torch import save_model as save_weights
 from xnmt_bench.corpora.encoded import Context
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.subwords import SentencePiece, Subwords
+from xnmt_bench.device import Device, find_device
 from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.registry import create
@@ -47,13 +48,15 @@ def save_model(
     save_weights(model, str(folder / "model.safetensors"))
 
 
-def load_model(path: str | Path) -> NMTModel:
+def load_model(path: str | Path, device: Device = "cpu") -> NMTModel:
     """Opens a trained system, ready to be explained.
 
     Args:
         path: the folder that `train.py` named, such as `outputs/store/nmt/0123456789abcdef`.
+        device: where it runs, as in the configuration.
 
     Raises:
+        ConfigError: there is no such device here.
         StoreError: files are missing, truncated or altered, or a vocabulary is not the model's.
     """
     folder = Path(path)
@@ -84,7 +87,7 @@ def load_model(path: str | Path) -> NMTModel:
     if not all(weight.isfinite().all() for weight in model.parameters()):
         raise StoreError(f"{weights}: a weight is NaN or infinite")
     model.fingerprint, model.trained_context = weights_id(folder), trained_context
-    return model.eval().requires_grad_(False)
+    return model.eval().requires_grad_(False).to(find_device(device))
 
 
 def weights_id(folder: Path) -> str:

@@ -9,12 +9,15 @@ sentence; other shapes as in `nmt.base`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from xnmt_bench.corpora.encoded import Context
 from xnmt_bench.corpora.subwords import Subwords
 from xnmt_bench.nmt.base import AttentionWeights, Encoding, Layout, Reader
+from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.nmt.sentences import Sentences, source_numbers
 from xnmt_bench.nmt.transformer import MultiHeadAttention, feed_forward
 from xnmt_bench.nmt.two_step import TwoStep
@@ -175,6 +178,10 @@ class MultiEncoder(TwoStep):
     def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
         """Decodes a teacher-forced prefix: states (B, T, D)."""
         return self.base.decode(encoding, input_BTD)
+
+    def prefix(self, encoding: Encoding) -> Prefix[Any]:
+        """The Transformer's, which keeps what it has read."""
+        return self.base.prefix(encoding)
 
     def logits(self, states: Tensor) -> Tensor:
         """Unnormalised log-probabilities (..., V)."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from xnmt_bench.corpora.subwords import PAD, Subwords
 from xnmt_bench.nmt.base import AttentionWeights, Encoding, Layout, NMTModel, Reader, last_of
+from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.options import Count, Rate
 
 States = tuple[Tensor, ...]
@@ -125,7 +128,12 @@ class RNNSearch(NMTModel):
 
     def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
         """Attention over the source; there is none over the prefix."""
-        return AttentionWeights(self._decode(encoding, input_BTD)[1][:, None, None], None)
+        states_BTD, weight_BTS = self._decode(encoding, input_BTD)
+        return AttentionWeights(weight_BTS[:, None, None], None, states_BTD)
+
+    def prefix(self, encoding: Encoding) -> Prefix[Any]:
+        """Keeps the decoder's states."""
+        return RecurrentPrefix(self, encoding)
 
     def reader(self, encoding: Encoding) -> Reader:
         """Keeps the decoder's states."""
@@ -134,6 +142,28 @@ class RNNSearch(NMTModel):
     def logits(self, states: Tensor) -> Tensor:
         """Unnormalised log-probabilities (..., V)."""
         return self.output(states)
+
+
+class RecurrentPrefix(Prefix[RNNSearch]):
+    """Goes on from the decoder's states behind any input."""
+
+    def __init__(self, model: RNNSearch, encoding: Encoding) -> None:
+        super().__init__(model, encoding)
+        self._states = [model.begin(encoding)]
+
+    def read(self, input_BXD: Tensor) -> Tensor:
+        """Reads further inputs of every row: the read-out behind each, (B, X, D)."""
+        features = []
+        for x_BD in input_BXD.unbind(1):
+            feature, _, states = self.model.step(self.encoding, x_BD, self._states[-1])
+            self._states.append(states)
+            features.append(feature)
+        self.steps += input_BXD.shape[1]
+        return self.model.read_out(torch.stack(features, 1))
+
+    def _keep(self, forked: Prefix[RNNSearch], steps: int, rows: Tensor) -> None:
+        assert isinstance(forked, RecurrentPrefix)
+        forked._states = [tuple(x[rows] for x in states) for states in self._states[: steps + 1]]
 
 
 class RecurrentReader(Reader):

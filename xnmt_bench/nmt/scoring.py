@@ -29,7 +29,7 @@ def log_probability(
     """
     lengths = np.array([max(len(x), len(y)) for x, y in pairs], dtype=np.int64)
     log_p_N, ids_N = np.empty(len(pairs)), np.empty(len(pairs), dtype=np.int64)
-    device = next(model.parameters()).device
+    device = model.device
     for group in buckets(lengths, np.arange(len(pairs)), batch_tokens):
         batch = Batch.collate([pairs[n] for n in group]).to(device)
         sources, row_of_B = batch.source_BS.unique(dim=0, return_inverse=True)
@@ -40,8 +40,9 @@ def log_probability(
         states_BTD = model.decode(encoding.decoding(batch.input_BT), input_BTD)
         now_BT = batch.current_BT
         log_p = model.log_probability(states_BTD[now_BT], batch.target_BT[now_BT])
+        now_BT = now_BT.cpu()
         # Summed in double: the terms of a long target are many.
-        log_p_BT = torch.zeros(now_BT.shape, dtype=torch.float64, device=device)
-        log_p_BT[now_BT] = log_p.double()
-        log_p_N[group], ids_N[group] = log_p_BT.sum(1).cpu().numpy(), now_BT.sum(1).cpu().numpy()
+        log_p_BT = torch.zeros(now_BT.shape, dtype=torch.float64)
+        log_p_BT[now_BT] = log_p.cpu().double()
+        log_p_N[group], ids_N[group] = log_p_BT.sum(1).numpy(), now_BT.sum(1).numpy()
     return log_p_N, ids_N

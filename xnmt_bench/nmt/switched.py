@@ -1,13 +1,11 @@
-"""A model's states with words switched off: their embeddings replaced by zero.
+"""A batch whose words can be switched off: their embeddings replaced by zero.
 
-What Base (Li et al. 2020, section 3.3) and prediction difference (Li et al. 2019) both ask.
-
-Shapes: as in `nmt.base`; R rows, B times a number of blocks: b0 b1 .. b0 b1 ..
+What Base (Li et al. 2020, section 3.3) and prediction difference (Li et al. 2019) both ask. BOS,
+EOS and padding are the caller's to keep. Shapes: as in `nmt.base`; R rows, of any sentences of the
+batch.
 """
 
 from __future__ import annotations
-
-from functools import cached_property
 
 from torch import Tensor
 
@@ -15,36 +13,24 @@ from xnmt_bench.nmt.base import Batch, Encoding, NMTModel
 
 
 class SwitchedOff:
-    """A batch whose words can be switched off; BOS, EOS and padding are the caller's to keep."""
+    """The embeddings of a batch, without some words.
+
+    Attributes:
+        source_BSD, input_BTD: the embeddings of all words.
+    """
 
     def __init__(self, model: NMTModel, batch: Batch) -> None:
         self._model, self._layout = model, batch.layout
-        self._source_BSD = model.embed_source(batch.source_BS)
-        self._input_BTD = model.embed_target(batch.input_BT)
+        self.source_BSD = model.embed_source(batch.source_BS)
+        self.input_BTD = model.embed_target(batch.input_BT)
 
-    @cached_property
-    def _encoding(self) -> Encoding:
-        """Of the whole source, shared by all rows that keep it."""
-        return self._model.encode(self._source_BSD, self._layout)
+    def encoding(self, rows_R: Tensor, keep_RS: Tensor) -> Encoding:
+        """Of some rows, which keep the source words that are not 0."""
+        source_RSD = self.source_BSD[rows_R]
+        source_RSD = source_RSD * keep_RS[..., None].to(source_RSD)
+        return self._model.encode(source_RSD, self._layout.select(rows_R))
 
-    def states(
-        self, keep_source_RS: Tensor | None = None, keep_input_RT: Tensor | None = None
-    ) -> Tensor:
-        """Decoder states (R, T, D') that saw the kept words alone.
-
-        Args:
-            keep_source_RS: 1 where a source word stays, 0 where it is switched off; None where all
-                stay, which costs no encoding anew.
-            keep_input_RT: the same for decoder inputs (input 0 is BOS).
-        """
-        kept = keep_input_RT if keep_source_RS is None else keep_source_RS
-        times = 1 if kept is None else len(kept) // len(self._input_BTD)
-        if keep_source_RS is None:
-            encoding = self._encoding if times == 1 else self._encoding.tile(times)
-        else:
-            source_RSD = self._source_BSD.repeat(times, 1, 1) * keep_source_RS[..., None]
-            encoding = self._model.encode(source_RSD, self._layout.tile(times))
-        input_RTD = self._input_BTD.repeat(times, 1, 1)
-        if keep_input_RT is not None:
-            input_RTD = input_RTD * keep_input_RT[..., None]
-        return self._model.decode(encoding, input_RTD)
+    def inputs(self, rows_R: Tensor, keep_RX: Tensor, start: int = 0) -> Tensor:
+        """Decoder inputs (R, X, D) from one on, of some rows, which keep those that are not 0."""
+        input_RXD = self.input_BTD[rows_R, start : start + keep_RX.shape[1]]
+        return input_RXD * keep_RX[..., None].to(input_RXD)

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.fitting import MONITOR, Mode, SeededModule, inverse_square_root
 from xnmt_bench.nmt.base import Batch, DraftOptions, NMTModel
-from xnmt_bench.nmt.batching import loader
+from xnmt_bench.nmt.batching import PairBatches, loader, steps_of
 from xnmt_bench.options import Chance, Count, Natural, Positive, Rate, Text, Weight
 
 TOGETHER = "together"  # the sum of what is looked at beside the loss
@@ -34,6 +34,8 @@ class NMTTrainingOptions:
         context_discount: weight of the context's words in the loss, where the current sentence's
             weigh 1 (context-discounted loss, Lupo et al. 2022).
         corrupted, corruption, temperature: of models that read a draft; see `DraftOptions`.
+        average: the weights are the mean of those at the last so many validations; None for those
+            of the best one.
         stop: what has to converge before training stops: `loss`, or `bleu` and `contrastive`
             (Voita et al. 2019, section 6.4); of several that are better when greater, the epoch
             with the greatest sum is kept.
@@ -51,6 +53,7 @@ class NMTTrainingOptions:
     corrupted: Chance = 0.5
     corruption: Chance = 0.2
     temperature: Positive = 0.5
+    average: Count | None = None
     stop: Sequence[Literal["loss", "bleu", "contrastive"]] = ("loss",)
     contrastive_sets: Sequence[Text] = ("corpus",)
     contrastive_data: Text | None = None
@@ -66,6 +69,7 @@ class NMTTraining(SeededModule):
         valid: EncodedSplit,
         options: NMTTrainingOptions,
         looked_at: Mapping[str, Callable[[NMTModel], float]] | None = None,
+        validate_every: int | None = None,
     ) -> None:
         """Training of a model.
 
@@ -76,11 +80,13 @@ class NMTTraining(SeededModule):
             options: what decides the weights.
             looked_at: what is computed of the model after each epoch beside the loss, from 0 to
                 100, the greater the better; training then stops by these.
+            validate_every: how many steps an epoch of the trainer has, which it ends by validating
+                and keeping what it takes to go on; None for a pass over the training split.
         """
         super().__init__()
         self.model, self.choices = model, len(model.target_subwords)
         self._train_split, self._valid_split, self._options = train, valid, options
-        self._looked_at = looked_at or {}
+        self._looked_at, self._validate_every = looked_at or {}, validate_every
         fields = DraftOptions.__dataclass_fields__
         self._draft_options = DraftOptions(**{name: getattr(options, name) for name in fields})
         if self._looked_at:
@@ -90,12 +96,27 @@ class NMTTraining(SeededModule):
 
     def train_dataloader(self) -> DataLoader:
         """This epoch's order of this epoch's batches."""
-        epoch = self.trainer.current_epoch
-        return loader(self._train_split, self._options.batch_tokens, self.seed, epoch)
+        return loader(self._batches(self.trainer.current_epoch), self.device)
+
+    def _batches(self, epoch: int) -> PairBatches:
+        split, tokens, seed = self._train_split, self._options.batch_tokens, self.seed
+        if self._validate_every is None:
+            return PairBatches(split, tokens, seed, epoch)
+        return steps_of(split, tokens, seed, epoch, self._validate_every)
+
+    @staticmethod
+    def max_epochs_of(
+        train: EncodedSplit, options: NMTTrainingOptions, seed: int, validate_every: int | None
+    ) -> int:
+        """How many epochs the trainer has at most; one of `validate_every` steps, if given."""
+        if validate_every is None:
+            return options.max_epochs
+        batches = len(PairBatches(train, options.batch_tokens, seed))
+        return -(-options.max_epochs * batches // validate_every)
 
     def val_dataloader(self) -> DataLoader:
         """The validation split in corpus order."""
-        return loader(self._valid_split, self._options.batch_tokens)
+        return loader(PairBatches(self._valid_split, self._options.batch_tokens, None), self.device)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Smoothed cross-entropy a token, in nats."""

@@ -5,24 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from xnmt_bench.corpora.subwords import PAD, SEPARATOR, Subwords
+from xnmt_bench.device import exact
 from xnmt_bench.nmt.base import AttentionWeights, Encoding, Layout, NMTModel, Reader, last_of
+from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.options import Count, Natural, Rate
 
 
 def sinusoids(positions: Tensor, dimension: int, like: Tensor) -> Tensor:
     """Positions (...) as sines and cosines (..., D) (Vaswani et al. 2017, section 3.5)."""
-    even = torch.arange(0, dimension, 2, device=like.device, dtype=torch.float64)
-    # In float64, so that a far position is exact too.
+    if exact(like.device) != torch.float64:
+        positions = positions.cpu()  # in float64, so that a far position is exact too
+    even = torch.arange(0, dimension, 2, device=positions.device, dtype=torch.float64)
     angle = positions.double()[..., None] * torch.exp(even * (-math.log(10000.0) / dimension))
     waves = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)
-    return waves[..., :dimension].to(like.dtype)  # of an odd dimension the last cosine is left out
+    return waves[..., :dimension].to(like)  # of an odd dimension the last cosine is left out
 
 
 class Memory(NamedTuple):
@@ -280,6 +283,10 @@ class Transformer(NMTModel):
         """Keeps the keys and values of what it has read."""
         return TransformerReader(self, encoding)
 
+    def prefix(self, encoding: Encoding) -> Prefix[Any]:
+        """Keeps the keys and values of what it has read."""
+        return TransformerPrefix(self, encoding)
+
     def logits(self, states: Tensor) -> Tensor:
         """Unnormalised log-probabilities (..., V)."""
         return self.output(states)
@@ -287,8 +294,8 @@ class Transformer(NMTModel):
     def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
         """Cross-attention and decoder self-attention of every layer and head."""
         prefix, cross = [], []  # type: list[Tensor], list[Tensor]
-        self._decode(encoding, input_BTD, prefix, cross)
-        return AttentionWeights(torch.stack(cross, dim=1), torch.stack(prefix, dim=1))
+        states = self._decode(encoding, input_BTD, prefix, cross)
+        return AttentionWeights(torch.stack(cross, dim=1), torch.stack(prefix, dim=1), states)
 
 
 class Cache:
@@ -357,10 +364,40 @@ class TransformerReader(Reader):
         self._segment_R = self._segment_R[rows]
 
 
-def causal(x_BT: Tensor) -> Tensor:
-    """True where input t of (B, T, ...) may see input t', (T, T)."""
+class TransformerPrefix(Prefix[Transformer]):
+    """Computes each input once, and keeps each layer's keys and values."""
+
+    def __init__(self, model: Transformer, encoding: Encoding) -> None:
+        super().__init__(model, encoding)
+        self._kept: list[list[Tensor]] = [[] for _ in model.decoder]
+
+    def read(self, input_BXD: Tensor) -> Tensor:
+        """Reads further inputs of every row: the state behind each, (B, X, D)."""
+        model, start, stop = self.model, self.steps, self.steps + input_BXD.shape[1]
+        segment_BX = self.encoding.layout.input_BT[:, start:stop]
+        positions = torch.arange(start, stop, device=input_BXD.device)
+        x = model.place(input_BXD, segment_BX, positions, target=True)
+        allowed, seen = causal(input_BXD, start), self.encoding.mask_BS[:, None, None]
+        for n, layer in enumerate(model.decoder):
+            memory = Memory(self.encoding.extra[n], seen)
+            x = layer(x, allowed, [memory], grown=partial(self._grow, n))
+        self.steps = stop
+        return model.decoder_norm(x)  # type: ignore[no-any-return]
+
+    def _grow(self, layer: int, new_BXD: Tensor) -> Tensor:
+        self._kept[layer].append(new_BXD)
+        return torch.cat(self._kept[layer], dim=1)
+
+    def _keep(self, forked: Prefix[Transformer], steps: int, rows: Tensor) -> None:
+        assert isinstance(forked, TransformerPrefix)
+        if steps:
+            forked._kept = [[torch.cat(kept, dim=1)[rows, :steps]] for kept in self._kept]
+
+
+def causal(x_BT: Tensor, earlier: int = 0) -> Tensor:
+    """True where input t of (B, T, ...) may see input t' of these and earlier ones, (T, T + E)."""
     steps = x_BT.shape[1]
-    return torch.ones(steps, steps, dtype=torch.bool, device=x_BT.device).tril()
+    return torch.ones(steps, earlier + steps, dtype=torch.bool, device=x_BT.device).tril(earlier)
 
 
 def _embedding(size: int, dimension: int) -> nn.Embedding:

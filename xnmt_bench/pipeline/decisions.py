@@ -98,8 +98,7 @@ class Decisions:
                 pass  # each is on disk already
 
         decided = self.decided("train", scenario, sentences)
-        batch_tokens = self.extraction.batch_tokens  # decides the last digit
-        return self._store.make("labels", work, version=1, batch_tokens=batch_tokens, **decided)
+        return self._store.make("labels", work, version=2, **decided)
 
     def all_contexts(self, scenario: Scenario, sentences: int) -> Contexts:
         """The training decisions with all the words that each can see, to draw rules from."""

@@ -104,7 +104,7 @@ class Explained:
     @property
     def name(self) -> str:
         """The explainer's name in results, with the options that are not its defaults."""
-        defaults = options(type(self.explainer), but=["seed"])
+        defaults = options(type(self.explainer), but=["seed", *self.explainer.sizes])
         phi = plain(self._config.explainer.phi)
         changed = [f"{o}={v}" for o, v in phi.items() if o in defaults and v != defaults[o]]
         return self._config.explainer.name + (f"[{', '.join(changed)}]" if changed else "")
@@ -145,8 +145,9 @@ class Explained:
 
     @property
     def _recipe(self) -> dict[str, Any]:
-        phi = plain(self._config.explainer.phi)
-        return {"explainer": phi, "code": code_hash(type(self.explainer))}
+        phi, sizes = plain(self._config.explainer.phi), self.explainer.sizes
+        told = {name: value for name, value in phi.items() if name not in sizes}
+        return {"explainer": told, "code": code_hash(type(self.explainer))}
 
     def rules(self, scenario: Scenario, name: Split, source_alone: bool = False) -> Artefact:
         """Relevance and rules of a split.
@@ -183,8 +184,7 @@ class Explained:
         return self._store.make(
             "rules", work, version=3, split=name, **self.decisions.decided(name, scenario),
             **self._recipe, prepared=self.prepared,
-            extraction=vars(extraction),  # also decides who shares a batch, and so the last digit
-            source_alone=source_alone,
+            extraction=extraction.recipe(), source_alone=source_alone,
         )  # fmt: skip
 
     def relevance(self, scenario: Scenario, source_alone: bool = False) -> Relevances:

@@ -11,10 +11,12 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 from omegaconf import DictConfig, OmegaConf
+from pytorch_lightning.loggers import Logger
 
 from xnmt_bench.corpora.encoded import Passage
 from xnmt_bench.corpora.reversed import ReversedCorpus
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, lang_pair, languages
+from xnmt_bench.device import Room, find_device
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.fitting import TrainerOptions
 from xnmt_bench.nmt.scoring import log_probability
@@ -38,6 +40,12 @@ Proxy = TypeVar("Proxy", bound=TrainedProxy)
 CORPUS_EXTRAS = ("subwords", "max_length", "reversed", "data")
 
 
+def trainer_options(config: DictConfig, logger: Logger | None = None) -> TrainerOptions:
+    """How training runs, as configured; a ConfigError where the device is not there."""
+    device = find_device(config.device)
+    return TrainerOptions(device, **plain(config.trainer), logger=logger)
+
+
 class Job:
     """A configuration, and what can be made from it. Nothing is made before it is asked for.
 
@@ -57,7 +65,7 @@ class Job:
     ) -> None:
         self.config = config
         self.store = store or Store(config.store, may_make)
-        self.options = options or TrainerOptions(**plain(config.trainer))
+        self.options = options or trainer_options(config)
         self.progress = self.options.progress_bar
 
     def changed(self, changes: dict[str, Any]) -> Job:
@@ -149,7 +157,7 @@ class Job:
 
     def scored(self, pairs: Sequence[Passage | tuple[str, str]]) -> Artefact:
         """What the system gives to pairs, as `log_probability` has it, in the store."""
-        system, batch_tokens = self.system, self.config.rules.batch_tokens
+        system, room = self.system, Room(self.config.rules.batch_tokens, cpu=1024, each=2**20)
         passages = (p if isinstance(p, Passage) else Passage(*p) for p in pairs)
         read = [passage.read(system.context) for passage in passages]
 
@@ -157,16 +165,14 @@ class Job:
             # What reads the same is scored once, so that it ties to the last digit.
             row_of = {passage: row for row, passage in enumerate(dict.fromkeys(read))}
             encoded = [passage.encode(*system.subwords) for passage in row_of]
-            log_p, ids = log_probability(system.model, encoded, batch_tokens)
+            score = partial(log_probability, system.model, encoded)
+            log_p, ids = room.tried(self.options.device, score)
             rows_N = [row_of[passage] for passage in read]
             table = pa.table({"log_probability": log_p[rows_N], "ids": ids[rows_N]})
             write_table(table, folder / "scores.parquet")
 
         told = fingerprint({"passages": list(map(astuple, read))})  # they may be many
-        return self.store.make(
-            "scores", work, version=3, model=system, passages=told,
-            batch_tokens=batch_tokens,  # decides the last digit
-        )  # fmt: skip
+        return self.store.make("scores", work, version=4, model=system, passages=told)
 
     @cached_property
     def explained(self) -> Explained:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections import deque
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit, concatenated
+from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit, SideWriter, concatenated
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
 from xnmt_bench.corpora.subwords import EOS, SEPARATOR
+from xnmt_bench.device import Room
+from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.pipeline.system import System
 from xnmt_bench.pipeline.texts import Texts
 from xnmt_bench.progress import track
-from xnmt_bench.store import Artefact, Store
+from xnmt_bench.store import Artefact, Store, write_atomically
 
-TOGETHER = 100  # sentences that are translated at once
+SHARD = 500  # sentences at least: the unit of resuming
+FARTHEST = 3  # sentences back that a context may begin
 
 
 @dataclass(frozen=True)
@@ -64,11 +71,10 @@ class Translations:
         count = len(self.texts.split(name)) if name == "test" or sentences is None else sentences
 
         def work(folder: Path) -> None:
-            lines = self._translate(name, count)
-            (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+            self._translate(name, count, folder)
 
         return self._store.make(
-            "translation", work, version=5, model=self.system, encoded=self.texts.encoded,
+            "translation", work, version=6, model=self.system, encoded=self.texts.encoded,
             beam=self._beam, split=name, sentences=count,
             drawn=self.texts.seed if name == "train" else None,
         )  # fmt: skip
@@ -84,39 +90,77 @@ class Translations:
 
     def split(self, name: Split, sentences: int) -> EncodedSplit:
         """A split's first sentences with the system's translations in the references' place."""
-        split, target = self.texts.drawn(name), self.texts.subwords[1]
-        texts = _lines(self.made(name, sentences).path / f"{name}.txt")
-        ids = [target.encode(text) for text in texts]
-        depths = [self._own_depth(name, i) for i in range(len(ids))]
-        rows = [concatenated(ids[i - depths[i] : i], own) for i, own in enumerate(ids)]
-        return replace(split, target=EncodedSide.of(rows))
+        made = self.made(name, sentences)
+        return replace(self.texts.drawn(name), target=EncodedSide.open(made.path / name))
 
     def _own_depth(self, name: Split, index: int) -> int:
         """How many of its own translations stand before a translation."""
         return self.texts.depth(name, index) if self.texts.context.target else 0
 
-    def _translate(self, name: Split, sentences: int) -> list[str]:
-        """Translates a split's first sentences, those of a document one after the other.
+    def _translate(self, name: Split, sentences: int, folder: Path) -> None:
+        """Translates a split's first sentences, shard by shard; one that is there is left alone."""
+        places = self.texts.places(name)[self.texts.order(name)[:sentences]]
+        shards, room = _shards(places), Room(None, cpu=3000, each=2**20)
+        paths = [folder / f"{name}.{number:05}.part" for number in range(len(shards))]
+        pairs = zip(shards, paths, strict=True)
+        for shard, path in track(pairs, "translating", len(shards), "shards", self._progress):
+            if not path.exists():
+                work = partial(self._translated, name, places, shard)
+                lines = room.tried(self.system.model.device, work)
+                write_atomically(path, "".join(f"{line}\n" for line in lines))
+        with (folder / f"{name}.txt").open("w", encoding="utf-8", newline="\n") as file:
+            for path in paths:
+                file.write(path.read_text(encoding="utf-8"))
+        self._encode(name, folder)
+        for path in paths:
+            path.unlink()
+
+    def _translated(
+        self, name: Split, places: np.ndarray, shard: range, batch_tokens: int
+    ) -> list[str]:
+        """A shard's sentences, those of a document one after the other.
 
         Where the target has a context, it is the system's own translations of it.
         """
         split, model = self.texts.drawn(name), self.system.model
-        places = self.texts.places(name)[self.texts.order(name)[:sentences]]
-        outputs: list[list[int]] = [[] for _ in range(sentences)]
+        outputs: dict[int, list[int]] = {}
+        lengths = np.array([len(split.source[i]) for i in shard])
         # A sentence's context has to be translated before it: by place in the document.
-        batches = [
-            members[start : start + TOGETHER]
-            for members in (np.flatnonzero(places == p) for p in range(int(places.max()) + 1))
-            for start in range(0, len(members), TOGETHER)
-        ]
-        for batch in track(batches, "translating", len(batches), "batches", self._progress):
-            before = (outputs[i - self._own_depth(name, i) : i] for i in batch)
-            prefixes = [[t for ids in context for t in (*ids, SEPARATOR)] for context in before]
-            sources = [split.source[i] for i in batch]
-            translated = translate(model, sources, self._beam, prefixes=prefixes)
-            for i, ids in zip(batch, translated, strict=True):
-                outputs[i] = [t for t in ids if t != EOS]  # what was cut off has none
-        return [model.target_subwords.decode(ids) for ids in outputs]
+        for place in range(int(places[shard.start : shard.stop].max()) + 1):
+            members = np.flatnonzero(places[shard.start : shard.stop] == place)
+            for group in buckets(lengths, members, batch_tokens):
+                batch = [shard[i] for i in group]
+                before = (
+                    [outputs[j] for j in range(i - self._own_depth(name, i), i)] for i in batch
+                )
+                prefixes = [[t for ids in context for t in (*ids, SEPARATOR)] for context in before]
+                sources = [split.source[i] for i in batch]
+                translated = translate(model, sources, self._beam, prefixes=prefixes)
+                for i, ids in zip(batch, translated, strict=True):
+                    outputs[i] = [t for t in ids if t != EOS]  # what was cut off has none
+        return [model.target_subwords.decode(outputs[i]) for i in shard]
+
+    def _encode(self, name: Split, folder: Path) -> None:
+        """Writes translations as ids too, each behind its own context."""
+        target, before = self.texts.subwords[1], deque[list[int]](maxlen=FARTHEST)
+        with ExitStack() as stack:
+            text = stack.enter_context(
+                (folder / f"{name}.txt").open(encoding="utf-8", newline="\n")
+            )
+            writer = SideWriter(stack, folder / name)
+            for i, line in enumerate(text):
+                ids, depth = target.encode(line.rstrip("\n")), self._own_depth(name, i)
+                writer.write(concatenated([*before][len(before) - depth :], ids))
+                before.append(ids)
+
+
+def _shards(places: np.ndarray) -> list[range]:
+    """Sentences in shards; a document is in one of them, since its sentences are contexts."""
+    starts = [0]
+    for start in np.flatnonzero(places == 0).tolist():
+        if start - starts[-1] >= SHARD:
+            starts.append(start)
+    return [range(*ends) for ends in pairwise((*starts, len(places)))]
 
 
 def _lines(path: Path) -> list[str]:

@@ -179,10 +179,10 @@ class TrainedProxy(ABC):
         )
 
     def open(self) -> Proxy:
-        """The trained proxy."""
+        """The trained proxy, on the configured device."""
         proxy = self._fresh()
         load_model(proxy, self.trained.path / WEIGHTS)
-        return proxy.eval()
+        return proxy.eval().to(self._options.device)
 
     def _fresh(self) -> Proxy:
         """The configured proxy with fresh weights; an XnmtError where there is none such."""

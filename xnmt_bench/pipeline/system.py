@@ -137,6 +137,10 @@ class System:
         if looked_at:
             recipe["stop"] = told["stop"]
             recipe["looked_at"] = [look.fingerprint for look in looked_at.values()]
+        if training.average is None:
+            del recipe["training"]["average"]
+        if every := self._options.validate_every:
+            recipe["validate_every"] = every
         if nmt["initial"]:  # else no entry: one of None would be another fingerprint
             recipe["initial"] = weights_id(Path(nmt["initial"]))
 
@@ -147,11 +151,12 @@ class System:
                 model = build_model(nmt["architecture"], nmt["sizes"], *self.subwords)
                 if nmt["initial"]:
                     start_from(model, nmt["sizes"], nmt["initial"])
-                return NMTTraining(model, train, valid, training, looked_at)
+                return NMTTraining(model, train, valid, training, looked_at, every)
 
+            most = NMTTraining.max_epochs_of(train, training, nmt["seed"], every)
             module, facts = fit(
-                build, folder, nmt["seed"], training.max_epochs, training.patience, self._options,
-                f"NMT {nmt['name']}",
+                build, folder, nmt["seed"], most, training.patience, self._options,
+                f"NMT {nmt['name']}", average=training.average,
             )  # fmt: skip
             model: NMTModel = module.model  # type: ignore[assignment]
             save_model(model, nmt["architecture"], nmt["sizes"], folder, self.trained_context)
@@ -190,7 +195,7 @@ class System:
 
     @cached_property
     def model(self) -> NMTModel:
-        """The system, open.
+        """The system, open, on the configured device.
 
         Raises:
             XnmtError: it cannot be opened, or it reads no concatenation as this project writes it.
@@ -208,7 +213,7 @@ class System:
             raise
         if problem := model.refuses(self.context) or unlike(self.context, model.trained_context):
             raise XnmtError(f"{self.name} {problem}")
-        return model
+        return model.to(self._options.device)
 
     @property
     def fingerprint(self) -> str:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from torch import Tensor
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.sentence import Gold
 from xnmt_bench.corpora.subwords import PAD, SPECIAL, current_start
+from xnmt_bench.device import Precision, Room, arithmetic
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer, decide, follow
 from xnmt_bench.nmt.base import Batch, NMTModel
@@ -20,6 +24,7 @@ from xnmt_bench.rules.table import read_columns, shard_path, write_shard
 from xnmt_bench.rules.topk import ids_at, top_k
 
 Columns = dict[str, np.ndarray | list[np.ndarray]]
+HostWork = Callable[[], Iterable[Columns]]  # the columns of each sentence of a batch
 # Where context and label come from (Li et al. 2020, section 4.3).
 Scenario = Literal["teacher_forcing", "real", "golden"]
 TEACHER_FORCING: Scenario = "teacher_forcing"  # the reference's context, the model's own label
@@ -36,13 +41,20 @@ class ExtractionOptions:
         largest_k: words kept a side; any smaller k is a slice.
         shard_sentences: sentences a shard, the unit of resuming.
         admit_special: let the source's EOS be a word of a rule.
-        batch_tokens: sentences are explained together up to this many target ids.
+        batch_tokens: sentences are explained together up to this many target ids; None for what
+            there is room for.
+        precision: of the relevance; labels are always in float32.
     """
 
     largest_k: int = 5
     shard_sentences: int = 500
     admit_special: bool = False
-    batch_tokens: int = 1024
+    batch_tokens: int | None = None
+    precision: Precision = "32"
+
+    def recipe(self) -> dict[str, Any]:
+        """What decides the rules; how many sentences share a batch changes no number."""
+        return {name: value for name, value in vars(self).items() if name != "batch_tokens"}
 
 
 def extract(
@@ -83,7 +95,7 @@ def extract(
         XnmtError: the explainer gave no number to a word that a step can see.
     """
 
-    def explained(batch: Batch) -> Iterator[Columns]:
+    def explained(batch: Batch) -> HostWork:
         return _explain(model, batch, explainer, options, scenario, source_alone)
 
     path = folder / name
@@ -104,15 +116,17 @@ def label(
         The number of sentences done so far.
     """
 
-    def labelled(batch: Batch) -> Iterator[Columns]:
+    def labelled(batch: Batch) -> HostWork:
         batch, _ = LABELLING[scenario](model, batch)
         assert batch.labels_BT is not None
-        for b, now_T in enumerate(batch.current_BT):
-            steps = now_T.nonzero().flatten()
-            yield {
-                "step": steps.cpu().numpy().astype(np.int32),
-                "label": batch.labels_BT[b, steps].cpu().numpy().astype(np.int32),
-            }
+        now_BT, labels_BT = on_host(batch.current_BT), on_host(batch.labels_BT)
+
+        def columns() -> Iterator[Columns]:
+            for now_T, labels_T in zip(now_BT, labels_BT, strict=True):
+                steps = np.flatnonzero(now_T)
+                yield {"step": steps.astype(np.int32), "label": labels_T[steps].astype(np.int32)}
+
+        return columns
 
     yield from _sharded(model, split, sentences, labelled, options, folder)
 
@@ -121,26 +135,54 @@ def _sharded(
     model: NMTModel,
     split: EncodedSplit,
     sentences: int,
-    columns_of: Callable[[Batch], Iterator[Columns]],
+    columns_of: Callable[[Batch], HostWork],
     options: ExtractionOptions,
     folder: Path,
     keep_relevance: bool = False,
     gold: Mapping[int, Gold] | None = None,
 ) -> Iterator[int]:
-    """Writes what `columns_of` says of each sentence, shard by shard, and how far it is."""
-    for shard, start in enumerate(range(0, sentences, options.shard_sentences)):
-        members = range(start, min(start + options.shard_sentences, sentences))
-        path = shard_path(folder.parent, folder.name, shard)
-        if path.exists():
-            read_columns(path)  # a shard that was damaged since is an error that names it
-        else:
-            by_sentence: dict[int, Columns] = {}
-            for indices, batch in batches(model, split, members, options.batch_tokens, gold):
-                for i, columns in zip(indices, columns_of(batch), strict=True):
-                    columns["sentence"] = np.full(len(columns["label"]), split.number[i], np.int64)
-                    by_sentence[i] = columns
-            write_shard(_stack(by_sentence, keep_relevance), path)
-        yield members.stop
+    """Writes what `columns_of` says of each sentence, shard by shard, and how far it is.
+
+    What is left to do on the host is done while the device goes on.
+    """
+    room = Room(options.batch_tokens, cpu=1024, each=2**22)
+
+    def computed(members: range, batch_tokens: int) -> list[tuple[list[int], Future]]:
+        return [
+            (indices, host.submit(lambda work: list(work()), columns_of(batch)))
+            for indices, batch in batches(model, split, members, batch_tokens, gold)
+        ]
+
+    def write(parts: list[tuple[list[int], Future]], path: Path) -> None:
+        by_sentence: dict[int, Columns] = {}
+        for indices, part in parts:
+            for i, one in zip(indices, part.result(), strict=True):
+                one["sentence"] = np.full(len(one["label"]), split.number[i], np.int64)
+                by_sentence[i] = one
+        write_shard(_stack(by_sentence, keep_relevance), path)
+
+    with ThreadPoolExecutor(1) as host:
+        before: tuple[int, Future] | None = None
+        for shard, start in enumerate(range(0, sentences, options.shard_sentences)):
+            members = range(start, min(start + options.shard_sentences, sentences))
+            path = shard_path(folder.parent, folder.name, shard)
+            if path.exists():
+                read_columns(path)  # a shard that was damaged since is an error that names it
+                yield members.stop
+                continue
+            parts = room.tried(model.device, partial(computed, members))
+            if before:
+                yield _done(before)
+            before = members.stop, host.submit(write, parts, path)
+        if before:
+            yield _done(before)
+
+
+def _done(before: tuple[int, Future]) -> int:
+    """How far it is once a shard has been written."""
+    sentences, writing = before
+    writing.result()
+    return sentences
 
 
 def batches(
@@ -181,34 +223,48 @@ def _explain(
     options: ExtractionOptions,
     scenario: Scenario,
     source_alone: bool,
-) -> Iterator[Columns]:
-    """The columns of each sentence of a batch."""
-    batch, log_probability_BT = LABELLING[scenario](model, batch)
-    relevance = explainer.relevance(model, batch)
+) -> HostWork:
+    """What gives the columns of each sentence of a batch, which the device has done with."""
+    exact = options.precision == "32"  # then who asks for attention shares the labels' pass
+    batch, log_probability_BT = LABELLING[scenario](
+        model, batch, weights=explainer.attends and exact
+    )
+    with arithmetic(options.precision, model.device):
+        relevance = explainer.relevance(model, batch if exact else replace(batch, forced=None))
     silent = relevance.prefix_BTT is None  # of prefix words
     if silent and not source_alone:
         raise NotApplicable("no relevance of prefix words: the model has no attention there")
     assert batch.labels_BT is not None
     tensors = (relevance.source_BTS, batch.labels_BT, batch.source_BS, batch.target_BT)
-    source_BTS, labels_BT, source_BS, target_BT = (x.detach().cpu().numpy() for x in tensors)
+    source_BTS, labels_BT, source_BS, target_BT = map(on_host, tensors)
     probability_BT = log_probability_BT.exp().cpu().numpy()
     prefix_BTT = np.full((*target_BT.shape, target_BT.shape[1]), np.nan)
     if relevance.prefix_BTT is not None:
-        prefix_BTT = relevance.prefix_BTT.detach().cpu().numpy()
-    lengths = ((ids != PAD).sum(1).tolist() for ids in (source_BS, target_BT))
-    for b, (s, t) in enumerate(zip(*lengths, strict=True)):
-        now = slice(current_start(target_BT[b, :t]), t)  # a context's decisions are its own
-        steps = t - now.start
-        # The last step sees all words before it, each step before it one less.
-        unseen = steps * t if silent else steps * (steps + 1) // 2
-        yield {
-            "step": np.arange(now.start, t, dtype=np.int32),
-            "label": labels_BT[b, now].astype(np.int32),
-            "probability": probability_BT[b, now].astype(np.float32),
-            "gold": target_BT[b, now].astype(np.int32),
-            **_one_side("source", source_BTS[b, now, :s], source_BS[b, :s], 0, options),
-            **_one_side("prefix", prefix_BTT[b, now, :t], target_BT[b, :t], unseen, options),
-        }
+        prefix_BTT = on_host(relevance.prefix_BTT)
+
+    def columns() -> Iterator[Columns]:
+        lengths = ((ids != PAD).sum(1).tolist() for ids in (source_BS, target_BT))
+        for b, (s, t) in enumerate(zip(*lengths, strict=True)):
+            now = slice(current_start(target_BT[b, :t]), t)  # a context's decisions are its own
+            steps = t - now.start
+            # The last step sees all words before it, each step before it one less.
+            unseen = steps * t if silent else steps * (steps + 1) // 2
+            yield {
+                "step": np.arange(now.start, t, dtype=np.int32),
+                "label": labels_BT[b, now].astype(np.int32),
+                "probability": probability_BT[b, now].astype(np.float32),
+                "gold": target_BT[b, now].astype(np.int32),
+                **_one_side("source", source_BTS[b, now, :s], source_BS[b, :s], 0, options),
+                **_one_side("prefix", prefix_BTT[b, now, :t], target_BT[b, :t], unseen, options),
+            }
+
+    return columns
+
+
+def on_host(x: Tensor) -> np.ndarray:
+    """A tensor's numbers, floating ones in float32."""
+    x = x.detach().cpu()
+    return (x.float() if x.is_floating_point() else x).numpy()
 
 
 def _one_side(

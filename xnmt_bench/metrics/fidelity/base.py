@@ -10,9 +10,11 @@ from torch import Tensor
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.subwords import SPECIAL
-from xnmt_bench.nmt.base import OUTPUT_ROWS, NMTModel
+from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.switched import SwitchedOff
 from xnmt_bench.rules.table import Rules
+
+PARTS = 4  # of the rows that are computed together, by length
 
 
 def base_log_likelihoods(
@@ -32,8 +34,9 @@ def base_log_likelihoods(
     scores, correct = np.empty(len(rules)), np.empty(len(rules), dtype=bool)
     for rows, states in base_states(model, split, rules, positions):
         labels = torch.as_tensor(rules.label_N[rows].astype(np.int64), device=states.device)
-        scores[rows] = model.log_probability(states, labels).double().cpu().numpy()
-        correct[rows] = (model.decide(states) == labels).cpu().numpy()
+        choices, log_p = model.decide(states, labels)
+        scores[rows] = log_p.cpu().double().numpy()
+        correct[rows] = (choices == labels).cpu().numpy()
     return scores, correct
 
 
@@ -43,8 +46,9 @@ def base_distributions(
     """The same of the whole vocabulary: some decisions, and log P (B, V) of each."""
     for rows, states in base_states(model, split, rules, positions):
         # In parts, since logits are as wide as the vocabulary.
-        for start in range(0, len(rows), OUTPUT_ROWS):
-            part = slice(start, start + OUTPUT_ROWS)
+        together = model.output_rows(states)
+        for start in range(0, len(rows), together):
+            part = slice(start, start + together)
             with torch.no_grad():
                 yield rows[part], model.logits(states[part]).log_softmax(-1)
 
@@ -56,7 +60,7 @@ def base_states(
     """Decisions that are computed together, and the states (B, D) that saw their rules alone."""
     order = np.argsort(split.number)
     index_N = order[np.searchsorted(split.number, rules.sentence_N, sorter=order)]
-    for rows in _groups(split.source.lengths()[index_N], rules.step_N, positions):
+    for rows in _groups(split.source.lengths()[index_N], index_N, rules.step_N, positions):
         group = rules.take(rows)
         places = (group.source_position_NK, group.prefix_position_NK)
         yield rows, masked_states(model, split, index_N[rows], group.step_N, *places)
@@ -72,6 +76,9 @@ def masked_states(
 ) -> Tensor:
     """The model's states (B, D) at some steps, with all but some words switched off.
 
+    Decisions of one sentence that keep the same source words share an encoding, and those that keep
+    the same prefix words too are steps of one row.
+
     Args:
         model: the NMT model.
         split: its sentences.
@@ -80,31 +87,66 @@ def masked_states(
         source_position_BK: the source words that stay, -1 for none.
         prefix_position_BK: the prefix words that stay.
     """
-    longest = int(step_B.max()) + 1
-    batch = model.collate([(split.source[i], split.target[i][:longest]) for i in index_B])
-    keep_source_BS = _keep(batch.source_BS, source_position_BK)
+    sources = np.column_stack([index_B, np.sort(source_position_BK)])
+    first_R, row_B = _distinct(np.column_stack([sources, np.sort(prefix_position_BK)]))
+    first_E, source_R = _distinct(sources[first_R])
+    length_R = np.zeros(len(first_R), dtype=np.int64)
+    np.maximum.at(length_R, row_B, step_B + 1)
+    pairs = [
+        (split.source[i], split.target[i][:length])
+        for i, length in zip(index_B[first_R], length_R, strict=True)
+    ]
+    batch = model.collate(pairs)
+
+    def on_device(numbers: np.ndarray) -> Tensor:
+        return torch.as_tensor(numbers.astype(np.int64), device=batch.source_BS.device)
+
+    switched, first = SwitchedOff(model, batch), on_device(first_E)
+    keep_source_RS = _keep(batch.source_BS, on_device(source_position_BK[first_R]))
+    encoding = switched.encoding(first, keep_source_RS[first]).select(on_device(source_R))
+    encoding = encoding.reading(batch.layout.input_BT)
     # Decoder input j + 1 is target word j; input 0 is BOS.
-    input_position_BK = prefix_position_BK + (prefix_position_BK >= 0)
-    keep_input_BT = _keep(batch.input_BT, input_position_BK)
-    states_BTD = SwitchedOff(model, batch).states(keep_source_BS, keep_input_BT)
-    rows = torch.arange(len(index_B), device=states_BTD.device)
-    return states_BTD[rows, torch.as_tensor(step_B.astype(np.int64), device=states_BTD.device)]
+    input_position_RK = prefix_position_BK[first_R] + (prefix_position_BK[first_R] >= 0)
+    keep_input_RT = _keep(batch.input_BT, on_device(input_position_RK))
+    found: list[tuple[np.ndarray, Tensor]] = []
+    for part in np.array_split(np.argsort(length_R, kind="stable"), PARTS):
+        if len(part):  # rows of like length, each read no farther than the longest of them
+            members, longest = on_device(part), int(length_R[part].max())
+            inputs = switched.inputs(members, keep_input_RT[members, :longest])
+            read = encoding.select(members)
+            states_RTD = model.decode(read.reading(read.layout.input_BT[:, :longest]), inputs)
+            decisions = np.flatnonzero(np.isin(row_B, part))
+            place_R = np.zeros(len(first_R), dtype=np.int64)
+            place_R[part] = np.arange(len(part))
+            at = on_device(place_R[row_B[decisions]]), on_device(step_B[decisions])
+            found.append((decisions, states_RTD[at]))
+    order = np.argsort(np.concatenate([decisions for decisions, _ in found]))
+    return torch.cat([states for _, states in found])[on_device(order)]
 
 
-def _groups(lengths: np.ndarray, steps: np.ndarray, positions: int) -> Iterator[np.ndarray]:
-    """Decisions of like step and source length, together up to a number of positions."""
-    order = np.lexsort((lengths, steps))
-    start = 0
-    for i in range(1, len(order) + 1):
-        if i == len(order) or (i - start + 1) * (steps[order[i]] + 1) > positions:
+def _distinct(rows_NX: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each row that differs from the others stands first, and which of them each row is."""
+    return np.unique(rows_NX, axis=0, return_index=True, return_inverse=True)[1:]
+
+
+def _groups(
+    lengths: np.ndarray, sentences: np.ndarray, steps: np.ndarray, positions: int
+) -> Iterator[np.ndarray]:
+    """Decisions by sentence, those of like length together, up to a number of positions."""
+    order = np.lexsort((steps, sentences, lengths))
+    start = longest = 0
+    for i, row in enumerate(order):
+        longest = max(longest, int(steps[row]) + 1, int(lengths[row]))
+        if i > start and (i + 1 - start) * longest > positions:
             yield order[start:i]
-            start = i
+            start, longest = i, max(int(steps[row]) + 1, int(lengths[row]))
+    if len(order):
+        yield order[start:]
 
 
-def _keep(ids: Tensor, positions_NK: np.ndarray) -> Tensor:
-    """1 where an id is special or at one of its row's positions, else 0."""
+def _keep(ids: Tensor, places: Tensor) -> Tensor:
+    """True where an id is special or at one of its row's positions (-1 for none)."""
     keep = torch.isin(ids, torch.tensor(SPECIAL, device=ids.device))
-    places = torch.as_tensor(positions_NK.astype(np.int64), device=ids.device)
     row, place = torch.nonzero(places >= 0, as_tuple=True)
     keep[row, places[row, place]] = True
     return keep

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from proxies.data import Decisions, open_decisions, unpack
 from proxies.training import DecisionBatch, Lessons, ProxyTrainingOptions
-from xnmt_bench.nmt.base import OUTPUT_ROWS, NMTModel
+from xnmt_bench.device import exact
+from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.pipeline.proxy import LESSONS, OwnProxy, held_out
 from xnmt_bench.rules.states import write_states
 
@@ -75,10 +76,10 @@ class _Distributions:
 
 @torch.no_grad()
 def log_distributions(model: NMTModel, states_BD: np.ndarray) -> Tensor:
-    """The model's log-probabilities (B, V) at some states."""
-    device = next(model.parameters()).device
-    parts = torch.as_tensor(np.array(states_BD), device=device).split(OUTPUT_ROWS)
-    return torch.cat([model.logits(part).log_softmax(-1).cpu() for part in parts])
+    """The model's log-probabilities (B, V) at some states, on its device."""
+    device = model.device
+    states = torch.as_tensor(np.array(states_BD), device=device)
+    return model.logits(states).log_softmax(-1)
 
 
 def divergences(
@@ -93,8 +94,9 @@ def divergences(
     """
     kl_N = np.empty(len(states_ND))
     for rows, log_q_BV in predicted:
-        log_p_BV = log_distributions(model, states_ND[rows]).double()
-        terms_BV = log_p_BV.exp() * (log_p_BV - log_q_BV.cpu().double())
+        log_p_BV = log_distributions(model, states_ND[rows])
+        log_p_BV, log_q_BV = (x.to(exact(x.device)) for x in (log_p_BV, log_q_BV))
+        terms_BV = log_p_BV.exp() * (log_p_BV - log_q_BV)
         # 0 log 0 is 0, also where a word is impossible to both.
-        kl_N[rows] = torch.nan_to_num(terms_BV, nan=0.0).sum(1).numpy()
+        kl_N[rows] = torch.nan_to_num(terms_BV, nan=0.0).sum(1).cpu().numpy()
     return kl_N

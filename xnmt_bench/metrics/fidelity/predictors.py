@@ -118,7 +118,7 @@ class Predictors:
         """The system's most probable word at each test decision."""
         model, states_ND = self._job.system.model, self._states(states)
         first_N = np.concatenate([
-            log_distributions(model, states_ND[start : start + 1024]).argmax(-1).numpy()
+            log_distributions(model, states_ND[start : start + 1024]).argmax(-1).cpu().numpy()
             for start in range(0, len(states_ND), 1024)
         ])  # fmt: skip
         states.unlink()

@@ -1,0 +1,151 @@
+"""What explaining costs: counted floating-point operations of the matrix products."""
+
+import numpy as np
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
+from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.explainers import gradient
+from xnmt_bench.explainers.base import decide
+from xnmt_bench.metrics.fidelity.base import masked_states
+from xnmt_bench.nmt.base import Batch, Layout
+from xnmt_bench.nmt.prefix import Prefix
+from xnmt_bench.nmt.transformer import Transformer
+from xnmt_bench.registry import load_explainer
+
+LENGTHS = [(20, 24), (24, 20), (9, 12), (24, 24), (16, 17), (5, 6)]
+
+
+@pytest.fixture(scope="module")
+def case():
+    """A Transformer with random weights, and a batch of sentences of several lengths."""
+    torch.manual_seed(0)
+    model = Transformer(range(300), range(200), dimension=64, feed_forward=256)  # type: ignore[arg-type]
+    rng = np.random.default_rng(0)
+    sides = [
+        EncodedSide.of([[*rng.integers(5, 200, n - 1), EOS] for n in side])
+        for side in zip(*LENGTHS, strict=True)
+    ]
+    split = EncodedSplit(*sides, np.arange(len(LENGTHS)))
+    pairs = [(split.source[i], split.target[i]) for i in range(len(LENGTHS))]
+    return model.eval().requires_grad_(False), split, Batch.collate(pairs)
+
+
+class Operations(TorchDispatchMode):
+    """Counts the floating-point operations of matrix products while it is open."""
+
+    total = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        if count := flop_registry.get(function._overloadpacket):
+            self.total += count(*args, **(kwargs or {}), out_val=result)
+        return result
+
+
+def operations(work):
+    """Floating-point operations of its matrix products."""
+    with Operations() as counter:
+        work()
+    return counter.total
+
+
+def passes(model, pairs):
+    """Of encoding sources and decoding targets of some lengths, one row each, without padding."""
+    total = 0
+    for s, t in pairs:
+        source = torch.zeros(1, s, model.source_embedding.embedding_dim)
+        inputs = torch.zeros(1, t, source.shape[2])
+        one = torch.ones(1, max(s, t), dtype=torch.long)
+        layout = Layout(one[:, :s], one[:, :t])
+        with torch.no_grad():
+            total += operations(lambda: model.decode(model.encode(source, layout), inputs))  # noqa: B023
+    return total
+
+
+def test_labels_and_attention_are_one_pass(case):
+    model, _, batch = case
+    attention = load_explainer("attention")
+
+    def explain():
+        labelled, _ = decide(model, batch, weights=True)
+        attention.relevance(model, labelled)
+
+    once = operations(lambda: decide(model, batch))
+    assert operations(explain) < 1.1 * once  # and not 2, less the output layer
+
+
+def test_a_prefix_words_removal_changes_only_what_comes_after_it(case, monkeypatch):
+    model, _, batch = case
+    batch, _ = decide(model, batch)
+    found = operations(lambda: load_explainer("prediction_difference").relevance(model, batch))
+    output = 2 * model.output.weight.numel()
+    encoded = sum(passes(model, [(s, t)]) * s for s, t in LENGTHS)
+    decoder = [passes(model, [(s, t)]) - passes(model, [(s, 1)]) for s, t in LENGTHS]
+    # Half of the decoder for each of T words; the output layer where something may have changed.
+    prefix = sum(t * d / 2 for d, (_, t) in zip(decoder, LENGTHS, strict=True))
+    asked = output * sum(t * s + t * t / 2 for s, t in LENGTHS)
+    assert found < 1.15 * (encoded + prefix + asked)
+    monkeypatch.setattr(model, "prefix", lambda encoding: Prefix(model, encoding))
+    anew = operations(lambda: load_explainer("prediction_difference").relevance(model, batch))
+    assert found < 0.9 * anew
+
+
+@pytest.mark.parametrize("name", ["gradient_norm", "weighted_gradient"])
+def test_a_steps_backward_pass_ends_at_the_step(case, name, monkeypatch):
+    model, _, batch = case
+    batch, _ = decide(model, batch)
+    cut = operations(lambda: load_explainer(name).relevance(model, batch))
+    monkeypatch.setattr(gradient, "chunk_of", lambda steps: steps)
+    whole = operations(lambda: load_explainer(name, positions=1).relevance(model, batch))
+    assert cut < 0.9 * whole  # of no padding at all
+
+
+def test_several_steps_walk_back_in_one_pass(case, monkeypatch):
+    model, _, batch = case
+    batch, _ = decide(model, batch)
+    calls, walk = [], torch.autograd.grad
+
+    def counted(*arguments, **options):
+        calls.append(options.get("is_grads_batched", False))
+        return walk(*arguments, **options)
+
+    monkeypatch.setattr(torch.autograd, "grad", counted)
+    found = []
+    for positions in (1, 10**9):
+        calls.clear()
+        explainer = load_explainer("weighted_gradient", positions=positions)
+        found.append((explainer.relevance(model, batch), calls.count(True), len(calls)))
+    (one, batched, many), (other, all_batched, few) = found
+    assert batched == 0
+    assert all_batched > 0
+    assert few < many / 4
+    torch.testing.assert_close(one.source_BTS, other.source_BTS, equal_nan=True)
+
+
+def test_decisions_of_a_sentence_share_what_they_keep(case):
+    """Base: one encoding for all that keep the same source word, one row for the same of both."""
+    model, split, _ = case
+    index = int(np.argmax(split.target.lengths()))
+    steps = np.arange(len(split.target[index]))
+    sentence, nothing = np.full(len(steps), index), np.full((len(steps), 1), -1)
+
+    def states(source, prefix):
+        return masked_states(model, split, sentence, steps, source, prefix)
+
+    own = np.arange(len(steps))[:, None] % len(split.source[index])
+    alike, unlike = (
+        operations(lambda x=x: states(x, np.maximum(steps[:, None] - 1, -1)))
+        for x in (nothing, own)
+    )
+    same = operations(lambda: states(nothing, nothing))
+    assert same < 0.2 * alike < 0.2 * unlike
+    # ... and is what each is by itself.
+    together = states(own, nothing)
+    for step in steps[::5]:
+        one = slice(step, step + 1)
+        alone = masked_states(model, split, sentence[one], steps[one], own[one], nothing[one])
+        torch.testing.assert_close(together[one], alone, rtol=1e-4, atol=1e-5)

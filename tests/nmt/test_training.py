@@ -1,0 +1,100 @@
+"""Training by steps instead of epochs, and the mean of its last weights."""
+
+import numpy as np
+import pytest
+import torch
+from conftest import configure
+from safetensors.torch import load_file
+from torch.utils.data import DataLoader
+
+from xnmt_bench import fitting
+from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
+from xnmt_bench.nmt.batching import PairBatches, loader, steps_of
+from xnmt_bench.nmt.training import NMTTraining
+from xnmt_bench.pipeline.job import Job
+
+TINY = [
+    "corpus.train=300", "corpus.valid=40", "corpus.test=40", "corpus.subwords.source_size=300",
+    "corpus.subwords.target_size=300", "nmt.sizes.dimension=32", "nmt.sizes.feed_forward=32",
+    "nmt.sizes.layers=1", "nmt.training.max_epochs=2", "nmt.training.batch_tokens=400",
+    "trainer.progress_bar=false", "threads=1",
+]  # fmt: skip
+BY_STEPS = ["trainer.validate_every=7", "nmt.training.average=3"]
+
+
+@pytest.fixture(scope="module")
+def split():
+    rng = np.random.default_rng(0)
+    sides = [EncodedSide.of([[5] * n for n in rng.integers(2, 30, 200)]) for _ in range(2)]
+    return EncodedSplit(*sides, np.arange(200))
+
+
+def test_parts_of_some_steps_are_the_epochs_one_after_the_other(split):
+    epochs = [i for epoch in range(4) for i in PairBatches(split, 200, 3, epoch).indices]
+    for steps in (1, 5, len(epochs) // 2):
+        parts = [steps_of(split, 200, 3, part, steps).indices for part in range(4)]
+        assert [len(part) for part in parts] == [steps] * 4
+        found = [i for part in parts for i in part]
+        assert all(np.array_equal(a, b) for a, b in zip(found, epochs, strict=False))
+
+
+def test_batches_made_ahead_come_in_their_order(split):
+    alone = list(loader(PairBatches(split, 200, 3), torch.device("cpu")))
+    ahead = list(DataLoader(PairBatches(split, 200, 3), batch_size=None, num_workers=2))
+    assert len(alone) == len(ahead) > 10
+    for one, other in zip(alone, ahead, strict=True):
+        assert torch.equal(one.source_BS, other.source_BS)
+        assert torch.equal(one.target_BT, other.target_BT)
+
+
+class Killed(Exception):
+    pass
+
+
+def weights(job):
+    return load_file(job.system.path / "model.safetensors")
+
+
+def test_by_steps_killed_and_resumed_the_mean_is_the_same(tmp_path, monkeypatch):
+    kept = {}
+    mean = fitting.mean_weights
+
+    def seen(folder):
+        kept.update({path.name: load_file(path) for path in sorted(folder.iterdir())})
+        return mean(folder)
+
+    monkeypatch.setattr(fitting, "mean_weights", seen)
+    whole = Job(configure(*TINY, *BY_STEPS, f"store={tmp_path}/whole"))
+    expected = weights(whole)
+    steps = [int(name.partition(".")[0]) for name in kept]
+    assert len(steps) == 3
+    assert np.diff(steps).tolist() == [7, 7]
+    for name, weight in expected.items():
+        own = [w[f"model.{name}"].double() for w in kept.values()]
+        torch.testing.assert_close(weight, torch.stack(own).mean(0).float())
+    assert whole.system.trained.facts["epochs"] == steps[-1] // 7
+    step = NMTTraining.training_step
+
+    def killed(self, batch, batch_idx):
+        if self.global_step == 17:  # inside an epoch of the corpus, and between validations
+            raise Killed
+        return step(self, batch, batch_idx)
+
+    stopped = Job(configure(*TINY, *BY_STEPS, f"store={tmp_path}/stopped"))
+    monkeypatch.setattr(NMTTraining, "training_step", killed)
+    with pytest.raises(Killed):
+        _ = stopped.system.path
+    monkeypatch.setattr(NMTTraining, "training_step", step)
+    found = weights(Job(stopped.config))
+    assert all(torch.equal(found[name], weight) for name, weight in expected.items())
+
+
+def test_what_is_not_asked_for_is_in_no_recipe(tmp_path):
+    recipes = [
+        Job(configure(*TINY, *changes, f"store={tmp_path}")).system.trained.recipe
+        for changes in ([], BY_STEPS)
+    ]
+    assert "validate_every" not in recipes[0]
+    assert "average" not in recipes[0]["training"]
+    assert recipes[1]["validate_every"] == 7
+    assert recipes[1]["training"]["average"] == 3

@@ -1,0 +1,77 @@
+"""Real decoding in shards: killed work goes on, and the ids are those of the text."""
+
+import numpy as np
+import pytest
+from conftest import DISCOURSE, configure
+
+from xnmt_bench.corpora.encoded import concatenated
+from xnmt_bench.pipeline import outputs
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.store import Store
+
+
+@pytest.fixture(scope="module")
+def concat(workplace):
+    """A system whose translations stand in each other's contexts."""
+    job = Job(configure("nmt=concat", *DISCOURSE, "corpus.test=60", f"store={workplace}/store"))
+    _ = job.system.trained
+    return job
+
+
+def elsewhere(job, store):
+    """The same translations, of an empty store."""
+    translations = job.translations()
+    translations._store = Store(store)
+    return translations
+
+
+def test_shards_hold_whole_documents_and_change_nothing(concat, tmp_path, monkeypatch):
+    places = concat.texts.places("test")
+    monkeypatch.setattr(outputs, "SHARD", 10)
+    shards = outputs._shards(places)
+    assert len(shards) > 3
+    assert [i for shard in shards for i in shard] == list(range(len(places)))
+    assert all(places[shard.start] == 0 and len(shard) >= 10 for shard in shards[:-1])
+    found = elsewhere(concat, tmp_path / "ten").made("test").path
+    monkeypatch.setattr(outputs, "SHARD", 10**6)
+    whole = elsewhere(concat, tmp_path / "one").made("test").path
+    assert (found / "test.txt").read_text() == (whole / "test.txt").read_text()
+    assert not list(found.glob("*.part"))
+
+
+def test_a_killed_translation_goes_on_where_it_stood(concat, tmp_path, monkeypatch):
+    monkeypatch.setattr(outputs, "SHARD", 10)
+    whole = (elsewhere(concat, tmp_path / "whole").made("test").path / "test.txt").read_text()
+    translate, calls = outputs.translate, []
+
+    def killed(model, sources, *arguments, **options):
+        calls.append(len(sources))
+        if killed.after and len(calls) > killed.after:
+            raise KeyboardInterrupt
+        return translate(model, sources, *arguments, **options)
+
+    monkeypatch.setattr(outputs, "translate", killed)
+    killed.after = 9
+    with pytest.raises(KeyboardInterrupt):
+        elsewhere(concat, tmp_path / "killed").made("test")
+    parts = len(list((tmp_path / "killed").rglob("*.part")))
+    assert parts > 0
+    calls.clear()
+    killed.after = None
+    made = elsewhere(concat, tmp_path / "killed").made("test").path
+    assert (made / "test.txt").read_text() == whole
+    shards = outputs._shards(concat.texts.places("test"))
+    assert sum(calls) == sum(map(len, shards[parts:]))
+
+
+def test_its_ids_are_those_of_its_text_behind_its_own_context(concat):
+    texts, target = concat.texts, concat.texts.subwords[1]
+    made = concat.translations().made("test").path
+    ids = [target.encode(text) for text in (made / "test.txt").read_text().split("\n")[:-1]]
+    split = concat.translations().split("test", len(ids))
+    depths = [texts.depth("test", i) for i in range(len(ids))]
+    assert max(depths) == 3
+    for i, depth in enumerate(depths):
+        assert split.target[i].tolist() == concatenated(ids[i - depth : i], ids[i])
+    assert (split.target.lengths() == [len(split.target[i]) for i in range(len(ids))]).all()
+    assert np.array_equal(split.number, texts.split("test").number)

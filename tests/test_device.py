@@ -1,0 +1,197 @@
+"""Where and how much at once: the device, precision, and what is done when memory runs out."""
+
+import logging
+
+import numpy as np
+import pytest
+import torch
+from conftest import batch_of, command, configure, overrides
+
+from xnmt_bench import load_model
+from xnmt_bench.device import FEWEST, Room, arithmetic, find_device
+from xnmt_bench.errors import ConfigError, XnmtError
+from xnmt_bench.explainers.base import decide
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.registry import entries, load_explainer
+from xnmt_bench.rules import extract
+
+CPU = torch.device("cpu")
+NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+
+
+def test_auto_is_a_gpu_where_there_is_one(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert find_device("auto") == torch.device("cuda")
+    assert find_device("cuda:1") == torch.device("cuda", 1)
+    assert find_device("cpu") == CPU
+    with pytest.raises(ConfigError, match="device=cuda:2: torch finds 2 cuda device"):
+        find_device("cuda:2")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    assert find_device("auto") == CPU
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("script", ["train.py", "evaluate.py"])
+def test_a_device_that_is_not_there_is_one_line(script, tmp_path):
+    done = command(script, "device=cuda", f"store={tmp_path}", f"results={tmp_path}", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.strip() == "error: device=cuda: torch finds no cuda device here"
+    done = command(script, "device=gpu", cwd=tmp_path)
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "device='gpu': should be auto, cpu, cuda, cuda:1" in done.stderr
+
+
+def test_the_device_is_in_no_recipe(transformer):
+    jobs = [Job(transformer.config.copy()) for _ in range(2)]
+    jobs[1].config.device = "cpu"
+    assert jobs[0].system.trained.fingerprint == jobs[1].system.trained.fingerprint
+    assert jobs[0].judged.judged.fingerprint == jobs[1].judged.judged.fingerprint
+
+
+def test_room_on_the_cpu_is_fixed_and_elsewhere_follows_free_memory(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (2**34, 2**37))
+    assert Room(None, cpu=512, each=2**20).on(CPU) == 512
+    assert Room(None, cpu=512, each=2**20).on(torch.device("cuda")) == 2**14
+    assert Room(None, cpu=512, each=2**30).on(torch.device("cuda")) == 512
+    for device in (CPU, torch.device("cuda")):
+        assert Room(77, cpu=512, each=2**20).on(device) == 77
+
+
+def test_where_memory_runs_out_it_is_halved_for_good(caplog):
+    room, sizes = Room(1000, cpu=1, each=1), []
+
+    def work(size):
+        sizes.append(size)
+        if size > 300:
+            raise torch.OutOfMemoryError
+        return size
+
+    with caplog.at_level(logging.WARNING):
+        assert [room.tried(CPU, work) for _ in range(2)] == [250, 250]
+    assert sizes == [1000, 500, 250, 250]
+    assert [r.args for r in caplog.records] == [(1000, 500), (500, 250)]
+    with pytest.raises(torch.OutOfMemoryError):
+        Room(FEWEST, cpu=1, each=1).tried(CPU, lambda _: work(301))
+
+
+@pytest.mark.parametrize("name", ["prediction_difference", "weighted_gradient"])
+def test_an_explainer_goes_on_with_less(transformer, name, monkeypatch):
+    model, split = transformer.system.model, transformer.texts.split("test")
+    batch, _ = decide(model, batch_of(split, range(6)))
+    expected = load_explainer(name, positions=200).relevance(model, batch)
+    encode = model.encode
+
+    def scarce(source_BSD, layout):
+        if source_BSD.shape[0] * source_BSD.shape[1] > 200:
+            raise torch.OutOfMemoryError
+        return encode(source_BSD, layout)
+
+    monkeypatch.setattr(model, "encode", scarce)
+    found = load_explainer(name, positions=4000).relevance(model, batch)
+    torch.testing.assert_close(found.source_BTS, expected.source_BTS, equal_nan=True)
+
+
+def test_an_extraction_goes_on_with_smaller_batches(transformer, tmp_path, monkeypatch):
+    model, split = transformer.system.model, transformer.texts.split("test")
+    options = extract.ExtractionOptions(largest_k=1, shard_sentences=40, batch_tokens=2000)
+    found = []
+    for most in (10**9, 300):
+
+        def limited(pairs, most=most):
+            if sum(len(y) for _, y in pairs) > most:
+                raise torch.OutOfMemoryError
+            return type(model).collate(model, pairs)
+
+        monkeypatch.setattr(model, "collate", limited)
+        folder = tmp_path / str(most)
+        (folder / "test").mkdir(parents=True)
+        attention = load_explainer("attention")
+        for _ in extract.extract(model, split, 80, attention, options, folder, "test", False):
+            pass
+        found.append([extract.read_columns(p) for p in sorted(folder.rglob("*.parquet"))])
+    for one, other in zip(*found, strict=True):
+        assert (one["label"] == other["label"]).all()
+        np.testing.assert_allclose(one["source_scores"], other["source_scores"], rtol=1e-4)
+
+
+def test_bf16_rounds_the_relevance_and_not_the_labels(transformer):
+    changes = [*overrides("transformer"), f"store={transformer.config.store}", "corpus.seed=0"]
+    jobs = [
+        Job(configure(*changes, "explainer=weighted_gradient", f"rules.precision='{precision}'"))
+        for precision in ("32", "bf16")
+    ]
+    exact, short = (job.judged.test_rules for job in jobs)
+    assert (exact.label_N == short.label_N).all()
+    assert (exact.probability_N == short.probability_N).all()
+    assert 0.8 < (exact.source_NK[:, 0] == short.source_NK[:, 0]).mean() < 1
+
+
+@pytest.mark.parametrize("name", sorted(entries("explainers")))
+def test_every_explainer_works_in_bf16(system, name):
+    model, split = system.system.model, system.texts.split("test")
+    explainer = load_explainer(name)
+    if explainer.needs_gold:
+        pytest.skip("it never asks the model")
+    explainer.learnt = explainer.prepare(system.texts.split("train"))
+    batch, _ = decide(model, batch_of(split, range(4)))
+    batch = batch.take([0, 1, 2, 3])  # without the pass that gave the labels
+    exact = explainer.relevance(model, batch).source_BTS
+    with arithmetic("bf16", CPU):
+        short = explainer.relevance(model, batch).source_BTS
+    assert torch.equal(exact.isnan(), short.isnan())
+    scale = exact.nan_to_num().abs().max()
+    assert (exact - short).nan_to_num().abs().max() < 0.3 * scale
+    assert torch.equal(exact.nan_to_num(), short.nan_to_num()) == explainer.blind
+
+
+def test_tf32_is_of_gpus_alone():
+    with pytest.raises(XnmtError, match="tf32: cpu has no such products"), arithmetic("tf32", CPU):
+        pass
+    before = torch.backends.cuda.matmul.allow_tf32
+    with arithmetic("tf32", torch.device("cuda")):
+        assert torch.backends.cuda.matmul.allow_tf32
+    assert torch.backends.cuda.matmul.allow_tf32 == before
+
+
+def test_a_loaded_model_is_where_it_is_asked_to_be(transformer):
+    assert load_model(transformer.system.path).device == CPU
+    assert load_model(transformer.system.path, device="cpu").device == CPU
+    with pytest.raises(ConfigError, match="device=cuda:99"):
+        load_model(transformer.system.path, device="cuda:99")
+
+
+@NO_GPU
+@pytest.mark.parametrize("name", sorted(entries("explainers")))
+def test_a_gpu_gives_what_the_cpu_gives(system, name):
+    split, explainer = system.texts.split("test"), load_explainer(name)
+    if explainer.needs_gold:
+        pytest.skip("it never asks the model")
+    explainer.learnt = explainer.prepare(system.texts.split("train"))
+    found = []
+    for device in ("cpu", "cuda"):
+        model = load_model(system.system.path, device=device)
+        pairs = [(split.source[i], split.target[i]) for i in range(40)]
+        batch, _ = decide(model, model.collate(pairs))
+        with arithmetic("32", model.device):
+            relevance = load_explainer(name) if explainer.learnt is None else explainer
+            found.append(relevance.relevance(model, batch).source_BTS.cpu())
+    here, there = found
+    scale = here.nan_to_num().abs().amax(-1, keepdim=True).clamp_min(1e-9)
+    assert ((here - there).nan_to_num().abs() / scale).max() < 1e-4
+    same = here.nan_to_num(-1e9).argmax(-1) == there.nan_to_num(-1e9).argmax(-1)
+    assert same[~here.isnan().all(-1)].float().mean() > 0.999
+
+
+@NO_GPU
+def test_a_pipeline_on_a_gpu_gives_the_cpus_table(tmp_path):
+    values = []
+    for device in ("cpu", "cuda"):
+        store, results = tmp_path / f"{device}.store", tmp_path / f"{device}.results"
+        changes = [*overrides("transformer"), f"store={store}", f"results={results}"]
+        done = command("train.py", *changes, f"device={device}", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        job = Job(configure(*changes))
+        values.append(job.proxy.tested)
+    assert len(values) == 2
