@@ -10,15 +10,17 @@ from torch import Tensor
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.subwords import SPECIAL
+from xnmt_bench.device import Room
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.switched import SwitchedOff
 from xnmt_bench.rules.table import Rules
 
+POSITIONS = 8192  # of the decoder, computed at once on the CPU
 PARTS = 4  # of the rows that are computed together, by length
 
 
 def base_log_likelihoods(
-    model: NMTModel, split: EncodedSplit, rules: Rules, positions: int = 8192
+    model: NMTModel, split: EncodedSplit, rules: Rules, positions: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Log P(label) with the embedding of every word outside the rule zeroed; BOS and EOS stay.
 
@@ -26,25 +28,31 @@ def base_log_likelihoods(
         model: the NMT model.
         split: the sentences the rules are of.
         rules: the decisions.
-        positions: decoder positions computed at once; bounds memory, never changes a result.
+        positions: decoder positions computed at once; what there is room for, if not given. It
+            bounds memory and never changes a result.
 
     Returns:
         Log-likelihoods and whether the label is the model's first choice, shapes (N,).
     """
-    scores, correct = np.empty(len(rules)), np.empty(len(rules), dtype=bool)
-    for rows, states in base_states(model, split, rules, positions):
-        labels = torch.as_tensor(rules.label_N[rows].astype(np.int64), device=states.device)
-        choices, log_p = model.decide(states, labels)
-        scores[rows] = log_p.cpu().double().numpy()
-        correct[rows] = (choices == labels).cpu().numpy()
-    return scores, correct
+
+    def judged(positions: int) -> tuple[np.ndarray, np.ndarray]:
+        scores, correct = np.empty(len(rules)), np.empty(len(rules), dtype=bool)
+        for rows, states in base_states(model, split, rules, positions):
+            labels = torch.as_tensor(rules.label_N[rows].astype(np.int64), device=states.device)
+            choices, log_p = model.decide(states, labels)
+            scores[rows] = log_p.cpu().double().numpy()
+            correct[rows] = (choices == labels).cpu().numpy()
+        return scores, correct
+
+    return Room(positions, cpu=POSITIONS, each=2**18).tried(model.device, judged)
 
 
 def base_distributions(
-    model: NMTModel, split: EncodedSplit, rules: Rules, positions: int = 8192
+    model: NMTModel, split: EncodedSplit, rules: Rules, positions: int | None = None
 ) -> Iterator[tuple[np.ndarray, Tensor]]:
     """The same of the whole vocabulary: some decisions, and log P (B, V) of each."""
-    for rows, states in base_states(model, split, rules, positions):
+    size = Room(positions, cpu=POSITIONS, each=2**18).on(model.device)
+    for rows, states in base_states(model, split, rules, size):
         # In parts, since logits are as wide as the vocabulary.
         together = model.output_rows(states)
         for start in range(0, len(rows), together):
