@@ -22,11 +22,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from xnmt_bench import load_explainer, load_model
 from xnmt_bench.corpora.subwords import EOS, PAD
-from xnmt_bench.device import arithmetic, find_device
+from xnmt_bench.device import Precision, arithmetic, find_device
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.nmt.base import Batch, NMTModel
 
 EXPLAINERS = ("attention", "gradient_norm", "weighted_gradient", "prediction_difference")
+SHORT: tuple[Precision, ...] = ("tf32", "bf16")
 DROPPED = 13  # of the 23 bits of a float32's mantissa
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "_scaled_dot_product_flash_attention_for_cpu")
 
@@ -55,13 +56,13 @@ def rounded(x: Any) -> Any:
 
 
 @contextmanager
-def products(precision: str, device: torch.device) -> Iterator[None]:
+def products(precision: Precision, device: torch.device) -> Iterator[None]:
     """Computes in a precision."""
     if precision == "tf32" and device.type != "cuda":
         with ShortFactors():
             yield
     else:
-        with arithmetic(precision, device):  # type: ignore[arg-type]
+        with arithmetic(precision, device):
             yield
 
 
@@ -82,7 +83,7 @@ def read_batches(model: NMTModel, arguments: argparse.Namespace) -> list[Batch]:
     return [decide(model, batch)[0].take(list(range(len(batch.source_BS)))) for batch in batches]
 
 
-def first_words(model: NMTModel, name: str, batch: Batch, precision: str) -> Tensor:
+def first_words(model: NMTModel, name: str, batch: Batch, precision: Precision) -> Tensor:
     """The most relevant source word of each decision, by its place; EOS is none."""
     with products(precision, model.device):
         scores_BTS = load_explainer(name).relevance(model, batch).source_BTS.float()
@@ -108,9 +109,9 @@ def main() -> None:
     emulated = "" if model.device.type == "cuda" else ", emulated"
     table = Table("explainer", "decisions", f"tf32{emulated}", "bf16")
     for name in EXPLAINERS:
-        exact = [first_words(model, name, batch, "32") for batch in batches]
+        exact = [first_words(model, name, batch, 32) for batch in batches]
         row = [name, f"{sum(map(len, exact)):,}"]
-        for precision in ("tf32", "bf16"):
+        for precision in SHORT:
             short = [first_words(model, name, batch, precision) for batch in batches]
             changed = torch.cat(exact) != torch.cat(short)
             row.append(f"{100 * changed.float().mean():.2f} %")

@@ -36,6 +36,7 @@ SMALL = [
     "nmt.training.warmup_steps=200",
     "proxy.training.max_epochs=6",
     "trainer.progress_bar=false",
+    "device=cpu",
     "threads=1",
 ]
 # Trains in seconds, and knows nothing: what holds by construction holds of it too.
@@ -43,7 +44,7 @@ GENERATED = [
     "corpus=toy_discourse", "corpus.train=400", "corpus.valid=30", "corpus.test=30",
     "corpus.families=5", "corpus.subwords.source_size=300", "corpus.subwords.target_size=300",
     "nmt.sizes.dimension=32", "nmt.training.max_epochs=1", "nmt.training.batch_tokens=1500",
-    "nmt.beam=1", "trainer.progress_bar=false", "threads=1",
+    "nmt.beam=1", "trainer.progress_bar=false", "device=cpu", "threads=1",
 ]  # fmt: skip
 TRANSFORMER = ["nmt.sizes.feed_forward=32", "nmt.sizes.layers=1"]
 DISCOURSE = [*GENERATED, *TRANSFORMER]

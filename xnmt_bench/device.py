@@ -6,15 +6,15 @@ import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import torch
 from pydantic import AfterValidator
 
-from xnmt_bench.errors import ConfigError, XnmtError
+from xnmt_bench.errors import ConfigError
 
 log = logging.getLogger(__name__)
-Precision = Literal["32", "tf32", "bf16"]
+Precision = Literal[32, "tf32", "bf16"]
 Result = TypeVar("Result")
 CPU = torch.device("cpu")
 FEWEST = 64  # positions; who has no memory for these has none for a sentence
@@ -37,6 +37,7 @@ def find_device(name: Device) -> torch.device:
     """
     if name == "auto":
         name = next((kind for kind in ("cuda", "mps") if _count(kind)), "cpu")
+    torch.backends.cudnn.allow_tf32 = False  # which is how LSTMs are computed if nobody says so
     device = torch.device(name)
     if (device.index or 0) >= (there := _count(device.type)):
         raise ConfigError([f"device={name}: torch finds {there or 'no'} {device.type} device here"])
@@ -61,20 +62,27 @@ def arithmetic(precision: Precision, device: torch.device) -> Iterator[None]:
 
     `tf32` has 10 bits of a factor's mantissa, `bf16` 7 and sums them in float32; all that is no
     product stays float32.
-
-    Raises:
-        XnmtError: the device has no such products.
     """
-    if precision == "tf32" and device.type != "cuda":
-        raise XnmtError(f"rules.precision=tf32: {device.type} has no such products, a GPU has")
-    products = torch.backends.cuda.matmul
-    before, products.allow_tf32 = products.allow_tf32, precision == "tf32"
-    short = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
+    rooms: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    before = [room.allow_tf32 for room in rooms]
+    for room in rooms:
+        room.allow_tf32 = precision == "tf32"
     try:
-        with torch.backends.cudnn.flags(allow_tf32=precision == "tf32"), short:
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
             yield
     finally:
-        products.allow_tf32 = before
+        for room, allowed in zip(rooms, before, strict=True):
+            room.allow_tf32 = allowed
+
+
+def check_precision(precision: Precision, device: torch.device) -> None:
+    """Asks whether a device has such products.
+
+    Raises:
+        ConfigError: it has none.
+    """
+    if precision == "tf32" and device.type != "cuda":
+        raise ConfigError([f"rules.precision=tf32: {device.type} has no such products, a GPU has"])
 
 
 class Room:
@@ -99,6 +107,8 @@ class Room:
             self._size = self._cpu
             if device.type == "cuda":
                 free, _ = torch.cuda.mem_get_info(device)
+                # What torch keeps for later tensors is free too.
+                free += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
                 self._size = max(self._cpu, free // self._each)
         return self._size
 
@@ -108,12 +118,14 @@ class Room:
         Raises:
             torch.OutOfMemoryError: it is not enough for a few either.
         """
+        first = self.on(device)
         while True:
             size = self.on(device)
             try:
                 return work(size)
             except torch.OutOfMemoryError:
                 if size <= FEWEST:
+                    self._size = first  # who asks next may ask for less
                     raise
             self._size = fewer = size // 2
             log.warning("out of memory with %d positions at once: %d from now on", size, fewer)

@@ -230,6 +230,12 @@ class _LastWeights(pl.Callback):
     def __init__(self, folder: Path, count: int) -> None:
         self._folder, self._count = folder, count
 
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Removes what a killed run wrote behind the step from which this one goes on."""
+        for path in self._folder.glob("*.safetensors"):
+            if int(path.stem) > trainer.global_step:
+                path.unlink()
+
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Writes those of now, whole or not at all, and removes the oldest."""
         if trainer.state.fn != "fit":

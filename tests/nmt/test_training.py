@@ -32,7 +32,10 @@ def split():
 def test_parts_of_some_steps_are_the_epochs_one_after_the_other(split):
     epochs = [i for epoch in range(4) for i in PairBatches(split, 200, 3, epoch).indices]
     for steps in (1, 5, len(epochs) // 2):
-        parts = [steps_of(split, 200, 3, part, steps).indices for part in range(4)]
+        counts: dict[int, int] = {}
+        parts = [steps_of(split, 200, 3, part, steps, counts).indices for part in range(4)]
+        again = steps_of(split, 200, 3, 3, steps, {}).indices
+        assert all(np.array_equal(a, b) for a, b in zip(parts[3], again, strict=True))
         assert [len(part) for part in parts] == [steps] * 4
         found = [i for part in parts for i in part]
         assert all(np.array_equal(a, b) for a, b in zip(found, epochs, strict=False))

@@ -25,7 +25,7 @@ from xnmt_bench.explainers.base import Explainer, Relevance, in_parts, require_l
 from xnmt_bench.nmt.base import Batch, NMTModel
 from xnmt_bench.options import Count
 
-CHUNKS = 8  # at most; more of them save less than their calls cost
+CHUNKS = 4  # at most; more of them save less than their small products cost
 SHORTEST = 4  # steps of a chunk
 
 
@@ -48,7 +48,8 @@ class SharedPass:
 
     def __init__(self, model: NMTModel, batch: Batch, together: int) -> None:
         self._model, self._together = model, together
-        self._labels_BT, self._explained_T = require_labels(batch), batch.current_BT.any(0)
+        self._labels_BT = require_labels(batch)
+        self._explained_T: list[bool] = batch.current_BT.any(0).tolist()
         self.inputs = tuple(
             x.detach().requires_grad_()
             for x in (model.embed_source(batch.source_BS), model.embed_target(batch.input_BT))
@@ -65,10 +66,11 @@ class SharedPass:
             stop = min(self._start + chunk_of(self._end), self._end)
             with self._recorded():
                 self._states_BXD = self._prefix.read(self.inputs[1][:, self._start : stop])
-                labels_BX = self._labels_BT[:, self._start : stop]
-                self._slope_BXD = _output_gradient(self._model, self._states_BXD, labels_BX)
-            # A context's steps are explained by nobody.
-            wanted = [step for step in range(self._start, stop) if self._explained_T[step]]
+                # A context's steps are explained by nobody.
+                wanted = [step for step in range(self._start, stop) if self._explained_T[step]]
+                if wanted:
+                    labels_BX = self._labels_BT[:, self._start : stop]
+                    self._slope_BXD = _output_gradient(self._model, self._states_BXD, labels_BX)
             places = range(0, len(wanted), self._together)
             yield [wanted[place : place + self._together] for place in places]
 

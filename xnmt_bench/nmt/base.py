@@ -357,8 +357,8 @@ class NMTModel(nn.Module, ABC):
 
     def output_rows(self, states: Tensor) -> int:
         """How many of some states (R, D') the output layer is asked of at once."""
-        with torch.no_grad():
-            width = self.logits(states[:1]).shape[-1]
+        vocabulary = getattr(self, "target_subwords", None)
+        width = len(vocabulary) if vocabulary else self.logits(states[:1]).shape[-1]
         return max(1, OUTPUT_NUMBERS[states.device.type == "cpu"] // width)
 
     def log_probability(self, states: Tensor, labels: Tensor) -> Tensor:

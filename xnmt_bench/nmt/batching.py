@@ -65,16 +65,27 @@ class PairBatches(IterableDataset):
 
 
 def steps_of(
-    split: EncodedSplit, batch_tokens: int, seed: int, part: int, steps: int
+    split: EncodedSplit, batch_tokens: int, seed: int, part: int, steps: int, counts: dict[int, int]
 ) -> PairBatches:
-    """A part of the endless row of epochs' batches, of so many steps; parts count from 0."""
+    """A part of the endless row of epochs' batches, of so many steps; parts count from 0.
+
+    Args:
+        split: of which the batches are.
+        batch_tokens: as in `buckets`.
+        seed: of their order.
+        part: which part.
+        steps: of each part.
+        counts: how many batches each epoch has, where that is known; it grows.
+    """
     skipped, epoch = part * steps, 0
-    batches = PairBatches(split, batch_tokens, seed, epoch)
+    while skipped >= counts.get(epoch, skipped + 1):
+        skipped, epoch = skipped - counts[epoch], epoch + 1
     taken: list[np.ndarray] = []
     while len(taken) < steps:
+        batches = PairBatches(split, batch_tokens, seed, epoch)
+        counts[epoch] = len(batches)
         taken += batches.indices[skipped:]
         skipped, epoch = max(0, skipped - len(batches)), epoch + 1
-        batches = PairBatches(split, batch_tokens, seed, epoch)
     batches.indices = taken[:steps]
     return batches
 

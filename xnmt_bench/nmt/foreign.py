@@ -57,10 +57,6 @@ class Renumbering:
         """The toolkit's ids of ours."""
         return [int(self.theirs_V[int(i)]) for i in ours]
 
-    def logits(self, theirs: Tensor) -> Tensor:
-        """Logits (..., V) in our order; what the model cannot predict is impossible."""
-        return self.possible(theirs.index_select(-1, self.theirs_V.to(theirs.device)))
-
     def impossible(self, theirs: Tensor) -> Tensor:
         """Changes logits (..., V) in the toolkit's order in place: what it never writes."""
         if self._never:

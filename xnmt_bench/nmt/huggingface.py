@@ -219,7 +219,8 @@ class HuggingFaceModel(NMTModel):
 
     def logits(self, states: Tensor) -> Tensor:
         """Unnormalised log-probabilities (..., V)."""
-        return self.target_subwords.ids.logits(self._their_logits(states))
+        ours = self._their_logits(states).index_select(-1, self.target_ids)
+        return self.target_subwords.ids.possible(ours)
 
     def label_log_probability(self, states_RD: Tensor, labels_R: Tensor) -> Tensor:
         """As its base, without bringing all of V into another order."""

@@ -30,7 +30,8 @@ class NMTTrainingOptions:
         warmup_steps: steps of the linear climb.
         label_smoothing: probability spread over the vocabulary.
         max_epochs: at most this many.
-        patience: epochs in which nothing that training stops by gets better.
+        patience: validations in which nothing that training stops by gets better; there is one an
+            epoch, or every `trainer.validate_every` steps.
         context_discount: weight of the context's words in the loss, where the current sentence's
             weigh 1 (context-discounted loss, Lupo et al. 2022).
         corrupted, corruption, temperature: of models that read a draft; see `DraftOptions`.
@@ -87,6 +88,7 @@ class NMTTraining(SeededModule):
         self.model, self.choices = model, len(model.target_subwords)
         self._train_split, self._valid_split, self._options = train, valid, options
         self._looked_at, self._validate_every = looked_at or {}, validate_every
+        self._counts: dict[int, int] = {}  # batches of each pass
         fields = DraftOptions.__dataclass_fields__
         self._draft_options = DraftOptions(**{name: getattr(options, name) for name in fields})
         if self._looked_at:
@@ -102,7 +104,7 @@ class NMTTraining(SeededModule):
         split, tokens, seed = self._train_split, self._options.batch_tokens, self.seed
         if self._validate_every is None:
             return PairBatches(split, tokens, seed, epoch)
-        return steps_of(split, tokens, seed, epoch, self._validate_every)
+        return steps_of(split, tokens, seed, epoch, self._validate_every, self._counts)
 
     @staticmethod
     def max_epochs_of(

@@ -391,7 +391,9 @@ class TransformerPrefix(Prefix[Transformer]):
     def _keep(self, forked: Prefix[Transformer], steps: int, rows: Tensor) -> None:
         assert isinstance(forked, TransformerPrefix)
         if steps:
-            forked._kept = [[torch.cat(kept, dim=1)[rows, :steps]] for kept in self._kept]
+            for parts in self._kept:  # joined once, for all that fork here
+                parts[:] = parts if len(parts) == 1 else [torch.cat(parts, dim=1)]
+            forked._kept = [[whole[rows, :steps]] for [whole] in self._kept]
 
 
 def causal(x_BT: Tensor, earlier: int = 0) -> Tensor:

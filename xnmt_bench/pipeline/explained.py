@@ -107,6 +107,8 @@ class Explained:
         defaults = options(type(self.explainer), but=["seed", *self.explainer.sizes])
         phi = plain(self._config.explainer.phi)
         changed = [f"{o}={v}" for o, v in phi.items() if o in defaults and v != defaults[o]]
+        if (precision := self.decisions.extraction.precision) != 32:
+            changed.append(f"precision={precision}")
         return self._config.explainer.name + (f"[{', '.join(changed)}]" if changed else "")
 
     @property

@@ -16,7 +16,7 @@ from pytorch_lightning.loggers import Logger
 from xnmt_bench.corpora.encoded import Passage
 from xnmt_bench.corpora.reversed import ReversedCorpus
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, lang_pair, languages
-from xnmt_bench.device import Room, find_device
+from xnmt_bench.device import Room, check_precision, find_device
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.fitting import TrainerOptions
 from xnmt_bench.nmt.scoring import log_probability
@@ -41,8 +41,9 @@ CORPUS_EXTRAS = ("subwords", "max_length", "reversed", "data")
 
 
 def trainer_options(config: DictConfig, logger: Logger | None = None) -> TrainerOptions:
-    """How training runs, as configured; a ConfigError where the device is not there."""
+    """How training runs, as configured; a ConfigError where the device is not there, or not so."""
     device = find_device(config.device)
+    check_precision(config.rules.precision, device)
     return TrainerOptions(device, **plain(config.trainer), logger=logger)
 
 

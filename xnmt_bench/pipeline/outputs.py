@@ -100,6 +100,8 @@ class Translations:
     def _translate(self, name: Split, sentences: int, folder: Path) -> None:
         """Translates a split's first sentences, shard by shard; one that is there is left alone."""
         places = self.texts.places(name)[self.texts.order(name)[:sentences]]
+        if not self.texts.context.target:  # nothing has to be translated before anything else
+            places = np.zeros_like(places)
         shards, room = _shards(places), Room(None, cpu=3000, each=2**20)
         paths = [folder / f"{name}.{number:05}.part" for number in range(len(shards))]
         pairs = zip(shards, paths, strict=True)
@@ -108,9 +110,9 @@ class Translations:
                 work = partial(self._translated, name, places, shard)
                 lines = room.tried(self.system.model.device, work)
                 write_atomically(path, "".join(f"{line}\n" for line in lines))
-        with (folder / f"{name}.txt").open("w", encoding="utf-8", newline="\n") as file:
-            for path in paths:
-                file.write(path.read_text(encoding="utf-8"))
+        with (folder / f"{name}.txt").open("wb") as file:
+            for path in paths:  # as bytes, since a text would lose other line ends
+                file.write(path.read_bytes())
         self._encode(name, folder)
         for path in paths:
             path.unlink()
@@ -165,4 +167,4 @@ def _shards(places: np.ndarray) -> list[range]:
 
 def _lines(path: Path) -> list[str]:
     # Not `splitlines`, which also cuts at characters that a translation may hold.
-    return path.read_text(encoding="utf-8").split("\n")[:-1]
+    return path.read_bytes().decode().split("\n")[:-1]

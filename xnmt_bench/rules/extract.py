@@ -50,7 +50,7 @@ class ExtractionOptions:
     shard_sentences: int = 500
     admit_special: bool = False
     batch_tokens: int | None = None
-    precision: Precision = "32"
+    precision: Precision = 32
 
     def recipe(self) -> dict[str, Any]:
         """What decides the rules; how many sentences share a batch changes no number."""
@@ -167,6 +167,9 @@ def _sharded(
             members = range(start, min(start + options.shard_sentences, sentences))
             path = shard_path(folder.parent, folder.name, shard)
             if path.exists():
+                if before:
+                    yield _done(before)
+                    before = None
                 read_columns(path)  # a shard that was damaged since is an error that names it
                 yield members.stop
                 continue
@@ -225,7 +228,7 @@ def _explain(
     source_alone: bool,
 ) -> HostWork:
     """What gives the columns of each sentence of a batch, which the device has done with."""
-    exact = options.precision == "32"  # then who asks for attention shares the labels' pass
+    exact = options.precision == 32  # then who asks for attention shares the labels' pass
     batch, log_probability_BT = LABELLING[scenario](
         model, batch, weights=explainer.attends and exact
     )

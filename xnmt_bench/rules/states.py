@@ -9,13 +9,18 @@ import torch
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.subwords import current_start
+from xnmt_bench.device import Room
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.rules.extract import batches
 
 
 @torch.no_grad()
 def write_states(
-    model: NMTModel, split: EncodedSplit, sentences: int, path: Path, batch_tokens: int = 1024
+    model: NMTModel,
+    split: EncodedSplit,
+    sentences: int,
+    path: Path,
+    batch_tokens: int | None = None,
 ) -> np.ndarray:
     """The states of a split's first sentences at each step, whole context seen.
 
@@ -26,7 +31,7 @@ def write_states(
         split: its sentences.
         sentences: how many of them, from the first.
         path: where the states go.
-        batch_tokens: target ids that are computed together.
+        batch_tokens: target ids that are computed together; what there is room for, if not given.
 
     Returns:
         States (N, D), memory-mapped, of the decisions in the order of the rules.
@@ -34,11 +39,12 @@ def write_states(
     starts = [current_start(split.target[i]) for i in range(sentences)]
     ends_B = np.cumsum(split.target.lengths()[:sentences] - starts)
     states_ND: np.memmap | None = None
-    for indices, batch in batches(model, split, range(sentences), batch_tokens):
+    size = Room(batch_tokens, cpu=1024, each=2**20).on(model.device)
+    for indices, batch in batches(model, split, range(sentences), size):
         found_BTD = model.states(batch)
         if states_ND is None:
-            size = (int(ends_B[-1]), found_BTD.shape[-1])
-            states_ND = np.memmap(path, "<f4", "w+", shape=size)
+            shape = (int(ends_B[-1]), found_BTD.shape[-1])
+            states_ND = np.memmap(path, "<f4", "w+", shape=shape)
         for b, i in enumerate(indices):
             own_TD = found_BTD[b, batch.current_BT[b]].cpu().numpy()
             states_ND[ends_B[i] - len(own_TD) : ends_B[i]] = own_TD

@@ -79,7 +79,8 @@ def log_distributions(model: NMTModel, states_BD: np.ndarray) -> Tensor:
     """The model's log-probabilities (B, V) at some states, on its device."""
     device = model.device
     states = torch.as_tensor(np.array(states_BD), device=device)
-    return model.logits(states).log_softmax(-1)
+    parts = states.split(model.output_rows(states))
+    return torch.cat([model.logits(part).log_softmax(-1) for part in parts])
 
 
 def divergences(

@@ -131,10 +131,12 @@ class _Tuning(SeededModule):
     def _loss(self, name: str, batch: Tensor) -> Tensor:
         rows, places = batch[:, 0].cpu().numpy(), batch[:, 1:].cpu().numpy()
         contexts, k = self._contexts, self._k
-        states_BD = masked_states(
-            self.model, self._split, contexts.sentence_N[rows], contexts.step_N[rows],
-            places[:, :k], places[:, k:],
-        )  # fmt: skip
+        # cuDNN's LSTM has no backward pass in evaluation mode, in which nothing is dropped.
+        with torch.backends.cudnn.flags(enabled=False):
+            states_BD = masked_states(
+                self.model, self._split, contexts.sentence_N[rows], contexts.step_N[rows],
+                places[:, :k], places[:, k:],
+            )  # fmt: skip
         label_B = torch.as_tensor(contexts.label_N[rows].astype(np.int64), device=states_BD.device)
         loss = F.cross_entropy(self.model.logits(states_BD).float(), label_B)
         self.log(name, loss, prog_bar=True, batch_size=len(rows))
