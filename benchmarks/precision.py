@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from xnmt_bench import load_explainer, load_model
 from xnmt_bench.corpora.subwords import EOS, PAD
-from xnmt_bench.device import Precision, arithmetic, find_device
+from xnmt_bench.device import Precision, arithmetic, device_of, find_device
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.nmt.base import Batch, NMTModel
 
@@ -85,7 +85,7 @@ def read_batches(model: NMTModel, arguments: argparse.Namespace) -> list[Batch]:
 
 def first_words(model: NMTModel, name: str, batch: Batch, precision: Precision) -> Tensor:
     """The most relevant source word of each decision, by its place; EOS is none."""
-    with products(precision, model.device):
+    with products(precision, device_of(model)):
         scores_BTS = load_explainer(name).relevance(model, batch).source_BTS.float()
     no_word = (batch.source_BS == EOS) | (batch.source_BS == PAD)
     best_BT = scores_BTS.masked_fill(no_word[:, None], -torch.inf).argmax(-1)
@@ -106,7 +106,7 @@ def main() -> None:
         torch.set_num_threads(1)
     model = load_model(arguments.system, find_device(arguments.device).type)
     batches = read_batches(model, arguments)
-    emulated = "" if model.device.type == "cuda" else ", emulated"
+    emulated = "" if device_of(model).type == "cuda" else ", emulated"
     table = Table("explainer", "decisions", f"tf32{emulated}", "bf16")
     for name in EXPLAINERS:
         exact = [first_words(model, name, batch, 32) for batch in batches]

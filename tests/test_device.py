@@ -8,7 +8,7 @@ import torch
 from conftest import batch_of, command, configure, overrides
 
 from xnmt_bench import load_model
-from xnmt_bench.device import FEWEST, Room, arithmetic, find_device
+from xnmt_bench.device import FEWEST, Room, arithmetic, device_of, find_device
 from xnmt_bench.errors import ConfigError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.fitting import TrainerOptions
@@ -162,8 +162,8 @@ def test_tf32_is_of_gpus_alone():
 
 
 def test_a_loaded_model_is_where_it_is_asked_to_be(transformer):
-    assert load_model(transformer.system.path).device == CPU
-    assert load_model(transformer.system.path, device="cpu").device == CPU
+    assert device_of(load_model(transformer.system.path)) == CPU
+    assert device_of(load_model(transformer.system.path, device="cpu")) == CPU
     with pytest.raises(ConfigError, match="device=cuda:99"):
         load_model(transformer.system.path, device="cuda:99")
 
@@ -180,7 +180,7 @@ def test_a_gpu_gives_what_the_cpu_gives(system, name):
         model = load_model(system.system.path, device=device)
         pairs = [(split.source[i], split.target[i]) for i in range(40)]
         batch, _ = decide(model, model.collate(pairs))
-        with arithmetic(32, model.device):
+        with arithmetic(32, device_of(model)):
             relevance = load_explainer(name) if explainer.learnt is None else explainer
             found.append(relevance.relevance(model, batch))
     for side in ("source_BTS", "prefix_BTT"):

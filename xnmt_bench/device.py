@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import torch
 from pydantic import AfterValidator
+from torch import nn
 
 from xnmt_bench.errors import ConfigError
 
@@ -49,6 +50,11 @@ def _count(kind: str) -> int:
     if kind == "cuda":
         return torch.cuda.device_count()
     return int(kind == "cpu" or torch.backends.mps.is_available())
+
+
+def device_of(module: nn.Module) -> torch.device:
+    """Where a module's weights are."""
+    return next(module.parameters()).device
 
 
 def exact(device: torch.device) -> torch.dtype:

@@ -244,7 +244,9 @@ def test_a_forced_prefix_is_gone_on_from(concat):
         assert ids == output
 
 
-def test_documents_are_translated_in_order_with_their_own_translations(concat, monkeypatch):
+def test_documents_are_translated_in_order_with_their_own_translations(
+    concat, monkeypatch, tmp_path
+):
     asked = []
 
     def spy(model, sources, beam, prefixes):
@@ -253,7 +255,7 @@ def test_documents_are_translated_in_order_with_their_own_translations(concat, m
 
     monkeypatch.setattr("xnmt_bench.pipeline.outputs.translate", spy)
     split = concat.texts.split("test")
-    concat.translations()._translate("test", len(split))
+    concat.translations()._translate("test", len(split), tmp_path)
     prefix_of = dict(asked)
     assert len(asked) == len(split)
     for i in range(len(split)):

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from xnmt_bench.corpora.encoded import Context
 from xnmt_bench.corpora.sentence import Gold
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SEPARATOR, Subwords
+from xnmt_bench.device import device_of
 from xnmt_bench.nmt.prefix import Prefix
 
 Ids = Sequence[int] | np.ndarray
@@ -288,11 +289,6 @@ class NMTModel(nn.Module, ABC):
             raise ValueError(f"a {type(trained).__name__}, which {type(self).__name__} cannot take")
         copy_weights(trained, self)
 
-    @property
-    def device(self) -> torch.device:
-        """Where its weights are."""
-        return next(self.parameters()).device
-
     def draft(self, source_BS: Tensor) -> Tensor | None:
         """A first translation of each current sentence (B, U), of models that read one too."""
         return None
@@ -303,7 +299,7 @@ class NMTModel(nn.Module, ABC):
 
     def collate(self, pairs: Sequence[tuple[Ids, Ids]]) -> Batch:
         """Pairs of ids as this model reads them, on its device."""
-        batch = Batch.collate(pairs).to(self.device)
+        batch = Batch.collate(pairs).to(device_of(self))
         return replace(batch, draft_BU=self.draft(batch.source_BS))
 
     @abstractmethod

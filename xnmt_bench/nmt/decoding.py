@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD
+from xnmt_bench.device import device_of
 from xnmt_bench.nmt.base import Ids, Layout, NMTModel, Reader, pad, segments
 
 
@@ -33,7 +34,7 @@ def translate(
         The best target ids of each sentence, closed by EOS unless the length limit cut them:
         twice the source and 10 more, or what the model can read.
     """
-    device = model.device
+    device = device_of(model)
     source_BS = pad(sources, device)
     inputs_RT = pad([[BOS, *map(int, ids)] for ids in prefixes or [()] * len(sources)], device)
     # BOS alone stands for the inputs: a reader lays out what it reads by itself.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from xnmt_bench.device import device_of
 from xnmt_bench.nmt.base import Batch, Ids, Layout, NMTModel, segments
 from xnmt_bench.nmt.batching import buckets
 
@@ -29,7 +30,7 @@ def log_probability(
     """
     lengths = np.array([max(len(x), len(y)) for x, y in pairs], dtype=np.int64)
     log_p_N, ids_N = np.empty(len(pairs)), np.empty(len(pairs), dtype=np.int64)
-    device = model.device
+    device = device_of(model)
     for group in buckets(lengths, np.arange(len(pairs)), batch_tokens):
         batch = Batch.collate([pairs[n] for n in group]).to(device)
         sources, row_of_B = batch.source_BS.unique(dim=0, return_inverse=True)

@@ -14,7 +14,7 @@ import numpy as np
 from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit, SideWriter, concatenated
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
 from xnmt_bench.corpora.subwords import EOS, SEPARATOR
-from xnmt_bench.device import Room
+from xnmt_bench.device import Room, device_of
 from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.pipeline.system import System
@@ -108,7 +108,7 @@ class Translations:
         for shard, path in track(pairs, "translating", len(shards), "shards", self._progress):
             if not path.exists():
                 work = partial(self._translated, name, places, shard)
-                lines = room.tried(self.system.model.device, work)
+                lines = room.tried(device_of(self.system.model), work)
                 write_atomically(path, "".join(f"{line}\n" for line in lines))
         with (folder / f"{name}.txt").open("wb") as file:
             for path in paths:  # as bytes, since a text would lose other line ends

@@ -15,7 +15,7 @@ from torch import Tensor
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.sentence import Gold
 from xnmt_bench.corpora.subwords import PAD, SPECIAL, current_start
-from xnmt_bench.device import Precision, Room, arithmetic
+from xnmt_bench.device import Precision, Room, arithmetic, device_of
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer, decide, follow
 from xnmt_bench.nmt.base import Batch, NMTModel
@@ -173,7 +173,7 @@ def _sharded(
                 read_columns(path)  # a shard that was damaged since is an error that names it
                 yield members.stop
                 continue
-            parts = room.tried(model.device, partial(computed, members))
+            parts = room.tried(device_of(model), partial(computed, members))
             if before:
                 yield _done(before)
             before = members.stop, host.submit(write, parts, path)
@@ -232,7 +232,7 @@ def _explain(
     batch, log_probability_BT = LABELLING[scenario](
         model, batch, weights=explainer.attends and exact
     )
-    with arithmetic(options.precision, model.device):
+    with arithmetic(options.precision, device_of(model)):
         relevance = explainer.relevance(model, batch if exact else replace(batch, forced=None))
     silent = relevance.prefix_BTT is None  # of prefix words
     if silent and not source_alone:

@@ -9,7 +9,7 @@ import torch
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.subwords import current_start
-from xnmt_bench.device import Room
+from xnmt_bench.device import Room, device_of
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.rules.extract import batches
 
@@ -39,7 +39,7 @@ def write_states(
     starts = [current_start(split.target[i]) for i in range(sentences)]
     ends_B = np.cumsum(split.target.lengths()[:sentences] - starts)
     states_ND: np.memmap | None = None
-    size = Room(batch_tokens, cpu=1024, each=2**20).on(model.device)
+    size = Room(batch_tokens, cpu=1024, each=2**20).on(device_of(model))
     for indices, batch in batches(model, split, range(sentences), size):
         found_BTD = model.states(batch)
         if states_ND is None:

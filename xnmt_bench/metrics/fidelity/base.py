@@ -10,7 +10,7 @@ from torch import Tensor
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.subwords import SPECIAL
-from xnmt_bench.device import Room
+from xnmt_bench.device import Room, device_of
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.switched import SwitchedOff
 from xnmt_bench.rules.table import Rules
@@ -44,14 +44,14 @@ def base_log_likelihoods(
             correct[rows] = (choices == labels).cpu().numpy()
         return scores, correct
 
-    return Room(positions, cpu=POSITIONS, each=2**18).tried(model.device, judged)
+    return Room(positions, cpu=POSITIONS, each=2**18).tried(device_of(model), judged)
 
 
 def base_distributions(
     model: NMTModel, split: EncodedSplit, rules: Rules, positions: int | None = None
 ) -> Iterator[tuple[np.ndarray, Tensor]]:
     """The same of the whole vocabulary: some decisions, and log P (B, V) of each."""
-    size = Room(positions, cpu=POSITIONS, each=2**18).on(model.device)
+    size = Room(positions, cpu=POSITIONS, each=2**18).on(device_of(model))
     for rows, states in base_states(model, split, rules, size):
         # In parts, since logits are as wide as the vocabulary.
         together = model.output_rows(states)

@@ -15,10 +15,12 @@ from torch import Tensor
 
 from proxies.data import Decisions, open_decisions, unpack
 from proxies.training import DecisionBatch, Lessons, ProxyTrainingOptions
-from xnmt_bench.device import exact
+from xnmt_bench.device import device_of, exact
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.pipeline.proxy import LESSONS, OwnProxy, held_out
 from xnmt_bench.rules.states import write_states
+
+TOGETHER = 1024  # states that the output layer is asked of at once
 
 
 class DistilledProxy(OwnProxy):
@@ -77,9 +79,8 @@ class _Distributions:
 @torch.no_grad()
 def log_distributions(model: NMTModel, states_BD: np.ndarray) -> Tensor:
     """The model's log-probabilities (B, V) at some states, on its device."""
-    device = model.device
-    states = torch.as_tensor(np.array(states_BD), device=device)
-    parts = states.split(model.output_rows(states))
+    states = torch.as_tensor(np.array(states_BD), device=device_of(model))
+    parts = states.split(TOGETHER)
     return torch.cat([model.logits(part).log_softmax(-1) for part in parts])
 
 
