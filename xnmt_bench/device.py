@@ -95,13 +95,13 @@ class Room:
     """How much is computed at once: what was asked for, or what a device has room for.
 
     On the CPU that is a fixed number, since another one changes last digits, and a result that was
-    made in two runs is to be equal to one that was made in one. Elsewhere it is what free memory
+    made in two runs is to be equal to one that was made in one. On CUDA it is what free memory
     holds. Where memory runs out it is halved, for good.
 
     Args:
         given: the user's number, if any.
-        cpu: on the CPU.
-        each: bytes of memory that one of them takes elsewhere, roughly.
+        cpu: on the CPU, and at least this many elsewhere.
+        each: bytes of memory that one of them takes on CUDA, roughly.
     """
 
     def __init__(self, given: int | None, cpu: int, each: int) -> None:
