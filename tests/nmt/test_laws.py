@@ -126,7 +126,7 @@ def test_also_when_the_explainer_raised(system, name, monkeypatch):
         calls.append(1)
         raise RuntimeError("on purpose")
 
-    broken = "attention" if name == "attention" else "logits"
+    broken = "attention" if name == "attention" else "log_probability"
     monkeypatch.setattr(model, broken, fails)
     with pytest.raises(RuntimeError, match="on purpose"):
         load_explainer(name).relevance(model, batch)

@@ -108,7 +108,7 @@ def _output_gradient(model: NMTModel, states_BXD: Tensor, labels_BX: Tensor) -> 
     parts, rows = [], model.output_rows(flat)
     for s, y in zip(flat.split(rows), labels.split(rows), strict=True):
         leaf = s.requires_grad_()
-        probability = model.label_log_probability(leaf, y).exp()
+        probability = model.log_probability(leaf, y).exp()
         parts.append(torch.autograd.grad(probability.sum(), leaf)[0])
     return torch.cat(parts).view_as(states_BXD)
 

@@ -8,7 +8,7 @@ y_t; its prefix words are y_0..y_{t-1}, counted from 0 in code.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -21,11 +21,13 @@ from xnmt_bench.corpora.encoded import Context
 from xnmt_bench.corpora.sentence import Gold
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SEPARATOR, Subwords
 from xnmt_bench.device import device_of
+from xnmt_bench.nmt import output
 from xnmt_bench.nmt.prefix import Prefix
 
 Ids = Sequence[int] | np.ndarray
-# Logits that are held at once: elsewhere, and on the CPU, where what its cache holds is faster.
-OUTPUT_NUMBERS = (1 << 27, 1 << 22)
+# Logits of whole vocabularies that are held at once: elsewhere, and on the CPU, where less is
+# faster; yet there of so many states at least, since for few the weights are read in vain.
+OUTPUT_NUMBERS, OUTPUT_ROWS = (1 << 27, 1 << 22), (1, 256)
 
 
 @dataclass(frozen=True)
@@ -351,25 +353,24 @@ class NMTModel(nn.Module, ABC):
         """Decoder states (B, T, D') of every step under teacher forcing, from ids."""
         return Forced(self, batch).states_BTD
 
+    def logit_parts(self, states_RD: Tensor) -> Iterator[Tensor]:
+        """The logits of one part of V after another, (R, P); a model may give all V in one."""
+        yield self.logits(states_RD)
+
     def output_rows(self, states: Tensor) -> int:
         """How many of some states (R, D') the output layer is asked of at once."""
-        vocabulary = getattr(self, "target_subwords", None)
+        vocabulary, cpu = getattr(self, "target_subwords", None), states.device.type == "cpu"
         width = len(vocabulary) if vocabulary else self.logits(states[:1]).shape[-1]
-        return max(1, OUTPUT_NUMBERS[states.device.type == "cpu"] // width)
+        return max(OUTPUT_ROWS[cpu], OUTPUT_NUMBERS[cpu] // width)
 
     def log_probability(self, states: Tensor, labels: Tensor) -> Tensor:
         """Log-probabilities (...) of labels (...) at states (..., D'), with nothing kept over V."""
-        flat = (states.flatten(0, -2), labels.flatten())
-        rows = self.output_rows(flat[0])
-        parts = [
-            self.label_log_probability(s, y)
-            for s, y in zip(*(x.split(rows) for x in flat), strict=True)
+        flat = states.flatten(0, -2)
+        found = [
+            output.log_probability(self.logit_parts(s), y)
+            for s, y in self._asked(flat, labels.flatten())
         ]
-        return torch.cat(parts).view(labels.shape)
-
-    def label_log_probability(self, states_RD: Tensor, labels_R: Tensor) -> Tensor:
-        """The same of few states, all at once."""
-        return of_labels(self.logits(states_RD), labels_R)
+        return torch.cat(found).view(labels.shape)
 
     def decide(self, states: Tensor, labels: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The model's own choices f(c_t) = argmax P at states (..., D'), as ids (...).
@@ -377,19 +378,18 @@ class NMTModel(nn.Module, ABC):
         Beside them log-probabilities (...): of the labels (...), if there are any, else of the
         choices.
         """
-        flat, choices, log_p = states.flatten(0, -2), [], []
-        rows = torch.arange(len(flat), device=flat.device).split(self.output_rows(flat))
-        for part in rows:
-            logits = self.logits(flat[part])
-            choices.append(logits.argmax(-1))
-            asked = choices[-1] if labels is None else labels.flatten()[part]
-            log_p.append(of_labels(logits, asked))
-        return tuple(torch.cat(x).view(states.shape[:-1]) for x in (choices, log_p))  # type: ignore[return-value]
+        flat = states.flatten(0, -2)
+        asked = self._asked(flat, flat if labels is None else labels.flatten())
+        found = [
+            output.decide(self.logit_parts(s), None if labels is None else y) for s, y in asked
+        ]
+        choices, log_p = (torch.cat(x).view(states.shape[:-1]) for x in zip(*found, strict=True))
+        return choices, log_p
 
-
-def of_labels(logits_RV: Tensor, labels_R: Tensor) -> Tensor:
-    """Log-probabilities (R,) of labels by their logits."""
-    return logits_RV.log_softmax(-1).gather(-1, labels_R[:, None])[:, 0]
+    def _asked(self, flat: Tensor, beside: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """States that the output layer is asked of at once, and what stands beside them."""
+        rows = self.output_rows(flat)
+        return zip(flat.split(rows), beside.split(rows), strict=True)
 
 
 _READ = ("source_BS", "target_BT", "draft_BU")  # of a batch, what a model reads

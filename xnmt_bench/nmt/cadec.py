@@ -26,6 +26,7 @@ from xnmt_bench.nmt.base import (
     shifted,
 )
 from xnmt_bench.nmt.drafts import NOISE, Drafts, corrupted, sample
+from xnmt_bench.nmt.output import LinearOutput
 from xnmt_bench.nmt.second_pass import Memories, SecondPass, Weights
 from xnmt_bench.nmt.sentences import Sentences, source_numbers
 from xnmt_bench.nmt.transformer import Cache, causal
@@ -33,7 +34,7 @@ from xnmt_bench.nmt.two_step import TwoStep, closed
 from xnmt_bench.options import Count, Rate
 
 
-class CADec(TwoStep):
+class CADec(LinearOutput, TwoStep):
     """A decoder behind a sentence-level Transformer, which reads what that made of each sentence.
 
     Its memories are the encoder's states of the current sentence and of up to three before it, and
@@ -189,10 +190,6 @@ class CADec(TwoStep):
         positions = torch.arange(x_BCD.shape[1], device=x_BCD.device)
         states_BCD = self.second(x_BCD, positions, causal(x_BCD), memories, weights)
         return current.join(states_BCD), current
-
-    def logits(self, states: Tensor) -> Tensor:
-        """Unnormalised log-probabilities (..., V)."""
-        return self.output(states)
 
     def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
         """The second pass's attention: to all sources, and to all translations but the draft.

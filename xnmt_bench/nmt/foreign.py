@@ -44,7 +44,6 @@ class Renumbering:
         self._ours |= {special[ours]: ours for ours in (BOS, PAD, UNK, EOS)}
         shared = [BOS] if start in (pad, unk, eos) else []
         self.unpredictable = shared + [self._ours[i] for i in never]
-        self._never = list(never)
 
     def __len__(self) -> int:
         return len(self.theirs_V)
@@ -56,12 +55,6 @@ class Renumbering:
     def theirs(self, ours: Iterable[int]) -> list[int]:
         """The toolkit's ids of ours."""
         return [int(self.theirs_V[int(i)]) for i in ours]
-
-    def impossible(self, theirs: Tensor) -> Tensor:
-        """Changes logits (..., V) in the toolkit's order in place: what it never writes."""
-        if self._never:
-            theirs[..., self._never] = -torch.inf
-        return theirs
 
     def possible(self, ours: Tensor) -> Tensor:
         """Changes logits (..., V) in our order in place: what is unpredictable is impossible."""

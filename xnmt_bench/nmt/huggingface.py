@@ -6,6 +6,7 @@ they are there, and language codes and task prefixes stand around the sentence a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -28,10 +29,10 @@ from xnmt_bench.nmt.base import (
     Layout,
     NMTModel,
     Reader,
-    of_labels,
 )
 from xnmt_bench.nmt.foreign import Renumbering, made_from
 from xnmt_bench.nmt.huggingface_text import Frame, HubSubwords, find_frame, set_languages
+from xnmt_bench.nmt.output import linear_parts
 from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.options import Text
 
@@ -222,12 +223,17 @@ class HuggingFaceModel(NMTModel):
         ours = self._their_logits(states).index_select(-1, self.target_ids)
         return self.target_subwords.ids.possible(ours)
 
-    def label_log_probability(self, states_RD: Tensor, labels_R: Tensor) -> Tensor:
-        """As its base, without bringing all of V into another order."""
-        logits_RV = self.target_subwords.ids.impossible(self._their_logits(states_RD))
-        return of_labels(logits_RV, self.target_ids[labels_R])
+    def logit_parts(self, states_RD: Tensor) -> Iterator[Tensor]:
+        """The logits of one part of V after another, (R, P)."""
+        layer, never = self._output(states_RD), self.target_subwords.ids.unpredictable
+        return linear_parts(*layer, rows_V=self.target_ids, never=never)
 
     def _their_logits(self, states: Tensor) -> Tensor:
+        # In one product, since whatever is added to all of V costs as much as reading it.
+        return F.linear(*self._output(states))
+
+    def _output(self, states: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """What the output layer is asked with, its weights and its bias."""
         config = self.model.config
         # T5 scales where input and output embeddings are one; newer versions say so by itself.
         if config.model_type == "t5" and getattr(
@@ -235,8 +241,7 @@ class HuggingFaceModel(NMTModel):
         ):
             states = states * config.d_model**-0.5
         bias = getattr(self.model, "final_logits_bias", None)
-        # In one product, since whatever is added to all of V costs as much as reading it.
-        return F.linear(states, self.model.lm_head.weight, None if bias is None else bias[0])
+        return states, self.model.lm_head.weight, None if bias is None else bias[0]
 
     @torch.no_grad()
     def verify(self) -> None:

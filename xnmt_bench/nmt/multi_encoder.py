@@ -9,6 +9,7 @@ sentence; other shapes as in `nmt.base`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -186,6 +187,10 @@ class MultiEncoder(TwoStep):
     def logits(self, states: Tensor) -> Tensor:
         """Unnormalised log-probabilities (..., V)."""
         return self.base.logits(states)
+
+    def logit_parts(self, states_RD: Tensor) -> Iterator[Tensor]:
+        """The Transformer's."""
+        return self.base.logit_parts(states_RD)
 
     def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
         """The decoder's attention: to the current sentence and to its own prefix."""

@@ -9,13 +9,14 @@ from torch import Tensor, nn
 
 from xnmt_bench.corpora.subwords import PAD, Subwords
 from xnmt_bench.nmt.base import AttentionWeights, Encoding, Layout, NMTModel, Reader, last_of
+from xnmt_bench.nmt.output import LinearOutput
 from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.options import Count, Rate
 
 States = tuple[Tensor, ...]
 
 
-class RNNSearch(NMTModel):
+class RNNSearch(LinearOutput, NMTModel):
     """A 1-layer bidirectional LSTM encoder and an LSTM decoder that attends to it.
 
     Args:
@@ -138,10 +139,6 @@ class RNNSearch(NMTModel):
     def reader(self, encoding: Encoding) -> Reader:
         """Keeps the decoder's states."""
         return RecurrentReader(self, encoding)
-
-    def logits(self, states: Tensor) -> Tensor:
-        """Unnormalised log-probabilities (..., V)."""
-        return self.output(states)
 
 
 class RecurrentPrefix(Prefix[RNNSearch]):

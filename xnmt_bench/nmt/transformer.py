@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from xnmt_bench.corpora.subwords import PAD, SEPARATOR, Subwords
 from xnmt_bench.device import exact
 from xnmt_bench.nmt.base import AttentionWeights, Encoding, Layout, NMTModel, Reader, last_of
+from xnmt_bench.nmt.output import LinearOutput
 from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.options import Count, Natural, Rate
 
@@ -158,7 +159,7 @@ class Layer(nn.Module):
         return x
 
 
-class Transformer(NMTModel):
+class Transformer(LinearOutput, NMTModel):
     """An encoder-decoder Transformer.
 
     Args:
@@ -286,10 +287,6 @@ class Transformer(NMTModel):
     def prefix(self, encoding: Encoding) -> Prefix[Any]:
         """Keeps the keys and values of what it has read."""
         return TransformerPrefix(self, encoding)
-
-    def logits(self, states: Tensor) -> Tensor:
-        """Unnormalised log-probabilities (..., V)."""
-        return self.output(states)
 
     def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
         """Cross-attention and decoder self-attention of every layer and head."""

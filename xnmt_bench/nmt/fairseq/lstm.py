@@ -73,6 +73,7 @@ class FairseqLSTM(RNNSearch):
         else:  # shared with the embeddings, which are in our order already
             self.output = nn.Linear(1, 1, bias=False)
             self.output.weight = nn.Parameter(self.target_embedding.weight.clone())
+        self.impossible = target_subwords.ids.unpredictable  # BOS is EOS's input and no word
 
     def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
         """Encodes source embeddings; `extra` holds the decoder's first states, layer by layer."""
@@ -106,7 +107,3 @@ class FairseqLSTM(RNNSearch):
     def read_out(self, features: Tensor) -> Tensor:
         """The states that `logits` reads, (..., D)."""
         return self.narrow(features)  # type: ignore[no-any-return]
-
-    def logits(self, states: Tensor) -> Tensor:
-        """Unnormalised log-probabilities (..., V); BOS is EOS's input and no word to predict."""
-        return self.target_subwords.ids.possible(self.output(states))

@@ -76,6 +76,7 @@ class FairseqTransformer(Transformer):
                 table = weights.take(name)[target_subwords.ids.theirs_V]
                 break
         self.output.weight = nn.Parameter(table)
+        self.impossible = target_subwords.ids.unpredictable  # BOS is EOS's input and no word
 
     def place(
         self,
@@ -90,10 +91,6 @@ class FairseqTransformer(Transformer):
             positions = torch.arange(x_BTD.shape[1], device=x_BTD.device)
         placed = x_BTD + self.positions[side](positions + FIRST).to(x_BTD.dtype)
         return self.embedding_norms[side](placed)  # type: ignore[no-any-return]
-
-    def logits(self, states: Tensor) -> Tensor:
-        """Unnormalised log-probabilities (..., V); BOS is EOS's input and no word to predict."""
-        return self.target_subwords.ids.possible(self.output(states))
 
 
 class _Sinusoids(nn.Module):

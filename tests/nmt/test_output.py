@@ -1,0 +1,92 @@
+"""The output layer in parts is the output layer."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from xnmt_bench.nmt import output
+from xnmt_bench.nmt.output import LinearOutput, linear_parts
+
+WORDS, IMPOSSIBLE = 1300, (2, 511, 512, 1299)  # three parts of a CPU, and the seams between them
+
+
+class Layer(LinearOutput):
+    def __init__(self, dtype=torch.float64):
+        torch.manual_seed(0)
+        self.output = nn.Linear(16, WORDS, dtype=dtype).requires_grad_(False)
+        self.impossible = IMPOSSIBLE
+        self.states = torch.randn(300, 16, dtype=dtype)
+        self.labels = (torch.arange(300) * 17 + 3) % WORDS
+
+
+@pytest.fixture
+def layer():
+    return Layer()
+
+
+def test_parts_are_the_logits(layer):
+    parts = list(layer.logit_parts(layer.states))
+    assert [x.shape[1] for x in parts] == [512, 512, 276]
+    torch.testing.assert_close(torch.cat(parts, dim=1), layer.logits(layer.states))
+    assert (parts[0][:, [2, 511]] == -torch.inf).all()
+
+
+def test_few_states_are_asked_of_wide_parts(layer):
+    assert len(list(layer.logit_parts(layer.states[:3]))) == 1
+
+
+def test_another_order_of_the_rows(layer):
+    rows = torch.randperm(WORDS)
+    parts = linear_parts(layer.states, layer.output.weight, layer.output.bias, rows_V=rows)
+    expected = layer.output(layer.states)[:, rows]
+    torch.testing.assert_close(torch.cat(list(parts), dim=1), expected)
+
+
+@pytest.mark.parametrize("words", [None, 0, 299, 300])
+def test_probabilities_and_choices_are_those_of_the_whole(layer, words):
+    states, labels = layer.states[:words], layer.labels[:words]
+    expected = layer.logits(states).log_softmax(1)
+    of_labels = expected.gather(1, labels[:, None])[:, 0]
+    found = output.log_probability(layer.logit_parts(states), labels)
+    torch.testing.assert_close(found, of_labels)
+    choices, asked = output.decide(layer.logit_parts(states), labels)
+    torch.testing.assert_close(asked, of_labels)
+    assert choices.tolist() == expected.argmax(1).tolist()
+    choices, own = output.decide(layer.logit_parts(states))
+    torch.testing.assert_close(own, expected.amax(1) if len(states) else found)
+    assert choices.tolist() == expected.argmax(1).tolist()
+
+
+def test_an_impossible_label_and_an_impossible_part():
+    parts = [torch.full((1, 2), -torch.inf), torch.tensor([[0.0, 1.0]])]
+    expected = torch.cat(parts, dim=1).log_softmax(1)
+    for label in range(4):
+        found = output.log_probability(parts, torch.tensor([label]))
+        torch.testing.assert_close(found, expected[:, label])
+
+
+def test_of_equal_words_the_first_is_chosen():
+    parts = [torch.tensor([[0.0, 2.0, 2.0]]), torch.tensor([[2.0]])]
+    assert output.decide(parts)[0].tolist() == [1]
+
+
+def test_gradients_are_those_of_the_whole(layer):
+    leaves = [layer.states.clone().requires_grad_() for _ in range(2)]
+    labels = layer.labels
+    whole = layer.logits(leaves[0]).log_softmax(1).gather(1, labels[:, None]).exp()
+    parts = output.log_probability(layer.logit_parts(leaves[1]), labels).exp()
+    for probability in (whole, parts):
+        probability.sum().backward()
+    torch.testing.assert_close(leaves[0].grad, leaves[1].grad)
+
+
+def test_short_logits_are_summed_in_single_precision():
+    layer = Layer(torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = output.log_probability(layer.logit_parts(layer.states), layer.labels)
+        short = F.linear(layer.states, layer.output.weight, layer.output.bias).float()
+    short[:, IMPOSSIBLE] = -torch.inf
+    expected = short.log_softmax(1).gather(1, layer.labels[:, None])[:, 0]
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, expected)
