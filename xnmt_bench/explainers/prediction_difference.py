@@ -8,11 +8,10 @@ than on its embedding.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import torch
-import torch.nn.functional as F
 from captum.attr import FeatureAblation
 from torch import Tensor
 
@@ -76,15 +75,10 @@ class Ablation:
 
     def inputs(self) -> Tensor:
         """Without each decoder input, (B, T, T). Input 0 is BOS and no word: 0."""
-        (rows, steps), start = self._labels_BT.shape, 1
+        rows, steps = self._labels_BT.shape
         parts = [self._whole_BT.new_zeros(rows, steps, 1)]
-        while start < steps:
-            # Those that are removed together are read from the first of them on.
-            left = steps - start
-            count = max(FEW // (rows * left), min(left // 8, self._positions // (rows * left)), 1)
-            count = min(count, left)
-            parts.append(self._lost(partial(self._without_inputs, start), count, count))
-            start += count
+        if steps > 1:
+            parts.append(self._lost(self._without_input, steps - 1, steps - 1))
         return torch.cat(parts, dim=2)
 
     def _lost(self, probability: Callable[[Tensor], Tensor], words: int, together: int) -> Tensor:
@@ -106,34 +100,46 @@ class Ablation:
             rows = rows_R[off_R]
             encoding = self._switched.encoding(rows, keep_RS[off_R])
             states = self._model.decode(encoding, self._switched.input_BTD[rows])
-            probability_RT[off_R] = self._probability(states, rows, self._now_BT[rows])
+            now_RT, some_RT = self._now_BT[rows], probability_RT[off_R]
+            labels = self._labels_BT[rows][now_RT]
+            some_RT[now_RT] = self._model.log_probability(states[now_RT], labels).exp()
+            probability_RT[off_R] = some_RT
         return probability_RT
 
-    def _without_inputs(self, start: int, keep_RX: Tensor) -> Tensor:
-        """Goes on behind the steps before `start`; only those after an input that is off change."""
-        rows_R, stop = self._rows(keep_RX), start + keep_RX.shape[1]
+    def _without_input(self, keep_RX: Tensor) -> Tensor:
+        """Goes on behind the steps before the word that is off; only those after it change.
+
+        The output layer is asked of all of them at once, since for few its weights cost as much.
+        """
+        rows_R, seen = self._rows(keep_RX), []
+        there_RX = self._batch.target_mask_BT[rows_R, 1:]
+        off_RX = (keep_RX == 0) & there_RX
+        word_R = torch.where(off_RX.any(1), off_RX.int().argmax(1) + 1, 0)  # one in each row
+        for start, stop in self._blocks():
+            some = ((word_R >= start) & (word_R < stop)).nonzero()[:, 0]
+            if len(some):
+                rows, keep_RL = rows_R[some], keep_RX[some, start - 1 :]
+                inputs = self._switched.inputs(rows, keep_RL, start)
+                states = self._prefix.fork(start, rows).read(inputs)
+                changed_RL = self._now_BT[rows, start:] & (keep_RL.cumprod(1) == 0)
+                row, step = changed_RL.nonzero(as_tuple=True)
+                seen.append((some[row], step + start, states[row, step]))
         probability_RT = self._whole_BT[rows_R]
-        there_RX = self._batch.target_mask_BT[rows_R, start:stop]
-        off_R = ((keep_RX == 0) & there_RX).any(1)
-        if off_R.any():
-            rows, behind = rows_R[off_R], self._labels_BT.shape[1] - stop
-            keep_RL = F.pad(keep_RX[off_R], (0, behind), value=1.0)
-            inputs = self._switched.inputs(rows, keep_RL, start)
-            states = self._prefix.fork(start, rows).read(inputs)
-            changed_RL = self._now_BT[rows, start:] & (keep_RL.cumprod(1) == 0)
-            probability_RT[off_R, start:] = self._probability(states, rows, changed_RL, start)
+        if seen:
+            row, step, states = (torch.cat(x) for x in zip(*seen, strict=True))
+            labels = self._labels_BT[rows_R[row], step]
+            probability_RT[row, step] = self._model.log_probability(states, labels).exp()
         return probability_RT
+
+    def _blocks(self) -> Iterator[tuple[int, int]]:
+        """Decoder inputs whose removals are read together, from the first of them on."""
+        (rows, steps), start = self._labels_BT.shape, 1
+        while start < steps:
+            left = steps - start
+            count = max(FEW // (rows * left), min(left // 8, self._positions // (rows * left)), 1)
+            yield start, start + count
+            start += count
 
     def _rows(self, keep_RX: Tensor) -> Tensor:
         """Of which sentence each row is."""
         return torch.arange(len(keep_RX), device=keep_RX.device) % len(self._labels_BT)
-
-    def _probability(
-        self, states_RLD: Tensor, rows_R: Tensor, changed_RL: Tensor, start: int = 0
-    ) -> Tensor:
-        """Asks the output layer, the dearest part, only where the answer may have changed."""
-        probability_RL = self._whole_BT[rows_R, start:]
-        labels = self._labels_BT[rows_R, start:][changed_RL]
-        log_p = self._model.log_probability(states_RLD[changed_RL], labels)
-        probability_RL[changed_RL] = log_p.exp()
-        return probability_RL

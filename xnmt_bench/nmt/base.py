@@ -22,6 +22,7 @@ from xnmt_bench.corpora.sentence import Gold
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SEPARATOR, Subwords
 from xnmt_bench.device import device_of
 from xnmt_bench.nmt import output
+from xnmt_bench.nmt.output import ROWS
 from xnmt_bench.nmt.prefix import Prefix
 
 Ids = Sequence[int] | np.ndarray
@@ -263,6 +264,7 @@ class NMTModel(nn.Module, ABC):
         trained_context: the sentences around each that it was trained with, where that is known.
         reads_alone: whether it encodes each sentence of a source by itself, closed by EOS.
         starts_trained: whether training it starts from a trained system.
+        asked_in_parts: whether `logit_parts` never has the logits of all V on a CPU.
     """
 
     source_subwords: Subwords
@@ -273,6 +275,7 @@ class NMTModel(nn.Module, ABC):
     trained_context: Context | None = None
     reads_alone: ClassVar[bool] = False
     starts_trained: ClassVar[bool] = False
+    asked_in_parts: bool = False
 
     @classmethod
     def refuses(cls, context: Context) -> str | None:
@@ -388,7 +391,8 @@ class NMTModel(nn.Module, ABC):
 
     def _asked(self, flat: Tensor, beside: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """States that the output layer is asked of at once, and what stands beside them."""
-        rows = self.output_rows(flat)
+        parts = self.asked_in_parts and flat.device.type == "cpu"
+        rows = ROWS if parts else self.output_rows(flat)
         return zip(flat.split(rows), beside.split(rows), strict=True)
 
 

@@ -131,6 +131,7 @@ class HuggingFaceModel(NMTModel):
     """An encoder-decoder of `transformers` with eager attention, in the frame of its ids."""
 
     reads_separators = False
+    asked_in_parts = True
     source_subwords: HubSubwords
     target_subwords: HubSubwords
     before_source: Tensor

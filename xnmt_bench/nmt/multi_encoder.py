@@ -188,6 +188,8 @@ class MultiEncoder(TwoStep):
         """Unnormalised log-probabilities (..., V)."""
         return self.base.logits(states)
 
+    asked_in_parts = True
+
     def logit_parts(self, states_RD: Tensor) -> Iterator[Tensor]:
         """The Transformer's."""
         return self.base.logit_parts(states_RD)

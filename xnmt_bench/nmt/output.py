@@ -10,13 +10,15 @@ Shapes: R states, P words of a part, V in all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-NARROWEST = 512  # words of a part on a CPU
-NUMBERS = 2**17  # and the logits that a part of few states has there
+ROWS = 1024  # states that are asked at once on a CPU, as the weights are read for each time
+NARROWEST = 512  # words of a part there
+NUMBERS = 2**17  # logits of a part of few states
 
 
 def linear_parts(
@@ -40,12 +42,18 @@ def linear_parts(
         width = max(NARROWEST, NUMBERS // max(1, len(states_RD)))
     for start in range(0, words, width or words):
         part = slice(start, start + (width or words))
-        rows = part if rows_V is None else rows_V[part]
-        logits_RP = F.linear(states_RD, weight_XD[rows], None if bias_X is None else bias_X[rows])
+        weight_PD, bias_P = (_rows(x, part, rows_V) for x in (weight_XD, bias_X))
+        logits_RP = F.linear(states_RD, weight_PD, bias_P)
         if out := [word - start for word in never if 0 <= word - start < logits_RP.shape[1]]:
             logits_RP[:, out] = -torch.inf
         # Shorter factors give shorter logits, whose exponentials are not summed as such.
         yield logits_RP if logits_RP.dtype == torch.float64 else logits_RP.float()
+
+
+def _rows(layer_X: Tensor | None, part: slice, rows_V: Tensor | None) -> Any:
+    if layer_X is None:
+        return None
+    return layer_X[part] if rows_V is None else layer_X.index_select(0, rows_V[part])
 
 
 class LinearOutput:
@@ -58,6 +66,7 @@ class LinearOutput:
 
     output: nn.Linear
     impossible: Sequence[int] = ()
+    asked_in_parts = True
 
     def logits(self, states: Tensor) -> Tensor:
         """Unnormalised log-probabilities (..., V)."""
