@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from xnmt_bench.nmt import output
+from xnmt_bench.nmt.foreign import Renumbering
 from xnmt_bench.nmt.output import LinearOutput, linear_parts
 
 WORDS, IMPOSSIBLE = 1300, (2, 511, 512, 1299)  # three parts of a CPU, and the seams between them
@@ -37,10 +38,16 @@ def test_few_states_are_asked_of_wide_parts(layer):
 
 
 def test_another_order_of_the_rows(layer):
-    rows = torch.randperm(WORDS)
-    parts = linear_parts(layer.states, layer.output.weight, layer.output.bias, rows_V=rows)
-    expected = layer.output(layer.states)[:, rows]
+    runs = [slice(1, 2), slice(0, 1), slice(1, 2), slice(3, 1200)]  # one row twice, some never
+    parts = linear_parts(layer.states, layer.output.weight, layer.output.bias, runs)
+    expected = layer.output(layer.states)[:, [1, 0, 1, *range(3, 1200)]]
     torch.testing.assert_close(torch.cat(list(parts), dim=1), expected)
+
+
+def test_the_runs_of_another_toolkits_ids_are_its_ids():
+    ids = Renumbering(12, pad=11, unk=1, start=11, eos=0, never=[11])
+    assert [i for run in ids.runs for i in range(run.start, run.stop)] == ids.theirs_V.tolist()
+    assert ids.runs[-1] == slice(2, 11)
 
 
 @pytest.mark.parametrize("words", [None, 0, 299, 300])

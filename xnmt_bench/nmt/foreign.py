@@ -8,6 +8,7 @@ language code. Here they are renumbered once, so that nothing else has to ask wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ class Renumbering:
 
     Attributes:
         theirs_V: the toolkit's id of each of ours.
+        runs: the same as slices of the toolkit's ids, which follow on each other within one.
         unpredictable: what the model never writes, and BOS where its id is another special one's
             too; what the model predicts there is the other.
     """
@@ -39,6 +41,9 @@ class Renumbering:
         special = {PAD: pad, UNK: unk, BOS: start, EOS: eos}
         rest = [i for i in range(size) if i not in special.values()]
         self.theirs_V = torch.tensor([special[i] for i in sorted(special)] + rest)  # may repeat one
+        ends = [0, *((self.theirs_V.diff() != 1).nonzero()[:, 0] + 1).tolist(), len(self.theirs_V)]
+        first = self.theirs_V.tolist()
+        self.runs = [slice(first[a], first[a] + b - a) for a, b in pairwise(ends)]
         self._ours = {theirs: ours for ours, theirs in enumerate(self.theirs_V.tolist())}
         # Later ones win: BOS gives way where it shares its id.
         self._ours |= {special[ours]: ours for ours in (BOS, PAD, UNK, EOS)}

@@ -226,8 +226,8 @@ class HuggingFaceModel(NMTModel):
 
     def logit_parts(self, states_RD: Tensor) -> Iterator[Tensor]:
         """The logits of one part of V after another, (R, P)."""
-        layer, never = self._output(states_RD), self.target_subwords.ids.unpredictable
-        return linear_parts(*layer, rows_V=self.target_ids, never=never)
+        ids = self.target_subwords.ids
+        return linear_parts(*self._output(states_RD), ids.runs, ids.unpredictable)
 
     def _their_logits(self, states: Tensor) -> Tensor:
         # In one product, since whatever is added to all of V costs as much as reading it.

@@ -10,7 +10,6 @@ Shapes: R states, P words of a part, V in all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -25,7 +24,7 @@ def linear_parts(
     states_RD: Tensor,
     weight_XD: Tensor,
     bias_X: Tensor | None = None,
-    rows_V: Tensor | None = None,
+    runs: Sequence[slice] | None = None,
     never: Sequence[int] = (),
 ) -> Iterator[Tensor]:
     """Logits (R, P) of one part of the vocabulary after another.
@@ -34,26 +33,26 @@ def linear_parts(
         states_RD: the states.
         weight_XD: of the layer.
         bias_X: of the layer, if it has one.
-        rows_V: which row of the layer is of which word, where it has another order.
+        runs: which rows of the layer are of the words, in their order; by default all.
         never: words that are impossible.
     """
-    words, width = len(weight_XD) if rows_V is None else len(rows_V), 0
-    if states_RD.device.type == "cpu":
-        width = max(NARROWEST, NUMBERS // max(1, len(states_RD)))
-    for start in range(0, words, width or words):
-        part = slice(start, start + (width or words))
-        weight_PD, bias_P = (_rows(x, part, rows_V) for x in (weight_XD, bias_X))
-        logits_RP = F.linear(states_RD, weight_PD, bias_P)
-        if out := [word - start for word in never if 0 <= word - start < logits_RP.shape[1]]:
+    first = 0
+    for rows in _narrow(runs or [slice(0, len(weight_XD))], states_RD):
+        logits_RP = F.linear(states_RD, weight_XD[rows], None if bias_X is None else bias_X[rows])
+        if out := [word - first for word in never if 0 <= word - first < logits_RP.shape[1]]:
             logits_RP[:, out] = -torch.inf
         # Shorter factors give shorter logits, whose exponentials are not summed as such.
         yield logits_RP if logits_RP.dtype == torch.float64 else logits_RP.float()
+        first += logits_RP.shape[1]
 
 
-def _rows(layer_X: Tensor | None, part: slice, rows_V: Tensor | None) -> Any:
-    if layer_X is None:
-        return None
-    return layer_X[part] if rows_V is None else layer_X.index_select(0, rows_V[part])
+def _narrow(runs: Sequence[slice], states_RD: Tensor) -> Iterator[slice]:
+    """The same rows, of which few enough are asked at once."""
+    narrow = max(NARROWEST, NUMBERS // max(1, len(states_RD)))
+    for run in runs:
+        width = narrow if states_RD.device.type == "cpu" else run.stop - run.start
+        for start in range(run.start, run.stop, width):
+            yield slice(start, min(start + width, run.stop))
 
 
 class LinearOutput:
