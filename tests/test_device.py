@@ -16,6 +16,7 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import entries, load_explainer
 from xnmt_bench.rules import extract
 from xnmt_bench.rules.scores import DecisionScores
+from xnmt_bench.rules.states import write_states
 
 CPU = torch.device("cpu")
 NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
@@ -209,3 +210,20 @@ def test_a_pipeline_on_a_gpu_gives_the_cpus_table(tmp_path):
         scores = DecisionScores.load(Job(configure(*changes)).proxy.tested.path / "test.parquet")
         values.append(np.exp(-scores.log_likelihood_N.mean()))
     assert values[1] == pytest.approx(values[0], rel=0.2)  # trained apart, on numbers that differ
+
+
+def test_states_and_kl_go_on_with_less(transformer, tmp_path, monkeypatch):
+    model, split = transformer.system.model, transformer.texts.split("test")
+    expected = write_states(model, split, 20, tmp_path / "whole")
+    encode, refused = model.encode, []
+
+    def scarce(source_BSD, layout):
+        if source_BSD.shape[0] * source_BSD.shape[1] > 200:
+            refused.append(source_BSD.shape)
+            raise torch.OutOfMemoryError
+        return encode(source_BSD, layout)
+
+    monkeypatch.setattr(model, "encode", scarce)
+    found = write_states(model, split, 20, tmp_path / "parts", batch_tokens=4000)
+    assert refused
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

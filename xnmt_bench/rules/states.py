@@ -38,16 +38,19 @@ def write_states(
     """
     starts = [current_start(split.target[i]) for i in range(sentences)]
     ends_B = np.cumsum(split.target.lengths()[:sentences] - starts)
-    states_ND: np.memmap | None = None
-    size = Room(batch_tokens, cpu=1024, each=2**20).on(device_of(model))
-    for indices, batch in batches(model, split, range(sentences), size):
-        found_BTD = model.states(batch)
-        if states_ND is None:
-            shape = (int(ends_B[-1]), found_BTD.shape[-1])
-            states_ND = np.memmap(path, "<f4", "w+", shape=shape)
-        for b, i in enumerate(indices):
-            own_TD = found_BTD[b, batch.current_BT[b]].cpu().numpy()
-            states_ND[ends_B[i] - len(own_TD) : ends_B[i]] = own_TD
-    assert states_ND is not None, "a split has a sentence"
-    states_ND.flush()
-    return states_ND
+
+    def written(size: int) -> np.ndarray:
+        states_ND: np.memmap | None = None
+        for indices, batch in batches(model, split, range(sentences), size):
+            found_BTD = model.states(batch)
+            if states_ND is None:
+                shape = (int(ends_B[-1]), found_BTD.shape[-1])
+                states_ND = np.memmap(path, "<f4", "w+", shape=shape)
+            for b, i in enumerate(indices):
+                own_TD = found_BTD[b, batch.current_BT[b]].cpu().numpy()
+                states_ND[ends_B[i] - len(own_TD) : ends_B[i]] = own_TD
+        assert states_ND is not None, "a split has a sentence"
+        states_ND.flush()
+        return states_ND
+
+    return Room(batch_tokens, cpu=1024, each=2**20).tried(device_of(model), written)

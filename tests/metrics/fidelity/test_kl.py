@@ -7,6 +7,7 @@ from conftest import configure, overrides
 from proxies.data import open_decisions
 from proxies.training import ProxyTrainingOptions
 from xnmt_bench.explainers.base import decide
+from xnmt_bench.metrics.fidelity.base import base_distributions
 from xnmt_bench.metrics.fidelity.divergence import DistilledProxy, divergences
 from xnmt_bench.metrics.fidelity.predictors import KL_FILE, Predictors
 from xnmt_bench.nmt.base import Batch
@@ -46,6 +47,25 @@ def test_kl_of_base_and_of_a_proxy_against_a_slow_sum(transformer, workplace):
     q_NV = proxy.open()(words, torch.zeros_like(words)).softmax(-1).detach().double().numpy()
     expected = (p_NV * (np.log(p_NV) - np.log(q_NV))).sum(1)
     np.testing.assert_allclose(kl_N, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_the_kl_of_base_goes_on_with_less(transformer, workplace, tmp_path, monkeypatch):
+    job = job_for(workplace, "gradient_norm", "rules.test_sentences=9")
+    model, rules, split = job.system.model, job.judged.test_rules, job.texts.split("test")
+    states_ND = write_states(model, split, 9, tmp_path / "states")
+    expected = divergences(model, states_ND, base_distributions(model, split, rules, 60))
+    decode, refused = model.decode, []
+
+    def scarce(encoding, input_BTD):
+        if input_BTD.shape[0] * input_BTD.shape[1] > 200:
+            refused.append(input_BTD.shape)
+            raise torch.OutOfMemoryError
+        return decode(encoding, input_BTD)
+
+    monkeypatch.setattr(model, "decode", scarce)
+    found = read_columns(Predictors(job).kl(None).path / KL_FILE)["kl"]
+    assert len(refused) > 1  # states, and what Base says
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
 
 
 def test_learning_the_distribution_lessens_the_divergence(transformer, workplace):

@@ -44,15 +44,19 @@ def base_log_likelihoods(
             correct[rows] = (choices == labels).cpu().numpy()
         return scores, correct
 
-    return Room(positions, cpu=POSITIONS, each=2**18).tried(device_of(model), judged)
+    return room(positions).tried(device_of(model), judged)
+
+
+def room(positions: int | None = None) -> Room:
+    """Decoder positions that are computed at once."""
+    return Room(positions, cpu=POSITIONS, each=2**18)
 
 
 def base_distributions(
-    model: NMTModel, split: EncodedSplit, rules: Rules, positions: int | None = None
+    model: NMTModel, split: EncodedSplit, rules: Rules, positions: int
 ) -> Iterator[tuple[np.ndarray, Tensor]]:
     """The same of the whole vocabulary: some decisions, and log P (B, V) of each."""
-    size = Room(positions, cpu=POSITIONS, each=2**18).on(device_of(model))
-    for rows, states in base_states(model, split, rules, size):
+    for rows, states in base_states(model, split, rules, positions):
         # In parts, since logits are as wide as the vocabulary.
         together = model.output_rows(states)
         for start in range(0, len(rows), together):

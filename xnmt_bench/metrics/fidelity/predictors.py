@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from proxies.training import distributions
 from xnmt_bench.corpora.encoded import EncodedSplit
-from xnmt_bench.metrics.fidelity.base import base_distributions, base_log_likelihoods
+from xnmt_bench.device import device_of
+from xnmt_bench.metrics.fidelity.base import base_distributions, base_log_likelihoods, room
 from xnmt_bench.metrics.fidelity.divergence import (
     DistilledProxy,
     divergences,
@@ -135,12 +136,18 @@ class Predictors:
         def work(folder: Path) -> None:
             model, rules = self._job.system.model, self.judged.test_rules
             states_ND = self._states(folder / STATES_FILE)
-            predicted = (
-                distributions(proxy.open(), decisions_of(rules))
-                if proxy
-                else base_distributions(model, self._contexts, rules)
-            )
-            self._save(folder / KL_FILE, kl=divergences(model, states_ND, predicted))
+
+            def of_base(positions: int) -> np.ndarray:
+                predicted = base_distributions(model, self._contexts, rules, positions)
+                return divergences(model, states_ND, predicted)
+
+            if proxy:
+                kl_N = divergences(
+                    model, states_ND, distributions(proxy.open(), decisions_of(rules))
+                )
+            else:
+                kl_N = room().tried(device_of(model), of_base)
+            self._save(folder / KL_FILE, kl=kl_N)
             (folder / STATES_FILE).unlink()
 
         recipe = self._recipe | {"proxy": proxy.trained if proxy else None}
