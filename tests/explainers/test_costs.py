@@ -105,6 +105,22 @@ def test_a_steps_backward_pass_ends_at_the_step(case, name, monkeypatch):
     assert cut < 0.9 * whole
 
 
+def test_the_output_layer_is_asked_of_all_prefix_removals_at_once(case, monkeypatch):
+    """Its weights are read for each time, however few the states."""
+    model, _, batch = case
+    batch, _ = decide(model, batch.take([3]))
+    asked, log_probability = [], model.log_probability
+
+    def counted(states, labels):
+        asked.append(len(labels.flatten()))
+        return log_probability(states, labels)
+
+    monkeypatch.setattr(model, "log_probability", counted)
+    load_explainer("prediction_difference").relevance(model, batch)
+    steps, words = batch.target_BT.shape[1], batch.source_BS.shape[1]
+    assert asked == [steps, words * steps, steps * (steps - 1) // 2]
+
+
 def test_several_steps_walk_back_in_one_pass(case, monkeypatch):
     model, _, batch = case
     batch, _ = decide(model, batch)

@@ -104,6 +104,8 @@ class MultiEncoder(TwoStep):
         tied: whether its output layer shares the target embeddings.
     """
 
+    asked_in_parts = True
+
     def __init__(
         self,
         source_subwords: Subwords,
@@ -187,8 +189,6 @@ class MultiEncoder(TwoStep):
     def logits(self, states: Tensor) -> Tensor:
         """Unnormalised log-probabilities (..., V)."""
         return self.base.logits(states)
-
-    asked_in_parts = True
 
     def logit_parts(self, states_RD: Tensor) -> Iterator[Tensor]:
         """The Transformer's."""
