@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 import torch
-from conftest import batch_of, command, configure, overrides
+from conftest import batch_of, command, configure, make_scarce, overrides
 
 from xnmt_bench import load_model
 from xnmt_bench.device import FEWEST, Room, arithmetic, device_of, find_device
@@ -80,20 +80,14 @@ def test_where_memory_runs_out_it_is_halved_for_good(caplog):
         Room(FEWEST, cpu=1, each=1).tried(CPU, lambda _: work(301))
 
 
-@pytest.mark.parametrize("name", ["prediction_difference", "weighted_gradient"])
-def test_an_explainer_goes_on_with_less(transformer, name, monkeypatch):
+@pytest.mark.parametrize("name, most", [("prediction_difference", 200), ("weighted_gradient", 24)])
+def test_an_explainer_goes_on_with_less(transformer, name, most, monkeypatch):
     model, split = transformer.system.model, transformer.texts.split("test")
     batch, _ = decide(model, batch_of(split, range(6)))
     expected = load_explainer(name, positions=200).relevance(model, batch)
-    encode = model.encode
-
-    def scarce(source_BSD, layout):
-        if source_BSD.shape[0] * source_BSD.shape[1] > 200:
-            raise torch.OutOfMemoryError
-        return encode(source_BSD, layout)
-
-    monkeypatch.setattr(model, "encode", scarce)
+    refused = make_scarce(monkeypatch, model, "encode", 0, most)
     found = load_explainer(name, positions=4000).relevance(model, batch)
+    assert refused
     torch.testing.assert_close(found.source_BTS, expected.source_BTS, equal_nan=True)
 
 
@@ -215,15 +209,7 @@ def test_a_pipeline_on_a_gpu_gives_the_cpus_table(tmp_path):
 def test_states_and_kl_go_on_with_less(transformer, tmp_path, monkeypatch):
     model, split = transformer.system.model, transformer.texts.split("test")
     expected = write_states(model, split, 20, tmp_path / "whole")
-    encode, refused = model.encode, []
-
-    def scarce(source_BSD, layout):
-        if source_BSD.shape[0] * source_BSD.shape[1] > 200:
-            refused.append(source_BSD.shape)
-            raise torch.OutOfMemoryError
-        return encode(source_BSD, layout)
-
-    monkeypatch.setattr(model, "encode", scarce)
+    refused = make_scarce(monkeypatch, model, "encode", 0)
     found = write_states(model, split, 20, tmp_path / "parts", batch_tokens=4000)
     assert refused
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -22,7 +22,6 @@ from xnmt_bench.corpora.sentence import Gold
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SEPARATOR, Subwords
 from xnmt_bench.device import device_of
 from xnmt_bench.nmt import output
-from xnmt_bench.nmt.output import ROWS
 from xnmt_bench.nmt.prefix import Prefix
 
 Ids = Sequence[int] | np.ndarray
@@ -392,7 +391,7 @@ class NMTModel(nn.Module, ABC):
     def _asked(self, flat: Tensor, beside: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """States that the output layer is asked of at once, and what stands beside them."""
         parts = self.asked_in_parts and flat.device.type == "cpu"
-        rows = ROWS if parts else self.output_rows(flat)
+        rows = output.ROWS if parts else self.output_rows(flat)
         return zip(flat.split(rows), beside.split(rows), strict=True)
 
 

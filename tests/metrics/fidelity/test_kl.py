@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from conftest import configure, overrides
+from conftest import configure, make_scarce, overrides
 
 from proxies.data import open_decisions
 from proxies.training import ProxyTrainingOptions
@@ -54,15 +54,7 @@ def test_the_kl_of_base_goes_on_with_less(transformer, workplace, tmp_path, monk
     model, rules, split = job.system.model, job.judged.test_rules, job.texts.split("test")
     states_ND = write_states(model, split, 9, tmp_path / "states")
     expected = divergences(model, states_ND, base_distributions(model, split, rules, 60))
-    decode, refused = model.decode, []
-
-    def scarce(encoding, input_BTD):
-        if input_BTD.shape[0] * input_BTD.shape[1] > 200:
-            refused.append(input_BTD.shape)
-            raise torch.OutOfMemoryError
-        return decode(encoding, input_BTD)
-
-    monkeypatch.setattr(model, "decode", scarce)
+    refused = make_scarce(monkeypatch, model, "decode", 1)
     found = read_columns(Predictors(job).kl(None).path / KL_FILE)["kl"]
     assert len(refused) > 1  # states, and what Base says
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
