@@ -150,9 +150,9 @@ class DecisionBatches(IterableDataset):
         self, decisions: Decisions | Drawn, batch_size: int, seed: int | None, epoch: int
     ) -> None:
         self._decisions, self._batch_size = decisions, batch_size
-        self._order = np.arange(len(decisions))
+        self._order = np.arange(len(decisions), dtype=np.uint32)
         if seed is not None:
-            self._order = np.random.default_rng([seed, epoch]).permutation(len(decisions))
+            np.random.default_rng([seed, epoch]).shuffle(self._order)
 
     def __len__(self) -> int:
         return -(-len(self._order) // self._batch_size)

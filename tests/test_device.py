@@ -206,7 +206,7 @@ def test_a_pipeline_on_a_gpu_gives_the_cpus_table(tmp_path):
     assert values[1] == pytest.approx(values[0], rel=0.2)  # trained apart, on numbers that differ
 
 
-def test_states_and_kl_go_on_with_less(transformer, tmp_path, monkeypatch):
+def test_states_go_on_with_less(transformer, tmp_path, monkeypatch):
     model, split = transformer.system.model, transformer.texts.split("test")
     expected = write_states(model, split, 20, tmp_path / "whole")
     refused = make_scarce(monkeypatch, model, "encode", 0)

@@ -119,6 +119,11 @@ def test_the_output_layer_is_asked_of_all_prefix_removals_at_once(case, monkeypa
     load_explainer("prediction_difference").relevance(model, batch)
     steps, words = batch.target_BT.shape[1], batch.source_BS.shape[1]
     assert asked == [steps, words * steps, steps * (steps - 1) // 2]
+    few, total = 100, sum(asked)
+    asked.clear()
+    load_explainer("prediction_difference", positions=few).relevance(model, batch)
+    assert sum(asked) == total
+    assert max(asked) < 2 * few  # a part that is nearly full, and one more
 
 
 def test_several_steps_walk_back_in_one_pass(case, monkeypatch):

@@ -1,5 +1,7 @@
 """The output layer in parts is the output layer."""
 
+from copy import copy
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -63,6 +65,41 @@ def test_probabilities_and_choices_are_those_of_the_whole(layer, words):
     choices, own = output.decide(layer.logit_parts(states))
     torch.testing.assert_close(own, expected.amax(1) if len(states) else found)
     assert choices.tolist() == expected.argmax(1).tolist()
+
+
+def test_sure_decisions_lose_no_digits():
+    logits = torch.randn(300, WORDS, generator=torch.Generator().manual_seed(0)) * 2 - 40
+    labels = torch.arange(300) % WORDS
+    logits[range(300), labels] += 20.0  # P of 0.998 and more, beside logits of 20
+    exact, whole = (
+        x.log_softmax(1).gather(1, labels[:, None])[:, 0].exp() for x in (logits.double(), logits)
+    )
+    found = [x.exp() for x in (
+        output.log_probability(logits.split(512, dim=1), labels),
+        output.decide(logits.split(512, dim=1))[1],
+        output.decide(logits.split(512, dim=1), labels)[1],
+    )]  # fmt: skip
+    assert exact.median() > 0.999
+    for probability in found:
+        assert (probability - exact).abs().mean() <= 1.1 * (whole - exact).abs().mean()
+
+
+def test_a_label_that_is_no_word_is_told():
+    parts = [torch.zeros(3, 5), torch.zeros(3, 3)]
+    found = output.log_probability(parts, torch.tensor([-1, 7, 8]))
+    assert found.isnan().tolist() == [True, False, True]
+
+
+def test_a_subclass_is_asked_for_the_logits_that_it_has(transformer):
+    class Sharper(type(transformer.system.model)):
+        def logits(self, states):
+            return super().logits(states) * 2
+
+    model = copy(transformer.system.model)
+    model.__class__ = Sharper
+    states = torch.randn(5, model.output.in_features)
+    expected = model.logits(states).log_softmax(-1).amax(-1)
+    torch.testing.assert_close(model.decide(states)[1], expected)
 
 
 def test_an_impossible_label_and_an_impossible_part():

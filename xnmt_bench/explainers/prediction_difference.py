@@ -8,7 +8,7 @@ than on its embedding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 import torch
@@ -49,6 +49,10 @@ def _relevance(model: NMTModel, batch: Batch, positions: int) -> Relevance:
         return ablation.source(), ablation.inputs()
 
     return in_parts(batch, lambda s, t: positions // (s * t), ablated)
+
+
+Changed = tuple[Tensor, Tensor, Tensor]
+"""Rows and steps (X,) whose label is another's now, and the states (X, D) there."""
 
 
 class Ablation:
@@ -107,11 +111,16 @@ class Ablation:
         return probability_RT
 
     def _without_input(self, keep_RX: Tensor) -> Tensor:
-        """Goes on behind the steps before the word that is off; only those after it change.
+        """Goes on behind the steps before the word that is off; only those after it change."""
+        rows_R = self._rows(keep_RX)
+        probability_RT = self._whole_BT[rows_R]
+        for row, step, states in _together(self._changed(rows_R, keep_RX), self._positions):
+            labels = self._labels_BT[rows_R[row], step]
+            probability_RT[row, step] = self._model.log_probability(states, labels).exp()
+        return probability_RT
 
-        The output layer is asked of all of them at once, since for few its weights cost as much.
-        """
-        rows_R, seen = self._rows(keep_RX), []
+    def _changed(self, rows_R: Tensor, keep_RX: Tensor) -> Iterator[Changed]:
+        """The steps of some rows that a removed word changes, block by block of words."""
         there_RX = self._batch.target_mask_BT[rows_R, 1:]
         off_RX = (keep_RX == 0) & there_RX
         word_R = torch.where(off_RX.any(1), off_RX.int().argmax(1) + 1, 0)  # one in each row
@@ -123,13 +132,7 @@ class Ablation:
                 states = self._prefix.fork(start, rows).read(inputs)
                 changed_RL = self._now_BT[rows, start:] & (keep_RL.cumprod(1) == 0)
                 row, step = changed_RL.nonzero(as_tuple=True)
-                seen.append((some[row], step + start, states[row, step]))
-        probability_RT = self._whole_BT[rows_R]
-        if seen:
-            row, step, states = (torch.cat(x) for x in zip(*seen, strict=True))
-            labels = self._labels_BT[rows_R[row], step]
-            probability_RT[row, step] = self._model.log_probability(states, labels).exp()
-        return probability_RT
+                yield some[row], step + start, states[row, step]
 
     def _blocks(self) -> Iterator[tuple[int, int]]:
         """Decoder inputs whose removals are read together, from the first of them on."""
@@ -143,3 +146,20 @@ class Ablation:
     def _rows(self, keep_RX: Tensor) -> Tensor:
         """Of which sentence each row is."""
         return torch.arange(len(keep_RX), device=keep_RX.device) % len(self._labels_BT)
+
+
+def _together(changed: Iterable[Changed], most: int) -> Iterator[Changed]:
+    """The same, so many at once that the output layer's weights are not read for a few."""
+    seen: list[Changed] = []
+    for part in changed:
+        seen.append(part)
+        if sum(len(row) for row, _, _ in seen) >= most:
+            yield _joined(seen)
+            seen = []
+    if seen:
+        yield _joined(seen)
+
+
+def _joined(seen: list[Changed]) -> Changed:
+    row, step, states = (torch.cat(x) for x in zip(*seen, strict=True))
+    return row, step, states

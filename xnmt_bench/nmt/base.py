@@ -27,7 +27,7 @@ from xnmt_bench.nmt.prefix import Prefix
 Ids = Sequence[int] | np.ndarray
 # Logits of whole vocabularies that are held at once: elsewhere, and on the CPU, where less is
 # faster; yet there of so many states at least, since for few the weights are read in vain.
-OUTPUT_NUMBERS, OUTPUT_ROWS = (1 << 27, 1 << 22), (1, 256)
+OUTPUT_NUMBERS, OUTPUT_ROWS = (1 << 27, 1 << 22), (1, 64)
 
 
 @dataclass(frozen=True)
@@ -263,7 +263,6 @@ class NMTModel(nn.Module, ABC):
         trained_context: the sentences around each that it was trained with, where that is known.
         reads_alone: whether it encodes each sentence of a source by itself, closed by EOS.
         starts_trained: whether training it starts from a trained system.
-        asked_in_parts: whether `logit_parts` never has the logits of all V on a CPU.
     """
 
     source_subwords: Subwords
@@ -274,7 +273,6 @@ class NMTModel(nn.Module, ABC):
     trained_context: Context | None = None
     reads_alone: ClassVar[bool] = False
     starts_trained: ClassVar[bool] = False
-    asked_in_parts: bool = False
 
     @classmethod
     def refuses(cls, context: Context) -> str | None:
@@ -359,6 +357,12 @@ class NMTModel(nn.Module, ABC):
         """The logits of one part of V after another, (R, P); a model may give all V in one."""
         yield self.logits(states_RD)
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        of = next(c for c in cls.__mro__ if vars(c).keys() & {"logits", "logit_parts"})
+        if "logit_parts" not in vars(of):  # parts of what a subclass has other logits for
+            cls.logit_parts = NMTModel.logit_parts  # type: ignore[method-assign]
+
     def output_rows(self, states: Tensor) -> int:
         """How many of some states (R, D') the output layer is asked of at once."""
         vocabulary, cpu = getattr(self, "target_subwords", None), states.device.type == "cpu"
@@ -366,7 +370,7 @@ class NMTModel(nn.Module, ABC):
         return max(OUTPUT_ROWS[cpu], OUTPUT_NUMBERS[cpu] // width)
 
     def log_probability(self, states: Tensor, labels: Tensor) -> Tensor:
-        """Log-probabilities (...) of labels (...) at states (..., D'), with nothing kept over V."""
+        """Log-probabilities (...) of labels (...) at states (..., D')."""
         flat = states.flatten(0, -2)
         found = [
             output.log_probability(self.logit_parts(s), y)
@@ -390,7 +394,8 @@ class NMTModel(nn.Module, ABC):
 
     def _asked(self, flat: Tensor, beside: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """States that the output layer is asked of at once, and what stands beside them."""
-        parts = self.asked_in_parts and flat.device.type == "cpu"
+        whole = type(self).logit_parts is NMTModel.logit_parts
+        parts = flat.device.type == "cpu" and not whole
         rows = output.ROWS if parts else self.output_rows(flat)
         return zip(flat.split(rows), beside.split(rows), strict=True)
 

@@ -131,7 +131,6 @@ class HuggingFaceModel(NMTModel):
     """An encoder-decoder of `transformers` with eager attention, in the frame of its ids."""
 
     reads_separators = False
-    asked_in_parts = True
     source_subwords: HubSubwords
     target_subwords: HubSubwords
     before_source: Tensor

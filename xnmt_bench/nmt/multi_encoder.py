@@ -104,8 +104,6 @@ class MultiEncoder(TwoStep):
         tied: whether its output layer shares the target embeddings.
     """
 
-    asked_in_parts = True
-
     def __init__(
         self,
         source_subwords: Subwords,

@@ -1,8 +1,9 @@
 """The output layer, asked for one part of the vocabulary after another.
 
-What is as wide as the vocabulary is never stored where only a label's log-probability or the first
-choice is wanted. On a CPU a part's logits stay in its cache, and so do the weights that give them:
-products of whole vocabularies reach half the speed of those.
+On a CPU, without gradients, nothing as wide as the vocabulary is stored where only a label's
+log-probability or the first choice is wanted. A part's logits stay in the cache there, and so do
+the weights that give them: products of whole vocabularies reach half the speed of those. Elsewhere
+all words are one part.
 
 Shapes: R states, P words of a part, V in all.
 """
@@ -65,7 +66,6 @@ class LinearOutput:
 
     output: nn.Linear
     impossible: Sequence[int] = ()
-    asked_in_parts = True
 
     def logits(self, states: Tensor) -> Tensor:
         """Unnormalised log-probabilities (..., V)."""
@@ -80,43 +80,56 @@ class LinearOutput:
 
 
 def log_probability(parts: Iterable[Tensor], labels_R: Tensor) -> Tensor:
-    """Log-probabilities (R,) of labels, by the logits of all parts."""
-    start, label_R, sums = 0, torch.zeros_like(labels_R), []
+    """Log-probabilities (R,) of labels by the logits of all parts; NaN of a label that is none."""
+    seen = _Seen(labels_R)
     for logits_RP in parts:
-        label_R = _label(logits_RP, start, labels_R, label_R)
-        sums.append(_sum(logits_RP))
-        start += logits_RP.shape[1]
-    return label_R - torch.stack(sums, dim=1).logsumexp(1)
+        seen.add(logits_RP)
+    return seen.log_probability()
 
 
 def decide(parts: Iterable[Tensor], labels_R: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """First choices (R,), and log-probabilities (R,) of labels or, without any, of the choices."""
-    start, label_R = 0, None if labels_R is None else torch.zeros_like(labels_R)
-    greatest, choices, sums = [], [], []
+    seen, choices = _Seen(labels_R), []
     for logits_RP in parts:
-        greatest_R, choice_R = logits_RP.max(1)
-        greatest.append(greatest_R)
-        choices.append(choice_R + start)
-        if labels_R is not None and label_R is not None:
-            label_R = _label(logits_RP, start, labels_R, label_R)
-        sums.append(_sum(logits_RP))
-        start += logits_RP.shape[1]
-    greatest_R, part_R = torch.stack(greatest, dim=1).max(1)
-    choice_R = torch.stack(choices, dim=1).gather(1, part_R[:, None])[:, 0]
-    asked_R = greatest_R if label_R is None else label_R
-    return choice_R, asked_R - torch.stack(sums, dim=1).logsumexp(1)
+        choices.append(logits_RP.argmax(1) + seen.words)
+        seen.add(logits_RP)
+    best_R1 = torch.stack(seen.greatest, dim=1).argmax(1, keepdim=True)
+    return torch.stack(choices, dim=1).gather(1, best_R1)[:, 0], seen.log_probability()
 
 
-def _label(logits_RP: Tensor, start: int, labels_R: Tensor, earlier_R: Tensor) -> Tensor:
-    """The labels' logits (R,), as far as they are in this part, which begins at `start`."""
-    place_R1 = (labels_R - start).clamp(0, logits_RP.shape[1] - 1)[:, None]
-    here_R = logits_RP.gather(1, place_R1)[:, 0]
-    return torch.where(labels_R < start, earlier_R, here_R)
+class _Seen:
+    """What is kept of the parts, to say how probable labels or the first choices are.
 
+    Attributes:
+        words: how many words the parts have had.
+        greatest: the greatest logit (R,) of each part.
+    """
 
-def _sum(logits_RP: Tensor) -> Tensor:
-    """The logarithm of a part's sum of exponentials, (R,)."""
-    # A logit less its log-probability; `logsumexp` takes twice as long.
-    greatest_R = logits_RP.amax(1)
-    sum_R = greatest_R - logits_RP.log_softmax(1).amax(1)
-    return sum_R.where(greatest_R > -torch.inf, greatest_R)  # all of it may be impossible
+    def __init__(self, labels_R: Tensor | None) -> None:
+        self.words, self.greatest = 0, list[Tensor]()
+        self._labels_R = labels_R
+        self._label_R: Tensor | float = torch.nan
+        self._sums: list[Tensor] = []
+
+    def add(self, logits_RP: Tensor) -> None:
+        """Takes up another part."""
+        # A constant in gradients: whatever all logits lose, probabilities stay.
+        greatest_R = logits_RP.detach().amax(1)
+        possible_R = greatest_R.clamp(min=torch.finfo(greatest_R.dtype).min)
+        self._sums.append((logits_RP - possible_R[:, None]).exp().sum(1))
+        self.greatest.append(greatest_R)
+        if self._labels_R is not None:
+            place_R = self._labels_R - self.words
+            here_R = (place_R >= 0) & (place_R < logits_RP.shape[1])
+            logit_R1 = logits_RP.gather(1, place_R.where(here_R, 0)[:, None])
+            self._label_R = logit_R1[:, 0].where(here_R, self._label_R)
+        self.words += logits_RP.shape[1]
+
+    def log_probability(self) -> Tensor:
+        """Log-probabilities (R,)."""
+        greatest_RX = torch.stack(self.greatest, dim=1)
+        greatest_R = greatest_RX.amax(1)
+        shares_RX = (greatest_RX - greatest_R[:, None]).exp() * torch.stack(self._sums, dim=1)
+        label_R = greatest_R if self._labels_R is None else self._label_R
+        # Logits are subtracted first: beside them what a sure label lacks would be rounded away.
+        return (label_R - greatest_R) - shares_RX.sum(1).log()

@@ -98,7 +98,7 @@ class Decisions:
                 pass  # each is on disk already
 
         decided = self.decided("train", scenario, sentences)
-        return self._store.make("labels", work, version=2, **decided)
+        return self._store.make("labels", work, version=3, **decided)
 
     def all_contexts(self, scenario: Scenario, sentences: int) -> Contexts:
         """The training decisions with all the words that each can see, to draw rules from."""

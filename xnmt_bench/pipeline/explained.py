@@ -184,7 +184,7 @@ class Explained:
             return {"sentences": count}
 
         return self._store.make(
-            "rules", work, version=3, split=name, **self.decisions.decided(name, scenario),
+            "rules", work, version=4, split=name, **self.decisions.decided(name, scenario),
             **self._recipe, prepared=self.prepared,
             extraction=extraction.recipe(), source_alone=source_alone,
         )  # fmt: skip

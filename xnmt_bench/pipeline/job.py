@@ -173,7 +173,7 @@ class Job:
             write_table(table, folder / "scores.parquet")
 
         told = fingerprint({"passages": list(map(astuple, read))})  # they may be many
-        return self.store.make("scores", work, version=4, model=system, passages=told)
+        return self.store.make("scores", work, version=5, model=system, passages=told)
 
     @cached_property
     def explained(self) -> Explained:

@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 from safetensors.torch import load_model, save_model
 
 from proxies.base import Proxy, Vocabulary
-from proxies.data import Drawn, append, loader, open_decisions, pack
+from proxies.data import Decisions, Drawn, append, loader, open_decisions, pack
 from proxies.training import Lessons, ProxyTraining, ProxyTrainingOptions, log_likelihoods
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.fitting import TrainerOptions, clean, fit
@@ -22,7 +22,14 @@ from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.registry import create, entries
 from xnmt_bench.rules.extract import Scenario
 from xnmt_bench.rules.scores import DecisionScores
-from xnmt_bench.rules.table import Rules, all_rules, read_rules, sentence_rows, shards
+from xnmt_bench.rules.table import (
+    Rules,
+    all_rules,
+    read_rules,
+    sentence_rows,
+    sentence_starts,
+    shards,
+)
 from xnmt_bench.store import Artefact, Store
 
 SCORES = "test.parquet"
@@ -235,16 +242,20 @@ class OwnProxy(TrainedProxy):
             if not left:
                 return
 
-    def lessons(self, folder: Path, training: ProxyTrainingOptions) -> Lessons:
-        """The rules as they are, in another order each epoch; the last sentences held out."""
-        path, sentences = folder / LESSONS, []
+    def write_decisions(self, folder: Path) -> tuple[Decisions, np.ndarray]:
+        """The rules in a file, and the row where each sentence begins."""
+        path, starts, count = folder / LESSONS, [], 0
         with path.open("wb") as file:
             for rules in self.read_rules():
                 append(decisions_of(rules), file)
-                sentences.append(rules.sentence_N)
-        decisions = open_decisions(path, self.k)
-        cut, size = held_out(np.concatenate(sentences), training), training.batch_size
-        seed = self._config.seed
+                starts.append(count + sentence_starts(rules.sentence_N))
+                count += len(rules.sentence_N)
+        return open_decisions(path, self.k), np.concatenate(starts)
+
+    def lessons(self, folder: Path, training: ProxyTrainingOptions) -> Lessons:
+        """The rules as they are, in another order each epoch; the last sentences held out."""
+        decisions, starts = self.write_decisions(folder)
+        cut, size, seed = held_out(starts, training), training.batch_size, self._config.seed
         return Lessons(
             lambda epoch: loader(decisions[:cut], size, seed, epoch),
             lambda: loader(decisions[cut:], size),
@@ -297,7 +308,8 @@ class SharedProxy(TrainedProxy):
         """Words drawn anew each epoch; of the held-out sentences, drawn once."""
         decisions, seed = self.rules.explained.decisions, self._config.seed
         contexts = decisions.all_contexts(self.rules.learned_from, self.train_sentences)
-        cut, size = held_out(contexts.sentence_N, training), training.batch_size
+        cut = held_out(sentence_starts(contexts.sentence_N), training)
+        size = training.batch_size
         rows = np.arange(len(contexts))
         fixed = np.random.default_rng([seed, HELD_OUT])
         valid = contexts.drawn(rows[cut:], self.k, fixed)
@@ -312,10 +324,9 @@ class SharedProxy(TrainedProxy):
 HELD_OUT = 1  # tells the draws of validation from those of training
 
 
-def held_out(sentence_N: np.ndarray, training: ProxyTrainingOptions) -> int:
-    """Where the held-out last part of some decisions begins: in sentences, none of them halved."""
-    rows = list(sentence_rows(sentence_N))
-    return rows[-max(1, round(training.validation_share * len(rows)))].start
+def held_out(starts: np.ndarray, training: ProxyTrainingOptions) -> int:
+    """Where the held-out last sentences begin, of the rows where sentences begin."""
+    return int(starts[-max(1, round(training.validation_share * len(starts)))])
 
 
 def decisions_of(rules: Rules) -> np.ndarray:

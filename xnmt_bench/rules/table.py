@@ -142,8 +142,13 @@ def all_rules(folder: Path, split: str, k: int) -> Rules:
 
 def sentence_rows(sentence_N: np.ndarray) -> Iterator[slice]:
     """The rows of each sentence in a column of their numbers; they stand together."""
-    starts = np.flatnonzero(np.diff(sentence_N, prepend=-1)).tolist()
+    starts = sentence_starts(sentence_N).tolist()
     return (slice(*ends) for ends in pairwise([*starts, len(sentence_N)]))
+
+
+def sentence_starts(sentence_N: np.ndarray) -> np.ndarray:
+    """The row where each sentence begins in a column of their numbers."""
+    return np.flatnonzero(np.diff(sentence_N, prepend=-1))
 
 
 @dataclass(frozen=True)

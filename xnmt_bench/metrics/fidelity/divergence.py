@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from proxies.data import Decisions, open_decisions, unpack
+from proxies.data import Decisions, unpack
 from proxies.training import DecisionBatch, Lessons, ProxyTrainingOptions
 from xnmt_bench.device import device_of, exact
 from xnmt_bench.nmt.base import NMTModel
@@ -37,15 +37,14 @@ class DistilledProxy(OwnProxy):
 
     def lessons(self, folder: Path, training: ProxyTrainingOptions) -> Lessons:
         """The rules with the model's distributions, which its states give batch by batch."""
-        super().lessons(folder, training)  # writes the decisions
-        decisions = open_decisions(folder / LESSONS, self.k)
+        decisions, starts = self.write_decisions(folder)
         explained, count = self.rules.explained, self.train_sentences
         split, model = (
             explained.decisions.contexts("train", self.rules.learned_from),
             explained.system.model,
         )
         states_ND = write_states(model, split, count, folder / f"{LESSONS}.states")
-        cut = held_out(np.concatenate([r.sentence_N for r in self.read_rules()]), training)
+        cut = held_out(starts, training)
         rows, seed, size = np.arange(len(decisions)), self._config.seed, training.batch_size
 
         def train(epoch: int) -> Iterable[DecisionBatch]:

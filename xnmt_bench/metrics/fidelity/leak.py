@@ -26,7 +26,7 @@ from xnmt_bench.pipeline.proxy import (
     decisions_of,
     held_out,
 )
-from xnmt_bench.rules.table import Rules
+from xnmt_bench.rules.table import Rules, sentence_starts
 from xnmt_bench.store import Store
 
 
@@ -73,7 +73,7 @@ class OnMatched(FromShared):
             packed[own, 0] = -1 if found is None else found
         kept = packed[:, 0] >= 0
         packed, size = packed[kept], training.batch_size
-        cut = held_out(rules.sentence_N[kept], training)
+        cut = held_out(sentence_starts(rules.sentence_N[kept]), training)
         return Lessons(
             lambda epoch: loader(packed[:cut], size, seed, epoch),
             lambda: loader(packed[cut:], size),

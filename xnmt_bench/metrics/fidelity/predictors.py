@@ -12,18 +12,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import torch
 
 from proxies.training import distributions
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.device import device_of
 from xnmt_bench.metrics.fidelity.base import base_distributions, base_log_likelihoods, room
-from xnmt_bench.metrics.fidelity.divergence import (
-    DistilledProxy,
-    divergences,
-    log_distributions,
-)
+from xnmt_bench.metrics.fidelity.divergence import DistilledProxy, divergences
 from xnmt_bench.metrics.fidelity.hit import hit_at_k
 from xnmt_bench.metrics.measurement import CAPPED
+from xnmt_bench.nmt import output
 from xnmt_bench.parquet import write_table
 from xnmt_bench.pipeline.doubts import about_decisions
 from xnmt_bench.pipeline.explained import EVALUATED
@@ -75,7 +73,7 @@ class Predictors:
             scores = base_log_likelihoods(model, self._contexts, rules)
             DecisionScores(rules.sentence_N, rules.step_N, *scores).save(folder / SCORES)
 
-        return self._job.store.make("base", work, version=2, **self._recipe)
+        return self._job.store.make("base", work, version=3, **self._recipe)
 
     @cached_property
     def hits(self) -> np.ndarray | None:
@@ -113,16 +111,18 @@ class Predictors:
                 log_p_N, correct_N = unigram(labels, rules.label_N, size)
             DecisionScores(rules.sentence_N, rules.step_N, log_p_N, correct_N).save(folder / SCORES)
 
-        return self._job.store.make("reference", work, version=4, **recipe)
+        return self._job.store.make("reference", work, version=5, **recipe)
 
-    def _first_choices(self, states: Path) -> np.ndarray:
+    @torch.no_grad()
+    def _first_choices(self, path: Path) -> np.ndarray:
         """The system's most probable word at each test decision."""
-        model, states_ND = self._job.system.model, self._states(states)
-        first_N = np.concatenate([
-            log_distributions(model, states_ND[start : start + 1024]).argmax(-1).cpu().numpy()
-            for start in range(0, len(states_ND), 1024)
-        ])  # fmt: skip
-        states.unlink()
+        model, states_ND = self._job.system.model, self._states(path)
+        first_N = np.empty(len(states_ND), dtype=np.int64)
+        for start in range(0, len(states_ND), output.ROWS):
+            rows = slice(start, start + output.ROWS)
+            states = torch.as_tensor(np.array(states_ND[rows]), device=device_of(model))
+            first_N[rows] = model.decide(states)[0].cpu().numpy()
+        path.unlink()
         return first_N
 
     def _states(self, path: Path) -> np.ndarray:
@@ -137,21 +137,25 @@ class Predictors:
             model, rules = self._job.system.model, self.judged.test_rules
             states_ND = self._states(folder / STATES_FILE)
 
-            def of_base(positions: int) -> np.ndarray:
-                predicted = base_distributions(model, self._contexts, rules, positions)
-                return divergences(model, states_ND, predicted)
-
             if proxy:
-                kl_N = divergences(
-                    model, states_ND, distributions(proxy.open(), decisions_of(rules))
-                )
+                predicted = distributions(proxy.open(), decisions_of(rules))
+                kl_N = divergences(model, states_ND, predicted)
             else:
-                kl_N = room().tried(device_of(model), of_base)
+                kl_N = self._kl_of_base(states_ND)
             self._save(folder / KL_FILE, kl=kl_N)
             (folder / STATES_FILE).unlink()
 
         recipe = self._recipe | {"proxy": proxy.trained if proxy else None}
         return self._job.store.make("kl", work, version=2, **recipe)
+
+    def _kl_of_base(self, states_ND: np.ndarray) -> np.ndarray:
+        model, split, rules = self._job.system.model, self._contexts, self.judged.test_rules
+
+        def found(positions: int) -> np.ndarray:
+            predicted = base_distributions(model, split, rules, positions)
+            return divergences(model, states_ND, predicted)
+
+        return room().tried(device_of(model), found)
 
     @cached_property
     def gold(self) -> np.ndarray:

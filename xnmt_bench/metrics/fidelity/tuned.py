@@ -29,6 +29,7 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.proxy import HELD_OUT, SCORES, held_out
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.rules.scores import DecisionScores
+from xnmt_bench.rules.table import sentence_starts
 from xnmt_bench.store import Artefact
 
 WEIGHTS = "tuned.safetensors"
@@ -91,7 +92,7 @@ class TunedBase:
             DecisionScores(*decided, *found).save(folder / SCORES)
 
         rules = self._job.judged.judged
-        return self._job.store.make("base", work, version=2, tuned=self.trained, rules=rules)
+        return self._job.store.make("base", work, version=3, tuned=self.trained, rules=rules)
 
 
 class _Tuning(SeededModule):
@@ -104,7 +105,7 @@ class _Tuning(SeededModule):
         super().__init__()
         self.model, self.choices = model, len(model.target_subwords)
         self._split, self._contexts, self._k, self._options = split, contexts, k, options
-        self._cut = held_out(contexts.sentence_N, options)
+        self._cut = held_out(sentence_starts(contexts.sentence_N), options)
         self._draws = seed
 
     def train_dataloader(self) -> _Batches:
