@@ -8,7 +8,7 @@ ONE_THREAD := OMP_NUM_THREADS=1
 DEMO := experiment=demo launcher=joblib nmt=transformer_128,rnn_search_128
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow lint bench fairseq clean
+.PHONY: help install demo test test-slow device lint bench fairseq clean
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -39,6 +39,11 @@ test: install $(VENV)/transformers4 ## run every test that CI runs
 
 test-slow: install ## run the tests that take minutes
 	$(ONE_THREAD) $(BIN)/python -m pytest -m slow
+
+device: install ## run the tests that need a GPU on a stand-in for one (needs a C++ compiler)
+	$(BIN)/pip install --quiet ninja
+	$(ONE_THREAD) PATH=$(CURDIR)/$(BIN):$$PATH PYTHONPATH=$(CURDIR)/tests/fixtures/stand_in \
+		$(BIN)/python -m pytest tests/test_device.py -k gpu_gives
 
 lint: install ## ruff and mypy
 	$(BIN)/ruff check .

@@ -8,7 +8,7 @@ import torch
 from conftest import batch_of, command, configure, make_scarce, overrides
 
 from xnmt_bench import load_model
-from xnmt_bench.device import FEWEST, Room, arithmetic, device_of, find_device
+from xnmt_bench.device import FEWEST, KINDS, Room, arithmetic, device_of, find_device
 from xnmt_bench.errors import ConfigError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.fitting import TrainerOptions
@@ -19,7 +19,8 @@ from xnmt_bench.rules.scores import DecisionScores
 from xnmt_bench.rules.states import write_states
 
 CPU = torch.device("cpu")
-NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+GPU = next((kind for kind in KINDS if torch.get_device_module(kind).is_available()), None)
+NO_GPU = pytest.mark.skipif(GPU is None, reason="there is no GPU here")
 
 
 def test_auto_is_a_gpu_where_there_is_one(monkeypatch):
@@ -171,7 +172,7 @@ def test_a_gpu_gives_what_the_cpu_gives(system, name):
         pytest.skip("it never asks the model")
     explainer.learnt = explainer.prepare(system.texts.split("train"))
     found = []
-    for device in ("cpu", "cuda"):
+    for device in ("cpu", GPU):
         model = load_model(system.system.path, device=device)
         pairs = [(split.source[i], split.target[i]) for i in range(40)]
         batch, _ = decide(model, model.collate(pairs))
@@ -195,7 +196,7 @@ def test_a_gpu_gives_what_the_cpu_gives(system, name):
 @NO_GPU
 def test_a_pipeline_on_a_gpu_gives_the_cpus_table(tmp_path):
     values = []
-    for device in ("cpu", "cuda"):
+    for device in ("cpu", GPU):
         store, results = tmp_path / f"{device}.store", tmp_path / f"{device}.results"
         changes = [*overrides("transformer"), f"store={store}", f"results={results}"]
         changes = [c for c in changes if c != "device=cpu"] + [f"device={device}"]

@@ -18,11 +18,12 @@ log = logging.getLogger(__name__)
 Precision = Literal[32, "tf32", "bf16"]
 Result = TypeVar("Result")
 CPU = torch.device("cpu")
+KINDS = ["cuda", "mps"]  # beside it
 FEWEST = 64  # positions; who has no memory for these has none for a sentence
 
 
 def _named(name: str) -> str:
-    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?|mps", name):
+    if not re.fullmatch(rf"auto|cpu|({'|'.join(KINDS)})(:\d+)?", name):
         raise ValueError("auto, cpu, cuda, cuda:1 or mps")
     return name
 
@@ -37,7 +38,7 @@ def find_device(name: Device) -> torch.device:
         ConfigError: this machine has none such.
     """
     if name == "auto":
-        name = next((kind for kind in ("cuda", "mps") if _count(kind)), "cpu")
+        name = next((kind for kind in KINDS if _count(kind)), "cpu")
     torch.backends.cudnn.allow_tf32 = False  # which is how LSTMs are computed if nobody says so
     device = torch.device(name)
     if (device.index or 0) >= (there := _count(device.type)):
@@ -47,9 +48,7 @@ def find_device(name: Device) -> torch.device:
 
 def _count(kind: str) -> int:
     """How many devices of a kind there are."""
-    if kind == "cuda":
-        return torch.cuda.device_count()
-    return int(kind == "cpu" or torch.backends.mps.is_available())
+    return 1 if kind == "cpu" else torch.get_device_module(kind).device_count()
 
 
 def device_of(module: nn.Module) -> torch.device:
