@@ -19,7 +19,7 @@ from xnmt_bench.rules.scores import DecisionScores
 from xnmt_bench.rules.states import write_states
 
 CPU = torch.device("cpu")
-GPU = next((kind for kind in KINDS if torch.get_device_module(kind).is_available()), None)
+GPU = next((kind for kind in KINDS if torch.get_device_module(kind).device_count()), None)
 NO_GPU = pytest.mark.skipif(GPU is None, reason="there is no GPU here")
 
 
