@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 Precision = Literal[32, "tf32", "bf16"]
 Result = TypeVar("Result")
 CPU = torch.device("cpu")
-KINDS = ["cuda", "mps"]  # beside it
+KINDS = ["cuda", "mps"]  # of devices beside the CPU
 FEWEST = 64  # positions; who has no memory for these has none for a sentence
 
 

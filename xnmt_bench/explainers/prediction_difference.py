@@ -52,7 +52,7 @@ def _relevance(model: NMTModel, batch: Batch, positions: int) -> Relevance:
 
 
 Changed = tuple[Tensor, Tensor, Tensor]
-"""Rows and steps (X,) whose label is another's now, and the states (X, D) there."""
+"""Rows and steps (X,) that a removed word changes, and the states (X, D) there."""
 
 
 class Ablation:
