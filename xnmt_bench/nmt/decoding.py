@@ -10,9 +10,10 @@ from torch import Tensor
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD
 from xnmt_bench.device import device_of
 from xnmt_bench.nmt.base import Ids, Layout, NMTModel, Reader, pad, segments
+from xnmt_bench.nmt.forward_only import forward_only
 
 
-@torch.no_grad()
+@forward_only()
 def translate(
     model: NMTModel,
     sources: Sequence[Ids],
