@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Two processes on two cores: one thread each.
 ONE_THREAD := OMP_NUM_THREADS=1
+ON_STAND_IN = $(ONE_THREAD) PATH=$(CURDIR)/$(BIN):$$PATH PYTHONPATH=$(CURDIR)/tests/fixtures/stand_in
 # The NMT system varies fastest, so the first two jobs train one each.
 DEMO := experiment=demo launcher=joblib nmt=transformer_128,rnn_search_128
 
@@ -42,8 +43,8 @@ test-slow: install ## run the tests that take minutes
 
 device: install ## run the tests that need a GPU on a stand-in for one (needs a C++ compiler)
 	$(BIN)/pip install --quiet ninja
-	$(ONE_THREAD) PATH=$(CURDIR)/$(BIN):$$PATH PYTHONPATH=$(CURDIR)/tests/fixtures/stand_in \
-		$(BIN)/python -m pytest tests/test_device.py -k gpu_gives
+	$(ON_STAND_IN) $(BIN)/python -c "from xnmt_bench.device import KINDS; assert 'stand_in' in KINDS"
+	$(ON_STAND_IN) $(BIN)/python -m pytest tests/test_device.py -k gpu_gives
 
 lint: install ## ruff and mypy
 	$(BIN)/ruff check .

@@ -19,11 +19,13 @@ from xnmt_bench.rules.scores import DecisionScores
 from xnmt_bench.rules.states import write_states
 
 CPU = torch.device("cpu")
-GPU = next((kind for kind in KINDS if torch.get_device_module(kind).device_count()), None)
+# Nobody has compared MPS yet.
+GPU = next((k for k in KINDS if k != "mps" and torch.get_device_module(k).device_count()), None)
 NO_GPU = pytest.mark.skipif(GPU is None, reason="there is no GPU here")
 
 
 def test_auto_is_a_gpu_where_there_is_one(monkeypatch):
+    monkeypatch.setattr(torch.mps, "device_count", lambda: 0)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert find_device("auto") == torch.device("cuda")
     assert find_device("cuda:1") == torch.device("cuda", 1)
@@ -31,8 +33,9 @@ def test_auto_is_a_gpu_where_there_is_one(monkeypatch):
     with pytest.raises(ConfigError, match="device=cuda:2: torch finds 2 cuda device"):
         find_device("cuda:2")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     assert find_device("auto") == CPU
+    monkeypatch.setattr(torch.mps, "device_count", lambda: 1)
+    assert find_device("auto") == torch.device("mps")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

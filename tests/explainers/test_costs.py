@@ -10,7 +10,9 @@ from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.explainers import gradient
 from xnmt_bench.explainers.base import decide
+from xnmt_bench.explainers.prediction_difference import Ablation
 from xnmt_bench.metrics.fidelity.base import masked_states
+from xnmt_bench.nmt import forward_only
 from xnmt_bench.nmt.base import Batch, Layout
 from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.nmt.transformer import Transformer
@@ -32,6 +34,12 @@ def case():
     split = EncodedSplit(*sides, np.arange(len(LENGTHS)))
     pairs = [(split.source[i], split.target[i]) for i in range(len(LENGTHS))]
     return model.eval().requires_grad_(False), split, Batch.collate(pairs)
+
+
+@pytest.fixture(autouse=True)
+def counted_operators(monkeypatch):
+    """All products are torch's own, which can be counted."""
+    monkeypatch.setattr(forward_only, "LARGE", torch.inf)
 
 
 class Operations(TorchDispatchMode):
@@ -105,7 +113,7 @@ def test_a_steps_backward_pass_ends_at_the_step(case, name, monkeypatch):
     assert cut < 0.9 * whole
 
 
-def test_the_output_layer_is_asked_of_all_prefix_removals_at_once(case, monkeypatch):
+def test_the_output_layer_is_asked_of_many_prefix_removals_at_once(case, monkeypatch):
     """Its weights are read for each time, however few the states."""
     model, _, batch = case
     batch, _ = decide(model, batch.take([3]))
@@ -124,6 +132,32 @@ def test_the_output_layer_is_asked_of_all_prefix_removals_at_once(case, monkeypa
     load_explainer("prediction_difference", positions=few).relevance(model, batch)
     assert sum(asked) == total
     assert max(asked) < 2 * few  # a part that is nearly full, and one more
+
+
+def test_states_of_prefix_removals_are_not_kept_until_all_are_there(case, monkeypatch):
+    model, _, batch = case
+    batch, _ = decide(model, batch.take([3]))
+    log_probability, changed = model.log_probability, Ablation._changed
+    few, held, most = 40, 0, 0
+
+    def watched(self, *rows):
+        nonlocal held, most
+        for part in changed(self, *rows):
+            held += len(part[0])
+            most = max(most, held)
+            yield part
+
+    def counted(states, labels):
+        nonlocal held
+        held = max(0, held - len(labels.flatten()))
+        return log_probability(states, labels)
+
+    monkeypatch.setattr(Ablation, "_changed", watched)
+    monkeypatch.setattr(model, "log_probability", counted)
+    load_explainer("prediction_difference", positions=few).relevance(model, batch)
+    steps = batch.target_BT.shape[1]
+    assert few <= most < 2 * few < steps * (steps - 1) // 2
+    assert held == 0
 
 
 def test_several_steps_walk_back_in_one_pass(case, monkeypatch):

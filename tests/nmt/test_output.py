@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from xnmt_bench.nmt import output
+from xnmt_bench.nmt import base, output
 from xnmt_bench.nmt.foreign import Renumbering
 from xnmt_bench.nmt.output import LinearOutput, linear_parts
 
@@ -70,7 +70,7 @@ def test_probabilities_and_choices_are_those_of_the_whole(layer, words):
 def test_sure_decisions_lose_no_digits():
     logits = torch.randn(300, WORDS, generator=torch.Generator().manual_seed(0)) * 2 - 40
     labels = torch.arange(300) % WORDS
-    logits[range(300), labels] += 20.0  # P of 0.998 and more, beside logits of 20
+    logits[range(300), labels] += 20.0  # P above 0.99, beside logits of 20
     exact, whole = (
         x.log_softmax(1).gather(1, labels[:, None])[:, 0].exp() for x in (logits.double(), logits)
     )
@@ -82,6 +82,43 @@ def test_sure_decisions_lose_no_digits():
     assert exact.median() > 0.999
     for probability in found:
         assert (probability - exact).abs().mean() <= 1.1 * (whole - exact).abs().mean()
+
+
+def test_the_gradient_of_a_choice_is_that_of_the_whole(layer):
+    leaves = [layer.states.clone().requires_grad_() for _ in range(2)]
+    layer.logits(leaves[0]).log_softmax(1).amax(1).sum().backward()
+    output.decide(layer.logit_parts(leaves[1]))[1].sum().backward()
+    torch.testing.assert_close(leaves[0].grad, leaves[1].grad)
+
+
+@pytest.mark.parametrize("parts", [True, False])
+def test_how_many_states_are_asked_at_once(transformer, parts, monkeypatch):
+    """Many where parts are narrow, few where a part is the whole vocabulary."""
+
+    class Whole(type(transformer.system.model)):
+        def logits(self, states):
+            return super().logits(states)
+
+    model, asked = copy(transformer.system.model), []
+    if not parts:
+        model.__class__ = Whole
+    many, few = 50, 7
+    monkeypatch.setattr(output, "ROWS", many)
+    monkeypatch.setattr(base, "OUTPUT_ROWS", (1, few))
+    monkeypatch.setattr(base, "OUTPUT_NUMBERS", (1, 1))
+    linear = F.linear
+
+    def counted(states, *layer):
+        asked.append(len(states))
+        return linear(states, *layer)
+
+    monkeypatch.setattr(F, "linear", counted)
+    states = torch.randn(110, model.output.in_features)
+    model.decide(states)
+    assert set(asked) == ({50, 10} if parts else {7, 5})
+    asked.clear()
+    model.log_probability(states, torch.zeros(110, dtype=torch.long))
+    assert set(asked) == ({50, 10} if parts else {7, 5})
 
 
 def test_a_label_that_is_no_word_is_told():
@@ -125,10 +162,12 @@ def test_gradients_are_those_of_the_whole(layer):
     torch.testing.assert_close(leaves[0].grad, leaves[1].grad)
 
 
-def test_short_logits_are_summed_in_single_precision():
+@pytest.mark.parametrize("whole", [False, True])
+def test_short_logits_are_summed_in_single_precision(whole):
     layer = Layer(torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
-        found = output.log_probability(layer.logit_parts(layer.states), layer.labels)
+        parts = [layer.logits(layer.states)] if whole else layer.logit_parts(layer.states)
+        found = output.log_probability(parts, layer.labels)
         short = F.linear(layer.states, layer.output.weight, layer.output.bias).float()
     short[:, IMPOSSIBLE] = -torch.inf
     expected = short.log_softmax(1).gather(1, layer.labels[:, None])[:, 0]

@@ -10,6 +10,7 @@ from proxies.training import log_likelihoods
 from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.metrics.fidelity.predictors import Predictors
+from xnmt_bench.nmt import output
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.proxy import SCORES, decisions_of
 from xnmt_bench.rules.extract import GOLDEN, REAL
@@ -128,6 +129,14 @@ def test_the_models_own_row_on_golden_data_is_not_always_its_first_choice(transf
         np.testing.assert_allclose(
             np.exp(scores.log_likelihood_N[scores.correct_N]), first, rtol=1e-6
         )
+
+
+def test_first_choices_are_asked_for_part_by_part(transformer, workplace, tmp_path, monkeypatch):
+    monkeypatch.setattr(output, "ROWS", 50)
+    job = job_for(workplace)
+    found = Predictors(job)._first_choices(tmp_path / "states")
+    assert len(found) > 100
+    assert (found == job.judged.test_rules.label_N).all()
 
 
 def test_no_such_scenario(transformer, workplace, tmp_path):

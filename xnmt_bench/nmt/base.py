@@ -354,7 +354,10 @@ class NMTModel(nn.Module, ABC):
         return Forced(self, batch).states_BTD
 
     def logit_parts(self, states_RD: Tensor) -> Iterator[Tensor]:
-        """The logits of one part of V after another, (R, P); a model may give all V in one."""
+        """The logits of one part of V after another, (R, P).
+
+        Here all V in one. Who has others is asked of many states at once: on a CPU they are narrow.
+        """
         yield self.logits(states_RD)
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -3,7 +3,7 @@
 On a CPU, without gradients, nothing as wide as the vocabulary is stored where only a label's
 log-probability or the first choice is wanted. A part's logits stay in the cache there, and so do
 the weights that give them: products of whole vocabularies reach half the speed of those. Elsewhere
-all words are one part.
+a part is as wide as the rows of the layer are in the order of the words.
 
 Shapes: R states, P words of a part, V in all.
 """
@@ -42,8 +42,7 @@ def linear_parts(
         logits_RP = F.linear(states_RD, weight_XD[rows], None if bias_X is None else bias_X[rows])
         if out := [word - first for word in never if 0 <= word - first < logits_RP.shape[1]]:
             logits_RP[:, out] = -torch.inf
-        # Shorter factors give shorter logits, whose exponentials are not summed as such.
-        yield logits_RP if logits_RP.dtype == torch.float64 else logits_RP.float()
+        yield logits_RP
         first += logits_RP.shape[1]
 
 
@@ -113,10 +112,12 @@ class _Seen:
 
     def add(self, logits_RP: Tensor) -> None:
         """Takes up another part."""
+        if logits_RP.dtype != torch.float64:  # shorter logits' exponentials are not summed as such
+            logits_RP = logits_RP.float()
+        greatest_R = logits_RP.amax(1)
         # A constant in gradients: whatever all logits lose, probabilities stay.
-        greatest_R = logits_RP.detach().amax(1)
-        possible_R = greatest_R.clamp(min=torch.finfo(greatest_R.dtype).min)
-        self._sums.append((logits_RP - possible_R[:, None]).exp().sum(1))
+        possible_R = greatest_R.detach().clamp(min=torch.finfo(greatest_R.dtype).min)
+        self._sums.append((logits_RP - possible_R[:, None]).exp_().sum(1))
         self.greatest.append(greatest_R)
         if self._labels_R is not None:
             place_R = self._labels_R - self.words
@@ -127,9 +128,10 @@ class _Seen:
 
     def log_probability(self) -> Tensor:
         """Log-probabilities (R,)."""
-        greatest_RX = torch.stack(self.greatest, dim=1)
+        choice_RX = torch.stack(self.greatest, dim=1)
+        greatest_RX = choice_RX.detach()
         greatest_R = greatest_RX.amax(1)
         shares_RX = (greatest_RX - greatest_R[:, None]).exp() * torch.stack(self._sums, dim=1)
-        label_R = greatest_R if self._labels_R is None else self._label_R
+        label_R = choice_RX.amax(1) if self._labels_R is None else self._label_R
         # Logits are subtracted first: beside them what a sure label lacks would be rounded away.
         return (label_R - greatest_R) - shares_RX.sum(1).log()

@@ -1,6 +1,7 @@
 """KL divergence over the whole vocabulary, of proxies that learn the model's distribution."""
 
 import numpy as np
+import pytest
 import torch
 from conftest import configure, make_scarce, overrides
 
@@ -12,9 +13,9 @@ from xnmt_bench.metrics.fidelity.divergence import DistilledProxy, divergences
 from xnmt_bench.metrics.fidelity.predictors import KL_FILE, Predictors
 from xnmt_bench.nmt.base import Batch
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.proxy import LESSONS, decisions_of
+from xnmt_bench.pipeline.proxy import LESSONS, OwnProxy, decisions_of
 from xnmt_bench.rules.states import write_states
-from xnmt_bench.rules.table import read_columns
+from xnmt_bench.rules.table import all_rules, read_columns, shards
 
 
 def job_for(workplace, explainer, *more):
@@ -90,6 +91,22 @@ def test_lessons_hold_the_models_distribution_beside_the_rule(transformer, workp
     one, again, other = (torch.cat([w for _, w, _ in lessons.train(e)]).tolist() for e in (0, 0, 1))
     assert one == again != other
     assert sorted(one) == sorted(other)
+
+
+@pytest.mark.parametrize("kind", [OwnProxy, DistilledProxy])
+def test_the_last_sentences_are_held_out_whole(transformer, workplace, tmp_path, kind):
+    more = ["train_sentences=30", "rules.train_sentences=30", "rules.shard_sentences=7"]
+    proxy = job_for(workplace, "gradient_norm", *more).trained(kind)
+    rules = all_rules(proxy.training_rules.path, "train", 1)
+    assert len(shards(proxy.training_rules.path, "train")) == 5
+    last = np.isin(rules.sentence_N, list(dict.fromkeys(rules.sentence_N.tolist()))[-3:])
+    lessons = proxy.lessons(tmp_path, ProxyTrainingOptions(validation_share=0.1))
+    found = [
+        np.concatenate([words.numpy() for _, words, _ in batches])
+        for batches in (lessons.valid(), lessons.train(0))
+    ]
+    assert (found[0] == decisions_of(rules.take(last))[:, 1:3]).all()
+    assert len(found[1]) == (~last).sum()
 
 
 def test_words_that_both_hold_impossible_add_nothing(transformer):
