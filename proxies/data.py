@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
+from xnmt_bench.errors import XnmtError
+
 Decisions = np.ndarray
 """Rows of 1 + 4k integers: the label, 2k word ids and their 2k places in the sentence."""
 
@@ -21,15 +23,26 @@ def pack(label_N: np.ndarray, words_NK: np.ndarray, positions_NK: np.ndarray) ->
     return np.concatenate([label_N[:, None], words_NK, positions_NK], axis=1, dtype=np.int32)
 
 
-def append(decisions: Decisions, file: BinaryIO) -> None:
-    """Adds decisions to a file that `open_decisions` reads."""
+def narrowest(words: int) -> np.dtype:
+    """The integers that a file of decisions needs for so many words in the larger vocabulary."""
+    return np.dtype("<i2" if words <= 2**15 else "<i4")
+
+
+def append(decisions: Decisions, file: BinaryIO, kind: np.dtype) -> None:
+    """Adds decisions to a file that `open_decisions` reads.
+
+    Raises:
+        XnmtError: a sentence has more places than integers of this kind can tell apart.
+    """
+    if decisions.max(initial=0) > np.iinfo(kind).max:
+        raise XnmtError(f"sentences of more than {np.iinfo(kind).max:,} words are not supported")
     # Not by `tofile`, which says nothing of a disk that is full.
-    file.write(np.ascontiguousarray(decisions, dtype="<i4").tobytes())
+    file.write(np.ascontiguousarray(decisions, dtype=kind).tobytes())
 
 
-def open_decisions(path: Path, k: int) -> Decisions:
+def open_decisions(path: Path, k: int, kind: np.dtype) -> Decisions:
     """Memory-maps a file of decisions."""
-    return np.memmap(path, dtype="<i4", mode="r").reshape(-1, 1 + 4 * k)
+    return np.memmap(path, dtype=kind, mode="r").reshape(-1, 1 + 4 * k)
 
 
 def unpack(decisions: Decisions) -> tuple[Tensor, Tensor, Tensor]:

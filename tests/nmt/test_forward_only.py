@@ -8,6 +8,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from xnmt_bench.explainers.base import decide
@@ -17,7 +18,7 @@ from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.nmt.forward_only import LARGE, forward_only
 from xnmt_bench.nmt.scoring import log_probability
 
-FUSED = "mkldnn::_linear_pointwise"
+FUSED, ORDER = "mkldnn::_linear_pointwise", "mkldnn::_reorder_linear_weight"
 pytestmark = pytest.mark.skipif(
     not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="torch was built without oneDNN"
 )
@@ -83,6 +84,47 @@ def test_everything_else_goes_where_it_went(why):
     assert not called.names[FUSED]
     with autocast:
         assert torch.equal(found, F.linear(x, weight, b))
+
+
+def test_weights_are_put_in_order_once_and_where_they_are_used_again():
+    x, weight, b = layer(64)
+    expected = x.double() @ weight.double().T + b
+    weight = nn.Parameter(weight)
+    for uses in (1, 2, 5):
+        with forward_only(), Called() as called:
+            for _ in range(uses):
+                torch.testing.assert_close(
+                    F.linear(x, weight, b).double(), expected, rtol=0, atol=1e-4
+                )
+        assert (called.names[FUSED], called.names[ORDER]) == (uses, int(uses > 1))
+
+
+def test_weights_that_change_are_put_in_order_anew():
+    x, weight, b = layer(64)
+    weight = nn.Parameter(weight)
+    with forward_only(), Called() as called:
+        for factor in (1, -1):
+            with torch.no_grad():
+                weight.mul_(factor)
+            for _ in range(2):
+                found = F.linear(x, weight, b)
+    assert called.names[ORDER] == 2
+    expected = x.double() @ weight.detach().double().T + b
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-4)
+
+
+def test_parts_of_weights_and_those_of_inference_mode_are_read_as_they_are():
+    x, weight, b = layer(64)
+    whole = nn.Parameter(torch.cat([weight, weight]))
+    with torch.inference_mode():
+        fixed = nn.Parameter(weight.clone())
+    with forward_only(), Called() as called:
+        for part in (whole[: len(weight)], fixed):
+            for _ in range(3):
+                found = F.linear(x, part, b)
+                expected = x.double() @ weight.double().T + b
+                torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-4)
+    assert called.names[FUSED] == 6 and not called.names[ORDER]
 
 
 def test_outside_nothing_is_changed():

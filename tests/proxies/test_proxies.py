@@ -1,5 +1,6 @@
 """The proxies FN, RN and SA, and the decisions they read."""
 
+from io import BytesIO
 from itertools import chain
 
 import numpy as np
@@ -8,11 +9,12 @@ import torch
 import torch.nn.functional as F
 
 from proxies.base import LONGEST, Vocabulary
-from proxies.data import DecisionBatches, append, loader, open_decisions, pack, unpack
+from proxies.data import DecisionBatches, append, loader, narrowest, open_decisions, pack, unpack
 from proxies.fn import FN
 from proxies.rn import RN
 from proxies.sa import SA
 from proxies.training import log_likelihoods
+from xnmt_bench.errors import XnmtError
 from xnmt_bench.registry import load
 
 SOURCE, TARGET, K = 30, 20, 2
@@ -134,18 +136,29 @@ def test_scores_are_the_log_softmax_of_the_labels():
     assert (correct == (probability.argmax(-1) == label)).all()
 
 
+@pytest.mark.parametrize(("words", "size"), [(2**15, 2), (2**15 + 1, 4)])
 @pytest.mark.parametrize("k", [1, 3])
-def test_decisions_come_back(tmp_path, k):
+def test_decisions_come_back(tmp_path, k, words, size):
     parts = [random_rules(count, k, seed=count) for count in (4, 1, 6)]
+    parts[1][0][0] = words - 1  # the last word of the vocabulary
+    kind = narrowest(words)
     with (tmp_path / "decisions").open("wb") as file:
         for part in parts:
-            append(pack(*part), file)
-    decisions = open_decisions(tmp_path / "decisions", k)
+            append(pack(*part), file, kind)
+    assert (tmp_path / "decisions").stat().st_size == 11 * (1 + 4 * k) * size
+    decisions = open_decisions(tmp_path / "decisions", k, kind)
     assert decisions.shape == (11, 1 + 4 * k)
     assert not decisions.flags.writeable
     for found, *expected in zip(unpack(decisions), *parts, strict=True):
         assert found.dtype == torch.int64
         np.testing.assert_array_equal(found.numpy(), np.concatenate(expected))
+
+
+def test_a_place_that_does_not_fit_is_an_error_and_no_other_place():
+    label, words, positions = random_rules(3)
+    positions[1, 0] = 2**15
+    with pytest.raises(XnmtError, match="more than 32,767 words"):
+        append(pack(label, words, positions), BytesIO(), narrowest(100))
 
 
 def epoch_of(seed, epoch, size=103):

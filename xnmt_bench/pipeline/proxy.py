@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 from safetensors.torch import load_model, save_model
 
 from proxies.base import Proxy, Vocabulary
-from proxies.data import Decisions, Drawn, append, loader, open_decisions, pack
+from proxies.data import Decisions, Drawn, append, loader, narrowest, open_decisions, pack
 from proxies.training import Lessons, ProxyTraining, ProxyTrainingOptions, log_likelihoods
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.fitting import TrainerOptions, clean, fit
@@ -245,12 +245,13 @@ class OwnProxy(TrainedProxy):
     def write_decisions(self, folder: Path) -> tuple[Decisions, np.ndarray]:
         """The rules in a file, and the row where each sentence begins."""
         path, starts, count = folder / LESSONS, [], 0
+        kind = narrowest(max(map(len, self.rules.explained.texts.subwords)))
         with path.open("wb") as file:
             for rules in self.read_rules():
-                append(decisions_of(rules), file)
+                append(decisions_of(rules), file, kind)
                 starts.append(count + sentence_starts(rules.sentence_N))
                 count += len(rules.sentence_N)
-        return open_decisions(path, self.k), np.concatenate(starts)
+        return open_decisions(path, self.k, kind), np.concatenate(starts)
 
     def lessons(self, folder: Path, training: ProxyTrainingOptions) -> Lessons:
         """The rules as they are, in another order each epoch; the last sentences held out."""

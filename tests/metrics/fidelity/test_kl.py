@@ -5,7 +5,7 @@ import pytest
 import torch
 from conftest import configure, make_scarce, overrides
 
-from proxies.data import open_decisions
+from proxies.data import narrowest, open_decisions
 from proxies.training import ProxyTrainingOptions
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.metrics.fidelity.base import base_distributions
@@ -79,7 +79,7 @@ def test_learning_the_distribution_lessens_the_divergence(transformer, workplace
 def test_lessons_hold_the_models_distribution_beside_the_rule(transformer, workplace, tmp_path):
     proxy = job_for(workplace, "gradient_norm", "train_sentences=30").trained(DistilledProxy)
     lessons = proxy.lessons(tmp_path, ProxyTrainingOptions(batch_size=50))
-    decisions = open_decisions(tmp_path / LESSONS, 1)
+    decisions = open_decisions(tmp_path / LESSONS, 1, narrowest(1))
     split = proxy.rules.explained.decisions.contexts("train", "teacher_forcing")
     p_NV = np.concatenate(list(own_distributions(transformer, split, range(30))))
     [*batches] = lessons.valid()
