@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 import torch
 from captum.attr import FeatureAblation, InputXGradient, Saliency
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor
@@ -267,9 +268,8 @@ def measure(model: NMTModel, parts: list[Batch], small: list[Batch]) -> Iterator
 
 def tabulated(measured: list[Measured], sentences: int, peak: float) -> Table:
     """The table; a ratio is to the tutorial way, where there is one."""
-    table = Table(
-        "explainer", "way", "sentences/s", "ratio", "encoder pos.", "decoder pos.", "of peak"
-    )
+    columns = "explainer", "way", "pairs/s", "ratio", "encoder pos.", "decoder pos.", "of peak"
+    table = Table(*columns, box=SIMPLE_HEAD, padding=0, pad_edge=False)  # fits 80 columns
     tutorials = {row.explainer: row.seconds for row in measured if row.way == "tutorial"}
     for row in measured:
         reference = tutorials.get(row.explainer)
