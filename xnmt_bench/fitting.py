@@ -323,15 +323,25 @@ def clean(folder: Path) -> None:
 
 
 class _Progress(pl.Callback):
-    """One line for the whole training: steps and epochs done, loss, time left at most."""
+    """One line for the whole training: epochs done, loss, time left at most."""
 
     def __init__(self, description: str, max_epochs: int) -> None:
-        self._stage = Stage(description, max_epochs, "epochs")
+        self._description, self._max_epochs = description, max_epochs
+        self._stage: Stage | None = None
         self._note = ""
 
-    def on_train_batch_end(self, trainer: pl.Trainer, *arguments: Any) -> None:
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Begins the line, at the epoch from which training goes on."""
+        done = trainer.current_epoch
+        self._stage = Stage(self._description, self._max_epochs, "epochs", done=done)
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, module: pl.LightningModule, outputs: Any, batch: Any, index: int
+    ) -> None:
         """Says where it stands, every so often."""
-        self._stage.step(trainer.current_epoch, self._note)
+        part = (index + 1) / trainer.num_training_batches
+        assert self._stage
+        self._stage.step(trainer.current_epoch + part, self._note)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Keeps the loss to be said."""
@@ -340,4 +350,6 @@ class _Progress(pl.Callback):
 
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Ends the line."""
-        self._stage.__exit__(None, None, None)
+        if self._stage:
+            self._stage.__exit__(None, None, None)
+        self._stage = None

@@ -29,16 +29,19 @@ class Stage:
         total: how many steps there are at most.
         unit: what a step is, in the plural.
         shown: say anything at all.
+        done: steps that an earlier run has done, which say nothing of this one's pace.
     """
 
-    def __init__(self, description: str, total: int, unit: str, shown: bool = True) -> None:
+    def __init__(
+        self, description: str, total: int, unit: str, shown: bool = True, done: float = 0
+    ) -> None:
         self._description, self._total, self._unit, self._shown = description, total, unit, shown
         self._terminal = sys.stderr.isatty() and not shared_terminal
         self._began = self._said = time.monotonic()
-        self._done = 0
+        self._before = self._done = done
 
-    def step(self, done: int, note: str = "") -> None:
-        """Says how many steps are done, unless it has only just said so."""
+    def step(self, done: float, note: str = "") -> None:
+        """Says how many steps are done, parts of one included, unless it has only just said so."""
         self._done, now = done, time.monotonic()
         if self._shown and now - self._said >= (REFRESH if self._terminal else EVERY):
             self._said = now
@@ -46,11 +49,12 @@ class Stage:
 
     def _say(self, note: str) -> None:
         elapsed = max(1e-9, time.monotonic() - self._began)
-        rate = self._done / elapsed
+        rate = (self._done - self._before) / elapsed
         left = (self._total - self._done) / rate if rate else float("inf")
         pace = f"{rate:.1f} a second" if rate >= 1 else f"{1 / rate:.1f} s each" if rate else ""
-        parts = [f"{self._done} of {self._total} {self._unit}", pace, note]
-        if 0 < self._done < self._total:
+        done = self._done if isinstance(self._done, int) else f"{self._done:.1f}"
+        parts = [f"{done} of {self._total} {self._unit}", pace, note]
+        if rate and self._done < self._total:
             parts.append(f"at most {_duration(left)} left")
         line = f"{self._description}: {', '.join(part for part in parts if part)}"
         if self._terminal:

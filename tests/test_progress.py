@@ -1,0 +1,84 @@
+"""A line of progress says what is done, at which pace, and how long the rest takes."""
+
+import logging
+
+import numpy as np
+import pytest
+
+from proxies.base import Vocabulary
+from proxies.data import loader, pack
+from proxies.fn import FN
+from proxies.training import Lessons, ProxyTraining, ProxyTrainingOptions
+from xnmt_bench import progress
+from xnmt_bench.fitting import TrainerOptions, fit
+from xnmt_bench.progress import Stage, track
+
+
+@pytest.fixture(autouse=True)
+def logged(monkeypatch, caplog):
+    caplog.set_level(logging.INFO, "xnmt_bench.progress")
+    monkeypatch.setattr(progress, "shared_terminal", True)
+
+
+class Clock:
+    """A clock that the test moves."""
+
+    now = 1000.0
+
+    def monotonic(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
+    return clock
+
+
+def test_the_time_left_is_that_of_what_is_left(clock, caplog):
+    with Stage("N", 10, "epochs") as stage:
+        for tenth in range(1, 21):  # 40 s a tenth of an epoch
+            clock.now += 40
+            stage.step(tenth / 10)
+    assert caplog.messages[0] == "N: 0.1 of 10 epochs, 400.0 s each, at most 66 min left"
+    assert caplog.messages[9] == "N: 1.0 of 10 epochs, 400.0 s each, at most 60 min left"
+    assert caplog.messages[18] == "N: 1.9 of 10 epochs, 400.0 s each, at most 54 min left"
+    assert caplog.messages[-1] == "N: done in 13 min"
+
+
+def test_what_an_earlier_run_has_done_says_nothing_of_the_pace(clock, caplog):
+    with Stage("N", 10, "epochs", done=8) as stage:
+        clock.now += 100
+        stage.step(8.5, "validation loss 3.0")
+    assert caplog.messages[0] == (
+        "N: 8.5 of 10 epochs, 200.0 s each, validation loss 3.0, at most 5 min left"
+    )
+
+
+def test_items_are_counted_whole_and_told_every_so_often(clock, caplog):
+    for _ in track(range(100), "rules", 100, "pairs"):
+        clock.now += 0.4
+    assert caplog.messages == [
+        "rules: 75 of 100 pairs, 2.5 a second, at most 10 s left",
+        "rules: done in 40 s",
+    ]
+
+
+def test_a_training_tells_parts_of_its_epochs(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    rng = np.random.default_rng(0)
+    words_NK, label_N = rng.integers(4, 20, (80, 2)), rng.integers(4, 20, 80)
+    decisions = pack(label_N, words_NK, np.zeros_like(words_NK))
+
+    def build():
+        proxy = FN(Vocabulary(20, 20, 1), dimension=8, hidden=8)
+        lessons = Lessons(
+            lambda epoch: loader(decisions[:64], 16, 0, epoch), lambda: loader(decisions[64:], 16)
+        )
+        return ProxyTraining(proxy, lessons, ProxyTrainingOptions(batch_size=16, max_epochs=2), 20)
+
+    fit(build, tmp_path, 0, 2, 2, TrainerOptions(), "fn")
+    told = [line.split(" of 2 epochs")[0] for line in caplog.messages if " of 2 epochs" in line]
+    assert told == [f"fn: {epochs:.1f}" for epochs in np.arange(0.25, 2.25, 0.25)]
+    assert sum(line.startswith("fn: done in") for line in caplog.messages) == 1
