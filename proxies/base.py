@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-LONGEST = 512  # places in a sentence that are told apart; later ones share the last
+LONGEST = 512  # places in a sentence that are told apart
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class RuleEmbedding(nn.Module):
         if self.place is not None:
             x = x + self.place.weight
         if self.position is not None:
-            x = x + _look_up(self.position, positions_BK.clamp(max=LONGEST - 1))
+            x = x + _look_up(self.position, positions_BK)
         return x
 
 

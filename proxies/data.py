@@ -12,15 +12,16 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
-from xnmt_bench.errors import XnmtError
+from proxies.base import LONGEST
 
 Decisions = np.ndarray
 """Rows of 1 + 4k integers: the label, 2k word ids and their 2k places in the sentence."""
 
 
 def pack(label_N: np.ndarray, words_NK: np.ndarray, positions_NK: np.ndarray) -> Decisions:
-    """Decisions as one integer array."""
-    return np.concatenate([label_N[:, None], words_NK, positions_NK], axis=1, dtype=np.int32)
+    """Decisions as one integer array; places behind the last that is told apart are that one."""
+    places_NK = np.minimum(positions_NK, LONGEST - 1)
+    return np.concatenate([label_N[:, None], words_NK, places_NK], axis=1, dtype=np.int32)
 
 
 def narrowest(words: int) -> np.dtype:
@@ -29,13 +30,7 @@ def narrowest(words: int) -> np.dtype:
 
 
 def append(decisions: Decisions, file: BinaryIO, kind: np.dtype) -> None:
-    """Adds decisions to a file that `open_decisions` reads.
-
-    Raises:
-        XnmtError: a sentence has more places than integers of this kind can tell apart.
-    """
-    if decisions.max(initial=0) > np.iinfo(kind).max:
-        raise XnmtError(f"sentences of more than {np.iinfo(kind).max:,} words are not supported")
+    """Adds decisions to a file that `open_decisions` reads."""
     # Not by `tofile`, which says nothing of a disk that is full.
     file.write(np.ascontiguousarray(decisions, dtype=kind).tobytes())
 

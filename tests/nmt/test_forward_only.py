@@ -113,6 +113,18 @@ def test_weights_that_change_are_put_in_order_anew():
     torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-4)
 
 
+def test_weights_that_are_gone_are_not_taken_for_others():
+    x, weight, b = layer(64)
+    with forward_only():
+        for factor in range(1, 6):  # Python gives an id again when its object is gone
+            fresh = nn.Parameter(weight * factor)
+            for _ in range(3):
+                found = F.linear(x, fresh, b)
+            expected = x.double() @ weight.double().T * factor + b
+            torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-3)
+            del fresh
+
+
 def test_parts_of_weights_and_those_of_inference_mode_are_read_as_they_are():
     x, weight, b = layer(64)
     whole = nn.Parameter(torch.cat([weight, weight]))

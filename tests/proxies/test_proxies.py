@@ -1,6 +1,5 @@
 """The proxies FN, RN and SA, and the decisions they read."""
 
-from io import BytesIO
 from itertools import chain
 
 import numpy as np
@@ -14,7 +13,6 @@ from proxies.fn import FN
 from proxies.rn import RN
 from proxies.sa import SA
 from proxies.training import log_likelihoods
-from xnmt_bench.errors import XnmtError
 from xnmt_bench.registry import load
 
 SOURCE, TARGET, K = 30, 20, 2
@@ -102,9 +100,6 @@ def test_places_in_the_sentence_are_told_where_asked_for(kind):
     places = torch.tensor([[0, 0, 0, 0], [1, 0, 0, 0], [-1, 0, 0, 0], [0, 0, 0, LONGEST - 1]])
     found = logits(proxy, words.expand(4, -1), places)
     assert (torch.cdist(found, found) + torch.eye(4)).min() > 1e-4
-    # Places beyond the last that is told apart share it.
-    far = torch.tensor([[0, 0, 0, 10 * LONGEST]])
-    torch.testing.assert_close(logits(proxy, words, far), found[3:])
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -154,11 +149,12 @@ def test_decisions_come_back(tmp_path, k, words, size):
         np.testing.assert_array_equal(found.numpy(), np.concatenate(expected))
 
 
-def test_a_place_that_does_not_fit_is_an_error_and_no_other_place():
+def test_places_behind_the_last_that_is_told_apart_are_that_one():
     label, words, positions = random_rules(3)
-    positions[1, 0] = 2**15
-    with pytest.raises(XnmtError, match="more than 32,767 words"):
-        append(pack(label, words, positions), BytesIO(), narrowest(100))
+    positions[:, 0] = LONGEST - 2, LONGEST, 2**15
+    _, _, found = unpack(pack(label, words, positions))
+    assert found[:, 0].tolist() == [LONGEST - 2, LONGEST - 1, LONGEST - 1]
+    assert found[:, 1].tolist() == positions[:, 1].tolist()
 
 
 def epoch_of(seed, epoch, size=103):

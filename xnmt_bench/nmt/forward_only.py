@@ -35,7 +35,7 @@ class _LinearByOneDNN(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self._weights: dict[tuple[int, int], _Weights] = {}
+        self._weights: dict[int, _Weights] = {}
 
     def __torch_function__(
         self,
@@ -53,13 +53,15 @@ class _LinearByOneDNN(TorchFunctionMode):
     def _in_order(self, weight: Tensor) -> Tensor:
         """A layer's weights in oneDNN's own order, kept as long as this is entered.
 
-        The first use takes them as they are: a single pass is over before the order has paid.
+        The first use takes them as they are: a single pass is over before the order has paid. A
+        change by way of `.data`, which torch does not count, is not seen.
         """
         # A part of a layer is another tensor each time, and one of inference mode has no version.
         if not isinstance(weight, nn.Parameter) or weight.is_inference():
             return weight
-        key = id(weight), weight._version
-        seen = self._weights.setdefault(key, _Weights(weight))
+        seen = self._weights.get(id(weight))
+        if seen is None or seen.version != weight._version:
+            seen = self._weights[id(weight)] = _Weights(weight)
         seen.uses += 1
         if seen.uses == 2:
             seen.ordered = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
@@ -70,7 +72,7 @@ class _Weights:
     """A layer's weights, held so that their id stays theirs, and how often they were asked for."""
 
     def __init__(self, given: nn.Parameter) -> None:
-        self.given, self.uses = given, 0
+        self.given, self.version, self.uses = given, given._version, 0
         self.ordered: Tensor = given
 
 
