@@ -1,6 +1,7 @@
 """A line of progress says what is done, at which pace, and how long the rest takes."""
 
 import logging
+from os import terminal_size
 
 import numpy as np
 import pytest
@@ -52,8 +53,27 @@ def test_what_an_earlier_run_has_done_says_nothing_of_the_pace(clock, caplog):
         clock.now += 100
         stage.step(8.5, "validation loss 3.0")
     assert caplog.messages[0] == (
-        "N: 8.5 of 10 epochs, 200.0 s each, validation loss 3.0, at most 5 min left"
+        "N: 8.5 of 10 epochs, 200.0 s each, at most 5 min left, validation loss 3.0"
     )
+
+
+@pytest.mark.parametrize(
+    ("columns", "line"),
+    [
+        (77, "N: 8.5 of 10 epochs, 200.0 s each, at most 5 min left, validation loss 3.0"),
+        (74, "N: 8.5 of 10 epochs, 200.0 s each, at most 5 min left"),
+        (30, "N: 8.5 of 10 epochs"),
+        (11, "N: 8.5 of "),
+    ],
+)
+def test_a_terminals_line_ends_with_a_whole_part(monkeypatch, capsys, clock, columns, line):
+    monkeypatch.setattr(progress, "shared_terminal", False)
+    monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(progress.shutil, "get_terminal_size", lambda: terminal_size((columns, 24)))
+    stage = Stage("N", 10, "epochs", done=8)
+    clock.now += 100
+    stage.step(8.5, "validation loss 3.0")
+    assert capsys.readouterr().err == f"\r\x1b[2K{line}"
 
 
 def test_items_are_counted_whole_and_told_every_so_often(clock, caplog):

@@ -53,15 +53,14 @@ class Stage:
         left = (self._total - self._done) / rate if rate else float("inf")
         pace = f"{rate:.1f} a second" if rate >= 1 else f"{1 / rate:.1f} s each" if rate else ""
         done = self._done if isinstance(self._done, int) else f"{self._done:.1f}"
-        parts = [f"{done} of {self._total} {self._unit}", pace, note]
-        if rate and self._done < self._total:
-            parts.append(f"at most {_duration(left)} left")
-        line = f"{self._description}: {', '.join(part for part in parts if part)}"
+        due = f"at most {_duration(left)} left" if rate and self._done < self._total else ""
+        parts = [f"{self._description}: {done} of {self._total} {self._unit}", pace, due, note]
+        parts = [part for part in parts if part]
         if self._terminal:
-            width = shutil.get_terminal_size().columns - 1
-            print(f"\r\x1b[2K{line[:width]}", end="", file=sys.stderr, flush=True)
+            line = _fitting(parts, shutil.get_terminal_size().columns - 1)
+            print(f"\r\x1b[2K{line}", end="", file=sys.stderr, flush=True)
         else:
-            log.info("%s", line)
+            log.info("%s", ", ".join(parts))
 
     def __enter__(self) -> Self:
         return self
@@ -77,6 +76,13 @@ class Stage:
         elapsed = time.monotonic() - self._began
         if self._shown and kind is None and elapsed >= EVERY:
             log.info("%s: done in %s", self._description, _duration(elapsed))
+
+
+def _fitting(parts: list[str], width: int) -> str:
+    """The first parts, as many as a line holds whole."""
+    while len(line := ", ".join(parts)) > width and len(parts) > 1:
+        parts = parts[:-1]
+    return line[:width]
 
 
 def _duration(seconds: float) -> str:
