@@ -94,5 +94,5 @@ class Proxy(nn.Module, ABC):
 
         Args:
             words_BK: ids of the rule's words, k of the source and k of the prefix, -1 for none.
-            positions_BK: their places in the sentence, -1 for none.
+            positions_BK: their places in the sentence, below `LONGEST`, -1 for none.
         """

@@ -100,6 +100,9 @@ def test_places_in_the_sentence_are_told_where_asked_for(kind):
     places = torch.tensor([[0, 0, 0, 0], [1, 0, 0, 0], [-1, 0, 0, 0], [0, 0, 0, LONGEST - 1]])
     found = logits(proxy, words.expand(4, -1), places)
     assert (torch.cdist(found, found) + torch.eye(4)).min() > 1e-4
+    # Places beyond the last that is told apart share it.
+    _, _, far = unpack(pack(np.array([0]), words.numpy(), np.array([[0, 0, 0, 10 * LONGEST]])))
+    torch.testing.assert_close(logits(proxy, words, far), found[3:])
 
 
 @pytest.mark.parametrize("name", SIZES)
