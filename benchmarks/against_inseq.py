@@ -173,12 +173,9 @@ def theirs(
 
 
 def difference(name: str, mine: Scores, other: Scores) -> float:
-    """The greatest difference of two tools' scores, relative to a sentence's greatest score.
-
-    Of the first sentences, where the other tool has explained fewer.
-    """
+    """The greatest difference of two tools' scores, relative to a sentence's greatest score."""
     worst = 0.0
-    for own, peers in zip(mine, other, strict=False):
+    for own, peers in zip(mine, other, strict=True):
         if name == "prediction_difference":  # inseq leaves out the sign
             own = tuple(x.abs() for x in own)
         largest = max(float(x.nan_to_num().abs().max()) for x in own)
@@ -243,10 +240,9 @@ def compare(folder: Path, arguments: argparse.Namespace) -> None:
     pairs = explained_pairs(model, arguments)
     if not pairs:
         raise SystemExit(f"no pair has {LENGTHS[0]} to {LENGTHS[-1]} subwords a side")
-    few = pairs[: arguments.peer_sentences]
     frame = (len(model.before_source), len(model.before_target))
-    print(f"{arguments.family} of {arguments.size} size; here {described(model, pairs)}; "
-          f"inseq {described(model, few)}; {arguments.batch} at once; "
+    print(f"{arguments.family} of {arguments.size} size; {described(model, pairs)}; "
+          f"{arguments.batch} at once; "
           "seconds a pair are processor time, one thread")  # fmt: skip
     print(f"{'method':41}{'here s':>9}{'inseq s':>9}{'ratio':>8}{'of peak, GFLOP/s':>18}"
           f"{'positions, here':>22}{'positions, inseq':>22}{'difference':>12}")  # fmt: skip
@@ -263,7 +259,7 @@ def compare(folder: Path, arguments: argparse.Namespace) -> None:
         mine = timed(here, model.model, pairs)
         peak = max(peak, matmul_peak())  # what disturbed one of them may have spared the other
         share = gflop(here, pairs) / mine.seconds / peak
-        other = timed(there, peer.model, few)
+        other = timed(there, peer.model, pairs)
         a, b = mine.positions, other.positions
         print(
             f"{f'{name} / {method}':41}{mine.seconds:9.4f}{other.seconds:9.4f}"
@@ -281,7 +277,6 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--source", help="source sentences, one a line; of the base size alone")
     parser.add_argument("--target", help="their targets")
     parser.add_argument("--sentences", type=int, default=None, help="8 of the base size, else 24")
-    parser.add_argument("--peer-sentences", type=int, help="inseq explains the first of them")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--width", type=int, default=128, help="of the small size")
     parser.add_argument("--methods", help="some of " + ",".join(METHODS), default=",".join(METHODS))

@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from xnmt_bench import load_explainer, load_model
 from xnmt_bench.corpora.subwords import EOS, PAD
-from xnmt_bench.device import Precision, arithmetic, device_of, find_device
+from xnmt_bench.device import Precision, arithmetic, device_of
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.nmt import forward_only
 from xnmt_bench.nmt.base import Batch, NMTModel
@@ -116,7 +116,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         torch.set_num_threads(1)
-    model = load_model(arguments.system, find_device(arguments.device).type)
+    model = load_model(arguments.system, arguments.device)
     batches = read_batches(model, arguments)
     emulated = "" if device_of(model).type == "cuda" else ", emulated"
     table = Table("explainer", "decisions", f"tf32{emulated}", "bf16")

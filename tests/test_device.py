@@ -3,20 +3,23 @@
 import logging
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
-from conftest import batch_of, command, configure, make_scarce, overrides
+from conftest import batch_of, command, configure, make_scarce, overrides, trained
 
 from xnmt_bench import load_model
 from xnmt_bench.device import FEWEST, KINDS, Room, arithmetic, device_of, find_device
 from xnmt_bench.errors import ConfigError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.fitting import TrainerOptions
+from xnmt_bench.metrics.fidelity.base import base_log_likelihoods
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import entries, load_explainer
 from xnmt_bench.rules import extract
 from xnmt_bench.rules.scores import DecisionScores
 from xnmt_bench.rules.states import write_states
+from xnmt_bench.store import Store
 
 CPU = torch.device("cpu")
 # Nobody has compared MPS yet.
@@ -36,6 +39,15 @@ def test_auto_is_a_gpu_where_there_is_one(monkeypatch):
     assert find_device("auto") == CPU
     monkeypatch.setattr(torch.mps, "device_count", lambda: 1)
     assert find_device("auto") == torch.device("mps")
+
+
+def test_a_gpu_computes_in_float32_whatever_the_environment_says(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    rooms = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    for room in rooms:
+        room.allow_tf32 = True
+    find_device("cuda")
+    assert not any(room.allow_tf32 for room in rooms)  # as the CPU's tests leave them too
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
@@ -63,6 +75,8 @@ def test_room_on_the_cpu_is_fixed_and_elsewhere_follows_free_memory(monkeypatch)
     assert Room(None, cpu=512, each=2**20).on(CPU) == 512
     assert Room(None, cpu=512, each=2**20).on(torch.device("cuda")) == 2**14
     assert Room(None, cpu=512, each=2**30).on(torch.device("cuda")) == 512
+    both = Room(None, cpu=512, each=2**20)
+    assert [both.on(torch.device(kind)) for kind in ("cuda", "cpu", "cuda")] == [2**14, 512, 2**14]
     for device in (CPU, torch.device("cuda")):
         assert Room(77, cpu=512, each=2**20).on(device) == 77
 
@@ -82,6 +96,32 @@ def test_where_memory_runs_out_it_is_halved_for_good(caplog):
     assert [r.args for r in caplog.records] == [(1000, 500), (500, 250)]
     with pytest.raises(torch.OutOfMemoryError):
         Room(FEWEST, cpu=1, each=1).tried(CPU, lambda _: work(301))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "MPS backend out of memory (MPS allocated: 17.66 GB)",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+        "[enforce fail] DefaultCPUAllocator: can't allocate memory",
+    ],
+)
+def test_whoever_says_that_memory_ran_out(said):
+    def work(size):
+        if size > 300:
+            raise RuntimeError(said)
+        return size
+
+    assert Room(400, cpu=1, each=1).tried(CPU, work) == 200
+
+
+def test_another_error_is_told_as_it_is():
+    def work(_):
+        raise RuntimeError("the sizes of tensors must match")
+
+    with pytest.raises(RuntimeError, match="must match"):
+        Room(400, cpu=1, each=1).tried(CPU, work)
 
 
 @pytest.mark.parametrize("name, most", [("prediction_difference", 200), ("weighted_gradient", 24)])
@@ -129,6 +169,14 @@ def test_bf16_rounds_the_relevance_and_not_the_labels(transformer):
     assert (exact.label_N == short.label_N).all()
     assert (exact.probability_N == short.probability_N).all()
     assert 0.8 < (exact.source_NK[:, 0] == short.source_NK[:, 0]).mean() < 1
+
+
+def test_an_lstm_is_of_float32_in_bf16_too(workplace):
+    job = trained("rnn_search", workplace)
+    model, batch = job.system.model, batch_of(job.texts.split("test"), range(3))
+    with torch.no_grad(), arithmetic("bf16", CPU):
+        states, last = model._run_encoder(model.embed_source(batch.source_BS), batch.layout)
+    assert {x.dtype for x in (states, *last)} == {torch.float32}
 
 
 @pytest.mark.parametrize("name", sorted(entries("explainers")))
@@ -215,5 +263,32 @@ def test_states_go_on_with_less(transformer, tmp_path, monkeypatch):
     expected = write_states(model, split, 20, tmp_path / "whole")
     refused = make_scarce(monkeypatch, model, "encode", 0)
     found = write_states(model, split, 20, tmp_path / "parts", batch_tokens=4000)
+    assert refused
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def scored(job, store):
+    pairs = [(s.source, s.target) for s in job.texts.sentences("test", 20)]
+    job.store = store
+    return pq.read_table(job.scored(pairs).path / "scores.parquet")["log_probability"].to_numpy()
+
+
+def translated(job, store):
+    translations = job.translations()
+    translations._store = store
+    text = (translations.made("test").path / "test.txt").read_text()
+    return np.array([len(line) for line in text.splitlines()])
+
+
+def judged(job, _):
+    return base_log_likelihoods(job.system.model, job.texts.split("test"), job.judged.test_rules)[0]
+
+
+@pytest.mark.parametrize("work", [scored, translated, judged])
+def test_a_stage_goes_on_with_less(transformer, work, tmp_path, monkeypatch):
+    job = Job(transformer.config.copy())
+    expected = work(job, Store(tmp_path / "whole"))
+    refused = make_scarce(monkeypatch, job.system.model, "encode", 0)
+    found = work(job, Store(tmp_path / "parts"))
     assert refused
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

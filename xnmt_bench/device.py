@@ -20,6 +20,8 @@ Result = TypeVar("Result")
 CPU = torch.device("cpu")
 KINDS = ["cuda", "mps"]  # of devices beside the CPU
 FEWEST = 64  # positions; who has no memory for these has none for a sentence
+# What MPS, cuBLAS and cuDNN, and a processor say where torch has no error of its own.
+SHORT = ("out of memory", "STATUS_ALLOC_FAILED", "DefaultCPUAllocator")
 
 
 def _named(name: str) -> str:
@@ -39,8 +41,10 @@ def find_device(name: Device) -> torch.device:
     """
     if name == "auto":
         name = next((kind for kind in KINDS if _count(kind)), "cpu")
-    torch.backends.cudnn.allow_tf32 = False  # which is how LSTMs are computed if nobody says so
     device = torch.device(name)
+    if device.type == "cuda":
+        # LSTMs are computed in tf32 if nobody says so, all products if the environment does.
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     if (device.index or 0) >= (there := _count(device.type)):
         raise ConfigError([f"device={name}: torch finds {there or 'no'} {device.type} device here"])
     return device
@@ -104,34 +108,45 @@ class Room:
     """
 
     def __init__(self, given: int | None, cpu: int, each: int) -> None:
-        self._size, self._cpu, self._each = given, cpu, each
+        self._given, self._cpu, self._each = given, cpu, each
+        self._sizes: dict[torch.device, int] = {}
 
     def on(self, device: torch.device) -> int:
         """How much."""
-        if self._size is None:
-            self._size = self._cpu
-            if device.type == "cuda":
-                free, _ = torch.cuda.mem_get_info(device)
-                # What torch keeps for later tensors is free too.
-                free += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-                self._size = max(self._cpu, free // self._each)
-        return self._size
+        if device not in self._sizes:
+            self._sizes[device] = self._given or self._room(device)
+        return self._sizes[device]
+
+    def _room(self, device: torch.device) -> int:
+        if device.type != "cuda":
+            return self._cpu
+        free, _ = torch.cuda.mem_get_info(device)
+        # What torch keeps for later tensors is free too.
+        free += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return max(self._cpu, free // self._each)
 
     def tried(self, device: torch.device, work: Callable[[int], Result]) -> Result:
         """What `work` gives of a size, the greatest that memory is enough for.
 
         Raises:
-            torch.OutOfMemoryError: it is not enough for a few either.
+            RuntimeError: it is not enough for a few either.
         """
         first = self.on(device)
         while True:
             size = self.on(device)
             try:
                 return work(size)
-            except torch.OutOfMemoryError:
-                if size <= FEWEST:
-                    self._size = first  # who asks next may ask for less
+            except RuntimeError as error:
+                if not _of_memory(error):
                     raise
-            self._size = fewer = size // 2
+                if size <= FEWEST:
+                    self._sizes[device] = first  # who asks next may ask for less
+                    raise
+            self._sizes[device] = fewer = size // 2
             log.warning("out of memory with %d positions at once: %d from now on", size, fewer)
             torch.cuda.empty_cache()  # what was kept for tensors of other sizes
+
+
+def _of_memory(error: RuntimeError) -> bool:
+    """Whether memory ran out, whoever says so."""
+    return isinstance(error, torch.OutOfMemoryError) or any(said in str(error) for said in SHORT)

@@ -189,3 +189,11 @@ def test_passes_of_whole_models_go_there(work, transformer, everything_is_large,
         torch.testing.assert_close(
             torch.as_tensor(found), torch.as_tensor(expected), equal_nan=True
         )
+
+
+def test_where_a_gpu_computes_nobody_looks_on(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    with forward_only(), Called() as called:
+        F.linear(*layer(256))
+        assert not torch.is_grad_enabled()
+    assert not called.names[FUSED]

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 
 import numpy as np
@@ -176,6 +177,22 @@ def test_the_cached_reader_reads_as_the_plain_one(model, pairs):
         reader.select(rows)
     ids = torch.tensor([[7], [8], [9]])
     torch.testing.assert_close(cached.read(ids), plain.read(ids), rtol=1e-3, atol=1e-4)
+
+
+def test_what_forks_reads_the_source_as_it_was_kept(model, pairs):
+    """Keys of the source are computed once for all that goes on from a prefix."""
+    batch, calls = Batch.collate(pairs), []
+    prefix = model.prefix(model.encode(model.embed_source(batch.source_BS), batch.layout))
+    input_BTD = model.embed_target(batch.input_BT)
+    keys = re.compile(r"(encoder_attn\.k_proj|EncDecAttention\.k)$")
+    found = [m for name, m in model.named_modules() if keys.search(name)]
+    hooks = [m.register_forward_pre_hook(lambda *_: calls.append(1)) for m in found]
+    prefix.read(input_BTD[:, :2])
+    assert len(calls) == len(found) == 2  # layers
+    prefix.fork(2, torch.tensor([0, 0, 1])).read(input_BTD[[0, 0, 1], 2:4])
+    assert len(calls) == 2
+    for hook in hooks:
+        hook.remove()
 
 
 def test_a_prefix_reads_and_forks_as_the_whole_is_decoded(model, pairs):

@@ -75,3 +75,8 @@ def test_its_ids_are_those_of_its_text_behind_its_own_context(concat):
         assert split.target[i].tolist() == concatenated(ids[i - depth : i], ids[i])
     assert (split.target.lengths() == [len(split.target[i]) for i in range(len(ids))]).all()
     assert np.array_equal(split.number, texts.split("test").number)
+
+
+def test_what_is_drawn_is_drawn_once(concat):
+    """Who asks for every sentence's depth would otherwise pass over all of them each time."""
+    assert concat.texts.drawn("train") is concat.texts.drawn("train")

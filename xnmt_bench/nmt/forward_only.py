@@ -23,7 +23,8 @@ LARGE = 2**24  # multiplications of a product, below which oneDNN's own preparat
 def forward_only() -> Iterator[None]:
     """Computes without gradients, and large linear layers of a CPU by oneDNN."""
     with torch.no_grad():
-        if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):  # torch was built without oneDNN
+        # Torch was built without oneDNN, or a GPU computes, for which looking on costs time.
+        if not hasattr(torch.ops.mkldnn, "_linear_pointwise") or torch.cuda.is_initialized():
             yield
             return
         with _LinearByOneDNN():

@@ -87,7 +87,9 @@ class RNNSearch(LinearOutput, NMTModel):
         packed = nn.utils.rnn.pack_padded_sequence(
             self.dropout(source_BSD), lengths_B, batch_first=True, enforce_sorted=False
         )
-        output, last = self.encoder(packed)
+        # Autocast makes a GPU's LSTM a float16 one, whatever it was asked for.
+        with torch.autocast(source_BSD.device.type, enabled=False):
+            output, last = self.encoder(packed)
         states_BSD, _ = nn.utils.rnn.pad_packed_sequence(
             output, batch_first=True, total_length=source_BSD.shape[1]
         )

@@ -38,6 +38,7 @@ class Texts:
         self.corpus, self.subwords, self.context, self.seed = corpus, subwords, context, seed
         self._store, self._max_length, self._splits = store, max_length, tuple(splits)
         self._open: dict[Split, EncodedSplit] = {}
+        self._drawn: dict[Split, EncodedSplit] = {}
         self._orders: dict[Split, np.ndarray] = {}
 
     @cached_property
@@ -90,7 +91,10 @@ class Texts:
 
     def drawn(self, name: Split) -> EncodedSplit:
         """A split as ids, in the order in which it is explained."""
-        return self.split(name).taken(self.order(name)) if name == "train" else self.split(name)
+        if name not in self._drawn:
+            split = self.split(name)
+            self._drawn[name] = split.taken(self.order(name)) if name == "train" else split
+        return self._drawn[name]
 
     def sentences(self, name: Split, count: int | None = None) -> list[Sentence]:
         """The sentences of a split that have ids, in order; the first ones, if `count` is given."""
@@ -105,6 +109,8 @@ class Texts:
 
     def depth(self, name: Split, index: int) -> int:
         """How many sentences stand before a sentence of `drawn` in its concatenation."""
+        if not self.context.sentences:
+            return 0
         return int((self.drawn(name).source[index] == SEPARATOR).sum())
 
     def places(self, name: Split) -> np.ndarray:
