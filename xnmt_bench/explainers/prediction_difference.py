@@ -22,7 +22,7 @@ from xnmt_bench.nmt.forward_only import forward_only
 from xnmt_bench.nmt.switched import SwitchedOff
 from xnmt_bench.options import Count
 
-FEW = 64  # positions in one pass, below which a processor is not busy
+FEW = 256  # positions in one pass, below which weights are read for too few
 
 
 class PredictionDifference(Explainer):
@@ -137,10 +137,10 @@ class Ablation:
 
     def _blocks(self) -> Iterator[tuple[int, int]]:
         """Decoder inputs whose removals are read together, from the first of them on."""
-        (rows, steps), start = self._labels_BT.shape, 1
+        (rows, steps), start, most = self._labels_BT.shape, 1, self._positions
         while start < steps:
             left = steps - start
-            count = max(FEW // (rows * left), min(left // 8, self._positions // (rows * left)), 1)
+            count = max(min(FEW, most) // (rows * left), min(left // 8, most // (rows * left)), 1)
             yield start, start + count
             start += count
 
