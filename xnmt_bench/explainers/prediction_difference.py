@@ -22,7 +22,7 @@ from xnmt_bench.nmt.forward_only import forward_only
 from xnmt_bench.nmt.switched import SwitchedOff
 from xnmt_bench.options import Count
 
-FEW = 256  # positions in one pass, below which weights are read for too few
+FEW = 128  # positions in one pass, below which weights are read for too few
 
 
 class PredictionDifference(Explainer):
