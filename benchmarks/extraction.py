@@ -4,13 +4,15 @@
     python benchmarks/extraction.py --source test.de --target test.en  # real ones
 
     python benchmarks/extraction.py --size base --vocabulary 16000   # 6 layers of 512
+    python benchmarks/extraction.py --size base --device cuda --tokens 32768 --only-here
 
 Both ways explain the same sentences of the same model in the same run; weights are random, since
 they do not change the cost. The tutorial way calls Captum once for each target step of a batch of
 sentences of like length, with as many perturbations a call as fit. Attention has no tutorial way.
 
 Seconds are processor time, also those of the matrix products that *of peak* compares with, so that
-other processes of the machine disturb less. Those of several threads add up.
+other processes of the machine disturb less. Those of several threads add up. Where a GPU computes,
+they are of the clock on the wall.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from torch.utils.flop_counter import flop_registry
 
 from xnmt_bench.corpora.subwords import EOS, SentencePiece, train_subwords
 from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.device import CPU, Precision, arithmetic, device_of, find_device
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.nmt.base import Batch, Encoding, Layout, NMTModel
 from xnmt_bench.nmt.batching import buckets
@@ -125,8 +128,10 @@ def step_probability(
 
 def word_features(batch: Batch, step: int) -> tuple[Tensor, Tensor]:
     """Feature masks: a word is a feature; words the step cannot see share one."""
-    source = torch.arange(batch.source_BS.shape[1])[None, :, None]
-    inputs = torch.arange(batch.target_BT.shape[1]).clamp(max=step + 1)[None, :, None]
+    device = batch.source_BS.device
+    source = torch.arange(batch.source_BS.shape[1], device=device)[None, :, None]
+    inputs = torch.arange(batch.target_BT.shape[1], device=device)[None, :, None]
+    inputs = inputs.clamp(max=step + 1)
     return source, inputs + source.shape[1]
 
 
@@ -173,7 +178,7 @@ def build(arguments: argparse.Namespace, pairs: list[tuple[str, str]]) -> NMTMod
     torch.manual_seed(0)
     vocabularies = (SentencePiece(folder / side) for side in ("source", "target"))
     model = build_model(arguments.nmt, SIZES[arguments.size], *vocabularies)
-    return model.eval().requires_grad_(False)
+    return model.eval().requires_grad_(False).to(arguments.device)
 
 
 def batches(model: NMTModel, pairs: list[tuple[str, str]], tokens: int) -> list[Batch]:
@@ -184,31 +189,42 @@ def batches(model: NMTModel, pairs: list[tuple[str, str]], tokens: int) -> list[
     ]
     lengths = np.asarray([max(map(len, pair)) for pair in ids])
     groups = buckets(lengths, np.arange(len(ids)), tokens)
-    decided = (decide(model, Batch.collate([ids[i] for i in group]))[0] for group in groups)
+    decided = (decide(model, model.collate([ids[i] for i in group]))[0] for group in groups)
     # Without the pass that has decided, so that an explainer has to compute all that it needs.
     return [replace(batch, forced=None) for batch in decided]
 
 
 def timed(work: Work, parts: list[Batch]) -> float:
-    """Processor seconds for all batches, after one that does not count."""
+    """Seconds for all batches, after one that does not count."""
     work(parts[0])
-    start = time.process_time()
+    device = parts[0].source_BS.device
+    start = seconds(device)
     for part in parts:
         work(part)
-    return time.process_time() - start
+    return seconds(device) - start
 
 
-def matmul_peak(size: int = 1536) -> float:
-    """The float32 matrix product, in GFLOP a processor second: the best of ten."""
-    a, b = torch.randn(size, size), torch.randn(size, size)
-    best = min(_time_product(a, b) for _ in range(10))
+def seconds(device: torch.device) -> float:
+    """Of the processor so far; where another device computes, on the clock, once it is done."""
+    if device.type == "cpu":
+        return time.process_time()
+    torch.get_device_module(device).synchronize()
+    return time.perf_counter()
+
+
+def matmul_peak(device: torch.device = CPU, precision: Precision = 32) -> float:
+    """The matrix product, in GFLOP a second: the best of ten."""
+    size = 1536 if device.type == "cpu" else 8192
+    a, b = (torch.randn(size, size, device=device) for _ in range(2))
+    with arithmetic(precision, device):
+        best = min(_time_product(a, b) for _ in range(10))
     return 2 * size**3 / best / 1e9
 
 
 def _time_product(a: Tensor, b: Tensor) -> float:
-    start = time.process_time()
+    start = seconds(a.device)
     a @ b
-    return time.process_time() - start
+    return seconds(a.device) - start
 
 
 class Operations(TorchDispatchMode):
@@ -245,7 +261,9 @@ class Measured:
     count: Count
 
 
-def measure(model: NMTModel, parts: list[Batch], small: list[Batch]) -> Iterator[Measured]:
+def measure(
+    model: NMTModel, parts: list[Batch], small: list[Batch], arguments: argparse.Namespace
+) -> Iterator[Measured]:
     """Every explainer, the tutorial way first.
 
     Args:
@@ -253,13 +271,19 @@ def measure(model: NMTModel, parts: list[Batch], small: list[Batch]) -> Iterator
         parts: the sentences.
         small: the same in smaller batches: an ablated batch is multiplied by its perturbations,
             which the tutorial way holds at once.
+        arguments: the command line.
     """
+
+    def here(relevance: Work, batch: Batch) -> None:
+        with arithmetic(arguments.precision, device_of(model)):
+            relevance(batch)
+
     for name, method in TUTORIALS.items():
         ways: dict[str, tuple[Work, list[Batch]]] = {}
-        if method is not None:
+        if method is not None and not arguments.only_here:
             chosen = small if method is FeatureAblation else parts
             ways["tutorial"] = partial(tutorial, name, model), chosen
-        ways["here"] = partial(load_explainer(name).relevance, model), parts
+        ways["here"] = partial(here, partial(load_explainer(name).relevance, model)), parts
         for way, (work, chosen) in ways.items():
             with counting(model) as count:
                 operations = gflop(work, chosen)
@@ -295,7 +319,15 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--sentences", type=int, default=64)
     parser.add_argument("--vocabulary", type=int, default=4000)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cpu", help="as in the configuration")
+    parser.add_argument("--precision", default="32", help="32, tf32 or bf16, of the way here")
+    parser.add_argument(
+        "--tokens", type=int, default=1024, help="of a batch, as rules.batch_tokens"
+    )
+    parser.add_argument("--only-here", action="store_true", help="leave the tutorial way out")
     arguments = parser.parse_args()
+    arguments.device = find_device(arguments.device)
+    arguments.precision = 32 if arguments.precision == "32" else arguments.precision
     if SIZES[arguments.size] and arguments.nmt != "transformer":
         parser.error(f"--size {arguments.size} is one of the Transformer's")
     return arguments
@@ -308,16 +340,20 @@ def main() -> None:
     pairs = read_pairs(arguments)
     model = build(arguments, pairs)
     pairs = pairs[: arguments.sentences]
-    parts, small = (batches(model, pairs, tokens) for tokens in (1024, 256))
+    parts = batches(model, pairs, arguments.tokens)
+    small = batches(model, pairs, min(256, arguments.tokens))
     words = [p.source_mask_BS.sum().item() + p.target_mask_BT.sum().item() for p in parts]
-    peak = matmul_peak()
-    measured = list(measure(model, parts, small))
-    peak = max(peak, matmul_peak())  # what disturbed one of them may have spared the other
+    peak = matmul_peak(arguments.device, arguments.precision)
+    measured = list(measure(model, parts, small, arguments))
+    # What disturbed one of them may have spared the other.
+    peak = max(peak, matmul_peak(arguments.device, arguments.precision))
+    here, short = arguments.device, f", {arguments.precision}" if arguments.precision != 32 else ""
+    where = f"{arguments.threads} thread(s), processor time" if here == CPU else f"{here}{short}"
     console = Console()
     console.print(
         f"{arguments.nmt} ({arguments.size} size), {len(pairs)} sentences, "
         f"{sum(words) / len(pairs) / 2:.1f} subwords a side, "
-        f"{arguments.threads} thread(s), processor time, matmul peak {peak:.0f} GFLOP/s"
+        f"{where}, matmul peak {peak:.0f} GFLOP/s"
     )
     console.print(tabulated(measured, len(pairs), peak))
 
