@@ -5,7 +5,6 @@ import pytest
 import torch
 from conftest import configure
 from safetensors.torch import load_file, save_file
-from torch.utils.data import DataLoader
 
 from xnmt_bench import fitting
 from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
@@ -41,9 +40,10 @@ def test_parts_of_some_steps_are_the_epochs_one_after_the_other(split):
         assert all(np.array_equal(a, b) for a, b in zip(found, epochs, strict=False))
 
 
+@pytest.mark.filterwarnings("ignore:'pin_memory'")  # there may be no GPU here
 def test_batches_made_ahead_come_in_their_order(split):
     alone = list(loader(PairBatches(split, 200, 3), torch.device("cpu")))
-    ahead = list(DataLoader(PairBatches(split, 200, 3), batch_size=None, num_workers=2))
+    ahead = list(loader(PairBatches(split, 200, 3), torch.device("cuda")))
     assert len(alone) == len(ahead) > 10
     for one, other in zip(alone, ahead, strict=True):
         assert torch.equal(one.source_BS, other.source_BS)
