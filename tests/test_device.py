@@ -9,6 +9,8 @@ import torch
 from conftest import batch_of, command, configure, make_scarce, overrides, trained
 
 from xnmt_bench import load_model
+from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
+from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.device import FEWEST, KINDS, Room, arithmetic, device_of, find_device
 from xnmt_bench.errors import ConfigError
 from xnmt_bench.explainers.base import decide
@@ -156,6 +158,16 @@ def test_an_extraction_goes_on_with_smaller_batches(transformer, tmp_path, monke
     for one, other in zip(*found, strict=True):
         assert (one["label"] == other["label"]).all()
         np.testing.assert_allclose(one["source_scores"], other["source_scores"], rtol=1e-4)
+
+
+def test_a_shard_that_is_held_at_once_is_not_padded_to_its_longest(transformer):
+    lengths = [5] * 1000 + [80] * 100
+    sides = [EncodedSide.of([[7] * (n - 1) + [EOS] for n in lengths]) for _ in range(2)]
+    split = EncodedSplit(*sides, np.arange(len(lengths)))
+    made = extract.batches(transformer.system.model, split, range(len(lengths)), 10**6)
+    indices, batches = zip(*made, strict=True)
+    assert sorted(i for some in indices for i in some) == list(range(len(lengths)))
+    assert sum(batch.target_BT.numel() for batch in batches) < 1.2 * sum(lengths)
 
 
 def test_bf16_rounds_the_relevance_and_not_the_labels(transformer):

@@ -30,6 +30,7 @@ Scenario = Literal["teacher_forcing", "real", "golden"]
 TEACHER_FORCING: Scenario = "teacher_forcing"  # the reference's context, the model's own label
 REAL: Scenario = "real"  # the context and the labels are the model's own translation
 GOLDEN: Scenario = "golden"  # the reference's context, the reference's label
+SMALL = 1024  # target ids of a batch that keep a processor busy
 LABELLING = {TEACHER_FORCING: decide, REAL: follow, GOLDEN: follow}
 
 
@@ -145,7 +146,7 @@ def _sharded(
 
     What is left to do on the host is done while the device goes on.
     """
-    room = Room(options.batch_tokens, cpu=1024, each=2**22)
+    room = Room(options.batch_tokens, cpu=SMALL, each=2**22)
 
     def computed(members: range, batch_tokens: int) -> list[tuple[list[int], Future]]:
         return [
@@ -197,6 +198,8 @@ def batches(
 ) -> Iterator[tuple[list[int], Batch]]:
     """Sentences of like length on the model's device, with their indices in the split."""
     lengths = np.asarray([max(len(split.source[i]), len(split.target[i])) for i in members])
+    # Where a device holds all at once, short sentences would be padded to the longest.
+    batch_tokens = min(batch_tokens, max(SMALL, int(lengths.sum()) // 4))
     for group in buckets(lengths, np.arange(len(members)), batch_tokens):
         indices = [members[i] for i in group.tolist()]
         batch = model.collate([(split.source[i], split.target[i]) for i in indices])
