@@ -55,7 +55,8 @@ def _search(
     """Keeps `beam` open hypotheses a sentence; a finished sentence leaves the batch."""
     device, open_sentences = inputs_RT.device, list(range(len(limits)))
     finished: list[list[tuple[float, list[int]]]] = [[] for _ in limits]
-    output_RT, score_R = inputs_RT[:, :0], torch.zeros(len(limits), device=device)
+    # What is written stays on the host, or each hypothesis that ends would wait for the device.
+    output_RT, score_R = inputs_RT[:, :0].cpu(), torch.zeros(len(limits), device=device)
     width = 1  # rows a sentence: one until the first step has spread the beam
     while open_sentences:
         logits_RV = model.logits(reader.read(inputs_RT)).float()
@@ -85,9 +86,8 @@ def _search(
                 still_open.append(sentence)
         open_sentences, width = still_open, beam
         if keep:
-            columns = zip(*keep, strict=True)
-            parents, tokens, score_R = (torch.tensor(x, device=device) for x in columns)
-            inputs_RT = tokens[:, None]
-            output_RT = torch.cat([output_RT[parents], inputs_RT], dim=1)
-            reader.select(parents)
+            parents, tokens, score_R = (torch.tensor(x) for x in zip(*keep, strict=True))
+            output_RT = torch.cat([output_RT[parents], tokens[:, None]], dim=1)
+            inputs_RT, score_R = tokens[:, None].to(device), score_R.to(device)
+            reader.select(parents.to(device))
     return [max(hypotheses)[1] for hypotheses in finished]

@@ -42,12 +42,12 @@ def write_states(
     def written(size: int) -> np.ndarray:
         states_ND: np.memmap | None = None
         for indices, batch in batches(model, split, range(sentences), size):
-            found_BTD = model.states(batch)
+            found_BTD, current_BT = model.states(batch).cpu(), batch.current_BT.cpu()
             if states_ND is None:
                 shape = (int(ends_B[-1]), found_BTD.shape[-1])
                 states_ND = np.memmap(path, "<f4", "w+", shape=shape)
             for b, i in enumerate(indices):
-                own_TD = found_BTD[b, batch.current_BT[b]].cpu().numpy()
+                own_TD = found_BTD[b, current_BT[b]].numpy()
                 states_ND[ends_B[i] - len(own_TD) : ends_B[i]] = own_TD
         assert states_ND is not None, "a split has a sentence"
         states_ND.flush()
