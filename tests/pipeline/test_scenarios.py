@@ -66,10 +66,13 @@ def test_the_model_likes_its_own_translations_best(transformer, workplace):
     from xnmt_bench.nmt.base import Batch
 
     split, model = real.explained.decisions.contexts("test", REAL), real.system.model
-    for index in range(10):
+    agree: list[bool] = []
+    for index in range(40):
         batch, _ = decide(model, Batch.collate([(split.source[index], split.target[index])]))
         steps = batch.labels_BT[0].tolist()
-        assert np.mean([a == b for a, b in zip(steps, split.target[index], strict=True)]) > 0.9
+        agree += [a == b for a, b in zip(steps, split.target[index], strict=True)]
+    # Not all: what the search wrote is cut into pieces again, and these may be others.
+    assert np.mean(agree) > 0.9
 
 
 def test_one_proxy_is_tested_in_every_scenario(transformer, workplace):
