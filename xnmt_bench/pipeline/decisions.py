@@ -86,25 +86,34 @@ class Decisions:
             recipe[f"{name}_translation"] = self._translations.made(name, count)
         return recipe
 
-    def labels(self, scenario: Scenario, sentences: int) -> Artefact:
-        """The labels of the first training sentences that are drawn."""
+    def labels(self, name: Split, scenario: Scenario, sentences: int | None = None) -> Artefact:
+        """The labels of a split's first sentences in the order in which it is explained.
+
+        Args:
+            name: of the split.
+            scenario: where contexts and labels come from.
+            sentences: how many; those that are explained, if not given.
+        """
+        count, options = sentences or self.count(name), self.extraction
 
         def work(folder: Path) -> None:
-            split = self.contexts("train", scenario, sentences)
-            options, model = self.extraction, self.system.model
-            done = label(model, split, sentences, options, folder / "train", scenario)
-            total = -(-sentences // options.shard_sentences)
-            for _ in track(done, "labels of training sentences", total, "shards", self.progress):
+            split = self.contexts(name, scenario, count)
+            done = label(self.system.model, split, count, options, folder / name, scenario)
+            total = -(-count // options.shard_sentences)
+            for _ in track(done, f"labels, {name}", total, "shards", self.progress):
                 pass  # each is on disk already
 
-        decided = self.decided("train", scenario, sentences)
-        return self._store.make("labels", work, version=3, **decided)
+        return self._store.make(
+            "labels", work, version=4, split=name, **self.decided(name, scenario, count),
+            shard_sentences=options.shard_sentences,
+        )  # fmt: skip
 
     def all_contexts(self, scenario: Scenario, sentences: int) -> Contexts:
         """The training decisions with all the words that each can see, to draw rules from."""
-        folder = self.labels(scenario, sentences).path
-        parts = [read_columns(path) for path in shards(folder, "train")]
-        columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        folder = self.labels("train", scenario, sentences).path
+        asked = ("sentence", "step", "label")
+        parts = [read_columns(path, asked) for path in shards(folder, "train")]
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in asked}
         split = self.contexts("train", scenario, sentences)
         row_of = {int(number): row for row, number in enumerate(split.number[:sentences])}
         rows_N = np.array([row_of[number] for number in columns["sentence"].tolist()])

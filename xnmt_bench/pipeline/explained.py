@@ -22,7 +22,7 @@ from xnmt_bench.pipeline.decisions import Decisions
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.progress import track
 from xnmt_bench.registry import instantiate, options
-from xnmt_bench.rules.extract import REAL, Scenario, extract
+from xnmt_bench.rules.extract import REAL, Scenario, extract, labels_itself
 from xnmt_bench.rules.table import SentenceRelevance, relevance
 from xnmt_bench.store import Artefact, Store
 
@@ -167,6 +167,9 @@ class Explained:
         if scenario == REAL and explainer.needs_gold:
             raise NotApplicable("the annotation is of the reference, not of the translation")
         count, extraction = self.decisions.count(name), self.decisions.extraction
+        labels = (
+            None if labels_itself(explainer, extraction) else self.decisions.labels(name, scenario)
+        )
 
         def work(folder: Path) -> dict[str, Any]:
             gold = self.texts.gold(name) if explainer.needs_gold else None
@@ -175,7 +178,7 @@ class Explained:
             done = extract(
                 self.system.model, self.decisions.contexts(name, scenario), count, explainer,
                 extraction, folder, name, keep_relevance=name == EVALUATED, scenario=scenario,
-                gold=gold, source_alone=source_alone,
+                gold=gold, source_alone=source_alone, labels=labels.path if labels else None,
             )  # fmt: skip
             total = -(-count // extraction.shard_sentences)
             label = f"{self._config.explainer.name}, {name}"
@@ -184,8 +187,8 @@ class Explained:
             return {"sentences": count}
 
         return self._store.make(
-            "rules", work, version=4, split=name, **self.decisions.decided(name, scenario),
-            **self._recipe, prepared=self.prepared,
+            "rules", work, version=5, split=name, **self.decisions.decided(name, scenario),
+            **self._recipe, prepared=self.prepared, labels=labels,
             extraction=extraction.recipe(), source_alone=source_alone,
         )  # fmt: skip
 

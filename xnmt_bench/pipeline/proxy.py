@@ -301,7 +301,7 @@ class SharedProxy(TrainedProxy):
         """The model's labels of the training sentences, and how words are drawn."""
         scenario, decisions = self.rules.learned_from, self.rules.explained.decisions
         return {
-            "labels": decisions.labels(scenario, self.train_sentences),
+            "labels": decisions.labels("train", scenario, self.train_sentences),
             "admit_special": decisions.extraction.admit_special,
         }
 

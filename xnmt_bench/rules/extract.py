@@ -20,6 +20,7 @@ from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer, decide, follow
 from xnmt_bench.nmt.base import Batch, NMTModel
 from xnmt_bench.nmt.batching import buckets
+from xnmt_bench.rules.labels import KeptLabels
 from xnmt_bench.rules.table import read_columns, shard_path, write_shard
 from xnmt_bench.rules.topk import ids_at, top_k
 
@@ -70,6 +71,7 @@ def extract(
     scenario: Scenario = TEACHER_FORCING,
     gold: Mapping[int, Gold] | None = None,
     source_alone: bool = False,
+    labels: Path | None = None,
 ) -> Iterator[int]:
     """Writes the rules of a split's first sentences, shard by shard.
 
@@ -87,6 +89,8 @@ def extract(
         scenario: where labels come from.
         gold: the annotation of each sentence by its number, for an explainer that asks for it.
         source_alone: an explainer that says nothing of prefix words will do; none are in its rules.
+        labels: a folder that `label` filled for the same sentences and shards; without one the
+            model labels each batch before it is explained.
 
     Yields:
         The number of sentences done so far.
@@ -95,9 +99,16 @@ def extract(
         NotApplicable: the explainer says nothing of prefix words of this model.
         XnmtError: the explainer gave no number to a word that a step can see.
     """
+    kept = KeptLabels(labels, name, options.shard_sentences) if labels else None
 
-    def explained(batch: Batch) -> HostWork:
-        return _explain(model, batch, explainer, options, scenario, source_alone)
+    def explained(indices: list[int], batch: Batch) -> HostWork:
+        if kept:
+            batch, probability_BT = kept.of(indices, batch)
+        else:
+            weights = labels_itself(explainer, options)
+            batch, log_probability_BT = LABELLING[scenario](model, batch, weights=weights)
+            probability_BT = on_host(log_probability_BT.exp())
+        return _explain(model, batch, probability_BT, explainer, options, source_alone)
 
     path = folder / name
     yield from _sharded(model, split, sentences, explained, options, path, keep_relevance, gold)
@@ -111,32 +122,43 @@ def label(
     folder: Path,
     scenario: Scenario,
 ) -> Iterator[int]:
-    """Writes the labels of a split's first sentences in `folder`, which nobody has to explain.
+    """Writes the labels of a split's first sentences in `folder`, once for all who explain them.
 
     Yields:
         The number of sentences done so far.
     """
 
-    def labelled(batch: Batch) -> HostWork:
-        batch, _ = LABELLING[scenario](model, batch)
+    def labelled(_: list[int], batch: Batch) -> HostWork:
+        batch, log_probability_BT = LABELLING[scenario](model, batch)
         assert batch.labels_BT is not None
-        now_BT, labels_BT = on_host(batch.current_BT), on_host(batch.labels_BT)
+        tensors = (batch.current_BT, batch.labels_BT, log_probability_BT.exp())
+        now_BT, labels_BT, probability_BT = map(on_host, tensors)
 
         def columns() -> Iterator[Columns]:
-            for now_T, labels_T in zip(now_BT, labels_BT, strict=True):
-                steps = np.flatnonzero(now_T)
-                yield {"step": steps.astype(np.int32), "label": labels_T[steps].astype(np.int32)}
+            for now_T, labels_T, probability_T in zip(
+                now_BT, labels_BT, probability_BT, strict=True
+            ):
+                yield {
+                    "step": np.flatnonzero(now_T).astype(np.int32),
+                    "label": labels_T[now_T].astype(np.int32),
+                    "probability": probability_T[now_T],
+                }
 
         return columns
 
     yield from _sharded(model, split, sentences, labelled, options, folder)
 
 
+def labels_itself(explainer: Explainer, options: ExtractionOptions) -> bool:
+    """Whether relevance needs the very pass that labels, so that labels of its own cost nothing."""
+    return explainer.attends and options.precision == 32
+
+
 def _sharded(
     model: NMTModel,
     split: EncodedSplit,
     sentences: int,
-    columns_of: Callable[[Batch], HostWork],
+    columns_of: Callable[[list[int], Batch], HostWork],
     options: ExtractionOptions,
     folder: Path,
     keep_relevance: bool = False,
@@ -150,7 +172,7 @@ def _sharded(
 
     def computed(members: range, batch_tokens: int) -> list[tuple[list[int], Future]]:
         return [
-            (indices, host.submit(lambda work: list(work()), columns_of(batch)))
+            (indices, host.submit(lambda work: list(work()), columns_of(indices, batch)))
             for indices, batch in batches(model, split, members, batch_tokens, gold)
         ]
 
@@ -225,25 +247,22 @@ def _stack(by_sentence: dict[int, Columns], keep_relevance: bool) -> Columns:
 def _explain(
     model: NMTModel,
     batch: Batch,
+    probability_BT: np.ndarray,
     explainer: Explainer,
     options: ExtractionOptions,
-    scenario: Scenario,
     source_alone: bool,
 ) -> HostWork:
     """What gives the columns of each sentence of a batch, which the device has done with."""
-    exact = options.precision == 32  # then who asks for attention shares the labels' pass
-    batch, log_probability_BT = LABELLING[scenario](
-        model, batch, weights=explainer.attends and exact
-    )
+    if not labels_itself(explainer, options):  # a pass in float32 is not of another precision
+        batch = replace(batch, forced=None)
     with arithmetic(options.precision, device_of(model)):
-        relevance = explainer.relevance(model, batch if exact else replace(batch, forced=None))
+        relevance = explainer.relevance(model, batch)
     silent = relevance.prefix_BTT is None  # of prefix words
     if silent and not source_alone:
         raise NotApplicable("no relevance of prefix words: the model has no attention there")
     assert batch.labels_BT is not None
     tensors = (relevance.source_BTS, batch.labels_BT, batch.source_BS, batch.target_BT)
     source_BTS, labels_BT, source_BS, target_BT = map(on_host, tensors)
-    probability_BT = log_probability_BT.exp().cpu().numpy()
     prefix_BTT = np.full((*target_BT.shape, target_BT.shape[1]), np.nan)
     if relevance.prefix_BTT is not None:
         prefix_BTT = on_host(relevance.prefix_BTT)
@@ -258,7 +277,7 @@ def _explain(
             yield {
                 "step": np.arange(now.start, t, dtype=np.int32),
                 "label": labels_BT[b, now].astype(np.int32),
-                "probability": probability_BT[b, now].astype(np.float32),
+                "probability": probability_BT[b, now],
                 "gold": target_BT[b, now].astype(np.int32),
                 **_one_side("source", source_BTS[b, now, :s], source_BS[b, :s], 0, options),
                 **_one_side("prefix", prefix_BTT[b, now, :t], target_BT[b, :t], unseen, options),

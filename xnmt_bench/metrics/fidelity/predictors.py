@@ -96,7 +96,8 @@ class Predictors:
         """Log-likelihoods without any rule: `unigram`, or `nmt` with its whole context."""
         recipe, learned_from = self._decided | {"kind": kind}, self.judged.learned_from
         if kind == "unigram":
-            recipe["learned"] = self._decisions.labels(learned_from, self.judged.train_sentences)
+            count = self.judged.train_sentences
+            recipe["learned"] = self._decisions.labels("train", learned_from, count)
 
         def work(folder: Path) -> None:
             rules = self.judged.test_rules

@@ -71,7 +71,8 @@ class TunedBase:
             return facts
 
         return job.store.make(
-            "tuned", work, version=1, labels=decisions.labels(scenario, self.train_sentences),
+            "tuned", work, version=1,
+            labels=decisions.labels("train", scenario, self.train_sentences),
             admit_special=decisions.extraction.admit_special, k=rules.k, training=vars(training),
             seed=job.config.seed, precision=job.options.precision,
         )  # fmt: skip
