@@ -9,7 +9,6 @@ tf32, which is emulated where there is no GPU: what a matrix product reads is ro
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +24,6 @@ from xnmt_bench import load_explainer, load_model
 from xnmt_bench.corpora.subwords import EOS, PAD
 from xnmt_bench.device import Precision, arithmetic, device_of
 from xnmt_bench.explainers.base import decide
-from xnmt_bench.nmt import forward_only
 from xnmt_bench.nmt.base import Batch, NMTModel
 
 EXPLAINERS = ("attention", "gradient_norm", "weighted_gradient", "prediction_difference")
@@ -58,20 +56,10 @@ def rounded(x: Any) -> Any:
 
 
 @contextmanager
-def products_by_torch() -> Iterator[None]:
-    """Keeps linear layers from oneDNN, whose own order of weights cannot be rounded."""
-    large, forward_only.LARGE = forward_only.LARGE, math.inf
-    try:
-        yield
-    finally:
-        forward_only.LARGE = large
-
-
-@contextmanager
 def products(precision: Precision, device: torch.device) -> Iterator[None]:
     """Computes in a precision."""
     if precision == "tf32" and device.type != "cuda":
-        with ShortFactors(), products_by_torch():
+        with ShortFactors():
             yield
     else:
         with arithmetic(precision, device):

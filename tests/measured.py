@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from xnmt_bench.metrics.measurement import Evidence, Measurement, Planned, Scored, write
-from xnmt_bench.metrics.units import Units, by_unit
+from xnmt_bench.measuring.measurement import Evidence, Measurement, Planned, Scored, write
+from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.report.tracking import Tracker
 
 TEST_SET = "toy test"

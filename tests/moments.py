@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xnmt_bench.metrics.bootstrap import Draws
+from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.registry import load
 from xnmt_bench.report.report import collect
 from xnmt_bench.report.table import csv_columns

@@ -12,7 +12,7 @@ from xnmt_bench.analyses.analysis import Analysis
 from xnmt_bench.cli import GROUPS, OURS
 from xnmt_bench.corpora.sentence import SPLITS
 from xnmt_bench.explainers.base import Explainer
-from xnmt_bench.metrics.metric import Metric
+from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.nmt.loading import build_model
 from xnmt_bench.nmt.training import NMTTrainingOptions
 from xnmt_bench.pipeline.job import Job, trainer_options

@@ -7,7 +7,7 @@ from conftest import configure, overrides
 
 import xnmt_bench.nmt.loading
 import xnmt_bench.store
-from xnmt_bench.metrics.measurement import OK, read
+from xnmt_bench.measuring.measurement import OK, read
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.report.tracking import Tracker
 from xnmt_bench.run import configured_metrics, measure

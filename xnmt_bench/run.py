@@ -13,9 +13,9 @@ from omegaconf import DictConfig
 
 from xnmt_bench import progress
 from xnmt_bench.errors import ConfigError, MissingError, NotApplicable, StoreError
-from xnmt_bench.metrics.bootstrap import Draws, score
-from xnmt_bench.metrics.layer import Layer
-from xnmt_bench.metrics.measurement import (
+from xnmt_bench.measuring.bootstrap import Draws, score
+from xnmt_bench.measuring.listing import Layer
+from xnmt_bench.measuring.measurement import (
     FAILED,
     NOT_APPLICABLE,
     Evidence,
@@ -23,7 +23,7 @@ from xnmt_bench.metrics.measurement import (
     Scored,
     write,
 )
-from xnmt_bench.metrics.metric import Metric
+from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.pipeline.job import Job, trainer_options
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.registry import instantiate

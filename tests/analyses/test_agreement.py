@@ -9,12 +9,12 @@ from measured import AER, FIDELITY, SYSTEM, decisions, measured
 from xnmt_bench.analyses.agreement import Agreement, kendall_tau
 from xnmt_bench.corpora.alignment import Alignment
 from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.measuring.metric import Column, Key, SumMetric
+from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.aer.counts import count_links
 from xnmt_bench.metrics.aer.metric import AER as AlignmentErrorRate
-from xnmt_bench.metrics.bootstrap import Draws
 from xnmt_bench.metrics.fidelity import Fidelity
-from xnmt_bench.metrics.metric import Column, Key, SumMetric
-from xnmt_bench.metrics.units import Units
 from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import collect
 

@@ -5,7 +5,7 @@ import pytest
 from measured import FIDELITY, decisions, measured
 
 from xnmt_bench.analyses.normalised import Normalised
-from xnmt_bench.metrics.bootstrap import Draws
+from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import collect

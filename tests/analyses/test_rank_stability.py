@@ -6,10 +6,10 @@ from measured import FIDELITY, SYSTEM, decisions, measured
 
 from xnmt_bench.analyses.rank_stability import RankStability, stability
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.metrics.bootstrap import Draws
+from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.measuring.metric import Column, SumMetric
+from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.fidelity import Fidelity
-from xnmt_bench.metrics.metric import Column, SumMetric
-from xnmt_bench.metrics.units import Units
 from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import collect
 

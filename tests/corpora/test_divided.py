@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from xnmt_bench.corpora.divided import DividedCorpus, divided, uncrossed
 from xnmt_bench.corpora.sentence import Corpus, Gold, Sentence
+from xnmt_bench.nmt.context.divided import DividedCorpus, divided, uncrossed
 
 
 class Few(Corpus):

@@ -11,7 +11,7 @@ from itertools import islice
 import pytest
 
 from xnmt_bench.corpora.toy import ToyCorpus
-from xnmt_bench.corpora.toy_lexicon import lexicon
+from xnmt_bench.corpora.toy.lexicon import lexicon
 
 LEXICON = lexicon()
 VERBS = (*LEXICON.transitive, *LEXICON.intransitive)

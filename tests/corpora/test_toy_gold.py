@@ -27,8 +27,7 @@ from typing import Any
 import pytest
 
 from xnmt_bench.corpora.sentence import Gold
-from xnmt_bench.corpora.toy import Document
-from xnmt_bench.corpora.toy_grammar import (
+from xnmt_bench.corpora.toy.grammar import (
     Clause,
     Ellipsis,
     NounPhrase,
@@ -38,7 +37,8 @@ from xnmt_bench.corpora.toy_grammar import (
     Word,
     gold,
 )
-from xnmt_bench.corpora.toy_lexicon import Dice, Verb
+from xnmt_bench.corpora.toy.lexicon import Dice, Verb
+from xnmt_bench.corpora.toy.sentences import Document
 
 DOCUMENTS = 75
 FRAME = {"und": "and", "auch": "too", "dass": "that", "weil": "because", ".": ".", "?": "?"}

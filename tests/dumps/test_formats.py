@@ -8,10 +8,10 @@ import pytest
 from conftest import Hostile
 from dumped import DUMPS, FORMATS, read
 
-from xnmt_bench.dumps import Tokens, Weighed
 from xnmt_bench.dumps.json_lines import JsonLines, written
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.registry import entries, load
+from xnmt_bench.words import Tokens, Weighed
 
 SENTENCES = {
     "nematus/alignments.txt": 3, "nematus/newstest2017_1-15.txt": 15, "marian/amun.out.lv": 5,

@@ -8,13 +8,13 @@ import torch
 from conftest import batch_of, configure, overrides
 
 from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
-from xnmt_bench.corpora.ibm_model_1 import ibm_model_1
 from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.explainers.lexicon import Lexicon
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import entries, load_explainer
+from xnmt_bench.words.ibm_model_1 import ibm_model_1
 
 BLIND = ("code", "gold_alignment", "lexicon", "nearest", "random")
 
@@ -47,7 +47,7 @@ def learnt():
 @pytest.mark.parametrize("iterations", [1, 4])
 def test_ibm_model_1_against_a_slow_loop(learnt, iterations, monkeypatch):
     rows, split = learnt
-    monkeypatch.setattr("xnmt_bench.corpora.ibm_model_1.CHUNK", 60)  # several chunks
+    monkeypatch.setattr("xnmt_bench.words.ibm_model_1.CHUNK", 60)  # several chunks
     found = ibm_model_1(split, 20, iterations)
     t = defaultdict(lambda: 1.0)
     for _ in range(iterations):

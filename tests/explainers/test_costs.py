@@ -12,7 +12,6 @@ from xnmt_bench.explainers import gradient
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.explainers.prediction_difference import Ablation
 from xnmt_bench.metrics.fidelity.base import masked_states
-from xnmt_bench.nmt import forward_only
 from xnmt_bench.nmt.base import Batch, Layout
 from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.nmt.transformer import Transformer
@@ -34,12 +33,6 @@ def case():
     split = EncodedSplit(*sides, np.arange(len(LENGTHS)))
     pairs = [(split.source[i], split.target[i]) for i in range(len(LENGTHS))]
     return model.eval().requires_grad_(False), split, Batch.collate(pairs)
-
-
-@pytest.fixture(autouse=True)
-def counted_operators(monkeypatch):
-    """All products are torch's own, which can be counted."""
-    monkeypatch.setattr(forward_only, "LARGE", torch.inf)
 
 
 class Operations(TorchDispatchMode):

@@ -6,9 +6,9 @@ import random
 import numpy as np
 import pytest
 
-from xnmt_bench.metrics.bootstrap import BLOCK, Draws, interval, resample, weights
+from xnmt_bench.measuring.bootstrap import BLOCK, Draws, interval, resample, weights
+from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity import Fidelity
-from xnmt_bench.metrics.units import Units, by_unit
 
 
 def units_of(*sentences):

@@ -8,10 +8,10 @@ import pytest
 from measured import FIDELITY, decisions, measured
 
 from xnmt_bench.errors import MissingError, StoreError
-from xnmt_bench.metrics.bootstrap import Draws
+from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.measuring.measurement import FOLDER, read
+from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.fidelity import Fidelity
-from xnmt_bench.metrics.measurement import FOLDER, read
-from xnmt_bench.metrics.units import Units
 from xnmt_bench.report.report import collect
 from xnmt_bench.report.table import csv_columns, tables
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from xnmt_bench.errors import StoreError
-from xnmt_bench.metrics.units import Units, by_unit, common
+from xnmt_bench.measuring.units import Units, by_unit, common
 from xnmt_bench.parquet import write_table
 
 

@@ -4,7 +4,7 @@ import importlib.metadata
 
 import pytest
 
-from xnmt_bench.corpora.toy_lexicon import lexicon
+from xnmt_bench.corpora.toy.lexicon import lexicon
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.morphology.german_nouns import GermanNouns
 from xnmt_bench.registry import create

@@ -13,8 +13,8 @@ from conftest import context_aware, double
 from xnmt_bench.corpora.encoded import Context
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SEPARATOR, WORDS
 from xnmt_bench.nmt.base import DraftOptions, Layout
+from xnmt_bench.nmt.context.drafts import corrupted, sample
 from xnmt_bench.nmt.decoding import translate
-from xnmt_bench.nmt.drafts import corrupted, sample
 from xnmt_bench.nmt.loading import load_model
 from xnmt_bench.nmt.scoring import log_probability
 from xnmt_bench.nmt.transformer import sinusoids
@@ -154,7 +154,7 @@ def test_one_draft_a_source_and_none_a_variant(model, monkeypatch):
     drafted = []
     real = translate
     monkeypatch.setattr(
-        "xnmt_bench.nmt.drafts.translate",
+        "xnmt_bench.nmt.context.drafts.translate",
         lambda m, sources, beam: drafted.extend(sources) or real(m, sources, beam),
     )
     model.drafts.forget()

@@ -4,7 +4,7 @@ import torch
 
 from xnmt_bench.corpora.subwords import EOS, PAD, SEPARATOR
 from xnmt_bench.nmt.base import Batch
-from xnmt_bench.nmt.sentences import Sentences, source_numbers
+from xnmt_bench.nmt.context.sentences import Sentences, source_numbers
 
 SOURCE = torch.tensor(
     [

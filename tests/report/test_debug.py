@@ -12,9 +12,9 @@ import pytest
 from conftest import command
 from debug_page import unpacked
 
-from xnmt_bench.dumps import Tokens
-from xnmt_bench.metrics.layer import Layer, Matrix, Synonyms
+from xnmt_bench.measuring.listing import Layer, Matrix, Synonyms
 from xnmt_bench.report.debug import write_debug_page
+from xnmt_bench.words import Tokens
 
 KIND = "translations"
 HOSTILE = [

@@ -6,9 +6,9 @@ import pytest
 from measured import AER, FIDELITY, SYSTEM, Tables, measured, scored
 
 from xnmt_bench.corpora.alignment import Alignment
+from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.metrics.aer.counts import count_links
 from xnmt_bench.metrics.aer.metric import AER as AlignmentErrorRate
-from xnmt_bench.metrics.bootstrap import Draws
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.quality import Quality
 from xnmt_bench.report.report import about_systems, collect, report

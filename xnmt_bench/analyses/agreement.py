@@ -11,9 +11,9 @@ import numpy as np
 
 from xnmt_bench.analyses.analysis import Analysis, Result
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.metrics.bootstrap import Draws, Together, interval
-from xnmt_bench.metrics.measurement import Measurement
-from xnmt_bench.metrics.metric import Metric, Row
+from xnmt_bench.measuring.bootstrap import Draws, Together, interval
+from xnmt_bench.measuring.measurement import Measurement
+from xnmt_bench.measuring.metric import Metric, Row
 from xnmt_bench.options import Count, Seed
 from xnmt_bench.report.panels import Panel, compared_heading, ends, least_first, sortable
 from xnmt_bench.report.summary import Cell, Line, Summary

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.metrics.measurement import signature
-from xnmt_bench.metrics.metric import Row
+from xnmt_bench.measuring.measurement import signature
+from xnmt_bench.measuring.metric import Row
 from xnmt_bench.report.panels import Panel, Told, caveats, told_apart
 from xnmt_bench.report.summary import Cell, Line, Shown, Summary, show, write_rows, write_summary
 from xnmt_bench.report.tracking import Tracker

@@ -13,7 +13,7 @@ from matplotlib.ticker import NullLocator
 
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.metrics.metric import Row
+from xnmt_bench.measuring.metric import Row
 from xnmt_bench.report.figure import draw_interval, legend_below, log_scale, style
 from xnmt_bench.report.panels import Panel, ends, pooled, seeds_cell, sortable, told_apart
 from xnmt_bench.report.summary import Cell

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.metrics.bootstrap import Draws, Together, interval
-from xnmt_bench.metrics.metric import Row
+from xnmt_bench.measuring.bootstrap import Draws, Together, interval
+from xnmt_bench.measuring.metric import Row
 from xnmt_bench.options import Count, Seed, Text
 from xnmt_bench.report.figure import draw_interval, legend_below, style
 from xnmt_bench.report.panels import Panel, ends, told_apart

@@ -12,9 +12,9 @@ from matplotlib.ticker import NullLocator, PercentFormatter
 
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.metrics.bootstrap import Draws, Together
-from xnmt_bench.metrics.measurement import Measurement
-from xnmt_bench.metrics.metric import Metric, Row
+from xnmt_bench.measuring.bootstrap import Draws, Together
+from xnmt_bench.measuring.measurement import Measurement
+from xnmt_bench.measuring.metric import Metric, Row
 from xnmt_bench.options import Count, Part, Seed
 from xnmt_bench.report.figure import legend_below, style
 from xnmt_bench.report.panels import Panel, least_first, told_apart

@@ -10,7 +10,7 @@ import numpy as np
 from xnmt_bench.analyses.agreement import places
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.metrics.metric import Row
+from xnmt_bench.measuring.metric import Row
 from xnmt_bench.report.panels import Panel, least_first
 from xnmt_bench.report.summary import Cell
 

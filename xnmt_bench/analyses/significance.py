@@ -11,9 +11,9 @@ import numpy as np
 
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.metrics.bootstrap import Draws, Together, interval
-from xnmt_bench.metrics.measurement import Measurement
-from xnmt_bench.metrics.metric import Column, Metric, Row
+from xnmt_bench.measuring.bootstrap import Draws, Together, interval
+from xnmt_bench.measuring.measurement import Measurement
+from xnmt_bench.measuring.metric import Column, Metric, Row
 from xnmt_bench.options import Count, Seed, Share
 from xnmt_bench.report.panels import Panel, compared_heading, ends
 from xnmt_bench.report.summary import Cell

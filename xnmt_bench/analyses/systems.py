@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from xnmt_bench.analyses.analysis import Analysis, Result
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.metrics.metric import Column, Row
+from xnmt_bench.measuring.metric import Column, Row
 from xnmt_bench.report.panels import Panel, pooled
 from xnmt_bench.report.summary import Cell, Line, Summary
 

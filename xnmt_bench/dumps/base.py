@@ -13,8 +13,8 @@ import numpy as np
 
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.text import lines
-from xnmt_bench.dumps.weighed import Tokens, Weighed
 from xnmt_bench.errors import DataError, XnmtError
+from xnmt_bench.words.weighed import Tokens, Weighed
 
 Entry = TypeVar("Entry")
 ROUNDING = 0.02  # by which printed weights of a step may exceed 1 together

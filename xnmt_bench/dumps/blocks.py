@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from xnmt_bench.dumps.base import Dump
-from xnmt_bench.dumps.weighed import EOS_TOKEN, Weighed
 from xnmt_bench.errors import DataError
+from xnmt_bench.words.weighed import EOS_TOKEN, Weighed
 
 BAR = "|||"
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from xnmt_bench.dumps.base import Dump
-from xnmt_bench.dumps.weighed import Weighed
 from xnmt_bench.errors import DataError
+from xnmt_bench.words.weighed import Weighed
 
 KEPT = re.compile(r"([SHPA])-(\d{1,18})\t(.*)")
 Lines = dict[str, tuple[int, str]]

@@ -14,8 +14,8 @@ import numpy as np
 
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.dumps.base import Dump
-from xnmt_bench.dumps.weighed import EOS_TOKEN, Weighed
 from xnmt_bench.errors import DataError
+from xnmt_bench.words.weighed import EOS_TOKEN, Weighed
 
 HEADER = {"form": "weights", "version": 1}
 ARRAYS = {"weights": 2, "prefix": 2, "log_probabilities": 1}  # their axes

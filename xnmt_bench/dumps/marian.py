@@ -10,8 +10,8 @@ import numpy as np
 
 from xnmt_bench.dumps.base import Dump
 from xnmt_bench.dumps.blocks import BAR
-from xnmt_bench.dumps.weighed import Weighed
 from xnmt_bench.errors import DataError
+from xnmt_bench.words.weighed import Weighed
 
 SCORES = re.compile(r"WordScores=\s*(.*)")
 N_BEST = re.compile(r"F\d+=")

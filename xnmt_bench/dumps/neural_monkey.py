@@ -10,8 +10,8 @@ import numpy as np
 
 from xnmt_bench.corpora.text import present
 from xnmt_bench.dumps.base import Dump
-from xnmt_bench.dumps.weighed import Weighed
 from xnmt_bench.errors import DataError
+from xnmt_bench.words.weighed import Weighed
 
 
 class NeuralMonkey(Dump[tuple[int, str, str]]):

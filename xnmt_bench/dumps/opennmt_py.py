@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xnmt_bench.dumps.base import Dump
-from xnmt_bench.dumps.weighed import EOS_TOKEN, Weighed
 from xnmt_bench.errors import DataError
+from xnmt_bench.words.weighed import EOS_TOKEN, Weighed
 
 LOGGED = re.compile(r"^\[\d{4}-\d\d-\d\d [^\]]*\]\s")  # date and level
 CUT, CUT_ROW = 7, 10  # characters of a source token in a table's head, of a target token in a row

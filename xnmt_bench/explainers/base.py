@@ -14,7 +14,6 @@ from torch import Tensor
 from xnmt_bench.corpora.encoded import Context, EncodedSplit, Passage
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import Batch, Forced, NMTModel
-from xnmt_bench.nmt.forward_only import forward_only
 
 PADDED = 1.125  # a part's positions beside its words, at most
 ABSENT = float("nan")  # the relevance of a word that a step cannot see
@@ -178,7 +177,7 @@ def context_of(model: NMTModel, passage: Passage) -> Context:
     return trained or given
 
 
-@forward_only()
+@torch.no_grad()
 def decide(model: NMTModel, batch: Batch, weights: bool = False) -> tuple[Batch, Tensor]:
     """The batch labelled with the model's own choices f(c_t), and their log-probabilities (B, T).
 
@@ -195,7 +194,7 @@ def decide(model: NMTModel, batch: Batch, weights: bool = False) -> tuple[Batch,
     return batch.labelled(labels_BT), log_probability_BT
 
 
-@forward_only()
+@torch.no_grad()
 def follow(model: NMTModel, batch: Batch, weights: bool = False) -> tuple[Batch, Tensor]:
     """The same with the target's own words y_t: golden data, and what alignment explains."""
     batch = _passed(model, batch, weights)

@@ -18,7 +18,6 @@ from torch import Tensor
 from xnmt_bench.device import Room
 from xnmt_bench.explainers.base import Explainer, Relevance, in_parts, require_labels
 from xnmt_bench.nmt.base import Batch, NMTModel
-from xnmt_bench.nmt.forward_only import forward_only
 from xnmt_bench.nmt.switched import SwitchedOff
 from xnmt_bench.options import Count
 
@@ -43,7 +42,7 @@ class PredictionDifference(Explainer):
         return self._room.tried(batch.source_BS.device, partial(_relevance, model, batch))
 
 
-@forward_only()
+@torch.no_grad()
 def _relevance(model: NMTModel, batch: Batch, positions: int) -> Relevance:
     def ablated(part: Batch) -> tuple[Tensor, Tensor]:
         ablation = Ablation(model, part, positions)

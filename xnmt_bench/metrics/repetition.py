@@ -8,9 +8,9 @@ from itertools import groupby
 import numpy as np
 
 from xnmt_bench.corpora.function_words import function_words
-from xnmt_bench.metrics.measurement import Evidence, Planned, Scored
-from xnmt_bench.metrics.metric import Column, SumMetric, count, hundredths, ratio
-from xnmt_bench.metrics.units import Units
+from xnmt_bench.measuring.measurement import Evidence, Planned, Scored
+from xnmt_bench.measuring.metric import Column, SumMetric, count, hundredths, ratio
+from xnmt_bench.measuring.units import Units
 from xnmt_bench.pipeline.job import Job
 
 

@@ -10,10 +10,9 @@ from torch import Tensor
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD
 from xnmt_bench.device import device_of
 from xnmt_bench.nmt.base import Ids, Layout, NMTModel, Reader, pad, segments
-from xnmt_bench.nmt.forward_only import forward_only
 
 
-@forward_only()
+@torch.no_grad()
 def translate(
     model: NMTModel,
     sources: Sequence[Ids],

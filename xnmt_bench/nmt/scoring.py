@@ -10,10 +10,9 @@ import torch
 from xnmt_bench.device import device_of
 from xnmt_bench.nmt.base import Batch, Ids, Layout, NMTModel, segments
 from xnmt_bench.nmt.batching import buckets
-from xnmt_bench.nmt.forward_only import forward_only
 
 
-@forward_only()
+@torch.no_grad()
 def log_probability(
     model: NMTModel, pairs: Sequence[tuple[Ids, Ids]], batch_tokens: int
 ) -> tuple[np.ndarray, np.ndarray]:

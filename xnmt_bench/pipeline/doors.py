@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from omegaconf import DictConfig
 
+from xnmt_bench.code_hash import code_hash
 from xnmt_bench.corpora.annotated import read_annotated
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.text import present, text_lines
 from xnmt_bench.dumps import Dump
 from xnmt_bench.errors import DataError, XnmtError
-from xnmt_bench.pipeline.explained import code_hash
 from xnmt_bench.registry import entries, load, unknown
 from xnmt_bench.rules.table import SentenceRelevance, relevance
 from xnmt_bench.store import META, Artefact, file_hash, fingerprint, verified

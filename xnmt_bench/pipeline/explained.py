@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import ast
-import hashlib
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from omegaconf import DictConfig
 
+from xnmt_bench.code_hash import code_hash
 from xnmt_bench.corpora.sentence import Split
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer
@@ -28,44 +25,6 @@ from xnmt_bench.store import Artefact, Store
 
 EVALUATED: Split = "test"
 LEARNT = "learnt.npz"
-# Rooms whose code is part of an explainer: what several share counts for each of them.
-SHARED = (
-    "xnmt_bench.explainers", "xnmt_bench.nmt.switched", "xnmt_bench.corpora.ibm_model_1",
-    "xnmt_bench.dumps",
-)  # fmt: skip
-
-
-def code_hash(cls: type) -> str:
-    """A hash of the code behind a class, blind to comments, layout and docstrings.
-
-    It covers the class's module and whatever that imports of its own package, so that an edited
-    explainer, or an edited piece that it shares with others, is never answered from old rules.
-    """
-    own = cls.__module__.partition(".")[0]
-    rooms = SHARED if own == "xnmt_bench" else (*SHARED, own)
-    trees: dict[str, str] = {}
-    waiting = [cls.__module__]
-    while waiting:
-        name = waiting.pop()
-        ours = name == cls.__module__ or any(f"{name}.".startswith(f"{room}.") for room in rooms)
-        spec = find_spec(name) if ours and name not in trees else None
-        if spec is None or spec.origin is None:  # somebody else's, done, or no module but a name
-            continue
-        tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
-            match node:
-                case ast.Module() | ast.ClassDef() | ast.FunctionDef():
-                    if ast.get_docstring(node, clean=False) is not None:
-                        del node.body[0]
-                case ast.ImportFrom(module=module, level=level, names=names):
-                    base = resolve_name("." * level + (module or ""), spec.parent)
-                    # What is imported from a package, which has a path, may be a module of it.
-                    package = hasattr(sys.modules.get(base), "__path__")
-                    waiting += [base, *(f"{base}.{alias.name}" for alias in names if package)]
-                case ast.Import(names=names):
-                    waiting += [alias.name for alias in names]
-        trees[name] = ast.dump(tree)
-    return hashlib.sha256("".join(trees[n] for n in sorted(trees)).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from typing import Any
 from omegaconf import DictConfig
 
 from xnmt_bench.corpora.contrastive import as_read, find_sets
-from xnmt_bench.corpora.divided import divided
 from xnmt_bench.corpora.encoded import Context
 from xnmt_bench.corpora.sentence import SPLITS, Corpus, Split
 from xnmt_bench.corpora.subwords import SentencePiece, Subwords, train_subwords
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.fitting import TrainerOptions, clean, fit
 from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.context.divided import divided
 from xnmt_bench.nmt.loading import build_model, save_model, start_from, weights_id
 from xnmt_bench.nmt.training import NMTTraining, NMTTrainingOptions
 from xnmt_bench.nmt.validation import ContrastiveAccuracy, ValidationBLEU

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from xnmt_bench.corpora.subwords import EOS, Subwords, current_span
-from xnmt_bench.dumps import Tokens, Weighed
-from xnmt_bench.dumps.weighed import EOS_TOKEN
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.pipeline.explained import EVALUATED, Explained, Relevances
 from xnmt_bench.rules.extract import Scenario
+from xnmt_bench.words import Tokens, Weighed
+from xnmt_bench.words.weighed import EOS_TOKEN
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-from xnmt_bench.metrics.metric import Metric
+from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.report.panels import Panel, pooled, told_apart
 
 # Okabe and Ito's palette: told apart also by those who see fewer colours; so are the markers.

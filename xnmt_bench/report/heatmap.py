@@ -20,9 +20,9 @@ from rich.table import Table
 from rich.text import Text
 from torch import Tensor
 
-from xnmt_bench.dumps import Weighed
 from xnmt_bench.explainers.base import Explanation
-from xnmt_bench.metrics.layer import Matrix
+from xnmt_bench.measuring.listing import Matrix
+from xnmt_bench.words import Weighed
 
 SHADES = " ░▒▓█"
 TERMINAL = 80  # characters, beyond which a matrix folds

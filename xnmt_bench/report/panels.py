@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from statistics import mean
 from typing import Any
 
-from xnmt_bench.metrics.measurement import BLIND, CAPPED, DOUBTS, OK, Measurement, Scored
-from xnmt_bench.metrics.metric import SYSTEM, Column, Key, Metric
+from xnmt_bench.measuring.measurement import BLIND, CAPPED, DOUBTS, OK, Measurement, Scored
+from xnmt_bench.measuring.metric import SYSTEM, Column, Key, Metric
 
 CAP = "†"  # beside a number whose training ended at its cap
 

@@ -9,10 +9,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from xnmt_bench.metrics.bootstrap import Draws, score
-from xnmt_bench.metrics.layer import Layer
-from xnmt_bench.metrics.measurement import Scored, read
-from xnmt_bench.metrics.metric import Metric
+from xnmt_bench.measuring.bootstrap import Draws, score
+from xnmt_bench.measuring.listing import Layer
+from xnmt_bench.measuring.measurement import Scored, read
+from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.report.panels import panels, sortable, system_name
 from xnmt_bench.report.summary import Shown, show, write_rows, write_summary
 from xnmt_bench.report.table import csv_columns, tables

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape as markup_escape
 from rich.table import Table
 
-from xnmt_bench.metrics.metric import Row
+from xnmt_bench.measuring.metric import Row
 from xnmt_bench.store import write_atomically
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from xnmt_bench.metrics.measurement import FAILED, Scored
-from xnmt_bench.metrics.metric import Column, Metric
+from xnmt_bench.measuring.measurement import FAILED, Scored
+from xnmt_bench.measuring.metric import Column, Metric
 from xnmt_bench.report.panels import (
     CAP,
     Panel,

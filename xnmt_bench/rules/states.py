@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.subwords import current_start
 from xnmt_bench.device import Room, device_of
 from xnmt_bench.nmt.base import NMTModel
-from xnmt_bench.nmt.forward_only import forward_only
 from xnmt_bench.rules.extract import batches
 
 
-@forward_only()
+@torch.no_grad()
 def write_states(
     model: NMTModel,
     split: EncodedSplit,

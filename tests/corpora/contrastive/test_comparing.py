@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from xnmt_bench.corpora.contrastive import ContrastiveSet, Group, Variant
-from xnmt_bench.corpora.contrastive.comparing import compared, part_order, parts
 from xnmt_bench.errors import XnmtError
+from xnmt_bench.nmt.comparing import compared, part_order, parts
 
 
 def group(*texts, true=0, source="s", **more):

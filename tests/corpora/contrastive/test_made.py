@@ -9,7 +9,7 @@ from xnmt_bench.corpora.contrastive import Variant
 from xnmt_bench.corpora.contrastive.build import build, exchanges
 from xnmt_bench.corpora.sentence import SPLITS, Sentence
 from xnmt_bench.corpora.toy import ToyCorpus
-from xnmt_bench.corpora.toy_discourse import TOPICS, ToyDiscourse
+from xnmt_bench.corpora.toy.discourse import TOPICS, ToyDiscourse
 from xnmt_bench.errors import DataError, XnmtError
 
 CORPUS = ToyDiscourse(train=600, valid=30, test=60, families=12)

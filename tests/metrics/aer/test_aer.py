@@ -10,6 +10,8 @@ from conftest import DATA
 from xnmt_bench.corpora.alignment import Alignment, AlignmentFile
 from xnmt_bench.corpora.gold import read_pairs
 from xnmt_bench.errors import StoreError
+from xnmt_bench.measuring.bootstrap import Draws, interval, resample
+from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.aer import AER
 from xnmt_bench.metrics.aer.counts import count_links, line, skip_unaligned
 from xnmt_bench.metrics.aer.links import diagonal
@@ -20,8 +22,6 @@ from xnmt_bench.metrics.aer.symmetrise import (
     intersection,
     union,
 )
-from xnmt_bench.metrics.bootstrap import Draws, interval, resample
-from xnmt_bench.metrics.units import Units
 
 RWTH = DATA / "alignments" / "rwth_deen"
 needs_data = pytest.mark.skipif(not RWTH.is_dir(), reason="no shared/data/alignments here")

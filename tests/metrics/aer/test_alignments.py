@@ -8,11 +8,11 @@ from conftest import DATA, command, configure, overrides
 
 from xnmt_bench.corpora.alignment import AlignmentFile
 from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.aer import AER
 from xnmt_bench.metrics.aer.alignments import Alignments
 from xnmt_bench.metrics.aer.counts import alignment_scores
-from xnmt_bench.metrics.bootstrap import Draws
-from xnmt_bench.metrics.units import Units
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.report.report import collect
 

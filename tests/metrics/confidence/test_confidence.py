@@ -10,10 +10,10 @@ from dumped import DUMPS
 
 from xnmt_bench.dumps.json_lines import JsonLines
 from xnmt_bench.errors import NotApplicable, XnmtError
+from xnmt_bench.measuring.measurement import write
 from xnmt_bench.metrics.confidence import Confidence
 from xnmt_bench.metrics.confidence.scores import confidence
 from xnmt_bench.metrics.confidence.sentences import Reading, as_shares, rows
-from xnmt_bench.metrics.measurement import write
 from xnmt_bench.parquet import read_table
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
@@ -160,7 +160,7 @@ def test_the_gold_alignment_says_nothing_of_translations(workplace):
 
 
 def test_a_sentence_without_a_reference_is_named():
-    from xnmt_bench.dumps import Tokens, Weighed
+    from xnmt_bench.words import Tokens, Weighed
 
     one = Weighed(3, Tokens.of(["a"], False), Tokens.of(["x"], False), np.ones((1, 1)))
     reading = Reading("paper", "keep", "pieces", True, ("", ""))

@@ -10,12 +10,12 @@ from conftest import DATA
 from dumped import FORMATS, read
 
 from xnmt_bench.corpora.annotated import read_annotated
-from xnmt_bench.dumps import Tokens, Weighed
-from xnmt_bench.dumps.weighed import joined
 from xnmt_bench.errors import DataError
 from xnmt_bench.metrics.confidence import detectors
 from xnmt_bench.metrics.confidence.language import code, language
 from xnmt_bench.metrics.confidence.quality import sentence_quality
+from xnmt_bench.words import Tokens, Weighed
+from xnmt_bench.words.weighed import joined
 
 DUMPS, ANNOTATED = DATA / "attention_dumps", DATA / "hallucinations" / "deen_annotated.csv"
 REFERENCES = {

@@ -14,11 +14,11 @@ from debug_page import unpacked
 from xnmt_bench.corpora.contrastive import as_read, to_lines
 from xnmt_bench.corpora.encoded import Passage
 from xnmt_bench.corpora.subwords import EOS, SEPARATOR
-from xnmt_bench.corpora.toy_discourse import ToyDiscourse
+from xnmt_bench.corpora.toy.discourse import ToyDiscourse
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.metrics.bootstrap import Draws, score
+from xnmt_bench.measuring.bootstrap import Draws, score
+from xnmt_bench.measuring.measurement import write
 from xnmt_bench.metrics.contrastive import Contrastive
-from xnmt_bench.metrics.measurement import write
 from xnmt_bench.nmt.base import Batch
 from xnmt_bench.nmt.validation import ContrastiveAccuracy
 from xnmt_bench.pipeline.job import Job

@@ -14,12 +14,12 @@ from xnmt_bench.corpora.subwords import SEPARATOR
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import Explainer, Relevance
 from xnmt_bench.explainers.random import Random
+from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.aer.links import to_words
 from xnmt_bench.metrics.coref_attention import CorefAttention
 from xnmt_bench.metrics.coref_attention.context import ContextWeights, first_pieces
 from xnmt_bench.metrics.coref_attention.links import coref_scores
 from xnmt_bench.metrics.coref_attention.metric import SHUFFLED, UNIFORM
-from xnmt_bench.metrics.units import Units
 from xnmt_bench.nmt.base import Batch
 from xnmt_bench.pipeline.job import Job
 

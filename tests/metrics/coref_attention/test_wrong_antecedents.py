@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from conftest import GENERATED, TRANSFORMER, command
 
-from xnmt_bench.corpora.ibm_model_1 import agreed_links
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.metrics.coref_attention.agreement import Agreement
 from xnmt_bench.metrics.coref_attention.context import Spoken
@@ -20,6 +19,7 @@ from xnmt_bench.metrics.coref_attention.links import (
 )
 from xnmt_bench.morphology import Morphology, Told
 from xnmt_bench.registry import create
+from xnmt_bench.words.ibm_model_1 import agreed_links
 
 FUNCTION_WORDS = frozenset(["it", "the", "es", "er", "der", "das"])
 

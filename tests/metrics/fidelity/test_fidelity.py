@@ -12,11 +12,11 @@ from proxies.data import loader
 from proxies.fn import FN
 from proxies.training import Lessons, ProxyTraining, ProxyTrainingOptions, log_likelihoods
 from xnmt_bench.fitting import TrainerOptions, fit
-from xnmt_bench.metrics.bootstrap import Draws, interval, resample
+from xnmt_bench.measuring.bootstrap import Draws, interval, resample
+from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.fidelity.base import base_log_likelihoods
 from xnmt_bench.metrics.fidelity.predictors import Predictors
-from xnmt_bench.metrics.units import Units, by_unit
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.proxy import SCORES, decisions_of

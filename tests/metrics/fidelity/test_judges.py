@@ -9,12 +9,12 @@ from conftest import configure, overrides
 
 from proxies.data import Contexts, Drawn, unpack
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.metrics.bootstrap import Draws, interval, resample
+from xnmt_bench.measuring.bootstrap import Draws, interval, resample
+from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.fidelity.leak import FromShared, OnMatched
 from xnmt_bench.metrics.fidelity.matched import Matches
 from xnmt_bench.metrics.fidelity.tuned import TunedBase
-from xnmt_bench.metrics.units import Units, by_unit
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.proxy import SCORES, SharedProxy
 from xnmt_bench.rules.scores import DecisionScores

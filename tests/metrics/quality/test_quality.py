@@ -5,10 +5,10 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from xnmt_bench.corpora.toy import ToyCorpus
-from xnmt_bench.metrics.bootstrap import weights
+from xnmt_bench.measuring.bootstrap import weights
+from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.quality import Quality
 from xnmt_bench.metrics.quality.sacre import statistics
-from xnmt_bench.metrics.units import Units
 
 THEIRS = {"bleu": lambda: BLEU(force=True), "chrf": CHRF, "ter": TER}
 

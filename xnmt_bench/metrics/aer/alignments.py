@@ -11,7 +11,6 @@ from typing import Any
 from xnmt_bench.corpora.alignment import Alignment, to_pharaoh
 from xnmt_bench.corpora.reversed import flipped
 from xnmt_bench.corpora.sentence import SIDES, Links, Sentence
-from xnmt_bench.dumps import Weighed
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.metrics.aer.counts import SOURCE, TARGET, count_links
 from xnmt_bench.metrics.aer.eflomal import align
@@ -23,6 +22,7 @@ from xnmt_bench.pipeline.texts import test_set
 from xnmt_bench.pipeline.weighed import Weighings, readable
 from xnmt_bench.rules.extract import GOLDEN
 from xnmt_bench.store import Artefact
+from xnmt_bench.words import Weighed
 
 log = logging.getLogger(__name__)
 FORWARD, BACKWARD = "forward", "backward"

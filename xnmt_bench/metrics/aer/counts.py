@@ -10,8 +10,8 @@ import numpy as np
 
 from xnmt_bench.corpora.alignment import Alignment
 from xnmt_bench.corpora.sentence import Links
-from xnmt_bench.metrics.metric import ratio
-from xnmt_bench.metrics.units import Units
+from xnmt_bench.measuring.metric import ratio
+from xnmt_bench.measuring.units import Units
 
 SOURCE: Literal[0] = 0  # places in a link
 TARGET: Literal[1] = 1

@@ -15,6 +15,9 @@ from xnmt_bench.corpora.alignment import AlignmentFile, Form
 from xnmt_bench.corpora.gold import read_pairs
 from xnmt_bench.corpora.sentence import Links
 from xnmt_bench.errors import XnmtError
+from xnmt_bench.measuring.measurement import DOUBTS, Evidence, Planned, Scored
+from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, percent
+from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.aer.alignments import BOTH, FORWARD, Alignments
 from xnmt_bench.metrics.aer.counts import (
     alignment_scores,
@@ -24,9 +27,6 @@ from xnmt_bench.metrics.aer.counts import (
     skip_unaligned,
 )
 from xnmt_bench.metrics.aer.symmetrise import METHODS
-from xnmt_bench.metrics.measurement import DOUBTS, Evidence, Planned, Scored
-from xnmt_bench.metrics.metric import Column, Key, SumMetric, count, hundredths, percent
-from xnmt_bench.metrics.units import Units
 from xnmt_bench.options import Text
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import unknown

@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from xnmt_bench.corpora.contrastive import ContrastiveSet, as_read, find_sets
-from xnmt_bench.corpora.contrastive.comparing import compared, parts
 from xnmt_bench.errors import NotApplicable, XnmtError
+from xnmt_bench.measuring.measurement import Evidence, Planned
+from xnmt_bench.measuring.metric import Column, Key, Metric, count, hundredths, ratio
+from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.antecedent.logistic import slope
 from xnmt_bench.metrics.antecedent.weights import AntecedentWeights
-from xnmt_bench.metrics.measurement import Evidence, Planned
-from xnmt_bench.metrics.metric import Column, Key, Metric, count, hundredths, ratio
-from xnmt_bench.metrics.units import Units, by_unit
+from xnmt_bench.nmt.comparing import compared, parts
 from xnmt_bench.options import Text
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.explained import EVALUATED

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from xnmt_bench.dumps import Weighed
+from xnmt_bench.words import Weighed
 
 LITTLE = 0.2  # attention below which a source token is ignored (Berard et al. 2019)
 NEAREST, REFERENCE = 4, 1000  # of Wass-to-Data: sentences that are averaged, and compared with

@@ -10,8 +10,8 @@ from typing import Any, get_args
 
 import numpy as np
 
-from xnmt_bench.dumps import Weighed
 from xnmt_bench.dumps.json_lines import JsonLines
+from xnmt_bench.measuring.listing import Layer, Matrix, Synonyms, TokenScores
 from xnmt_bench.metrics.confidence.caption import PERCENTAGES
 from xnmt_bench.metrics.confidence.lists import Thresholds, listed
 from xnmt_bench.metrics.confidence.sentences import (
@@ -21,7 +21,7 @@ from xnmt_bench.metrics.confidence.sentences import (
     numbers_of,
     token_percentages,
 )
-from xnmt_bench.metrics.layer import Layer, Matrix, Synonyms, TokenScores
+from xnmt_bench.words import Weighed
 
 CHARTS = (
     "confidence_pct", "cdp_pct", "ap_out_pct", "ap_in_pct", "overlap", "log_probability", "chrf",

@@ -17,8 +17,11 @@ from xnmt_bench.corpora.sentence import SIDES, Corpus, languages
 from xnmt_bench.corpora.text import decode_line, lines
 from xnmt_bench.dumps import Dump
 from xnmt_bench.dumps.json_lines import JsonLines, written
-from xnmt_bench.dumps.weighed import Weighed, joined
 from xnmt_bench.errors import DataError, StoreError
+from xnmt_bench.measuring.listing import Layer, names
+from xnmt_bench.measuring.measurement import CURE, Evidence, Measurement, Planned, Scored
+from xnmt_bench.measuring.metric import Column, Key, Metric, Row, hundredths, ratio
+from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.confidence.caption import caption
 from xnmt_bench.metrics.confidence.language import available, code
 from xnmt_bench.metrics.confidence.layers import layer
@@ -33,16 +36,13 @@ from xnmt_bench.metrics.confidence.sentences import (
     numbers_of,
     rows,
 )
-from xnmt_bench.metrics.layer import Layer, names
-from xnmt_bench.metrics.measurement import CURE, Evidence, Measurement, Planned, Scored
-from xnmt_bench.metrics.metric import Column, Key, Metric, Row, hundredths, ratio
-from xnmt_bench.metrics.units import Units
 from xnmt_bench.options import Natural
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.doors import ANNOTATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.weighed import Weighings, readable
 from xnmt_bench.store import Artefact, fingerprint, verified
+from xnmt_bench.words.weighed import Weighed, joined
 
 log = logging.getLogger(__name__)
 UNLIKE = (

@@ -10,7 +10,6 @@ from typing import Any, Literal
 import numpy as np
 
 from xnmt_bench.corpora.sentence import Sentence
-from xnmt_bench.dumps import Weighed
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.metrics.confidence import detectors
 from xnmt_bench.metrics.confidence.language import available, language
@@ -22,6 +21,7 @@ from xnmt_bench.metrics.confidence.scores import (
     confidence,
     word_scores,
 )
+from xnmt_bench.words import Weighed
 
 Quality = Callable[[str, str], Mapping[str, float]]  # of a translation and its reference
 Eos = Literal["keep", "drop"]

@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from xnmt_bench.corpora.alignment import to_pharaoh
 from xnmt_bench.corpora.consistency import Entity, Item, Suite
-from xnmt_bench.dumps import Tokens
+from xnmt_bench.measuring.listing import Layer, Matrix
 from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS, Judged, Seen, Translation
 from xnmt_bench.metrics.consistency.links import from_pharaoh
-from xnmt_bench.metrics.layer import Layer, Matrix
 from xnmt_bench.morphology import stripped
 from xnmt_bench.parquet import read_table, write_table
+from xnmt_bench.words import Tokens
 
 FILE = "judged.parquet"
 NOTE = (

@@ -13,6 +13,10 @@ import numpy as np
 from xnmt_bench.corpora.consistency import CHAINS, Resolver, Suite, chains, read_suite
 from xnmt_bench.corpora.sentence import Corpus
 from xnmt_bench.errors import ConfigError, StoreError, XnmtError
+from xnmt_bench.measuring.listing import Layer, names
+from xnmt_bench.measuring.measurement import BLIND, Evidence, Measurement, Planned, Scored
+from xnmt_bench.measuring.metric import Column, Key, SumMetric, hundredths
+from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS, Translation, judge
 from xnmt_bench.metrics.consistency.layers import FILE, layer, write_judged
 from xnmt_bench.metrics.consistency.links import EFLOMAL, EXPLAINER, TRAIN, WAYS
@@ -20,10 +24,6 @@ from xnmt_bench.metrics.consistency.links import FILE as LINKS
 from xnmt_bench.metrics.consistency.points import points
 from xnmt_bench.metrics.consistency.said import REFERENCE, Said, translated
 from xnmt_bench.metrics.consistency.statistics import results, statistics
-from xnmt_bench.metrics.layer import Layer, names
-from xnmt_bench.metrics.measurement import BLIND, Evidence, Measurement, Planned, Scored
-from xnmt_bench.metrics.metric import Column, Key, SumMetric, hundredths
-from xnmt_bench.metrics.units import Units, by_unit
 from xnmt_bench.morphology import Morphology
 from xnmt_bench.options import Text
 from xnmt_bench.pipeline.job import Job

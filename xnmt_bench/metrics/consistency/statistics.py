@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from xnmt_bench.corpora.consistency import SUBSETS, Item
+from xnmt_bench.measuring.metric import ratio
 from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS, PLURAL, Judged
-from xnmt_bench.metrics.metric import ratio
 
 DECIDED = ("right", "wrong")
 

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from xnmt_bench.corpora.contrastive import Group
-from xnmt_bench.corpora.contrastive.comparing import ALL, Compared
 from xnmt_bench.errors import StoreError
-from xnmt_bench.metrics.layer import Layer, names
-from xnmt_bench.metrics.measurement import Measurement
+from xnmt_bench.measuring.listing import Layer, names
+from xnmt_bench.measuring.measurement import Measurement
+from xnmt_bench.nmt.comparing import ALL, Compared
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.store import verified
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from xnmt_bench.corpora.contrastive import ContrastiveSet, as_read
-from xnmt_bench.corpora.contrastive.comparing import Compared, Ties
 from xnmt_bench.corpora.encoded import Passage
+from xnmt_bench.measuring.measurement import CAPPED, Evidence
+from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.contrastive.groups import FILE as GROUPS
 from xnmt_bench.metrics.contrastive.groups import write_groups
-from xnmt_bench.metrics.measurement import CAPPED, Evidence
-from xnmt_bench.metrics.units import Units, by_unit
+from xnmt_bench.nmt.comparing import Compared, Ties
 from xnmt_bench.pipeline.job import Job
 
 

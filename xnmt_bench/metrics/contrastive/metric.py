@@ -18,15 +18,15 @@ from xnmt_bench.corpora.contrastive import (
     read_groups,
     to_lines,
 )
-from xnmt_bench.corpora.contrastive.comparing import ALL, Ties, compared, part_order, parts
 from xnmt_bench.corpora.sentence import lang_pair
 from xnmt_bench.errors import XnmtError
+from xnmt_bench.measuring.listing import Layer
+from xnmt_bench.measuring.measurement import BLIND, Measurement, Planned, Scored
+from xnmt_bench.measuring.metric import Column, Key, Row, SumMetric, count, hundredths, ratio
 from xnmt_bench.metrics.contrastive.curve import curve_figure
 from xnmt_bench.metrics.contrastive.groups import layers
 from xnmt_bench.metrics.contrastive.measured import Measured, Options, Scores
-from xnmt_bench.metrics.layer import Layer
-from xnmt_bench.metrics.measurement import BLIND, Measurement, Planned, Scored
-from xnmt_bench.metrics.metric import Column, Key, Row, SumMetric, count, hundredths, ratio
+from xnmt_bench.nmt.comparing import ALL, Ties, compared, part_order, parts
 from xnmt_bench.options import Text
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job

@@ -9,8 +9,8 @@ from itertools import islice
 
 import numpy as np
 
+from xnmt_bench.code_hash import code_hash
 from xnmt_bench.corpora.encoded import EncodedSplit
-from xnmt_bench.corpora.ibm_model_1 import agreed_links
 from xnmt_bench.corpora.parcorfull import carried
 from xnmt_bench.corpora.sentence import SIDES, Gold, Links, Mention, Sentence
 from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Subwords, current_span
@@ -18,10 +18,11 @@ from xnmt_bench.corpora.tokens import align_tokens
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.metrics.aer.links import to_words
 from xnmt_bench.metrics.coref_attention.links import PlacedMention
-from xnmt_bench.pipeline.explained import EVALUATED, code_hash
+from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.rules.extract import REAL
+from xnmt_bench.words.ibm_model_1 import agreed_links
 
 LEARNT_FROM = 100_000  # training pairs, the first ones, that word alignment learns from
 # A sentence's index; for each side its weights (I, N) over each context sentence, nearest first.

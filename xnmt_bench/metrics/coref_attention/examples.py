@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from xnmt_bench.dumps import Tokens
 from xnmt_bench.errors import StoreError
-from xnmt_bench.metrics.layer import Layer, Matrix, names
-from xnmt_bench.metrics.measurement import Measurement
+from xnmt_bench.measuring.listing import Layer, Matrix, names
+from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.store import verified
+from xnmt_bench.words import Tokens
 
 log = logging.getLogger(__name__)
 FILE = "examples"  # of a measurement's

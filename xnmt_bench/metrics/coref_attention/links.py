@@ -11,8 +11,8 @@ from itertools import product
 
 import numpy as np
 
-from xnmt_bench.metrics.metric import ratio
-from xnmt_bench.metrics.units import Units
+from xnmt_bench.measuring.metric import ratio
+from xnmt_bench.measuring.units import Units
 
 ROUNDING = 1e-5  # relative: uniform weights that were rounded are still uniform
 

@@ -16,6 +16,10 @@ import numpy as np
 from xnmt_bench.corpora.function_words import function_words
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.errors import NotApplicable, XnmtError
+from xnmt_bench.measuring.listing import Layer
+from xnmt_bench.measuring.measurement import BLIND, Evidence, Measurement, Planned, Scored
+from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, percent
+from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.coref_attention.agreement import Agreement
 from xnmt_bench.metrics.coref_attention.context import ContextWeights, Spoken
 from xnmt_bench.metrics.coref_attention.examples import FILE, Example, layers
@@ -28,10 +32,6 @@ from xnmt_bench.metrics.coref_attention.links import (
     same_chain,
     significant,
 )
-from xnmt_bench.metrics.layer import Layer
-from xnmt_bench.metrics.measurement import BLIND, Evidence, Measurement, Planned, Scored
-from xnmt_bench.metrics.metric import Column, Key, SumMetric, count, hundredths, percent
-from xnmt_bench.metrics.units import Units
 from xnmt_bench.morphology import Morphology
 from xnmt_bench.options import Natural, Text
 from xnmt_bench.pipeline.job import Job

@@ -12,7 +12,6 @@ from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.subwords import SPECIAL
 from xnmt_bench.device import Room, device_of
 from xnmt_bench.nmt.base import NMTModel
-from xnmt_bench.nmt.forward_only import forward_only
 from xnmt_bench.nmt.switched import SwitchedOff
 from xnmt_bench.rules.table import Rules
 
@@ -36,7 +35,7 @@ def base_log_likelihoods(
         Log-likelihoods and whether the label is the model's first choice, shapes (N,).
     """
 
-    @forward_only()
+    @torch.no_grad()
     def judged(positions: int) -> tuple[np.ndarray, np.ndarray]:
         scores, correct = np.empty(len(rules)), np.empty(len(rules), dtype=bool)
         for rows, states in base_states(model, split, rules, positions):
@@ -63,7 +62,7 @@ def base_distributions(
         together = model.output_rows(states)
         for start in range(0, len(rows), together):
             part = slice(start, start + together)
-            with forward_only():
+            with torch.no_grad():
                 log_p_BV = model.logits(states[part]).log_softmax(-1)
             yield rows[part], log_p_BV
 
@@ -77,7 +76,7 @@ def base_states(
     for rows in _groups(split.source.lengths()[index_N], index_N, rules.step_N, positions):
         group = rules.take(rows)
         places = (group.source_position_NK, group.prefix_position_NK)
-        with forward_only():
+        with torch.no_grad():
             states_BD = masked_states(model, split, index_N[rows], group.step_N, *places)
         yield rows, states_BD
 

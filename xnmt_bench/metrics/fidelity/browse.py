@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from xnmt_bench.dumps import Tokens
-from xnmt_bench.dumps.weighed import BEGUN, EOS_TOKEN, joined
 from xnmt_bench.errors import StoreError
-from xnmt_bench.metrics.layer import Layer, Matrix, TokenScores
-from xnmt_bench.metrics.measurement import Measurement
-from xnmt_bench.metrics.metric import SYSTEM
+from xnmt_bench.measuring.listing import Layer, Matrix, TokenScores
+from xnmt_bench.measuring.measurement import Measurement
+from xnmt_bench.measuring.metric import SYSTEM
 from xnmt_bench.rules.sample import read_sample
 from xnmt_bench.rules.table import Rules, all_rules
+from xnmt_bench.words import Tokens
+from xnmt_bench.words.weighed import BEGUN, EOS_TOKEN, joined
 
 log = logging.getLogger(__name__)
 SPECIAL = {"<s>", EOS_TOKEN, "<pad>"}  # as vocabularies write them; the first separates sentences

@@ -17,7 +17,6 @@ from proxies.data import Decisions, unpack
 from proxies.training import DecisionBatch, Lessons, ProxyTrainingOptions
 from xnmt_bench.device import device_of, exact
 from xnmt_bench.nmt.base import NMTModel
-from xnmt_bench.nmt.forward_only import forward_only
 from xnmt_bench.pipeline.proxy import LESSONS, OwnProxy, held_out
 from xnmt_bench.rules.states import write_states
 
@@ -76,7 +75,7 @@ class _Distributions:
             yield log_p_BV.exp(), words_BK, positions_BK
 
 
-@forward_only()
+@torch.no_grad()
 def log_distributions(model: NMTModel, states_BD: np.ndarray) -> Tensor:
     """The model's log-probabilities (B, V) at some states, on its device."""
     states = torch.as_tensor(np.array(states_BD), device=device_of(model))

@@ -10,13 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.metrics.fidelity.browse import layers
-from xnmt_bench.metrics.fidelity.divergence import DistilledProxy
-from xnmt_bench.metrics.fidelity.leak import FromShared, OnMatched
-from xnmt_bench.metrics.fidelity.predictors import FACETS_FILE, KL_FILE, SAMPLE_FILE, Predictors
-from xnmt_bench.metrics.fidelity.tuned import TunedBase
-from xnmt_bench.metrics.layer import Layer
-from xnmt_bench.metrics.measurement import (
+from xnmt_bench.measuring.listing import Layer
+from xnmt_bench.measuring.measurement import (
     BLIND,
     CAPPED,
     DOUBTS,
@@ -25,8 +20,13 @@ from xnmt_bench.metrics.measurement import (
     Planned,
     Scored,
 )
-from xnmt_bench.metrics.metric import Column, Key, Row, SumMetric, count, percent, ratio
-from xnmt_bench.metrics.units import Units, by_unit
+from xnmt_bench.measuring.metric import Column, Key, Row, SumMetric, count, percent, ratio
+from xnmt_bench.measuring.units import Units, by_unit
+from xnmt_bench.metrics.fidelity.browse import layers
+from xnmt_bench.metrics.fidelity.divergence import DistilledProxy
+from xnmt_bench.metrics.fidelity.leak import FromShared, OnMatched
+from xnmt_bench.metrics.fidelity.predictors import FACETS_FILE, KL_FILE, SAMPLE_FILE, Predictors
+from xnmt_bench.metrics.fidelity.tuned import TunedBase
 from xnmt_bench.options import Count, Natural
 from xnmt_bench.parquet import read_table
 from xnmt_bench.pipeline.job import Job

@@ -17,12 +17,11 @@ import torch
 from proxies.training import distributions
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.device import device_of
+from xnmt_bench.measuring.measurement import CAPPED
 from xnmt_bench.metrics.fidelity.base import base_distributions, base_log_likelihoods, room
 from xnmt_bench.metrics.fidelity.divergence import DistilledProxy, divergences
 from xnmt_bench.metrics.fidelity.hit import hit_at_k
-from xnmt_bench.metrics.measurement import CAPPED
 from xnmt_bench.nmt import output
-from xnmt_bench.nmt.forward_only import forward_only
 from xnmt_bench.parquet import write_table
 from xnmt_bench.pipeline.doubts import about_decisions
 from xnmt_bench.pipeline.explained import EVALUATED
@@ -115,7 +114,7 @@ class Predictors:
 
         return self._job.store.make("reference", work, version=5, **recipe)
 
-    @forward_only()
+    @torch.no_grad()
     def _first_choices(self, path: Path) -> np.ndarray:
         """The system's most probable word at each test decision."""
         model, states_ND = self._job.system.model, self._states(path)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from xnmt_bench.metrics.measurement import Evidence, Planned
-from xnmt_bench.metrics.metric import Column, Row, SumMetric, ratio
+from xnmt_bench.measuring.measurement import Evidence, Planned
+from xnmt_bench.measuring.metric import Column, Row, SumMetric, ratio
+from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.quality.comet import comet
 from xnmt_bench.metrics.quality.sacre import scores, signatures, statistics
-from xnmt_bench.metrics.units import Units
 from xnmt_bench.options import Text
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.outputs import Outputs

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from xnmt_bench.dumps import Tokens
-from xnmt_bench.metrics.layer import Layer, Matrix, TokenScores
+from xnmt_bench.measuring.listing import Layer, Matrix, TokenScores
+from xnmt_bench.words import Tokens
 
 # Steps of a weight. A cut-off of 2 % is 5 of them, so what is above it is so exactly.
 LEVELS = 250

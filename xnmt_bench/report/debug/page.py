@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader
 
-from xnmt_bench.metrics.layer import Layer
+from xnmt_bench.measuring.listing import Layer
 from xnmt_bench.report.debug.pack import packed
 from xnmt_bench.store import write_atomically
 

@@ -1,4 +1,4 @@
-"""The words of the toy corpus, read from `toy_lexicon.tsv`."""
+"""The words of the toy corpus, read from `lexicon.tsv`."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Lexicon:
 @lru_cache(maxsize=1)
 def lexicon() -> Lexicon:
     """Reads the lexicon once."""
-    text = files("xnmt_bench.corpora").joinpath("toy_lexicon.tsv").read_text(encoding="utf-8")
+    text = files("xnmt_bench.corpora.toy").joinpath("lexicon.tsv").read_text(encoding="utf-8")
     rows: dict[str, list[list[str]]] = {}
     for line in text.splitlines():
         kind, *fields = line.split("\t")

@@ -11,8 +11,8 @@ from functools import cached_property
 from itertools import count, pairwise
 from typing import Any, Literal
 
-from xnmt_bench.corpora.ibm_model_1 import agreed_links
 from xnmt_bench.corpora.sentence import Corpus, Links, Sentence, Split, languages
+from xnmt_bench.words.ibm_model_1 import agreed_links
 
 How = Literal["middle", "multi", "aligned"]
 TWO, THREE = 7, 15  # source words from which a sentence is split in two, and by `multi` in three

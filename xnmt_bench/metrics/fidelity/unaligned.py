@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
-from xnmt_bench.analyses.facets import NMT, kinds_of
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.metrics.metric import Row
+from xnmt_bench.measuring.metric import Row
+from xnmt_bench.metrics.fidelity.facets import NMT, kinds_of
 from xnmt_bench.options import Natural
 from xnmt_bench.report.panels import Panel, told_apart
 from xnmt_bench.report.summary import Cell

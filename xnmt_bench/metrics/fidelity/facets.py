@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.metrics.bootstrap import Draws, interval, resample
-from xnmt_bench.metrics.measurement import Measurement
-from xnmt_bench.metrics.metric import Metric, Row
-from xnmt_bench.metrics.units import Units, by_unit
+from xnmt_bench.measuring.bootstrap import Draws, interval, resample
+from xnmt_bench.measuring.measurement import Measurement
+from xnmt_bench.measuring.metric import Metric, Row
+from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.options import Count, Seed
 from xnmt_bench.parquet import read_table
 from xnmt_bench.report.figure import draw_interval, legend_below, style

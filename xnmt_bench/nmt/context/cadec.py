@@ -25,12 +25,12 @@ from xnmt_bench.nmt.base import (
     segments,
     shifted,
 )
-from xnmt_bench.nmt.drafts import NOISE, Drafts, corrupted, sample
+from xnmt_bench.nmt.context.drafts import NOISE, Drafts, corrupted, sample
+from xnmt_bench.nmt.context.second_pass import Memories, SecondPass, Weights
+from xnmt_bench.nmt.context.sentences import Sentences, source_numbers
+from xnmt_bench.nmt.context.two_step import TwoStep, closed
 from xnmt_bench.nmt.output import LinearOutput
-from xnmt_bench.nmt.second_pass import Memories, SecondPass, Weights
-from xnmt_bench.nmt.sentences import Sentences, source_numbers
 from xnmt_bench.nmt.transformer import Cache, causal
-from xnmt_bench.nmt.two_step import TwoStep, closed
 from xnmt_bench.options import Count, Rate
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from xnmt_bench.code_hash import code_hash
 from xnmt_bench.explainers.attention import Attention
 from xnmt_bench.explainers.gradient import GradientNorm
 from xnmt_bench.explainers.prediction_difference import PredictionDifference
-from xnmt_bench.pipeline.explained import code_hash
 
 
 def test_an_edited_explainer_has_other_rules(tmp_path, monkeypatch):
@@ -113,8 +113,12 @@ def test_what_is_shared_within_the_package_is_part_of_it(package):
         ("explainers/base.py", {Attention, GradientNorm, PredictionDifference}),
         ("explainers/attention.py", {Attention}),
         ("nmt/switched.py", {PredictionDifference}),
-        # Of a model its weights decide, and the version of the stage.
-        ("nmt/base.py", set()),
+        # What the explainers import of the models, directly or through others.
+        *(
+            (f"nmt/{name}.py", {Attention, GradientNorm, PredictionDifference})
+            for name in ("base", "output", "prefix")
+        ),
+        ("nmt/decoding.py", set()),
         ("rules/topk.py", set()),
     ],
 )

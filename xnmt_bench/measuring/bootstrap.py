@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from xnmt_bench.errors import StoreError
-from xnmt_bench.metrics.measurement import FAILED, Measurement, Scored
-from xnmt_bench.metrics.metric import Metric
-from xnmt_bench.metrics.units import Units, common
+from xnmt_bench.measuring.measurement import FAILED, Measurement, Scored
+from xnmt_bench.measuring.metric import Metric
+from xnmt_bench.measuring.units import Units, common
 
 BLOCK = 64  # samples drawn at once: bounds memory to BLOCK rows of units
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from xnmt_bench.errors import MissingError, StoreError
-from xnmt_bench.metrics.units import Units
+from xnmt_bench.measuring.units import Units
 from xnmt_bench.store import file_hash, fingerprint, write_atomically
 
 FOLDER = "measurements"

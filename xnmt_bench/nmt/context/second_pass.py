@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xnmt_bench.nmt.context.two_step import FARTHEST
 from xnmt_bench.nmt.transformer import Layer, Memory, MultiHeadAttention, sinusoids
-from xnmt_bench.nmt.two_step import FARTHEST
 
 PLACES = FARTHEST + 1  # the current sentence and those before it
 

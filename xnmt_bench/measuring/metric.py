@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from xnmt_bench.metrics.measurement import BLIND, DOUBTS, Evidence, Measurement, Planned, Scored
-from xnmt_bench.metrics.units import Units
+from xnmt_bench.measuring.measurement import BLIND, DOUBTS, Evidence, Measurement, Planned, Scored
+from xnmt_bench.measuring.units import Units
 from xnmt_bench.pipeline.job import Job
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from xnmt_bench.dumps import Weighed
-    from xnmt_bench.metrics.layer import Layer
+    from xnmt_bench.measuring.listing import Layer
+    from xnmt_bench.words import Weighed
 
 Row = dict[str, Any]
 SYSTEM = ("corpus", "lang_pair", "nmt")  # the first columns of every row

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from xnmt_bench.corpora.encoded import Context
 from xnmt_bench.corpora.subwords import EOS, Subwords
 from xnmt_bench.nmt.base import Encoding, Layout
+from xnmt_bench.nmt.context.sentences import Sentences, source_numbers
+from xnmt_bench.nmt.context.two_step import closed
 from xnmt_bench.nmt.rnn_search import RNNSearch
-from xnmt_bench.nmt.sentences import Sentences, source_numbers
-from xnmt_bench.nmt.two_step import closed
 from xnmt_bench.options import Count, Rate
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from xnmt_bench.corpora.sentence import Gold, Mention
-from xnmt_bench.corpora.toy_lexicon import Verb
+from xnmt_bench.corpora.toy.lexicon import Verb
 
 DEFINITE = {
     "nominative": {"m": "der", "f": "die", "n": "das"},

@@ -10,9 +10,9 @@ import numpy as np
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.analyses.ranks import partial_spearman, spearman
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.metrics.bootstrap import Draws, interval, weights
-from xnmt_bench.metrics.metric import Row
-from xnmt_bench.metrics.units import Units
+from xnmt_bench.measuring.bootstrap import Draws, interval, weights
+from xnmt_bench.measuring.metric import Row
+from xnmt_bench.measuring.units import Units
 from xnmt_bench.options import Count, Seed, Texts
 from xnmt_bench.report.panels import Panel, ends, told_apart
 from xnmt_bench.report.summary import Cell

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from xnmt_bench.dumps import Tokens
-from xnmt_bench.metrics.measurement import Measurement
+from xnmt_bench.measuring.measurement import Measurement
+from xnmt_bench.words import Tokens
 
 WHO = ("nmt", "explainer")  # always part of a layer's name
 

@@ -15,7 +15,7 @@ from itertools import count, islice
 from typing import Any
 
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
-from xnmt_bench.corpora.toy_grammar import (
+from xnmt_bench.corpora.toy.grammar import (
     Clause,
     Ellipsis,
     NounPhrase,
@@ -25,7 +25,7 @@ from xnmt_bench.corpora.toy_grammar import (
     gold,
     word,
 )
-from xnmt_bench.corpora.toy_lexicon import Dice, Name, Noun, Verb, lexicon
+from xnmt_bench.corpora.toy.lexicon import Dice, Name, Noun, Verb, lexicon
 from xnmt_bench.options import Count, Seed, Text
 
 VERSION = 2  # raise it when the same seed gives other sentences or another gold

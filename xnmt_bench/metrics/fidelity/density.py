@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from xnmt_bench.analyses.analysis import Analysis, Result
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.metrics.metric import Row
+from xnmt_bench.measuring.metric import Row
 from xnmt_bench.report.figure import legend_below
 from xnmt_bench.report.panels import Panel, told_apart
 from xnmt_bench.report.summary import Cell, Line, Summary

@@ -18,9 +18,9 @@ from typing import Any
 
 from xnmt_bench.corpora.contrastive import Antecedent, ContrastiveSet, Group, Variant
 from xnmt_bench.corpora.sentence import Split, lang_pair
-from xnmt_bench.corpora.toy import STOP, ToyCorpus
-from xnmt_bench.corpora.toy_grammar import Clause, Ellipsis, NounPhrase, Phrase, Property
-from xnmt_bench.corpora.toy_lexicon import Dice, Noun, Verb, lexicon
+from xnmt_bench.corpora.toy.grammar import Clause, Ellipsis, NounPhrase, Phrase, Property
+from xnmt_bench.corpora.toy.lexicon import Dice, Noun, Verb, lexicon
+from xnmt_bench.corpora.toy.sentences import STOP, ToyCorpus
 from xnmt_bench.options import Count, Seed, Text
 
 KIND = "toy_discourse"

@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from xnmt_bench.corpora.encoded import Context
 from xnmt_bench.corpora.subwords import Subwords
 from xnmt_bench.nmt.base import AttentionWeights, Encoding, Layout, Reader
+from xnmt_bench.nmt.context.sentences import Sentences, source_numbers
+from xnmt_bench.nmt.context.two_step import TwoStep
 from xnmt_bench.nmt.prefix import Prefix
-from xnmt_bench.nmt.sentences import Sentences, source_numbers
 from xnmt_bench.nmt.transformer import MultiHeadAttention, feed_forward
-from xnmt_bench.nmt.two_step import TwoStep
 from xnmt_bench.options import Count, Rate
 
 

@@ -11,7 +11,6 @@ from torch import Tensor
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD, WORDS
 from xnmt_bench.nmt.base import Layout, NMTModel
 from xnmt_bench.nmt.decoding import translate
-from xnmt_bench.nmt.forward_only import forward_only
 
 BEAM = 4  # Voita et al. 2019, section 5.2
 TOGETHER = 100  # sentences that are translated at once
@@ -44,7 +43,7 @@ class Drafts:
         self._kept.clear()
 
 
-@forward_only()
+@torch.no_grad()
 def sample(model: NMTModel, source_NL: Tensor, limit_N: Tensor, temperature: float) -> Tensor:
     """Draws a translation of each source sentence, word by word.
 

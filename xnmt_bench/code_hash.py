@@ -1,0 +1,66 @@
+"""A hash of the code behind a class, so that edited code never answers from old results."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import sys
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec, resolve_name
+from pathlib import Path
+
+# Imports are followed inside these rooms: the code there decides what an explainer or a reader of
+# another tool's weights gives. Elsewhere the `version=` of a stage stands for the code.
+FOLLOWED = ("xnmt_bench.explainers", "xnmt_bench.nmt", "xnmt_bench.words", "xnmt_bench.dumps")
+
+
+def code_hash(cls: type) -> str:
+    """Hashes the class's module and the modules that it imports, directly or through others.
+
+    Comments, layout and docstrings do not count. Imports are followed inside `FOLLOWED` and inside
+    the class's own package, where that is another one.
+
+    Returns:
+        16 hexadecimal digits.
+    """
+    package = cls.__module__.partition(".")[0]
+    rooms = FOLLOWED if package == "xnmt_bench" else (*FOLLOWED, package)
+    code_by_module: dict[str, str] = {}
+    waiting = [cls.__module__]
+    while waiting:
+        module = waiting.pop()
+        followed = module == cls.__module__ or f"{module}.".startswith(
+            tuple(f"{room}." for room in rooms)
+        )
+        if module in code_by_module or not followed:
+            continue
+        spec = find_spec(module)
+        if spec is None or spec.origin is None:  # a name inside a module, or a namespace package
+            continue
+        tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+        _drop_docstrings(tree)
+        code_by_module[module] = ast.dump(tree)
+        waiting += _imported_modules(tree, spec)
+    code = "".join(code_by_module[module] for module in sorted(code_by_module))
+    return hashlib.sha256(code.encode()).hexdigest()[:16]
+
+
+def _drop_docstrings(tree: ast.Module) -> None:
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(tree):
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+
+
+def _imported_modules(tree: ast.Module, spec: ModuleSpec) -> Iterator[str]:
+    """Yields the full name of each imported module; of `from a import b` both `a` and `a.b`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve_name("." * node.level + (node.module or ""), spec.parent)
+            yield base
+            # Only a package can hold modules, and only a package has a path.
+            if hasattr(sys.modules.get(base), "__path__"):
+                yield from (f"{base}.{alias.name}" for alias in node.names)

@@ -1,0 +1,1 @@
+"""What a metric is: its columns, its units on disk, its measurements, the bootstrap."""
