@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 from xnmt_bench import progress
 from xnmt_bench.errors import ConfigError, MissingError, NotApplicable, StoreError
 from xnmt_bench.measuring.bootstrap import Draws, score
-from xnmt_bench.measuring.listing import Layer
+from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import (
     FAILED,
     NOT_APPLICABLE,
@@ -98,17 +98,17 @@ def evaluate(config: DictConfig) -> None:
             raise missing[0]
         for nothing in missing:
             log.warning("%s", nothing)
-        shown, layers, out = list[Shown](), list[Layer](), writable(results)
+        shown, listings, out = list[Shown](), list[Listing](), writable(results)
         for name, (metric, rows) in scored.items():
             tables, read = report(metric, rows, about_systems(scored, name), out, tracker)
-            shown, layers = [*shown, *tables], [*layers, *read]
+            shown, listings = [*shown, *tables], [*listings, *read]
         shown += _analyses(config, scored, out, tracker)
         if shown:
             from xnmt_bench.report.debug import write_debug_page
             from xnmt_bench.report.page import write_page
 
             signatures = sorted(s.signature for _, rows in scored.values() for s in rows)
-            debug = write_debug_page(layers, out)
+            debug = write_debug_page(listings, out)
             page = write_page(shown, signatures, config, out, debug)
             log.info("tables and figures are in %s, and all on one page: %s", out, page)
             if debug:

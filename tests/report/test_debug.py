@@ -12,7 +12,7 @@ import pytest
 from conftest import command
 from debug_page import unpacked
 
-from xnmt_bench.measuring.listing import Layer, Matrix, Synonyms
+from xnmt_bench.measuring.listing import Listing, Matrix, Synonyms
 from xnmt_bench.report.debug import write_debug_page
 from xnmt_bench.words import Tokens
 
@@ -545,13 +545,13 @@ def odd(browser, tmp_path_factory):
         tokens("he"), tokens("man", "it"), np.array([[0.25, np.nan]]), sources=1, framed=[(0, 0)]
     )
     layers = [
-        Layer("translations", "first", "", [7, 8, 9, 10], texts, numbers, ["score"],
+        Listing("translations", "first", "", [7, 8, 9, 10], texts, numbers, ["score"],
               matrices=plain.items, words=True, synonyms=synonym),
-        Layer("translations", "second", "", [7], {"source": ["a"], "translation": ["y"]},
+        Listing("translations", "second", "", [7], {"source": ["a"], "translation": ["y"]},
               {"other": np.array([5.0])}, matrices=with_eos.items, words=True, synonyms=synonym),
-        Layer("groups", "first", "", [0], {"source": ["s"]}, {"margin": np.array([-1.5])},
+        Listing("groups", "first", "", [0], {"source": ["s"]}, {"margin": np.array([-1.5])},
               choices_U=[[("true one", -3.0), ("<b>wrong</b>", -1.5), ("none", np.nan)]]),
-        Layer("links", "first", "", [0], {"current": ["he"]}, {}, matrices={0: framed}.items),
+        Listing("links", "first", "", [0], {"current": ["he"]}, {}, matrices={0: framed}.items),
     ]  # fmt: skip
     folder = tmp_path_factory.mktemp("odd")
     return Reader(browser, write_debug_page(layers, folder), folder)

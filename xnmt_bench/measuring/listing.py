@@ -1,6 +1,6 @@
-"""What of a metric can be read sentence by sentence: it gives layers, the report draws them.
+"""What of a metric can be read sentence by sentence: it gives listings, the report draws them.
 
-Shapes: U entries of a layer; R rows and C columns of a matrix.
+Shapes: U entries of a listing; R rows and C columns of a matrix.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.words import Tokens
 
-WHO = ("nmt", "explainer")  # always part of a layer's name
+WHO = ("nmt", "explainer")  # always part of a listing's name
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Matrix:
         sources: how many columns, from the left, are source tokens; the others are the prefix's.
         framed: cells that stand out, such as coreference links.
         scores: of the tokens.
-        word_scores: of whole words; None where the layer is not shown in words.
+        word_scores: of whole words; None where the listing is not shown in words.
         links: strong ones between words: source, target, the target word's score.
     """
 
@@ -68,14 +68,14 @@ class Synonyms:
 
 
 @dataclass(frozen=True)
-class Layer:
+class Listing:
     """Entries that a reader goes through: sentences of one system under one explainer.
 
     Attributes:
-        kind: what they are; layers of one kind can be compared.
+        kind: what they are; listings of one kind can be compared.
         name: whose.
         note: how to read them, a line.
-        number_U: each entry's own, which pairs it with another layer's.
+        number_U: each entry's own, which pairs it with another listing's.
         texts: by heading, in reading order, (U,) each; the first is what was given.
         columns: numbers by their names in CSV, (U,) each.
         charts: the columns that are drawn above the list.
@@ -84,7 +84,7 @@ class Layer:
         choices_U: of each entry, the texts that compete, with their scores, the true one first.
         matrices: a fresh pass over numbers and their matrices, in any order; None without any.
         words: whether a matrix can be shown in words; `unit` is what is shown at first.
-        synonyms: for lists of two layers.
+        synonyms: for lists of two listings.
         files: by the name of the file that each matrix is drawn to, its title.
     """
 

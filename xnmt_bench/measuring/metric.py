@@ -20,7 +20,7 @@ from xnmt_bench.pipeline.job import Job
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from xnmt_bench.measuring.listing import Layer
+    from xnmt_bench.measuring.listing import Listing
     from xnmt_bench.words import Weighed
 
 Row = dict[str, Any]
@@ -210,7 +210,7 @@ class Metric(ABC):
         """Sentences whose weights the terminal shows, under the table, each with a caption."""
         return iter(())
 
-    def layers(self, measurements: Sequence[Measurement]) -> Iterator[Layer]:
+    def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:
         """What can be read one by one, on a page of its own."""
         return iter(())
 

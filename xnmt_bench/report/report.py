@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from xnmt_bench.measuring.bootstrap import Draws, score
-from xnmt_bench.measuring.listing import Layer
+from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import Scored, read
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.report.panels import panels, sortable, system_name
@@ -56,7 +56,7 @@ def about_systems(scored: Mapping[str, tuple[Metric, Sequence[Scored]]], metric:
 
 def report(
     metric: Metric, scored: Sequence[Scored], about: Sequence[str], results: Path, tracker: Tracker
-) -> tuple[list[Shown], list[Layer]]:
+) -> tuple[list[Shown], list[Listing]]:
     """Writes and prints a metric's tables, draws its figures; gives back what the pages show."""
     # Heavy, and train draws none.
     from xnmt_bench.report.figure import interval_figure, save_figure
@@ -91,13 +91,13 @@ def report(
         who = re.sub(r"\W+", "_", caption.partition("\n")[0])
         figure = heatmap_figure({who.replace("_", " "): as_explanation(sentence)})
         save_figure(figure, results / metric.name / who)
-    layers = list(metric.layers(measurements))
-    for layer in layers:
-        if layer.files and layer.matrices is not None:
-            files = zip(layer.files.items(), layer.matrices(), strict=True)
+    listings = list(metric.listings(measurements))
+    for listing in listings:
+        if listing.files and listing.matrices is not None:
+            files = zip(listing.files.items(), listing.matrices(), strict=True)
             for (name, title), (_, matrix) in files:
                 save_figure(matrix_figure(title, matrix), results / metric.name / name)
-    return shown, layers
+    return shown, listings
 
 
 def writable(results: Path) -> Path:

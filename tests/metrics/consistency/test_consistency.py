@@ -251,13 +251,13 @@ def test_from_the_command_line(tmp_path):
     assert float(row["determined"]) == pytest.approx(2 / 3)
     assert float(row["plural_pronoun"]) == pytest.approx(1 / 3)
     assert float(row["gender_accuracy"]) == pytest.approx(2 / 3)
-    [layer] = unpacked(tmp_path / "results" / "debug.html")
-    assert layer["texts"]["genders"][1] == "baker f (gold f), she m"
-    assert layer["texts"]["why"][1] == "baker: die Bäckerin, f by die Bäckerin; she: er, m by er"
-    assert {one["name"]: one["places"] for one in layer["lists"]}["inconsistent"] == [1]
-    assert (layer["shown"][1]["levels"] > 0).sum() == 5
+    [listing] = unpacked(tmp_path / "results" / "debug.html")
+    assert listing["texts"]["genders"][1] == "baker f (gold f), she m"
+    assert listing["texts"]["why"][1] == "baker: die Bäckerin, f by die Bäckerin; she: er, m by er"
+    assert {one["name"]: one["places"] for one in listing["lists"]}["inconsistent"] == [1]
+    assert (listing["shown"][1]["levels"] > 0).sum() == 5
     # The baker, her article and the pronoun, by row and column.
-    assert layer["shown"][1]["framed"] == [[3, 3], [4, 4], [7, 6]]
+    assert listing["shown"][1]["framed"] == [[3, 3], [4, 4], [7, 6]]
     (tmp_path / "links").write_text("0-0 1-99\n\n\n")
     for more, message in (
         (german_links, "links:1: "),

@@ -216,8 +216,8 @@ def test_from_the_command_line_on_a_system_that_is_there(transformer, tmp_path):
     with (tmp_path / "results" / "consistency.csv").open() as file:
         rows = {row["nmt"]: row for row in csv.DictReader(file)}
     assert float(rows["reference"]["consistency"]) >= 0.95  # eflomal errs
-    layers = unpacked(tmp_path / "results" / "debug.html")
-    assert {layer["name"] for layer in layers} >= {"transformer", "reference"}
+    listings = unpacked(tmp_path / "results" / "debug.html")
+    assert {listing["name"] for listing in listings} >= {"transformer", "reference"}
 
 
 @pytest.mark.skipif(not PARCORFULL.exists(), reason="needs shared/data/parcorfull")

@@ -223,25 +223,25 @@ def test_tables_and_analyses(ran):
 
 
 def _groups_can_be_read(results, path, whole):
-    """Each set and system is a layer, with every variant's score."""
-    layers = {
+    """Each set and system is a listing, with every variant's score."""
+    listings = {
         (one["kind"], name): one
         for one in unpacked(results / "debug.html")
         for name in ("transformer", "concat")
         if one["name"].startswith(name)
     }
-    assert len(layers) == 4 * 2
+    assert len(listings) == 4 * 2
     groups = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    for (kind, name), layer in layers.items():
+    for (kind, name), listing in listings.items():
         row = whole[kind.removeprefix("contrastive groups, "), name]
-        right = layer["values"]["right"]
+        right = listing["values"]["right"]
         assert right.mean() == float(row["accuracy"])
-        assert layer["lists"][0]["places"] == np.flatnonzero(right == 0).tolist()
-        for place, margin in enumerate(layer["values"]["margin"]):
-            true, *others = [score for _, score in layer["choices"][place]]
+        assert listing["lists"][0]["places"] == np.flatnonzero(right == 0).tolist()
+        for place, margin in enumerate(listing["values"]["margin"]):
+            true, *others = [score for _, score in listing["choices"][place]]
             assert margin == true - max(others)
             assert right[place] == (margin > 0)
-        assert set(layer["texts"]["source"]) <= {group.get("source") for group in groups}
+        assert set(listing["texts"]["source"]) <= {group.get("source") for group in groups}
 
 
 def test_scores_of_others_stand_beside_them(ran):

@@ -332,12 +332,12 @@ def _heatmaps_are_drawn(attention, results):
     assert 'href="debug.html"' in (results / "report.html").read_text(encoding="utf-8")
     described = json.loads((attention.coreference.path / "examples.json").read_text())
     examples = {example["title"]: example for side in described.values() for example in side}
-    layers = [one for one in unpacked(results / "debug.html") if ", attention" in one["name"]]
-    titles = [title for layer in layers for title in layer["texts"]["where"]]
+    listings = [one for one in unpacked(results / "debug.html") if ", attention" in one["name"]]
+    titles = [title for listing in listings for title in listing["texts"]["where"]]
     assert 2 <= len(titles) <= 6
     assert sorted(titles) == sorted(examples)
-    for layer in layers:
-        for title, shown in zip(layer["texts"]["where"], layer["shown"], strict=True):
+    for listing in listings:
+        for title, shown in zip(listing["texts"]["where"], listing["shown"], strict=True):
             example = examples[title]
             assert (shown["rows"], shown["columns"]) == (example["current"], example["context"])
             assert shown["levels"] / 250 == pytest.approx(np.array(example["weights"]), abs=0.005)

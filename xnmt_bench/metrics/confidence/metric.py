@@ -18,13 +18,13 @@ from xnmt_bench.corpora.text import decode_line, lines
 from xnmt_bench.dumps import Dump
 from xnmt_bench.dumps.json_lines import JsonLines, written
 from xnmt_bench.errors import DataError, StoreError
-from xnmt_bench.measuring.listing import Layer, names
+from xnmt_bench.measuring.listing import Listing, names
 from xnmt_bench.measuring.measurement import CURE, Evidence, Measurement, Planned, Scored
 from xnmt_bench.measuring.metric import Column, Key, Metric, Row, hundredths, ratio
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.confidence.caption import caption
 from xnmt_bench.metrics.confidence.language import available, code
-from xnmt_bench.metrics.confidence.layers import layer
+from xnmt_bench.metrics.confidence.listing import listing
 from xnmt_bench.metrics.confidence.lists import Thresholds, listed, suspected
 from xnmt_bench.metrics.confidence.quality import sentence_quality
 from xnmt_bench.metrics.confidence.scores import Definition
@@ -283,14 +283,14 @@ class Confidence(Metric):
         if suspects:
             yield f"{self.name}_lists", suspects
 
-    def layers(self, measurements: Sequence[Measurement]) -> Iterator[Layer]:
+    def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:
         """The translations of every measurement."""
         told = names(measurements, self.identity)
         for name, m in zip(told, measurements, strict=True):
             for _, sentences in _files([m], "sentences"):
                 for _, weights in _files([m], "weights"):
                     columns = read_table(sentences).to_pydict()
-                    yield layer(name, columns, weights, _reading_of(m), self.thresholds)
+                    yield listing(name, columns, weights, _reading_of(m), self.thresholds)
 
     def shows(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, Weighed]]:
         """The sentence that is to be shown, of every measurement, under its texts and scores."""

@@ -13,14 +13,14 @@ import numpy as np
 from xnmt_bench.corpora.consistency import CHAINS, Resolver, Suite, chains, read_suite
 from xnmt_bench.corpora.sentence import Corpus
 from xnmt_bench.errors import ConfigError, StoreError, XnmtError
-from xnmt_bench.measuring.listing import Layer, names
+from xnmt_bench.measuring.listing import Listing, names
 from xnmt_bench.measuring.measurement import BLIND, Evidence, Measurement, Planned, Scored
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, hundredths
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS, Translation, judge
-from xnmt_bench.metrics.consistency.layers import FILE, layer, write_judged
 from xnmt_bench.metrics.consistency.links import EFLOMAL, EXPLAINER, TRAIN, WAYS
 from xnmt_bench.metrics.consistency.links import FILE as LINKS
+from xnmt_bench.metrics.consistency.listing import FILE, listing, write_judged
 from xnmt_bench.metrics.consistency.points import points
 from xnmt_bench.metrics.consistency.said import REFERENCE, Said, translated
 from xnmt_bench.metrics.consistency.statistics import results, statistics
@@ -265,12 +265,12 @@ class Consistency(SumMetric):
             f"{suite.name} {suite.fingerprint}")  # fmt: skip
         return Units(of, numbers, {name: sums[name] for name in columns})
 
-    def layers(self, measurements: Sequence[Measurement]) -> Iterator[Layer]:
+    def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:
         """Every sentence, with the links and genders of its mentions."""
         read = [m for m in measurements if JUDGED in m.files]
         for name, m in zip(names(read, self.identity), read, strict=True):
             try:
-                yield layer(name, verified(Path(m.files[JUDGED])))
+                yield listing(name, verified(Path(m.files[JUDGED])))
             except StoreError as error:
                 log.warning("not on the page: %s", error)
 

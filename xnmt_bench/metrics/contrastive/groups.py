@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from xnmt_bench.corpora.contrastive import Group
 from xnmt_bench.errors import StoreError
-from xnmt_bench.measuring.listing import Layer, names
+from xnmt_bench.measuring.listing import Listing, names
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.nmt.comparing import ALL, Compared
 from xnmt_bench.parquet import read_table, write_table
@@ -59,8 +59,8 @@ def _told(
     }
 
 
-def layers(measurements: Sequence[Measurement], columns: Sequence[str]) -> Iterator[Layer]:
-    """A layer for each set and system.
+def listings(measurements: Sequence[Measurement], columns: Sequence[str]) -> Iterator[Listing]:
+    """A listing for each set and system.
 
     Args:
         measurements: of the metric.
@@ -83,7 +83,7 @@ def layers(measurements: Sequence[Measurement], columns: Sequence[str]) -> Itera
         rule = "not counted as right"
         competing = zip(groups["variants"], groups["scores"], strict=True)
         texts = ("source", "true translation", "source before", "translation before")
-        yield Layer(
+        yield Listing(
             f"contrastive groups, {m.identity['corpus']}", name, NOTE, groups["group"],
             {key: groups[key] for key in texts if any(groups[key])}, numbers, charts=["margin"],
             lists={"wrong": (rule, wrong)},

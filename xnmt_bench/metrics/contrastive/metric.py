@@ -20,11 +20,11 @@ from xnmt_bench.corpora.contrastive import (
 )
 from xnmt_bench.corpora.sentence import lang_pair
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.measuring.listing import Layer
+from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import BLIND, Measurement, Planned, Scored
 from xnmt_bench.measuring.metric import Column, Key, Row, SumMetric, count, hundredths, ratio
 from xnmt_bench.metrics.contrastive.curve import curve_figure
-from xnmt_bench.metrics.contrastive.groups import layers
+from xnmt_bench.metrics.contrastive.groups import listings
 from xnmt_bench.metrics.contrastive.measured import Measured, Options, Scores
 from xnmt_bench.nmt.comparing import ALL, Ties, compared, part_order, parts
 from xnmt_bench.options import Text
@@ -177,9 +177,9 @@ class Contrastive(SumMetric):
             found.append(f"Groups of {where}: {'; '.join(told)}.")
         return list(dict.fromkeys(found))
 
-    def layers(self, measurements: Sequence[Measurement]) -> Iterator[Layer]:
+    def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:
         """The groups of each set and system."""
-        return layers(measurements, self.identity)
+        return listings(measurements, self.identity)
 
     def figures(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, Figure]]:
         """What training looked at, epoch by epoch, of the systems that were stopped by it."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from xnmt_bench.errors import StoreError
-from xnmt_bench.measuring.listing import Layer, Matrix, names
+from xnmt_bench.measuring.listing import Listing, Matrix, names
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.store import verified
 from xnmt_bench.words import Tokens
@@ -53,8 +53,8 @@ class Example:
         return Matrix(rows, columns, np.array(self.weights), framed=framed)
 
 
-def layers(measurements: Sequence[Measurement], columns: Sequence[str]) -> Iterator[Layer]:
-    """A layer for each measurement that has examples, with a file for each of these.
+def listings(measurements: Sequence[Measurement], columns: Sequence[str]) -> Iterator[Listing]:
+    """A listing for each measurement that has examples, with a file for each of these.
 
     Args:
         measurements: of the metric.
@@ -72,7 +72,7 @@ def layers(measurements: Sequence[Measurement], columns: Sequence[str]) -> Itera
         }
         who = [str(m.identity[c]) for c in ("corpus", "nmt", "explainer", "seed", "side")]
         file = re.sub(r"\W+", "_", "_".join(part for part in (*who, m.model[:6]) if part))
-        yield Layer(
+        yield Listing(
             "coreference links", name, NOTE, range(len(examples)), texts,
             {"links": np.array([len(e.links) for e in examples], dtype=np.float64)},
             matrices=partial(_matrices, examples),

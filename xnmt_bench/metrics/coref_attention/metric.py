@@ -16,13 +16,13 @@ import numpy as np
 from xnmt_bench.corpora.function_words import function_words
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.errors import NotApplicable, XnmtError
-from xnmt_bench.measuring.listing import Layer
+from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import BLIND, Evidence, Measurement, Planned, Scored
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, percent
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.coref_attention.agreement import Agreement
 from xnmt_bench.metrics.coref_attention.context import ContextWeights, Spoken
-from xnmt_bench.metrics.coref_attention.examples import FILE, Example, layers
+from xnmt_bench.metrics.coref_attention.examples import FILE, Example, listings
 from xnmt_bench.metrics.coref_attention.links import (
     SUBSETS,
     CorefScores,
@@ -280,9 +280,9 @@ class CorefAttention(SumMetric):
             notes.append(f"{self.genders_note} Genders: {', '.join(sorted(genders))}.")
         return notes
 
-    def layers(self, measurements: Sequence[Measurement]) -> Iterator[Layer]:
+    def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:
         """Each explainer's first links, which are drawn to files too."""
-        return layers(measurements, self.identity)
+        return listings(measurements, self.identity)
 
 
 def _columns(context: Spoken, weights_IN: np.ndarray) -> list[str]:

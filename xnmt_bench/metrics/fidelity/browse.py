@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from xnmt_bench.errors import StoreError
-from xnmt_bench.measuring.listing import Layer, Matrix, TokenScores
+from xnmt_bench.measuring.listing import Listing, Matrix, TokenScores
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import SYSTEM
 from xnmt_bench.rules.sample import read_sample
@@ -28,7 +28,7 @@ NOTE = (
 )
 
 
-def layers(measurements: Sequence[Measurement]) -> Iterator[Layer]:
+def listings(measurements: Sequence[Measurement]) -> Iterator[Listing]:
     """One of each system, explainer and k whose rules are in the store."""
     for sampled in (m for m in measurements if "sample" in m.files):
         try:
@@ -50,10 +50,10 @@ def layers(measurements: Sequence[Measurement]) -> Iterator[Layer]:
 
 def _layer(
     sampled: Measurement, name: str, sentences: Sequence[dict[str, Any]], rules: Rules, k: int
-) -> Layer:
+) -> Listing:
     corpus, lang_pair, nmt, scenario, _ = _system(sampled)
     probabilities = [np.array(s["probabilities"]) for s in sentences]
-    return Layer(
+    return Listing(
         "decisions",
         f"{corpus} {lang_pair} {nmt}, {scenario.replace('_', ' ')}, {name}",
         NOTE,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.measuring.listing import Layer
+from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import (
     BLIND,
     CAPPED,
@@ -22,7 +22,7 @@ from xnmt_bench.measuring.measurement import (
 )
 from xnmt_bench.measuring.metric import Column, Key, Row, SumMetric, count, percent, ratio
 from xnmt_bench.measuring.units import Units, by_unit
-from xnmt_bench.metrics.fidelity.browse import layers
+from xnmt_bench.metrics.fidelity.browse import listings
 from xnmt_bench.metrics.fidelity.divergence import DistilledProxy
 from xnmt_bench.metrics.fidelity.leak import FromShared, OnMatched
 from xnmt_bench.metrics.fidelity.predictors import FACETS_FILE, KL_FILE, SAMPLE_FILE, Predictors
@@ -311,9 +311,9 @@ class Fidelity(SumMetric):
         of_gold = sorted({m.identity["explainer"] for m in rows if m.facts.get("of_gold")})
         return notes + [f"{name} {OF_GOLD}" for name in of_gold]
 
-    def layers(self, measurements: Sequence[Measurement]) -> Iterator[Layer]:
+    def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:
         """Decisions, with the words that each explainer picked."""
-        return layers(measurements)
+        return listings(measurements)
 
 
 def _decided(

@@ -1,8 +1,8 @@
-"""Layers as the bytes that the page unpacks.
+"""Packs listings into the bytes that the page unpacks.
 
-A little-endian count of bytes, JSON of so many bytes, padding to 8; float64 columns, a layer's one
-after the other; then a byte for each weight, and for each token's score. All is packed with gzip.
-Texts and lists of tokens stand once in `pool`, whatever layers share them.
+A little-endian count of bytes, JSON of so many bytes, padding to 8; float64 columns, one listing's
+after the other's; then a byte for each weight, and for each token's score. All is packed with gzip.
+Texts and lists of tokens stand once in `pool`, whatever listings share them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from xnmt_bench.measuring.listing import Layer, Matrix, TokenScores
+from xnmt_bench.measuring.listing import Listing, Matrix, TokenScores
 from xnmt_bench.words import Tokens
 
 # Steps of a weight. A cut-off of 2 % is 5 of them, so what is above it is so exactly.
@@ -27,15 +27,15 @@ LEVELS = 250
 NOTHING = 255  # a weight that is not there, a score that is none
 
 
-def packed(layers: Sequence[Layer]) -> bytes:
-    """All layers, packed; equal layers are equal bytes."""
+def packed(listings: Sequence[Listing]) -> bytes:
+    """All listings, packed; equal listings are equal bytes."""
     pool = _Pool()
     floats: list[np.ndarray] = []
     weights: list[bytes] = []
     described = []
-    for layer in _named_apart(layers):
-        floats += [np.asarray(values, dtype="<f8") for values in layer.columns.values()]
-        described.append(_described(layer, pool) | _of_matrices(layer, pool, weights))
+    for listing in _named_apart(listings):
+        floats += [np.asarray(values, dtype="<f8") for values in listing.columns.values()]
+        described.append(_described(listing, pool) | _of_matrices(listing, pool, weights))
     head = {"levels": LEVELS, "nothing": NOTHING, "layers": described, "pool": pool.values}
     text = json.dumps(head, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     # A lone surrogate, which a damaged text may hold, is no UTF-8.
@@ -45,13 +45,13 @@ def packed(layers: Sequence[Layer]) -> bytes:
     return gzip.compress(b"".join(parts), compresslevel=9, mtime=0)
 
 
-def _named_apart(layers: Sequence[Layer]) -> Iterator[Layer]:
-    """The layers, each with a name of its own among its kind."""
+def _named_apart(listings: Sequence[Listing]) -> Iterator[Listing]:
+    """The listings, each with a name of its own among its kind."""
     counts = Counter[tuple[str, str]]()
-    for layer in layers:
-        counts[layer.kind, layer.name] += 1
-        number = counts[layer.kind, layer.name]
-        yield layer if number == 1 else replace(layer, name=f"{layer.name} ({number})")
+    for listing in listings:
+        counts[listing.kind, listing.name] += 1
+        number = counts[listing.kind, listing.name]
+        yield listing if number == 1 else replace(listing, name=f"{listing.name} ({number})")
 
 
 class _Pool:
@@ -75,39 +75,41 @@ class _Pool:
         return self.place((tuple(map(html.unescape, tokens.pieces)), tuple(lengths)))
 
 
-def _described(layer: Layer, pool: _Pool) -> dict[str, Any]:
+def _described(listing: Listing, pool: _Pool) -> dict[str, Any]:
     told: dict[str, Any] = {
-        "kind": layer.kind,
-        "name": layer.name,
-        "note": layer.note,
-        "numbers": [int(n) for n in layer.number_U],
-        "texts": {heading: list(map(pool.place, texts)) for heading, texts in layer.texts.items()},
-        "columns": list(layer.columns),
-        "charts": list(layer.charts),
-        "underlined": list(map(pool.place, layer.underlined_U)),
+        "kind": listing.kind,
+        "name": listing.name,
+        "note": listing.note,
+        "numbers": [int(n) for n in listing.number_U],
+        "texts": {
+            heading: list(map(pool.place, texts)) for heading, texts in listing.texts.items()
+        },
+        "columns": list(listing.columns),
+        "charts": list(listing.charts),
+        "underlined": list(map(pool.place, listing.underlined_U)),
         "lists": [
             {"name": name, "rule": rule, "places": [int(p) for p in places]}
-            for name, (rule, places) in layer.lists.items()
+            for name, (rule, places) in listing.lists.items()
         ],
-        "words": layer.words,
-        "unit": layer.unit,
+        "words": listing.words,
+        "unit": listing.unit,
     }
-    if layer.choices_U:
+    if listing.choices_U:
         told["choices"] = [
             [[pool.place(text), score if np.isfinite(score) else None] for text, score in own]
-            for own in layer.choices_U
+            for own in listing.choices_U
         ]
-    if layer.synonyms is not None:
-        told["synonyms"] = vars(layer.synonyms)
+    if listing.synonyms is not None:
+        told["synonyms"] = vars(listing.synonyms)
     return told
 
 
-def _of_matrices(layer: Layer, pool: _Pool, weights: list[bytes]) -> dict[str, Any]:
+def _of_matrices(listing: Listing, pool: _Pool, weights: list[bytes]) -> dict[str, Any]:
     """Tokens of each entry's matrix, and where its bytes are; None where it has no matrix."""
-    if layer.matrices is None:
+    if listing.matrices is None:
         return {}
-    by_number = {number: _Packed.of(matrix, pool) for number, matrix in layer.matrices()}
-    entries = [by_number.get(int(number)) for number in layer.number_U]
+    by_number = {number: _Packed.of(matrix, pool) for number, matrix in listing.matrices()}
+    entries = [by_number.get(int(number)) for number in listing.number_U]
     weights += [one.bytes for one in entries if one]
     first = next((one for one in entries if one), None)
     return {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader
 
-from xnmt_bench.measuring.listing import Layer
+from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.report.debug.pack import packed
 from xnmt_bench.store import write_atomically
 
@@ -18,21 +18,21 @@ DEBUG = "debug.html"
 LARGE = 50_000_000  # characters of a page that a browser takes its time for
 
 
-def write_debug_page(layers: Sequence[Layer], results: Path) -> Path | None:
-    """Writes the page of all layers; where there are none, takes an older page away.
+def write_debug_page(listings: Sequence[Listing], results: Path) -> Path | None:
+    """Writes the page of all listings; where there are none, takes an older page away.
 
     Args:
-        layers: in the order in which they can be chosen.
+        listings: in the order in which they can be chosen.
         results: where the page goes.
 
     Returns:
         The page; None where there is nothing to be read.
     """
-    if not layers:
+    if not listings:
         (results / DEBUG).unlink(missing_ok=True)
         return None
     environment = Environment(loader=PackageLoader("xnmt_bench.report.debug", "."))
-    data = base64.b64encode(packed(layers)).decode()
+    data = base64.b64encode(packed(listings)).decode()
     page = environment.get_template("page.html.jinja").render(data=data)
     if len(page) > LARGE:
         log.warning(

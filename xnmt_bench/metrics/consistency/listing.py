@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from xnmt_bench.corpora.alignment import to_pharaoh
 from xnmt_bench.corpora.consistency import Entity, Item, Suite
-from xnmt_bench.measuring.listing import Layer, Matrix
+from xnmt_bench.measuring.listing import Listing, Matrix
 from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS, Judged, Seen, Translation
 from xnmt_bench.metrics.consistency.links import from_pharaoh
 from xnmt_bench.morphology import stripped
@@ -110,7 +110,7 @@ def _why(
     return "; ".join(told)
 
 
-def layer(name: str, path: Path) -> Layer:
+def listing(name: str, path: Path) -> Listing:
     """What was judged of one suite, system and way to link.
 
     Args:
@@ -132,7 +132,7 @@ def layer(name: str, path: Path) -> Layer:
     }
     lists = {kind: (rule, np.flatnonzero(of).tolist()) for kind, (rule, of) in kinds.items()}
     texts = {key: columns[key] for key in SHOWN}
-    return Layer(
+    return Listing(
         "consistency", name, NOTE, range(len(consistent)), texts, {"consistent": consistent},
         lists=lists, matrices=partial(_matrices, columns),
     )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import numpy as np
 
 from xnmt_bench.dumps.json_lines import JsonLines
-from xnmt_bench.measuring.listing import Layer, Matrix, Synonyms, TokenScores
+from xnmt_bench.measuring.listing import Listing, Matrix, Synonyms, TokenScores
 from xnmt_bench.metrics.confidence.caption import PERCENTAGES
 from xnmt_bench.metrics.confidence.lists import Thresholds, listed
 from xnmt_bench.metrics.confidence.sentences import (
@@ -37,13 +37,13 @@ NOTE = (
 PROBABILITY = "P"
 
 
-def layer(
+def listing(
     name: str,
     columns: dict[str, list[Any]],
     weights: Path,
     reading: Reading,
     thresholds: Thresholds,
-) -> Layer:
+) -> Listing:
     """What was measured, as the page shows it.
 
     Args:
@@ -62,7 +62,7 @@ def layer(
         recipe: (rule, places.tolist())
         for recipe, (rule, places) in listed(numbers, thresholds).items()
     }
-    return Layer(
+    return Listing(
         "translations", name, NOTE, columns["sentence"], texts, numbers,
         charts=[name for name in CHARTS if name in numbers and not np.isnan(numbers[name]).all()],
         underlined_U=[copy if share > thresholds.underlined else "" for copy, share in copies],
