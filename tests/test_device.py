@@ -15,11 +15,12 @@ from xnmt_bench.device import FEWEST, KINDS, Room, arithmetic, device_of, find_d
 from xnmt_bench.errors import ConfigError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.fitting import TrainerOptions
-from xnmt_bench.metrics.fidelity.base import base_log_likelihoods
+from xnmt_bench.judges import RuleSet
+from xnmt_bench.judges.masked import base_log_likelihoods
+from xnmt_bench.judges.own import Own
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import entries, load_explainer
 from xnmt_bench.rules import extract
-from xnmt_bench.rules.scores import DecisionScores
 from xnmt_bench.rules.states import write_states
 from xnmt_bench.store import Store
 
@@ -176,7 +177,7 @@ def test_bf16_rounds_the_relevance_and_not_the_labels(transformer):
         Job(configure(*changes, "explainer=weighted_gradient", f"rules.precision={precision}"))
         for precision in (32, "bf16")
     ]
-    exact, short = (job.judged.test_rules for job in jobs)
+    exact, short = (RuleSet(job).test for job in jobs)
     assert jobs[1].explained.name == "weighted_gradient[precision=bf16]"
     assert (exact.label_N == short.label_N).all()
     assert (exact.probability_N == short.probability_N).all()
@@ -270,7 +271,7 @@ def test_a_pipeline_on_a_gpu_gives_the_cpus_table(tmp_path):
         changes = [c for c in changes if c != "device=cpu"] + [f"device={device}"]
         done = command("train.py", *changes, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-        scores = DecisionScores.load(Job(configure(*changes)).proxy.tested.path / "test.parquet")
+        scores = Own(RuleSet(Job(configure(*changes)))).scores()
         values.append(np.exp(-scores.log_likelihood_N.mean()))
     assert values[1] == pytest.approx(values[0], rel=0.2)  # trained apart, on numbers that differ
 
@@ -298,7 +299,7 @@ def translated(job, store):
 
 
 def judged(job, _):
-    return base_log_likelihoods(job.system.model, job.texts.split("test"), job.judged.test_rules)[0]
+    return base_log_likelihoods(job.system.model, job.texts.split("test"), RuleSet(job).test)[0]
 
 
 @pytest.mark.parametrize("work", [scored, translated, judged])

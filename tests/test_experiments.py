@@ -15,7 +15,7 @@ from xnmt_bench.rules.table import all_rules
 
 FEW = [*SMALL, *SIZES["transformer"], "corpus.seed=0", "rules.train_sentences=100",
        "rules.test_sentences=40", "proxy.training.max_epochs=1",
-       "metric.fidelity.judges=[base,own]"]  # fmt: skip
+       "judge=[base,own]"]  # fmt: skip
 EXPLAINERS = ("gradient_norm", "random")
 
 

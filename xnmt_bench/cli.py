@@ -20,21 +20,14 @@ from hydra.types import RunMode
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, MissingMandatoryValue
 
 from xnmt_bench.errors import ConfigError, XnmtError
-from xnmt_bench.registry import entries, load, options, unknown
+from xnmt_bench.options import MOVED
+from xnmt_bench.registry import KINDS, entries, load, options, unknown
 
 SENTENCES = ("explain", "explain_target")
 OPTIONAL = ("experiment",)  # groups that may be null
 # What a disk says: no space, read-only, not permitted, a quota.
 DISK = (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM, errno.EDQUOT)
 OURS = ("xnmt_bench.", "proxies.")
-# Hydra's group of each kind; arguments of its classes that are no options.
-GROUPS = {
-    "explainers": ("explainer", ()),
-    "metrics": ("metric", ()),
-    "analyses": ("analysis", ()),
-    "proxies": ("proxy", ("vocabulary",)),
-    "architectures": ("nmt", ("source_subwords", "target_subwords")),
-}
 
 
 def guarded(command: Callable[..., None], *arguments: Any) -> None:
@@ -113,12 +106,14 @@ def _register_plugins(arguments: Sequence[str]) -> None:
     """
     from hydra.core.config_store import ConfigStore
 
-    for kind, (group, no_options) in GROUPS.items():
+    for kind, described in KINDS.items():
+        if (group := described.group) is None:
+            continue
         for name, point in entries(kind).items():
             if point.value.startswith(OURS):
                 continue
             named = any(name in argument for argument in arguments)
-            given = options(load(kind, name), no_options) if named else {}
+            given = options(load(kind, name), described.given) if named else {}
             target = {"_target_": point.value.replace(":", ".")}
             package = None
             if kind == "explainers":
@@ -137,15 +132,17 @@ def _unknown_choices(arguments: Sequence[str], conf: Path) -> list[str]:
     """A message for each choice of a group that does not exist, with what may have been meant."""
     problems = []
     for argument in arguments:
+        if new_option := MOVED.get(argument.partition("=")[0].lstrip("+")):
+            problems.append(f"{argument.partition('=')[0]} has moved: use {new_option}")
         # Names alone, such as `metric=[fidelity,aer]`; anything else Hydra reads better.
         plain = re.fullmatch(r"\+{0,2}(\w+)=\[?([\w/,]*)\]?", argument)
         if not plain or not (folder := conf / plain[1]).is_dir():
             continue
         files = (path.relative_to(folder).with_suffix("") for path in folder.rglob("*.yaml"))
         known = {path.as_posix() for path in files if not path.name.startswith("_")}
-        known |= {name for kind, (group, _) in GROUPS.items() if group == plain[1]
-                  for name, point in entries(kind).items()
-                  if not point.value.startswith(OURS)}  # fmt: skip
+        for kind, described in KINDS.items():
+            if described.group == plain[1]:
+                known |= {n for n, p in entries(kind).items() if not p.value.startswith(OURS)}
         wanted = {name for name in plain[2].split(",") if name}
         if plain[1] in OPTIONAL:
             wanted -= {"null"}

@@ -26,6 +26,14 @@ Text = Annotated[str, Field(min_length=1)]
 Texts = Annotated[Sequence[Text], Field(min_length=1)]
 
 
+# Options of earlier versions, and what replaces them.
+MOVED = {
+    "metric.fidelity.judges": "judge=[base,own,evalx]",
+    "metric.fidelity.evalx_sentences": "judge.evalx.sentences and judge.base_tuned.sentences",
+    "metric.fidelity.leak": "judge.evalx.leak",
+}
+
+
 class Section(BaseModel):
     """A part of the configuration: what is not in it is a slip, and nothing is coerced."""
 
@@ -91,6 +99,9 @@ def faults(schema: type[BaseModel], values: Any, where: str = "") -> Iterator[st
             if problem["type"] in ("missing", "extra_forbidden"):
                 leaf = path
             name = ".".join(filter(None, [where, *leaf]))
+            if name in MOVED:
+                yield f"{name} has moved: use {MOVED[name]}"
+                continue
             if name not in seen:
                 seen.add(name)
                 yield f"{name}{_wrong(problem, value, schema, path)}"

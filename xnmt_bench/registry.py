@@ -8,21 +8,38 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from xnmt_bench.errors import XnmtError
 
-# Each kind, and what one of it is called in a message.
+
+@dataclass(frozen=True)
+class Kind:
+    """Something that a package can add.
+
+    Attributes:
+        noun: what one of it is called in messages.
+        group: the group of the configuration that chooses it, if there is one.
+        given: arguments of its classes that the project gives; all others are options.
+    """
+
+    noun: str
+    group: str | None = None
+    given: tuple[str, ...] = ()
+
+
 KINDS = {
-    "explainers": "explainer",
-    "metrics": "metric",
-    "analyses": "analysis",
-    "proxies": "proxy",
-    "architectures": "NMT architecture",
-    "morphologies": "morphology",
-    "dumps": "relevance format",
+    "explainers": Kind("explainer", "explainer"),
+    "metrics": Kind("metric", "metric"),
+    "judges": Kind("judge", "judge", ("rules",)),
+    "analyses": Kind("analysis", "analysis"),
+    "proxies": Kind("proxy", "proxy", ("vocabulary",)),
+    "architectures": Kind("NMT architecture", "nmt", ("source_subwords", "target_subwords")),
+    "morphologies": Kind("morphology"),
+    "dumps": Kind("relevance format"),
 }
 
 
@@ -38,7 +55,7 @@ def entries(kind: str) -> dict[str, EntryPoint]:
         # The same package installed twice declares the same thing twice, which is no collision.
         if first.value != point.value:
             both = f"{first.value} and {point.value}"
-            raise XnmtError(f"two things are called {KINDS[kind]} {point.name!r}: {both}")
+            raise XnmtError(f"two things are called {KINDS[kind].noun} {point.name!r}: {both}")
     return by_name
 
 
@@ -50,11 +67,11 @@ def load(kind: str, name: str) -> Any:
     """
     known = entries(kind)
     if name not in known:
-        raise XnmtError(unknown(KINDS[kind], name, known))
+        raise XnmtError(unknown(KINDS[kind].noun, name, known))
     try:
         return known[name].load()
     except (ImportError, AttributeError) as error:
-        raise XnmtError(f"{KINDS[kind]} {name!r} ({known[name].value}): {error}") from error
+        raise XnmtError(f"{KINDS[kind].noun} {name!r} ({known[name].value}): {error}") from error
 
 
 def create(kind: str, name: str, *given: Any, **options: Any) -> Any:
@@ -67,7 +84,7 @@ def create(kind: str, name: str, *given: Any, **options: Any) -> Any:
     try:
         return cls(*given, **options)
     except (TypeError, ValueError, AssertionError) as error:
-        raise XnmtError(f"{KINDS[kind]} {name!r}: {error}") from error
+        raise XnmtError(f"{KINDS[kind].noun} {name!r}: {error}") from error
 
 
 def instantiate(what: str, node: Any, *given: Any) -> Any:

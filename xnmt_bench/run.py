@@ -19,11 +19,10 @@ from xnmt_bench.measuring.measurement import (
     FAILED,
     NOT_APPLICABLE,
     Evidence,
-    Planned,
     Scored,
     write,
 )
-from xnmt_bench.measuring.metric import Metric
+from xnmt_bench.measuring.metric import Metric, Row
 from xnmt_bench.pipeline.job import Job, trainer_options
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.registry import instantiate
@@ -151,27 +150,29 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
     """
     results, errors, rows = Path(job.config.results), [], []
     for planned in metric.measure(job):
-        who = _who(metric, planned)
+        row = planned.identify()
+        row_name = _describe(metric, row.columns)
         try:
-            outcome: Evidence | str = planned.make()
+            outcome: Evidence | str | None = planned.make()
         except NotApplicable as error:
             outcome = NOT_APPLICABLE
-            log.warning("%s: n/a: %s", who, error)
+            log.warning("%s: n/a: %s", row_name, error)
         except Exception as error:
             outcome = f"{FAILED}: {type(error).__name__}: {error}"
-            log.error("%s: %s", who, outcome)
+            log.error("%s: %s", row_name, outcome)
             errors.append(error)
-        one = score(metric, write(metric.name, planned, outcome, results), draws(job.config))
-        rows.append(one)
-        if one.measurement.ok:
-            log.info("%s: %s", who, _numbers(metric, one))
-    tracker.table(metric.name, [one.row for one in rows], csv_columns(metric))
+        if outcome is None:  # the job has no such row
+            continue
+        scored = score(metric, write(metric.name, row, outcome, results), draws(job.config))
+        rows.append(scored)
+        if scored.measurement.ok:
+            log.info("%s: %s", row_name, _numbers(metric, scored))
+    tracker.table(metric.name, [scored.row for scored in rows], csv_columns(metric))
     return errors
 
 
-def _who(metric: Metric, planned: Planned) -> str:
-    """A row in words, such as `fidelity of transformer, attention, k = 1, sa`."""
-    row = planned.identity
+def _describe(metric: Metric, row: Row) -> str:
+    """Return a row in words, such as `fidelity of transformer, attention, k = 1, sa`."""
     parts = [str(row["nmt"])]
     for key in metric.keys:
         if row[key.name] not in ("", key.usual):
@@ -180,12 +181,13 @@ def _who(metric: Metric, planned: Planned) -> str:
     return f"{metric.name} of {', '.join(part for part in parts if part)}"
 
 
-def _numbers(metric: Metric, one: Scored) -> str:
-    """A row's results in words."""
+def _numbers(metric: Metric, scored: Scored) -> str:
+    """Return a row's results in words."""
     parts = []
-    for column in (c for c in metric.columns if c.name in one.values):
+    for column in (c for c in metric.columns if c.name in scored.values):
         names = (column.name, f"{column.name}_low", f"{column.name}_high")
-        parts.append(f"{column.heading} {column.cell(*(one.values.get(n) for n in names))}")  # type: ignore[arg-type]
+        numbers = (scored.values.get(name) for name in names)
+        parts.append(f"{column.heading} {column.cell(*numbers)}")  # type: ignore[arg-type]
     return ", ".join(parts)
 
 

@@ -12,28 +12,22 @@ from pydantic import Field
 
 from proxies.training import ProxyTrainingOptions
 from xnmt_bench.device import Device
-from xnmt_bench.device import Precision as RulesPrecision
 from xnmt_bench.errors import ConfigError, XnmtError
 from xnmt_bench.nmt.training import NMTTrainingOptions
 from xnmt_bench.options import Count, Positive, Rate, Section, Seed, Text, faults, section
-from xnmt_bench.registry import load
+from xnmt_bench.registry import KINDS, load
+from xnmt_bench.rules.extract import ExtractionOptions, Scenario
 
-Scenario = Literal["teacher_forcing", "real", "golden"]
 Precision = Literal["32-true", "32", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true"]
 MISSING = "???"
 
 
 class RulesSection(Section):
-    """How decisions are explained."""
+    """Which decisions are explained; how they are explained is checked by `ExtractionOptions`."""
 
-    largest_k: Count
     train_sentences: Count | None
     seed: Seed
     test_sentences: Count | None
-    shard_sentences: Count
-    admit_special: bool
-    batch_tokens: Count | None
-    precision: RulesPrecision
 
 
 class BootstrapSection(Section):
@@ -113,7 +107,6 @@ class Main(Section):
     k: Count
     seed: Seed
     train_sentences: Count | None
-    rules: RulesSection
     bootstrap: BootstrapSection
     doubts: DoubtsSection
     outputs: DoorSection
@@ -152,10 +145,6 @@ class SystemSection(Section):
     seed: Seed = 0
 
 
-# Arguments of classes that are no options.
-GIVEN = {"architectures": ("source_subwords", "target_subwords"), "proxies": ("vocabulary",)}
-
-
 def check(config: DictConfig, complete: bool = True) -> None:
     """Checks a whole configuration.
 
@@ -190,6 +179,7 @@ def _leaves(node: Any, where: str = "") -> Iterator[tuple[str, Any]]:
 
 def _problems(values: dict[str, Any]) -> Iterator[str]:
     yield from faults(Main, {key: values[key] for key in Main.model_fields if key in values})
+    yield from _rules(values.get("rules"))
     yield from _with_target(values.get("corpus"), "corpus", CorpusSection)
     yield from _system(values.get("nmt"))
     explainer = values.get("explainer")
@@ -199,15 +189,26 @@ def _problems(values: dict[str, Any]) -> Iterator[str]:
     else:
         yield f"explainer={_null(explainer)}: should be a choice of explainer"
     yield from _proxy(values.get("proxy"))
-    for group in ("metric", "analysis"):
+    for kind in ("metrics", "judges", "analyses"):
+        group = str(KINDS[kind].group)
         nodes = values.get(group, {})
         if not isinstance(nodes, Mapping):
             yield f"{group}={_null(nodes)}: should be a list, such as {group}=[]"
             continue
         for name, node in nodes.items():
-            yield from _with_target(node, f"{group}.{name}")
+            yield from _with_target(node, f"{group}.{name}", given=KINDS[kind].given)
     yield from _with_target(values.get("logger"), "logger")
     yield from _between_leaves(values)
+
+
+def _rules(node: Any) -> Iterator[str]:
+    if not isinstance(node, Mapping):
+        yield f"rules={_null(node)}: should be a group of options"
+        return
+    extraction = section(ExtractionOptions)
+    of_decisions = {n: v for n, v in node.items() if n not in extraction.model_fields}
+    yield from faults(RulesSection, of_decisions, "rules")
+    yield from faults(extraction, {n: v for n, v in node.items() if n not in of_decisions}, "rules")
 
 
 def _null(value: Any) -> str:
@@ -284,7 +285,7 @@ def _sizes(kind: str, name: Any, sizes: Any, where: str) -> Iterator[str]:
     except XnmtError as error:
         yield f"{where}: {error}"
         return
-    problems = list(faults(section(made_by, GIVEN[kind]), sizes, f"{where}.sizes"))
+    problems = list(faults(section(made_by, KINDS[kind].given), sizes, f"{where}.sizes"))
     yield from problems
     heads, dimension = (sizes.get(n) for n in ("heads", "dimension")) if sizes else (None, None)
     if not problems and heads and dimension and dimension % heads:

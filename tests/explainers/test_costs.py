@@ -11,7 +11,7 @@ from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.explainers import gradient
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.explainers.prediction_difference import Ablation
-from xnmt_bench.metrics.fidelity.base import masked_states
+from xnmt_bench.judges.masked import masked_states
 from xnmt_bench.nmt.base import Batch, Layout
 from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.nmt.transformer import Transformer

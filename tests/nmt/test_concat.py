@@ -14,6 +14,7 @@ from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SEPARATOR, current_span, current_start
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import decide
+from xnmt_bench.judges import RuleSet
 from xnmt_bench.metrics.coref_attention.context import segment_words
 from xnmt_bench.metrics.fidelity.hit import hit_at_k
 from xnmt_bench.nmt.base import Batch, segments
@@ -299,7 +300,7 @@ def test_following_sentences_are_read_and_are_no_words_of_the_current_one(workpl
 
 
 def test_only_the_current_sentence_is_decided(concat):
-    split, rules = concat.texts.split("test"), concat.judged.test_rules
+    split, rules = concat.texts.split("test"), RuleSet(concat).test
     for i in range(len(split)):
         mine = rules.take(rules.sentence_N == split.number[i])
         start, end = current_start(split.target[i]), len(split.target[i])
@@ -314,7 +315,7 @@ def test_only_the_current_sentence_is_decided(concat):
 def test_gold_words_are_those_of_the_current_sentence(concat):
     """An explainer that names a deciding source word scores 100 %, behind a context too."""
     split, (source, target) = concat.texts.split("test"), concat.system.subwords
-    rules = concat.judged.test_rules
+    rules = RuleSet(concat).test
     gold = concat.texts.gold("test")
     positions = np.full_like(rules.source_position_NK, -1)
     for row in range(len(rules)):

@@ -9,12 +9,13 @@ from conftest import command, configure, overrides
 from proxies.training import log_likelihoods
 from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.errors import NotApplicable, XnmtError
-from xnmt_bench.metrics.fidelity.predictors import Predictors
+from xnmt_bench.judges import RuleSet
+from xnmt_bench.judges.nmt import NMT
+from xnmt_bench.judges.own import Own
+from xnmt_bench.judges.trained_proxy import decisions_of
 from xnmt_bench.nmt import output
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.proxy import SCORES, decisions_of
 from xnmt_bench.rules.extract import GOLDEN, REAL
-from xnmt_bench.rules.scores import DecisionScores
 from xnmt_bench.rules.table import all_rules
 
 FEW = ["explainer=gradient_norm", "proxy=fn", "rules.train_sentences=60", "rules.test_sentences=40",
@@ -33,7 +34,7 @@ def by_sentence(rules, name):
 
 def test_golden_data_has_the_references_words_as_labels(transformer, workplace):
     job = job_for(workplace, "scenario=golden")
-    split, labels = job.texts.split("test"), by_sentence(job.judged.test_rules, "label_N")
+    split, labels = job.texts.split("test"), by_sentence(RuleSet(job).test, "label_N")
     assert len(labels) == 40
     for index, number in enumerate(split.number[:40]):
         assert labels[int(number)] == split.target[index].tolist()
@@ -41,7 +42,7 @@ def test_golden_data_has_the_references_words_as_labels(transformer, workplace):
 
 def test_real_decoding_has_the_systems_own_words_in_context_and_label(transformer, workplace):
     job = job_for(workplace, "scenario=real")
-    rules, outputs = job.judged.test_rules, job.outputs().texts
+    rules, outputs = RuleSet(job).test, job.outputs().texts
     split, labels = job.explained.decisions.contexts("test", REAL), by_sentence(rules, "label_N")
     target = job.system.subwords[1]
     for index, number in enumerate(split.number[:40]):
@@ -58,9 +59,9 @@ def test_real_decoding_has_the_systems_own_words_in_context_and_label(transforme
 def test_the_model_likes_its_own_translations_best(transformer, workplace):
     """With greedy search the label of every step is the model's first choice."""
     real, golden = (job_for(workplace, f"scenario={s}") for s in ("real", "golden"))
-    own = by_sentence(real.judged.test_rules, "probability_N")
+    own = by_sentence(RuleSet(real).test, "probability_N")
     assert np.exp(np.log(np.concatenate(list(own.values()))).mean()) > np.exp(
-        np.log(golden.judged.test_rules.probability_N).mean()
+        np.log(RuleSet(golden).test.probability_N).mean()
     )
     from xnmt_bench.explainers.base import decide
     from xnmt_bench.nmt.base import Batch
@@ -76,20 +77,20 @@ def test_the_model_likes_its_own_translations_best(transformer, workplace):
 
 
 def test_one_proxy_is_tested_in_every_scenario(transformer, workplace):
-    usual = job_for(workplace).proxy
+    usual = Own(RuleSet(job_for(workplace)))
     for scenario in ("real", "golden"):
         job = job_for(workplace, f"scenario={scenario}")
-        assert job.proxy.trained.fingerprint == usual.trained.fingerprint
-        assert job.proxy.tested.fingerprint != usual.tested.fingerprint
+        assert Own(RuleSet(job)).trained.fingerprint == usual.trained.fingerprint
+        assert Own(RuleSet(job)).judged.fingerprint != usual.judged.fingerprint
         rules = all_rules(job.explained.rules(scenario, "test").path, "test", 1)
         expected, _ = log_likelihoods(usual.open(), decisions_of(rules))
-        found = DecisionScores.load(job.proxy.tested.path / SCORES)
+        found = Own(RuleSet(job)).scores()
         np.testing.assert_allclose(found.log_likelihood_N, expected, rtol=1e-6)
 
 
 def test_a_proxy_learns_from_the_scenario_it_is_told(transformer, workplace):
     job = job_for(workplace, "scenario=golden", "learned_from=golden")
-    labels = by_sentence(all_rules(job.proxy.training_rules.path, "train", 1), "label_N")
+    labels = by_sentence(all_rules(RuleSet(job).training_artefact.path, "train", 1), "label_N")
     split = job.texts.drawn("train")
     for index, number in enumerate(split.number[:60]):
         assert labels[int(number)] == split.target[index].tolist()
@@ -97,7 +98,7 @@ def test_a_proxy_learns_from_the_scenario_it_is_told(transformer, workplace):
     made = real.translations().made("train", 60)
     texts = (made.path / "train.txt").read_text().split("\n")[:-1]
     assert len(texts) == 60
-    labels = by_sentence(all_rules(real.proxy.training_rules.path, "train", 1), "label_N")
+    labels = by_sentence(all_rules(RuleSet(real).training_artefact.path, "train", 1), "label_N")
     target = real.system.subwords[1]
     drawn = real.texts.drawn("train").number[:60].tolist()
     assert [labels[n] for n in drawn] == [[*target.encode(text), EOS] for text in texts]
@@ -116,7 +117,7 @@ def test_an_explainer_that_is_silent_on_the_prefix_has_no_rules_in_any_scenario(
     changes = [*overrides("rnn_search"), f"store={workplace}/store", *FEW, *more]
     job = Job(configure(*changes, "corpus.seed=0"))
     with pytest.raises(NotApplicable, match="no relevance of prefix words"):
-        _ = job.judged.judged
+        _ = RuleSet(job).test_artefact
     aligned = job.explained.rules(GOLDEN, "test", source_alone=True)
     rules = all_rules(aligned.path, "test", 1)
     assert (rules.prefix_NK == -1).all()
@@ -126,26 +127,26 @@ def test_an_explainer_that_is_silent_on_the_prefix_has_no_rules_in_any_scenario(
 def test_the_models_own_row_on_golden_data_is_not_always_its_first_choice(transformer, workplace):
     golden, usual = job_for(workplace, "scenario=golden"), job_for(workplace)
     for job, all_first in ((golden, False), (usual, True)):
-        scores = DecisionScores.load(Predictors(job).reference("nmt").path / SCORES)
+        scores = NMT(RuleSet(job)).scores()
         assert scores.correct_N.all() == all_first
-        first = job.judged.test_rules.probability_N[scores.correct_N]
+        first = RuleSet(job).test.probability_N[scores.correct_N]
         np.testing.assert_allclose(
             np.exp(scores.log_likelihood_N[scores.correct_N]), first, rtol=1e-6
         )
 
 
-def test_first_choices_are_asked_for_part_by_part(transformer, workplace, tmp_path, monkeypatch):
+def test_first_choices_are_asked_for_part_by_part(transformer, workplace, monkeypatch):
     monkeypatch.setattr(output, "ROWS", 50)
     job = job_for(workplace)
-    found = Predictors(job)._first_choices(tmp_path / "states")
+    found = NMT(RuleSet(job))._first_choices()
     assert len(found) > 100
-    assert (found == job.judged.test_rules.label_N).all()
+    assert (found == RuleSet(job).test.label_N).all()
 
 
 def test_no_such_scenario(transformer, workplace, tmp_path):
     problem = "no scenario 'imagined'; there are golden, real, teacher_forcing"
     with pytest.raises(XnmtError, match=problem):
-        _ = job_for(workplace, "scenario=imagined").judged.test_rules
+        _ = RuleSet(job_for(workplace, "scenario=imagined")).test
     for option in ("scenario", "learned_from"):
         made = command("train.py", *overrides("transformer"), *FEW, f"store={workplace}/store",
                        f"results={tmp_path}/results", f"{option}=imagined",

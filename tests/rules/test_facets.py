@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from xnmt_bench.corpora.subwords import BOS, EOS
+from xnmt_bench.judges import RuleSet
 from xnmt_bench.rules.facets import facets
 
 
@@ -11,7 +12,7 @@ from xnmt_bench.rules.facets import facets
 def found(transformer):
     gold = transformer.texts.gold("test")
     return facets(
-        transformer.judged.test_rules,
+        RuleSet(transformer).test,
         transformer.texts.split("test"),
         transformer.system.subwords[1],
         transformer.texts.split("train"),
@@ -21,7 +22,7 @@ def found(transformer):
 
 def decisions(job):
     """Number, step, target ids of each decision."""
-    rules, split = job.judged.test_rules, job.texts.split("test")
+    rules, split = RuleSet(job).test, job.texts.split("test")
     index = {int(n): i for i, n in enumerate(split.number)}
     for row, (number, step) in enumerate(zip(rules.sentence_N, rules.step_N, strict=True)):
         yield row, int(number), int(step), split.target[index[int(number)]].tolist()
@@ -39,7 +40,7 @@ def test_frequency_is_counted_in_the_training_targets(transformer, found):
     for i in range(len(training)):
         for token in training.target[i].tolist():
             counts[token] = counts.get(token, 0) + 1
-    labels = transformer.judged.test_rules.label_N
+    labels = RuleSet(transformer).test.label_N
     for row in range(len(labels)):
         low, _, high = found["frequency"][row].strip("> ").replace(",", "").partition("-")
         assert int(low) <= counts.get(int(labels[row]), 0) <= (int(high) if high else np.inf)
@@ -77,7 +78,7 @@ def test_words_of_a_context_are_counted_once(tmp_path):
 
 
 def test_pieces(transformer, found):
-    labels, target = transformer.judged.test_rules.label_N.tolist(), transformer.system.subwords[1]
+    labels, target = RuleSet(transformer).test.label_N.tolist(), transformer.system.subwords[1]
     for label, piece, name in zip(labels, target.pieces(labels), found["piece"], strict=True):
         begins = "begins a word" if piece.startswith("▁") else "goes on"
         assert name == ("end of sentence" if label == EOS else begins)
@@ -97,5 +98,5 @@ def test_links_are_those_of_the_steps_word(transformer, found):
 
 def test_without_gold_there_is_no_link(transformer):
     split = transformer.texts.split("test")
-    bare = facets(transformer.judged.test_rules, split, transformer.system.subwords[1], split, None)
+    bare = facets(RuleSet(transformer).test, split, transformer.system.subwords[1], split, None)
     assert set(bare["link"]) == {""}

@@ -15,7 +15,15 @@ from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.report.figure import draw_interval, legend_below, log_scale, style
-from xnmt_bench.report.panels import Panel, ends, pooled, seeds_cell, sortable, told_apart
+from xnmt_bench.report.panels import (
+    Panel,
+    ends,
+    pooled,
+    seeds_cell,
+    sort_pivots,
+    sortable,
+    told_apart,
+)
 from xnmt_bench.report.summary import Cell
 
 
@@ -69,7 +77,8 @@ class Curve(Analysis):
     def _rows(self, group: Sequence[Panel]) -> Iterator[Row]:
         """Every number of panels that differ in the axis alone."""
         metric, column = group[0].metric, group[0].metric.headline
-        for pivot in sorted({p for panel in group for p in panel.rows}, key=metric.pivot_order):
+        measured = {p for panel in group for p in panel.rows}
+        for pivot in sort_pivots(measured, group[0].pivot_values):
             for name in sorted({n for panel in group for n in panel.names}):
                 for panel in group if pivot not in metric.csv_only else ():
                     seeds = panel.of(pivot, name)

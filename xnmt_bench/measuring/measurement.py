@@ -1,12 +1,15 @@
-"""Measurements: what a metric found of each job, on disk, from which everything is reported.
+"""Measurements: what a metric measured of each job, on disk; every report is made from them.
 
-A job writes a small file of its own for each row; nobody writes a table but the report. So parallel
-jobs cannot spoil it, and a job that runs again replaces what it said before.
+A job writes a small file of its own for each row, and only the report writes tables. So parallel
+jobs cannot spoil a table, and a job that runs again replaces its rows. The folder is complete: the
+units and all other files of a row lie in it, so it can be moved to another machine.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
@@ -17,16 +20,19 @@ import numpy as np
 
 from xnmt_bench.errors import MissingError, StoreError
 from xnmt_bench.measuring.units import Units
-from xnmt_bench.store import file_hash, fingerprint, write_atomically
+from xnmt_bench.store import file_hash, fingerprint, replacing, write_atomically
 
+log = logging.getLogger(__name__)
 FOLDER = "measurements"
+FILES = "files"  # the folder of further files, beside the rows of a metric
 # What was measured is in the store, so this takes moments.
 CURE = "run its train.py again, which writes the row anew"
 OK, NOT_APPLICABLE, FAILED = "ok", "n/a", "failed"
 # Among a row's facts:
 DOUBTS = "doubts"  # why its numbers mean little, a sentence each
 BLIND = "blind"  # its explainer never asks the model: a point of reference, never ranked
-CAPPED = "capped"  # training ended at its cap of epochs and not by itself
+CAPPED = "capped"  # training ended at its cap of epochs
+PIVOT = "pivot"  # how the row's value of the pivot stands in tables; see `PivotValue`
 
 
 @dataclass(frozen=True)
@@ -37,39 +43,63 @@ class Evidence:
         units: one row each.
         made_by: fingerprints of the artefacts behind them, for the signature.
         facts: what is known of the row beside its units.
-        files: further files in the store, for analyses and for the page.
+        files: further files, for analyses and for the page; they are copied beside the row.
     """
 
     units: Units
     made_by: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
-    files: dict[str, str] = field(default_factory=dict)
+    files: dict[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A row that a metric can measure.
+    """A row that a metric can measure; planning it makes nothing.
 
     Attributes:
-        identity: the columns that tell it from others.
-        model: fingerprint of the NMT system, empty where there is none.
-        make: measures it.
-        facts: what is known before.
+        keys: the columns that the configuration decides.
+        identify: gives the identity of the row. It may train the system, whose fingerprint is part
+            of it.
+        make: measures the row. It returns None where the job has no such row.
     """
 
-    identity: dict[str, Any]
+    keys: dict[str, Any]
+    identify: Callable[[], RowIdentity]
+    make: Callable[[], Evidence | None]
+
+    @classmethod
+    def without_system(
+        cls, keys: dict[str, Any], make: Callable[[], Evidence | None], **facts: Any
+    ) -> Planned:
+        """Plan a row that no NMT system is behind, such as one of files."""
+        return cls(keys, lambda: RowIdentity(keys, "", facts), make)
+
+
+@dataclass(frozen=True)
+class RowIdentity:
+    """What tells a row from others, and what is known before it is measured.
+
+    Attributes:
+        columns: its columns.
+        model: fingerprint of the NMT system, empty where there is none.
+        facts: such as the doubts about its corpus.
+    """
+
+    columns: dict[str, Any]
     model: str
-    make: Callable[[], Evidence]
     facts: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """A row that was measured, or that could not be: what was planned of it, and the evidence.
+    """A row that was measured, or that could not be.
 
     Attributes:
         identity: the columns that tell it from others; another run of the same job replaces it.
+        model: fingerprint of the NMT system, empty where there is none.
         status: `ok`, `n/a`, or `failed: ` and why.
+        made_by, facts: as in `Evidence`.
+        files: names of further files, by what they hold; read them with `file`.
         digest: SHA-256 of the file of its units.
         path: the file of its units; None where there are none.
     """
@@ -89,7 +119,7 @@ class Measurement:
         return self.status == OK
 
     def units(self) -> Units:
-        """Its units.
+        """Read its units.
 
         Raises:
             StoreError: they are missing, truncated or altered.
@@ -101,76 +131,114 @@ class Measurement:
             raise StoreError(f"{self.path}: truncated or altered since it was written; {CURE}")
         return Units.load(self.path)
 
+    def file(self, name: str) -> Path:
+        """Return the path of one of its further files.
+
+        Raises:
+            StoreError: it is missing, truncated or altered.
+        """
+        assert self.path is not None, "a row that is not ok has no files"
+        path = self.path.parent / FILES / self.files[name]
+        if not path.exists():
+            raise StoreError(f"{path}: a file of a row is missing; {CURE}")
+        # A file is named by the start of its digest, so one copy serves every row.
+        if not file_hash(path).startswith(path.name.partition(".")[0]):
+            raise StoreError(f"{path}: truncated or altered since it was written; {CURE}")
+        return path
+
     def signature(self, metric: str, **parts: object) -> str:
-        """One line from which the row can be made again, such as `AER|corpus:toy|...`."""
+        """Return one line from which the row can be made again, such as `AER|corpus:toy|...`."""
         return signature(metric, self.identity, {"model": self.model}, self.made_by, parts)
 
 
 def signature(name: str, *parts: Mapping[str, object]) -> str:
-    """Name and parts as `AER|corpus:toy|k:1|...`, closed by this project's version."""
+    """Return name and parts as `AER|corpus:toy|k:1|...`, closed by this project's version."""
     fields = [f"{key}:{value}" for part in parts for key, value in part.items()]
     return "|".join([name.upper(), *fields, f"version:{version('xnmt_bench')}"])
 
 
-def write(metric: str, planned: Planned, outcome: Evidence | str, results: Path) -> Measurement:
-    """Writes a row under the fingerprint of its identity: its units first, then what it says.
+def write(metric: str, row: RowIdentity, outcome: Evidence | str, results: Path) -> Measurement:
+    """Write a row under the fingerprint of its identity: its files first, then its description.
 
-    The `outcome` is what was measured, or the status that says why nothing was.
+    Args:
+        metric: its name.
+        row: tells it from others.
+        outcome: what was measured, or the status that says why nothing was.
+        results: the folder of results.
     """
-    name = fingerprint({**planned.identity, "model": planned.model})
-    file = results / FOLDER / metric / f"{name}.json"
-    path = file.with_suffix(".parquet")
-    row = Measurement(planned.identity, planned.model, facts=planned.facts)
+    name = fingerprint({**row.columns, "model": row.model})
+    folder = results / FOLDER / metric
+    path = folder / f"{name}.parquet"
+    measurement = Measurement(row.columns, row.model, facts=row.facts)
     if isinstance(outcome, str):
-        row = replace(row, status=outcome)
+        measurement = replace(measurement, status=outcome)
     else:
         # A job with nothing to do writes nothing, so that finished work may be read-only.
         if not _holds(path, outcome.units):
             outcome.units.save(path)
-        found = {key: value for key, value in vars(outcome).items() if key != "units"}
-        doubts = [d for facts in (planned.facts, outcome.facts) for d in facts.get(DOUBTS, [])]
-        found["facts"] = planned.facts | outcome.facts | ({DOUBTS: doubts} if doubts else {})
-        row = replace(row, **found, digest=file_hash(path), path=path)
-    described = {key: value for key, value in asdict(row).items() if key != "path"}
-    text = json.dumps(described, indent=1, ensure_ascii=False)
+        doubts = [d for facts in (row.facts, outcome.facts) for d in facts.get(DOUBTS, [])]
+        measurement = replace(
+            measurement,
+            made_by=outcome.made_by,
+            facts=row.facts | outcome.facts | ({DOUBTS: doubts} if doubts else {}),
+            files={key: _keep(file, folder / FILES) for key, file in outcome.files.items()},
+            digest=file_hash(path),
+            path=path,
+        )
+    description = {key: value for key, value in asdict(measurement).items() if key != "path"}
+    text = json.dumps(description, indent=1, ensure_ascii=False)
+    file = path.with_suffix(".json")
     if not (file.exists() and file.read_bytes() == text.encode()):
         write_atomically(file, text)
-    return row
+    return measurement
+
+
+def _keep(file: Path, folder: Path) -> str:
+    """Copy a file into a folder, under a name that follows from its bytes; return the name."""
+    kept = folder / f"{file_hash(file)[:16]}{''.join(file.suffixes)}"
+    if not kept.exists():
+        with replacing(kept) as temporary:
+            shutil.copyfile(file, temporary)
+    return kept.name
 
 
 def _holds(path: Path, units: Units) -> bool:
-    """Whether a file is there, whole, and has just these units."""
+    """Return whether a file is there, whole, and has just these units."""
     try:
-        there = Units.load(path)
+        stored = Units.load(path)
     except StoreError:
         return False
     return (
-        there.test_set == units.test_set
-        and np.array_equal(there.number_U, units.number_U)
-        and there.columns.keys() == units.columns.keys()
-        and all(np.array_equal(there[name], units[name]) for name in units.columns)
+        stored.test_set == units.test_set
+        and np.array_equal(stored.number_U, units.number_U)
+        and stored.columns.keys() == units.columns.keys()
+        and all(np.array_equal(stored[name], units[name]) for name in units.columns)
     )
 
 
 def read(metric: str, results: Path, identity: Sequence[str]) -> list[Measurement]:
-    """Every row of a metric in a results folder.
+    """Read every row of a metric in a results folder.
+
+    Rows of an earlier version, whose files lie in a store, are left out with a warning.
 
     Raises:
         MissingError: there is none.
         StoreError: one is not readable, or lacks a column of the `identity`.
     """
-    paths = sorted((results / FOLDER / metric).glob("*.json"))
-    if not paths:
-        raise MissingError(f"{results}: no {metric} results are here yet; run train.py first")
     rows = []
-    for path in paths:
+    for path in sorted((results / FOLDER / metric).glob("*.json")):
         try:
             row = Measurement(**json.loads(path.read_text(encoding="utf-8")))
             if missing := set(identity) - set(row.identity):
                 raise ValueError(f"no column {min(missing)!r}")
         except (ValueError, TypeError, AttributeError) as error:
             raise StoreError(f"{path}: not a readable measurement: {error}") from None
+        if any(Path(name).name != name for name in row.files.values()):
+            log.warning("left out: %s was written by an earlier version; %s", path, CURE)
+            continue
         rows.append(replace(row, path=path.with_suffix(".parquet")) if row.ok else row)
+    if not rows:
+        raise MissingError(f"{results}: no {metric} results are here yet; run train.py first")
     return rows
 
 
@@ -195,7 +263,7 @@ class Scored:
 
     @property
     def row(self) -> dict[str, Any]:
-        """All of it, the columns of the CSV among them; what has no number is left out."""
+        """All columns of the CSV; a result without a number is left out."""
         m = self.measurement
         return {
             **m.identity,

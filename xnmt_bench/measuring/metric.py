@@ -1,7 +1,7 @@
-"""What a metric is: what it measures of a job, how its rows are told apart, how they are scored.
+"""What a metric is: what it measures of a job, which columns tell its rows apart, how it scores.
 
 Collecting rows, intervals, signatures, tables, figures, tracking and the page are the same for all
-metrics and stand elsewhere, once. Shapes: U units, R weightings of them.
+metrics and are written once, in `measuring` and `report`. Shapes: U units, R weightings of them.
 """
 
 from __future__ import annotations
@@ -13,32 +13,40 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from xnmt_bench.measuring.measurement import BLIND, DOUBTS, Evidence, Measurement, Planned, Scored
+from xnmt_bench.measuring.listing import Listing
+from xnmt_bench.measuring.measurement import (
+    BLIND,
+    DOUBTS,
+    PIVOT,
+    Evidence,
+    Measurement,
+    Planned,
+    RowIdentity,
+    Scored,
+)
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.words import Weighed
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from xnmt_bench.measuring.listing import Listing
-    from xnmt_bench.words import Weighed
+    from matplotlib.figure import Figure  # slow to import, and most commands draw nothing
 
 Row = dict[str, Any]
 SYSTEM = ("corpus", "lang_pair", "nmt")  # the first columns of every row
 
 
 def digits(value: float) -> str:
-    """Three or four significant digits, as papers print perplexities."""
+    """Return three or four significant digits, as papers print perplexities."""
     return f"{value:.2f}" if value < 100 else f"{value:.1f}" if value < 1000 else f"{value:.0f}"
 
 
 def hundredths(value: float) -> str:
-    """A share in per cent, the sign left to the heading."""
+    """Return a share in per cent, without the sign, which the heading has."""
     return f"{100 * value:.1f}"
 
 
 def percent(value: float) -> str:
-    """A share in per cent."""
+    """Return a share in per cent."""
     return f"{hundredths(value)} %"
 
 
@@ -51,10 +59,10 @@ class Key:
 
     Attributes:
         name: in CSV.
-        heading: of its column where rows differ in it.
-        phrase: how it is said in a title where all rows agree, such as `k = {}`.
-        usual: the value that goes without saying there.
-        order: its values in reading order, where that is not their own.
+        heading: of its column in a table, where rows differ in it.
+        phrase: its part of a title where all rows agree, such as `k = {}`.
+        usual: the value that a title leaves out.
+        order: its values in reading order; None for their natural order.
     """
 
     name: str
@@ -64,7 +72,7 @@ class Key:
     order: Sequence[Any] = ()
 
     def text(self, value: Any) -> str:
-        """A value as it is read."""
+        """Return a value as tables show it."""
         if isinstance(value, int) and not isinstance(value, bool):  # a bool is an int to Python
             return f"{value:,}"
         return str(value).replace("_", " ") if self.usual else str(value)
@@ -74,15 +82,18 @@ class Key:
 class Column:
     """A result.
 
+    In a table with a pivot, the headline and each result with a `title` have a column for every
+    value of the pivot. A result without a title has one column, the mean over these values.
+
     Attributes:
         name: in CSV, and the key of what `score` gives.
         heading: of its column.
-        form: a value as it is read.
-        better: which way is better; None where neither is, and then none stands out.
+        form: formats a value.
+        better: which way is better; None where neither is, and then no cell is bold.
         interval: whether it is shown with its bootstrap interval.
-        log: it lives on a logarithmic scale: differences are ratios.
+        log: whether it lives on a logarithmic scale, where differences are ratios.
         shown: whether it stands in the table, or in the CSV alone.
-        title: of the table of its own that it has beside a pivot, if it is not the headline.
+        title: of the table of its own that it has in a metric with a pivot.
         note: under that table.
     """
 
@@ -97,16 +108,33 @@ class Column:
     note: str = ""
 
     def rank(self, value: float) -> float | None:
-        """The value such that the least is the best."""
-        return None if self.better is None else value if self.better == "lower" else -value
+        """Return the value such that the least is the best; None where neither way is better."""
+        if self.better is None:
+            return None
+        return value if self.better == "lower" else -value
 
     def cell(self, value: float, low: float | None = None, high: float | None = None) -> str:
-        """A value as it is read, with its interval where it has one."""
+        """Return a value as tables show it, with its interval where it has one."""
         if np.isnan(value):
             return "no number"
         if low is None or high is None:
             return self.form(value)
         return f"{self.form(value)} [{self.form(low)}, {self.form(high)}]"
+
+
+@dataclass(frozen=True)
+class PivotValue:
+    """How one value of a metric's pivot stands in tables.
+
+    Attributes:
+        heading: of its column.
+        order: sorts the columns; lists of the same metric hold the same types.
+        precedence: lines are sorted by their best value among the columns of greatest precedence.
+    """
+
+    heading: str
+    order: list[Any]
+    precedence: int = 0
 
 
 class Metric(ABC):
@@ -116,11 +144,11 @@ class Metric(ABC):
         name: as in `metric=[name]` and in its files.
         title: of its table.
         note: under its table: what the numbers are, and which way is better.
-        keys: what tells its rows apart beside corpus, language pair and system.
-        columns: its results; the first is the one that stands for the metric.
+        keys: the columns that tell its rows apart, beside corpus, language pair and system.
+        columns: its results; the first stands for the metric.
         compared: the column whose values are ranked: explainers, or systems.
         pivot: the key whose values stand side by side in the table, if any.
-        csv_only: values of the pivot that have no place in the table.
+        csv_only: values of the pivot that tables leave out.
     """
 
     name: ClassVar[str]
@@ -134,11 +162,11 @@ class Metric(ABC):
 
     @abstractmethod
     def measure(self, job: Job) -> Iterator[Planned]:
-        """What there is to measure of a job; each is made, and written, as it comes."""
+        """Yield the rows that can be measured of a job; nothing is made before a row is."""
 
     @abstractmethod
     def score(self, units: Units, weights_RU: np.ndarray) -> Mapping[str, np.ndarray]:
-        """The results (R,) of each column; NaN where a weighting leaves nothing to measure.
+        """Return the results (R,) of each column; NaN where a weighting leaves nothing to measure.
 
         Args:
             units: U of them.
@@ -157,65 +185,77 @@ class Metric(ABC):
         return (*SYSTEM, *(key.name for key in self.keys))
 
     def measured_from_files(self, job: Job) -> bool:
-        """Whether all that it needs are files, so that `evaluate.py` can measure."""
+        """Return whether files hold everything it needs, so that `evaluate.py` can measure."""
         return job.from_files
 
     def plan(
-        self, job: Job, make: Callable[[], Evidence], explained: bool = False, **keys: Any
+        self,
+        job: Job,
+        make: Callable[[], Evidence | None],
+        explained: bool = False,
+        late_keys: Callable[[], dict[str, Any]] = dict,
+        **keys: Any,
     ) -> Planned:
-        """A row of a job, which `make` measures.
+        """Plan a row of a job.
 
-        Its identity is the system's, the explainer's and its seed if `explained`, and the metric's
-        own `keys`, which have the last word.
+        Args:
+            job: whose row.
+            make: measures it.
+            explained: whether the explainer and its seed are part of its identity.
+            late_keys: further columns that are known only once something was made, such as the
+                number of training sentences that there are.
+            keys: the metric's own columns, which replace the others of the same name.
         """
-        identity = (job.explained_identity() if explained else job.system_identity()) | keys
-        facts = {"generated": job.corpus.generated, DOUBTS: job.doubts}
-        if explained and job.door("relevance") is None:
-            facts[BLIND] = job.explained.explainer.blind
-        return Planned(identity, job.model_id, make, facts)
+        configured = (job.explained_identity() if explained else job.system_identity()) | keys
+
+        def identify() -> RowIdentity:
+            facts = {"generated": job.corpus.generated, DOUBTS: job.doubts}
+            if explained and job.door("relevance") is None:
+                facts[BLIND] = job.explained.explainer.blind
+            return RowIdentity(configured | late_keys() | keys, job.model_id, facts)
+
+        return Planned(configured, identify, make)
 
     def combine(self, scored: Sequence[Scored]) -> list[Scored]:
-        """Further rows made of others, such as the best of a family."""
+        """Return further rows made of the given ones, such as the best of a family."""
         return []
 
     def reference(self, row: Row) -> str | None:
-        """What a row is that stands under the table as a point of reference, unranked."""
+        """Return what a row is that stands under the table as a point of reference, unranked.
+
+        None for every other row.
+        """
         return None
 
-    def heading(self, value: str) -> str:
-        """The heading of one value of the pivot."""
-        return value
-
-    def pivot_order(self, value: str) -> tuple[Any, ...]:
-        """Sorts the values of the pivot."""
-        return (value,)
-
-    def ranking(self, by_pivot: Mapping[str, float]) -> float:
-        """What lines are sorted by, the least first: the best of their ranked values."""
-        return min(by_pivot.values())
+    def pivot_value(self, measurement: Measurement) -> PivotValue:
+        """Return how the row's value of the pivot stands in tables."""
+        if stored := measurement.facts.get(PIVOT):
+            return PivotValue(**stored)
+        value = str(measurement.identity[self.pivot]) if self.pivot else ""
+        return PivotValue(value or self.headline.heading, [value])
 
     def about_system(self, row: Row) -> str | None:
-        """What the tables of other metrics say of a system because of this row."""
+        """Return a note on the system that this row gives the tables of other metrics, if any."""
         return None
 
     def notes(self, scored: Sequence[Scored]) -> list[str]:
-        """Further notes under the table."""
+        """Return further notes under the table."""
         return []
 
     def details(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, list[Row]]]:
-        """Rows of its own below those of the table, by the name of their CSV."""
+        """Yield the names of further CSV files, each with its rows."""
         return iter(())
 
     def shows(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, Weighed]]:
-        """Sentences whose weights the terminal shows, under the table, each with a caption."""
+        """Yield captions and sentences whose weights the terminal shows under the table."""
         return iter(())
 
     def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:
-        """What can be read one by one, on a page of its own."""
+        """Yield what can be read sentence by sentence, on a page of its own."""
         return iter(())
 
     def figures(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, Figure]]:
-        """Figures of its own, by name, beside the one that every metric has."""
+        """Yield names and figures, beside the figure that every metric has."""
         return iter(())
 
 
@@ -224,14 +264,14 @@ class SumMetric(Metric):
 
     @abstractmethod
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """The results (R,) from the sums (R,) of each of the units' columns."""
+        """Return the results (R,) from the sums (R,) of each of the units' columns."""
 
     def score(self, units: Units, weights_RU: np.ndarray) -> Mapping[str, np.ndarray]:
-        """Sums each column of the units, weighted, and asks `of_sums`."""
+        """Sum each column of the units, weighted, and call `of_sums`."""
         return self.of_sums({name: weights_RU @ units[name] for name in units.columns})
 
 
 def ratio(numerator_R: np.ndarray, denominator_R: np.ndarray) -> np.ndarray:
-    """A quotient of sums, NaN where there is nothing to divide by."""
+    """Return a quotient of sums, NaN where the denominator is 0."""
     empty = np.full(np.broadcast(numerator_R, denominator_R).shape, np.nan)
     return np.divide(numerator_R, denominator_R, out=empty, where=denominator_R != 0)

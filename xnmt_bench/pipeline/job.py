@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,6 @@ from xnmt_bench.pipeline.doors import READERS, Door
 from xnmt_bench.pipeline.doubts import about_texts
 from xnmt_bench.pipeline.explained import EVALUATED, Explained, Relevances
 from xnmt_bench.pipeline.outputs import Outputs, Translations
-from xnmt_bench.pipeline.proxy import Judged, OwnProxy, TrainedProxy
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.pipeline.system import System
 from xnmt_bench.pipeline.texts import Texts, test_set
@@ -35,7 +34,6 @@ from xnmt_bench.registry import instantiate
 from xnmt_bench.rules.extract import GOLDEN, REAL, Scenario
 from xnmt_bench.store import Artefact, Store, fingerprint
 
-Proxy = TypeVar("Proxy", bound=TrainedProxy)
 # Of a corpus's configuration, what its class is not told.
 CORPUS_EXTRAS = ("subwords", "max_length", "reversed", "data")
 
@@ -238,20 +236,6 @@ class Job:
         if targets is not None:
             corpus, scenario = _Targets(corpus or self.corpus, targets), GOLDEN
         return (self.explained if corpus is None else self._explained(corpus)), scenario
-
-    @cached_property
-    def judged(self) -> Judged:
-        """The explainer's rules, which predictors are tested on."""
-        return Judged(self.config, self.explained)
-
-    @cached_property
-    def proxy(self) -> OwnProxy:
-        """The configured proxy on the explainer's rules."""
-        return self.trained(OwnProxy)
-
-    def trained(self, kind: type[Proxy], *told: Any) -> Proxy:
-        """The configured proxy, trained as its kind has it and on whatever that is told."""
-        return kind(self.config, self.store, self.judged, self.options, *told)
 
     def system_identity(self) -> dict[str, Any]:
         """What is measured, as the first columns of every table say it."""

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from xnmt_bench.measuring.metric import Metric
-from xnmt_bench.report.panels import Panel, pooled, told_apart
+from xnmt_bench.report.panels import Panel, pooled, sort_pivots, told_apart
 
 # Okabe and Ito's palette: told apart also by those who see fewer colours; so are the markers.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
@@ -40,7 +40,7 @@ def interval_figure(metric: Metric, panels: Sequence[Panel]) -> Figure | None:
         return None
     told, column = told_apart(shown), metric.headline
     measured = {p for panel in shown for p in panel.by_pivot(blind=True)}
-    pivots = sorted(measured, key=metric.pivot_order)
+    pivots = sort_pivots(measured, shown[0].pivot_values)
     row = max(0.45, 0.12 * len(pivots))  # inches a line
     heights = [0.7 + row * len(panel.names) for panel in shown]
     figure, axes = plt.subplots(len(shown), 1, figsize=(7.5, 1.4 + sum(heights)), squeeze=False,

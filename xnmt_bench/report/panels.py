@@ -8,7 +8,7 @@ from statistics import mean
 from typing import Any
 
 from xnmt_bench.measuring.measurement import BLIND, CAPPED, DOUBTS, OK, Measurement, Scored
-from xnmt_bench.measuring.metric import SYSTEM, Column, Key, Metric
+from xnmt_bench.measuring.metric import SYSTEM, Column, Key, Metric, PivotValue
 
 CAP = "†"  # beside a number whose training ended at its cap
 
@@ -23,10 +23,12 @@ class Panel:
         rows: by value of the pivot (empty where the metric has none) and by name of what is
             compared, a row for each seed.
         references: rows that stand beside them unranked, by value of the pivot.
+        pivot_values: how each value of the pivot stands in tables, of all panels of the metric.
     """
 
     metric: Metric
     condition: dict[str, Any]
+    pivot_values: dict[str, PivotValue]
     rows: dict[str, dict[str, list[Scored]]] = field(default_factory=dict)
     references: dict[str, Scored] = field(default_factory=dict)
 
@@ -87,7 +89,7 @@ class Panel:
 
     def heading(self, pivot: str) -> str:
         """The heading of a value of the pivot; the result's own where there is no pivot."""
-        return self.metric.heading(pivot) if pivot else self.metric.headline.heading
+        return self.pivot_values[pivot].heading if pivot else self.metric.headline.heading
 
 
 def _number(scored: Scored, column: str) -> bool:
@@ -123,17 +125,19 @@ def panels(metric: Metric, scored: Sequence[Scored]) -> list[Panel]:
     columns = [column for column in columns if column not in inside]
     by_condition: dict[tuple[Any, ...], Panel] = {}
     references = []
+    pivot_values = pivot_values_of(metric, scored)
     for one in scored:
         row = one.row
         if metric.reference(row) is not None:
             references.append(one)
             continue
         condition = {column: row[column] for column in columns}
-        panel = by_condition.setdefault(tuple(condition.values()), Panel(metric, condition))
+        panel = Panel(metric, condition, pivot_values)
+        panel = by_condition.setdefault(tuple(condition.values()), panel)
         by_name = panel.rows.setdefault(row[metric.pivot] if metric.pivot else "", {})
         by_name.setdefault(compared_name(metric, one, scored), []).append(one)
     for panel in by_condition.values():
-        panel.rows = {p: panel.rows[p] for p in sorted(panel.rows, key=metric.pivot_order)}
+        panel.rows = {p: panel.rows[p] for p in sort_pivots(panel.rows, pivot_values)}
         # A reference that knows nothing of a column stands beside every value of it.
         panel.references = {
             one.row[metric.pivot]: one
@@ -149,6 +153,18 @@ def panels(metric: Metric, scored: Sequence[Scored]) -> list[Panel]:
         ]
 
     return sorted(by_condition.values(), key=place)
+
+
+def pivot_values_of(metric: Metric, scored: Iterable[Scored]) -> dict[str, PivotValue]:
+    """Return how each value of a metric's pivot stands in tables; empty without a pivot."""
+    if metric.pivot is None:
+        return {}
+    return {s.row[metric.pivot]: metric.pivot_value(s.measurement) for s in scored}
+
+
+def sort_pivots(pivots: Iterable[str], pivot_values: Mapping[str, PivotValue]) -> list[str]:
+    """Return values of a pivot in reading order."""
+    return sorted(pivots, key=lambda pivot: pivot_values[pivot].order if pivot else [])
 
 
 def sortable(value: Any) -> tuple[int, Any]:

@@ -33,7 +33,7 @@ def collect(metric: Metric, results: Path, draws: Draws) -> list[Scored]:
 
     def place(one: Scored) -> list[object]:
         row = one.row
-        pivot = metric.pivot_order(row[metric.pivot]) if metric.pivot else ()
+        pivot = metric.pivot_value(one.measurement).order if metric.pivot else []
         return [*(sortable(row[c]) for c in columns), pivot]  # the pivot's values stand together
 
     return sorted([*scored, *metric.combine(scored)], key=place)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from xnmt_bench.measuring.measurement import FAILED, Scored
-from xnmt_bench.measuring.metric import Column, Metric
+from xnmt_bench.measuring.metric import Column, Metric, PivotValue
 from xnmt_bench.report.panels import (
     CAP,
     Panel,
@@ -16,7 +16,9 @@ from xnmt_bench.report.panels import (
     compared_name,
     ends,
     panels,
+    pivot_values_of,
     seeds_cell,
+    sort_pivots,
     system_name,
     told_apart,
 )
@@ -72,7 +74,8 @@ def summarise(
     conditions = panels(metric, scored)
     told = told_apart(conditions)
     measured = {pivot for panel in conditions for pivot in panel.rows} - set(metric.csv_only)
-    pivots = sorted(measured, key=metric.pivot_order) if pivoted else []
+    pivot_values = pivot_values_of(metric, scored)
+    pivots = sort_pivots(measured, pivot_values) if pivoted else []
     spread = [(column, pivot) for column in pivoted for pivot in pivots]
     lines = []
     for panel, texts in zip(conditions, told.texts, strict=True):
@@ -94,19 +97,20 @@ def summarise(
                 cells.append(Cell(*seeds_cell(column, having, emphasise)))
             lines.append(Line((*panel.condition.values(), blind), cells))
     words = [*told.varying, compared_heading(metric)]
-    headings = [*words, *(_heading(metric, c, p, pivots) for c, p in spread)]
+    headings = list(words)
+    headings += [_heading(metric, c, pivot_values[p], len(pivots)) for c, p in spread]
     headings += [c.heading for c in columns]
     return Summary(told.title(title), headings, lines, list(notes), len(words))
 
 
-def _heading(metric: Metric, column: Column, pivot: str, pivots: Sequence[str]) -> str:
-    """Of a value of the pivot, or of one result of several."""
+def _heading(metric: Metric, column: Column, pivot: PivotValue, pivots: int) -> str:
+    """Return the heading of a value of the pivot, or of one result of several."""
     if column is metric.headline or not column.title:
-        return metric.heading(pivot)
+        return pivot.heading
     same_title = [c for c in metric.columns if c.title == column.title]
     if len(same_title) == 1:
-        return metric.heading(pivot)
-    return f"{metric.heading(pivot)}: {column.heading}" if len(pivots) > 1 else column.heading
+        return pivot.heading
+    return f"{pivot.heading}: {column.heading}" if pivots > 1 else column.heading
 
 
 def _place(panel: Panel, name: str, pivoted: Sequence[Column]) -> tuple[bool, float, str]:
@@ -114,8 +118,10 @@ def _place(panel: Panel, name: str, pivoted: Sequence[Column]) -> tuple[bool, fl
     pivots = [pivot for pivot in panel.rows if pivot not in panel.metric.csv_only]
     by = pivoted[0] if pivoted else None
     ranks = {p: rank for p in pivots if (rank := panel.rank(p, name, by)) is not None}
-    best = panel.metric.ranking(ranks) if ranks else float("inf")
-    return (panel.blind(name), best, name)
+    precedence = {p: panel.pivot_values[p].precedence for p in ranks if p}
+    first = max(precedence.values(), default=0)
+    leading = (rank for p, rank in ranks.items() if precedence.get(p, first) == first)
+    return (panel.blind(name), min(leading, default=float("inf")), name)
 
 
 def _remarks(scored: Iterable[Scored]) -> list[str]:

@@ -6,10 +6,12 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 
-from xnmt_bench.rules.table import Rules
+from xnmt_bench.rules.table import Rules, read_rules, shards
 
 BINS = (1, 10, 100, 1000)  # the paper's: (0, 1], (1, 10], (10, 100], (100, 1000], (1000, inf)
 BITS = 21  # of an id in a rule's key: vocabularies of up to two million
@@ -18,7 +20,7 @@ IN_MEMORY = 2**23  # rules that are counted at once
 
 @dataclass(frozen=True)
 class Density:
-    """How often rules come.
+    """How often the same rule comes.
 
     Attributes:
         rules: all rules, one a decision.
@@ -31,8 +33,15 @@ class Density:
     bins: tuple[int, ...]
 
 
+def stored_density(folder: Path) -> Density:
+    """Count the unique rules of a folder of training rules; see `density`."""
+    paths = shards(folder, "train")
+    total = sum(pq.read_metadata(path).num_rows for path in paths)
+    return density((read_rules(path, 1) for path in paths), total)
+
+
 def density(shards: Iterable[Rules], total: int, in_memory: int = IN_MEMORY) -> Density:
-    """Counts the unique rules at k = 1: only the most relevant word of each side counts.
+    """Count the unique rules at k = 1: only the most relevant word of each side counts.
 
     Args:
         shards: the rules, shard by shard.
@@ -50,7 +59,10 @@ def density(shards: Iterable[Rules], total: int, in_memory: int = IN_MEMORY) -> 
 
 
 def _partitioned(shards: Iterable[Rules], parts: int) -> Iterator[np.ndarray]:
-    """Source word, prefix word and label of each rule as one number, equal ones in one part."""
+    """Yield source word, prefix word and label of each rule as one number.
+
+    Equal rules are in one part, so that each part can be counted alone.
+    """
     with ExitStack() as stack:
         files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(parts)]
         for rules in shards:

@@ -20,6 +20,7 @@ from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer, decide, follow
 from xnmt_bench.nmt.base import Batch, NMTModel
 from xnmt_bench.nmt.batching import buckets
+from xnmt_bench.options import Count
 from xnmt_bench.rules.labels import KeptLabels
 from xnmt_bench.rules.table import read_columns, shard_path, write_shard
 from xnmt_bench.rules.topk import ids_at, top_k
@@ -48,10 +49,10 @@ class ExtractionOptions:
         precision: of the relevance; labels are always in float32.
     """
 
-    largest_k: int = 5
-    shard_sentences: int = 500
+    largest_k: Count = 5
+    shard_sentences: Count = 500
     admit_special: bool = False
-    batch_tokens: int | None = None
+    batch_tokens: Count | None = None
     precision: Precision = 32
 
     def recipe(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How a predictor did on each decision of a test set."""
+"""What a judge predicts for each decision of a test set."""
 
 from __future__ import annotations
 
@@ -8,41 +8,47 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from xnmt_bench.parquet import read_table, write_table
+from xnmt_bench.parquet import column_names, read_table, write_table
 
-# On disk, in the order of the fields.
-COLUMNS = ("sentence", "step", "log_likelihood", "correct")
+COLUMNS = ("sentence", "step", "log_likelihood")
+CORRECT = "correct"
 
 
 @dataclass(frozen=True)
 class DecisionScores:
-    """How one predictor did on each decision of a test set.
+    """What one judge predicts for each decision of a test set.
 
     Attributes:
         sentence_N: number of the decision's sentence.
         step_N: step, counted from 0.
-        log_likelihood_N: log probability of the label, in nats.
-        correct_N: whether the label is the predictor's first choice.
+        log_likelihood_N: log-probability of the label, in nats.
+        correct_N: whether the label is the judge's first choice; None where the judge does not
+            tell.
     """
 
     sentence_N: np.ndarray
     step_N: np.ndarray
     log_likelihood_N: np.ndarray
-    correct_N: np.ndarray
+    correct_N: np.ndarray | None = None
 
     def save(self, path: Path) -> None:
-        """Writes the scores as Parquet."""
-        write_table(pa.table(dict(zip(COLUMNS, vars(self).values(), strict=True))), path)
+        """Write the scores as Parquet."""
+        columns = (self.sentence_N, self.step_N, self.log_likelihood_N)
+        table = dict(zip(COLUMNS, columns, strict=True))
+        if self.correct_N is not None:
+            table[CORRECT] = self.correct_N
+        write_table(pa.table(table), path)
 
     @classmethod
     def load(cls, path: Path) -> DecisionScores:
-        """Reads what `save` wrote.
+        """Read what `save` wrote.
 
         Raises:
             StoreError: the file is not readable.
         """
-        table = read_table(path, COLUMNS)
-        return cls(*(table[name].to_numpy() for name in COLUMNS))
+        names = COLUMNS + ((CORRECT,) if CORRECT in column_names(path) else ())
+        table = read_table(path, names)
+        return cls(*(table[name].to_numpy() for name in names))
 
     def __len__(self) -> int:
         return len(self.log_likelihood_N)
@@ -53,5 +59,7 @@ class DecisionScores:
         return float(np.exp(-self.log_likelihood_N.mean()))
 
     def take(self, chosen_N: np.ndarray) -> DecisionScores:
-        """Some of the decisions, by a mask or by their places."""
-        return DecisionScores(*(values[chosen_N] for values in vars(self).values()))
+        """Return some of the decisions, by a mask or by their places."""
+        correct_N = None if self.correct_N is None else self.correct_N[chosen_N]
+        columns = (self.sentence_N, self.step_N, self.log_likelihood_N)
+        return DecisionScores(*(column[chosen_N] for column in columns), correct_N)

@@ -134,6 +134,11 @@ def read_rules(path: Path, k: int) -> Rules:
     return Rules(*(values[:, :k] if name.endswith(TOP_K) else values for name, values in fields))
 
 
+def write_rules(rules: Rules, path: Path) -> None:
+    """Write rules to a file that `read_rules` reads."""
+    write_shard(dict(zip(RULE_COLUMNS, vars(rules).values(), strict=True)), path)
+
+
 def all_rules(folder: Path, split: str, k: int) -> Rules:
     """Every rule of a split at once: for evaluation sets."""
     parts = [vars(read_rules(path, k)).values() for path in shards(folder, split)]

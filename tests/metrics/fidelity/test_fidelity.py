@@ -12,15 +12,19 @@ from proxies.data import loader
 from proxies.fn import FN
 from proxies.training import Lessons, ProxyTraining, ProxyTrainingOptions, log_likelihoods
 from xnmt_bench.fitting import TrainerOptions, fit
+from xnmt_bench.judges import RuleSet
+from xnmt_bench.judges.masked import base_log_likelihoods
+from xnmt_bench.judges.nmt import NMT
+from xnmt_bench.judges.own import Own
+from xnmt_bench.judges.trained_proxy import decisions_of
+from xnmt_bench.judges.unigram import Unigram
 from xnmt_bench.measuring.bootstrap import Draws, interval, resample
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity import Fidelity
-from xnmt_bench.metrics.fidelity.base import base_log_likelihoods
-from xnmt_bench.metrics.fidelity.predictors import Predictors
+from xnmt_bench.metrics.fidelity.decisions import TestDecisions
+from xnmt_bench.metrics.fidelity.evidence import reference_evidence
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.proxy import SCORES, decisions_of
-from xnmt_bench.rules.scores import DecisionScores
 from xnmt_bench.rules.table import Rules
 
 
@@ -29,18 +33,18 @@ def job_for(workplace, system, explainer, *more):
     return Job(configure(*changes, "proxy=fn"))
 
 
-def perplexity(artefact):
-    """A predictor's perplexity with its interval: value, low, high."""
-    scores = DecisionScores.load(artefact.path / SCORES)
+def perplexity(judge):
+    """A judge's perplexity with its interval: value, low, high."""
+    scores = judge.scores()
     sums = {"log_likelihood": scores.log_likelihood_N, "correct": scores.correct_N}
     units = Units("", *by_unit(scores.sentence_N, **sums))
     ppl = resample(Fidelity(), units, Draws(200, 0))["ppl"]
     return (ppl[0], *interval(ppl[1:]))
 
 
-def hit_rate(predictors):
+def hit_rate(job):
     """Share of the decisions whose rule holds a word that decides, of both sides together."""
-    hits, counted, more_hits, more_counted, _, _ = predictors.hits.sum(0)
+    hits, counted, more_hits, more_counted, _, _ = TestDecisions(RuleSet(job)).hits.sum(0)
     return (hits + more_hits) / (counted + more_counted)
 
 
@@ -49,12 +53,12 @@ def hit_rate(predictors):
 )
 def test_faithful_explainers_beat_random(workplace, name):
     floor = job_for(workplace, name, "random")
-    _, floor_low, _ = perplexity(floor.proxy.tested)
+    _, floor_low, _ = perplexity(Own(RuleSet(floor)))
     for explainer in ("prediction_difference", "gradient_norm"):
         job = job_for(workplace, name, explainer)
-        _, _, high = perplexity(job.proxy.tested)
+        _, _, high = perplexity(Own(RuleSet(job)))
         assert high < floor_low, explainer
-        assert hit_rate(Predictors(job)) > hit_rate(Predictors(floor))
+        assert hit_rate(job) > hit_rate(floor)
 
 
 def test_base_with_every_word_is_the_nmt_model_itself(system):
@@ -87,7 +91,7 @@ def test_base_equals_one_decision_at_a_time(system):
 
     job = Job(configure(*_changes(system), "explainer=gradient_norm"))
     model, split = double(system.system.model), system.texts.split(EVALUATED)
-    rules = job.judged.test_rules.take(slice(0, 40))
+    rules = RuleSet(job).test.take(slice(0, 40))
     together, _ = base_log_likelihoods(model, split, rules)
     alone = [base_log_likelihoods(model, split, rules.take(slice(i, i + 1)))[0] for i in range(40)]
     np.testing.assert_allclose(together, np.concatenate(alone), rtol=1e-9)
@@ -100,8 +104,8 @@ def _changes(system):
 def test_rules_shuffled_over_decisions_are_no_better_than_unigram(workplace, tmp_path):
     """Words of another decision say nothing, so the proxy falls back on the labels alone."""
     job = job_for(workplace, "transformer", "gradient_norm")
-    train = np.concatenate([decisions_of(rules) for rules in job.proxy.read_rules()])
-    test = decisions_of(job.judged.test_rules)
+    train = np.concatenate([decisions_of(rules) for rules in Own(RuleSet(job)).rules.training()])
+    test = decisions_of(RuleSet(job).test)
     rng = np.random.default_rng(0)
     for decisions in (train, test):
         decisions[:, 1:] = decisions[rng.permutation(len(decisions)), 1:]
@@ -119,7 +123,7 @@ def test_rules_shuffled_over_decisions_are_no_better_than_unigram(workplace, tmp
     quiet = TrainerOptions(progress_bar=False)
     module, _ = fit(build, tmp_path, 0, options.max_epochs, options.patience, quiet, "")
     shuffled = np.exp(-log_likelihoods(module.model, test)[0].mean())
-    unigram, _, _ = perplexity(Predictors(job).reference("unigram"))
+    unigram, _, _ = perplexity(Unigram(RuleSet(job)))
     assert shuffled > 0.97 * unigram
 
 
@@ -136,8 +140,8 @@ def test_extraction_does_not_depend_on_batches_or_shards(transformer, tmp_path):
         ["rules.shard_sentences=7", "rules.batch_tokens=300", "explainer.phi.positions=99"],
     ):
         job = Job(configure(*_changes(transformer), *options, *change))
-        found.append(job.judged.test_rules)
-        made.append((job.judged.judged.fingerprint, job.explained.name))
+        found.append(RuleSet(job).test)
+        made.append((RuleSet(job).test_artefact.fingerprint, job.explained.name))
     # How much is computed at once is no other artefact, and no other row.
     assert made[0] != made[1] == made[2]
     one, other, _ = found
@@ -157,7 +161,7 @@ def test_rules_hold_what_the_model_decided(transformer):
     from xnmt_bench.explainers.base import decide
 
     job = Job(configure(*_changes(transformer), "explainer=random", "k=2"))
-    split, rules = job.texts.split(EVALUATED), job.judged.test_rules
+    split, rules = job.texts.split(EVALUATED), RuleSet(job).test
     batch, log_probability = decide(job.system.model, batch_of(split, [3]))
     rows = rules.take(rules.sentence_N == 3)
     assert (rows.label_N == batch.labels_BT[0].numpy()).all()
@@ -177,16 +181,17 @@ def test_attention_says_nothing_of_prefix_words_in_rnn_search(workplace):
 
     job = job_for(workplace, "rnn_search", "attention")
     with pytest.raises(NotApplicable):
-        job.judged.judged  # noqa: B018
-    assert not job.judged.applies
+        RuleSet(job).test_artefact  # noqa: B018
+    nmt = NMT(RuleSet(job))
+    assert reference_evidence(nmt, TestDecisions(nmt.rules), 50) is None
 
 
 def test_a_smaller_training_set_is_a_slice_of_one_extraction(workplace):
-    whole = job_for(workplace, "transformer", "gradient_norm").proxy
-    part = job_for(workplace, "transformer", "gradient_norm", "train_sentences=450").proxy
-    assert part.training_rules.fingerprint == whole.training_rules.fingerprint
+    whole = Own(RuleSet(job_for(workplace, "transformer", "gradient_norm")))
+    part = Own(RuleSet(job_for(workplace, "transformer", "gradient_norm", "train_sentences=450")))
+    assert part.rules.training_artefact.fingerprint == whole.rules.training_artefact.fingerprint
     numbers, everything = (
-        np.concatenate([rules.sentence_N for rules in proxy.read_rules()])
+        np.concatenate([rules.sentence_N for rules in proxy.rules.training()])
         for proxy in (part, whole)
     )
     assert (numbers == everything[: len(numbers)]).all()

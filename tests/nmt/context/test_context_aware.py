@@ -171,7 +171,7 @@ def test_the_whole_chain(job, workplace, tmp_path):
     told = [f"nmt.initial={initial}"] if initial else []
     changes = [
         f"nmt={name}", *GENERATED, *DISCOURSE_SIZES[name], *told, f"store={workplace}/store",
-        "metric=[fidelity,aer]", "metric.fidelity.judges=[base,own,base_tuned]",
+        "metric=[fidelity,aer]", "judge=[base,own,base_tuned]",
         "rules.train_sentences=20", "rules.test_sentences=6",
         "proxy=fn", "proxy.training.max_epochs=1",
         "explainer=gradient_norm", f"results={tmp_path}/results",

@@ -22,7 +22,16 @@ from xnmt_bench.corpora.sentence import lang_pair
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import BLIND, Measurement, Planned, Scored
-from xnmt_bench.measuring.metric import Column, Key, Row, SumMetric, count, hundredths, ratio
+from xnmt_bench.measuring.metric import (
+    Column,
+    Key,
+    PivotValue,
+    Row,
+    SumMetric,
+    count,
+    hundredths,
+    ratio,
+)
 from xnmt_bench.metrics.contrastive.curve import curve_figure
 from xnmt_bench.metrics.contrastive.groups import listings
 from xnmt_bench.metrics.contrastive.measured import Measured, Options, Scores
@@ -142,17 +151,13 @@ class Contrastive(SumMetric):
             "groups": groups_R,
         }
 
-    def heading(self, value: str) -> str:
-        """A part, as the table's columns say it."""
-        return "total" if value == ALL else value
+    def pivot_value(self, measurement: Measurement) -> PivotValue:
+        """Return how a part stands in tables: the whole set first, then distances and pronouns.
 
-    def pivot_order(self, value: str) -> tuple[Any, ...]:
-        """All, the distances, then the pronouns."""
-        return part_order(value)
-
-    def ranking(self, by_pivot: Mapping[str, float]) -> float:
-        """By the whole set."""
-        return by_pivot.get(ALL, min(by_pivot.values()))
+        Lines are sorted by the whole set.
+        """
+        part = measurement.identity["part"]
+        return PivotValue(_heading(part), list(part_order(part)), precedence=int(part == ALL))
 
     def about_system(self, row: Row) -> str | None:
         """Its accuracy stands under other tables of the system, beside its BLEU."""
@@ -173,7 +178,7 @@ class Contrastive(SumMetric):
             elif row["part"] == ALL:
                 found += [f"{row['corpus']} {row['nmt']}: {text}." for text in facts["told"]]
         for where, by_part in sizes.items():
-            told = (f"{self.heading(p)}: {by_part[p]}" for p in sorted(by_part, key=part_order))
+            told = (f"{_heading(p)}: {by_part[p]}" for p in sorted(by_part, key=part_order))
             found.append(f"Groups of {where}: {'; '.join(told)}.")
         return list(dict.fromkeys(found))
 
@@ -190,6 +195,11 @@ class Contrastive(SumMetric):
         }
         for name, curve in curves.items():
             yield f"training_{name.replace(' ', '_')}", curve_figure(name, curve)
+
+
+def _heading(part: str) -> str:
+    """Return a part's heading."""
+    return "total" if part == ALL else part
 
 
 def _chosen(one: ContrastiveSet, path: Path) -> ContrastiveSet:

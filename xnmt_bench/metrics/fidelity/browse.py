@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from xnmt_bench.measuring.listing import Listing, Matrix, TokenScores
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import SYSTEM
 from xnmt_bench.rules.sample import read_sample
-from xnmt_bench.rules.table import Rules, all_rules
+from xnmt_bench.rules.table import Rules, read_rules
 from xnmt_bench.words import Tokens
 from xnmt_bench.words.weighed import BEGUN, EOS_TOKEN, joined
 
@@ -28,27 +27,28 @@ NOTE = (
 )
 
 
-def listings(measurements: Sequence[Measurement]) -> Iterator[Listing]:
-    """One of each system, explainer and k whose rules are in the store."""
+def list_decisions(measurements: Sequence[Measurement]) -> Iterator[Listing]:
+    """Yield a listing of each system, explainer and k whose rules are browsed."""
     for sampled in (m for m in measurements if "sample" in m.files):
         try:
-            sentences = read_sample(sampled.files["sample"])
+            sentences = read_sample(sampled.file("sample"))
         except StoreError as error:
             log.warning("not on the page: %s", error)
             continue
         explained = [
-            m for m in measurements if "rules" in m.files and _system(m) == _system(sampled)
+            m for m in measurements if "browsed_rules" in m.files and _system(m) == _system(sampled)
         ]
         for k in sorted({m.identity["k"] for m in explained}):
-            for name, folder in _named([m for m in explained if m.identity["k"] == k]):
+            for name, row in _name_rows([m for m in explained if m.identity["k"] == k]):
                 try:
-                    rules = all_rules(Path(folder), "test", k)
-                except StoreError:  # of another store; the tables do not need it
+                    rules = read_rules(row.file("browsed_rules"), k)
+                except StoreError as error:
+                    log.warning("not on the page: %s", error)
                     continue
-                yield _layer(sampled, f"{name}, k = {k}", sentences, rules, k)
+                yield _listing(sampled, f"{name}, k = {k}", sentences, rules, k)
 
 
-def _layer(
+def _listing(
     sampled: Measurement, name: str, sentences: Sequence[dict[str, Any]], rules: Rules, k: int
 ) -> Listing:
     corpus, lang_pair, nmt, scenario, _ = _system(sampled)
@@ -115,16 +115,22 @@ def _system(measurement: Measurement) -> tuple[Any, ...]:
     return (*(measurement.identity[c] for c in columns), measurement.model)
 
 
-def _named(measurements: Sequence[Measurement]) -> list[tuple[str, str]]:
-    """Explainers and the folders of their rules; of one that draws, each seed has its own."""
-    folders: dict[str, dict[str, Any]] = {}
+def _name_rows(measurements: Sequence[Measurement]) -> list[tuple[str, Measurement]]:
+    """Return one row for each explainer's rules, under its name.
+
+    The rules of an explainer that draws differ by seed.
+    """
+    rows_of: dict[str, dict[str, Measurement]] = {}
     for m in measurements:
-        seeds = folders.setdefault(m.identity["explainer"], {})
-        # A proxy's seed is its own; Base's is the explainer's.
-        if m.files["rules"] not in seeds or m.identity["instantiation"] == "base":
-            seeds[m.files["rules"]] = m.identity["seed"]
+        by_rules = rows_of.setdefault(m.identity["explainer"], {})
+        # A proxy's row has the proxy's seed. Base's has the explainer's, which names the rules.
+        if m.made_by["judged"] not in by_rules or m.identity["instantiation"] == "base":
+            by_rules[m.made_by["judged"]] = m
     return sorted(
-        (f"{name} (seed {seed})" if len(seeds) > 1 else name, folder)
-        for name, seeds in folders.items()
-        for folder, seed in seeds.items()
+        (
+            (f"{name} (seed {row.identity['seed']})" if len(by_rules) > 1 else name, row)
+            for name, by_rules in rows_of.items()
+            for row in by_rules.values()
+        ),
+        key=lambda named: named[0],
     )

@@ -8,14 +8,17 @@ from conftest import configure, make_scarce, overrides
 from proxies.data import narrowest, open_decisions
 from proxies.training import ProxyTrainingOptions
 from xnmt_bench.explainers.base import decide
-from xnmt_bench.metrics.fidelity.base import base_distributions
-from xnmt_bench.metrics.fidelity.divergence import DistilledProxy, divergences
-from xnmt_bench.metrics.fidelity.predictors import KL_FILE, Predictors
+from xnmt_bench.judges import RuleSet
+from xnmt_bench.judges.base import Base
+from xnmt_bench.judges.kl import Distilled, divergences
+from xnmt_bench.judges.masked import base_distributions
+from xnmt_bench.judges.own import Own
+from xnmt_bench.judges.trained_proxy import LESSONS, decisions_of
+from xnmt_bench.metrics.fidelity.decisions import TestDecisions
 from xnmt_bench.nmt.base import Batch
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.proxy import LESSONS, OwnProxy, decisions_of
 from xnmt_bench.rules.states import write_states
-from xnmt_bench.rules.table import all_rules, read_columns, shards
+from xnmt_bench.rules.table import all_rules, shards
 
 
 def job_for(workplace, explainer, *more):
@@ -40,9 +43,9 @@ def test_states_give_the_models_distributions(system, tmp_path):
 
 def test_kl_of_base_and_of_a_proxy_against_a_slow_sum(transformer, workplace):
     job = job_for(workplace, "gradient_norm", "rules.test_sentences=8")
-    proxy, predictors = job.trained(DistilledProxy), Predictors(job)
-    kl_N = read_columns(predictors.kl(proxy).path / KL_FILE)["kl"]
-    split, rules = job.texts.split("test"), job.judged.test_rules
+    proxy = Distilled(RuleSet(job))
+    kl_N = TestDecisions(proxy.rules).kl(proxy)
+    split, rules = job.texts.split("test"), RuleSet(job).test
     p_NV = np.concatenate(list(own_distributions(job, split, range(8))))
     words = torch.from_numpy(decisions_of(rules)[:, 1:3].astype(np.int64))
     q_NV = proxy.open()(words, torch.zeros_like(words)).softmax(-1).detach().double().numpy()
@@ -52,11 +55,12 @@ def test_kl_of_base_and_of_a_proxy_against_a_slow_sum(transformer, workplace):
 
 def test_the_kl_of_base_goes_on_with_less(transformer, workplace, tmp_path, monkeypatch):
     job = job_for(workplace, "gradient_norm", "rules.test_sentences=9")
-    model, rules, split = job.system.model, job.judged.test_rules, job.texts.split("test")
+    model, rules, split = job.system.model, RuleSet(job).test, job.texts.split("test")
     states_ND = write_states(model, split, 9, tmp_path / "states")
     expected = divergences(model, states_ND, base_distributions(model, split, rules, 60))
     refused = make_scarce(monkeypatch, model, "decode", 1)
-    found = read_columns(Predictors(job).kl(None).path / KL_FILE)["kl"]
+    base = Base(RuleSet(job))
+    found = TestDecisions(base.rules).kl(base)
     assert refused
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
 
@@ -64,20 +68,18 @@ def test_the_kl_of_base_goes_on_with_less(transformer, workplace, tmp_path, monk
 def test_learning_the_distribution_lessens_the_divergence(transformer, workplace):
     """Of two proxies on the same rules, the one that learnt P diverges less from it."""
     job = job_for(workplace, "gradient_norm")
-    predictors = Predictors(job)
-    distilled, hard = job.trained(DistilledProxy), job.proxy
+    distilled, hard = Distilled(RuleSet(job)), Own(RuleSet(job))
 
-    def mean(proxy):
-        return read_columns(predictors.kl(proxy).path / KL_FILE)["kl"].mean()
+    def mean(judge):
+        return TestDecisions(judge.rules).kl(judge).mean()
 
     assert 0 < mean(distilled) < mean(hard)
     floor = job_for(workplace, "random")
-    random = read_columns(Predictors(floor).kl(floor.trained(DistilledProxy)).path / KL_FILE)["kl"]
-    assert mean(distilled) < random.mean()
+    assert mean(distilled) < mean(Distilled(RuleSet(floor)))
 
 
 def test_lessons_hold_the_models_distribution_beside_the_rule(transformer, workplace, tmp_path):
-    proxy = job_for(workplace, "gradient_norm", "train_sentences=30").trained(DistilledProxy)
+    proxy = Distilled(RuleSet(job_for(workplace, "gradient_norm", "train_sentences=30")))
     lessons = proxy.lessons(tmp_path, ProxyTrainingOptions(batch_size=50))
     decisions = open_decisions(tmp_path / LESSONS, 1, narrowest(1))
     split = proxy.rules.explained.decisions.contexts("train", "teacher_forcing")
@@ -93,12 +95,12 @@ def test_lessons_hold_the_models_distribution_beside_the_rule(transformer, workp
     assert sorted(one) == sorted(other)
 
 
-@pytest.mark.parametrize("kind", [OwnProxy, DistilledProxy])
+@pytest.mark.parametrize("kind", [Own, Distilled])
 def test_the_last_sentences_are_held_out_whole(transformer, workplace, tmp_path, kind):
     more = ["train_sentences=30", "rules.train_sentences=30", "rules.shard_sentences=7"]
-    proxy = job_for(workplace, "gradient_norm", *more).trained(kind)
-    rules = all_rules(proxy.training_rules.path, "train", 1)
-    assert len(shards(proxy.training_rules.path, "train")) == 5
+    proxy = kind(RuleSet(job_for(workplace, "gradient_norm", *more)))
+    rules = all_rules(proxy.rules.training_artefact.path, "train", 1)
+    assert len(shards(proxy.rules.training_artefact.path, "train")) == 5
     last = np.isin(rules.sentence_N, list(dict.fromkeys(rules.sentence_N.tolist()))[-3:])
     lessons = proxy.lessons(tmp_path, ProxyTrainingOptions(validation_share=0.1))
     found = [

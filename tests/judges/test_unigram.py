@@ -1,9 +1,9 @@
-"""Predictors that see no rule."""
+"""A judge that sees no rule."""
 
 import numpy as np
 import pytest
 
-from xnmt_bench.metrics.fidelity.predictors import unigram
+from xnmt_bench.judges.unigram import unigram
 
 
 def test_unigram_by_hand():

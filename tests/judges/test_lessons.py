@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from xnmt_bench.pipeline.proxy import OwnProxy
+from xnmt_bench.judges.own import Own
 from xnmt_bench.rules.table import Rules
 
 LAST = 2**15  # an id that 16 bits do not hold
@@ -20,8 +20,6 @@ def test_words_of_a_large_vocabulary_fit_whichever_side_it_is_of(tmp_path, large
     subwords = [range(10), range(10)]
     subwords[large] = range(LAST + 1)
     explained = SimpleNamespace(texts=SimpleNamespace(subwords=subwords))
-    proxy = SimpleNamespace(
-        k=1, rules=SimpleNamespace(explained=explained), read_rules=lambda: iter([rules])
-    )
-    decisions, _ = OwnProxy.write_decisions(proxy, tmp_path)
+    rule_set = SimpleNamespace(k=1, explained=explained, training=lambda: iter([rules]))
+    decisions, _ = Own(rule_set).write_decisions(tmp_path)
     assert decisions[:, 1:3].tolist() == np.concatenate(words_NK, axis=1).tolist()

@@ -9,15 +9,18 @@ from conftest import configure, overrides
 
 from proxies.data import Contexts, Drawn, unpack
 from xnmt_bench.errors import XnmtError
+from xnmt_bench.judges import RuleSet
+from xnmt_bench.judges.base import Base
+from xnmt_bench.judges.base_tuned import BaseTuned
+from xnmt_bench.judges.evalx import EvalX
+from xnmt_bench.judges.from_evalx import FromEvalX
+from xnmt_bench.judges.matched import OnMatchedRules
+from xnmt_bench.judges.matches import Matches
+from xnmt_bench.judges.own import Own
 from xnmt_bench.measuring.bootstrap import Draws, interval, resample
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity import Fidelity
-from xnmt_bench.metrics.fidelity.leak import FromShared, OnMatched
-from xnmt_bench.metrics.fidelity.matched import Matches
-from xnmt_bench.metrics.fidelity.tuned import TunedBase
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.proxy import SCORES, SharedProxy
-from xnmt_bench.rules.scores import DecisionScores
 
 # They stop by themselves.
 TRAINING = ["proxy=fn", "proxy.training.max_epochs=60", "proxy.training.patience=4",
@@ -29,12 +32,8 @@ def job_for(workplace, explainer, *more):
     return Job(configure(*changes, f"explainer={explainer}", *more))
 
 
-def scores(proxy):
-    return DecisionScores.load(proxy.tested.path / SCORES)
-
-
-def perplexity(proxy):
-    return float(np.exp(-scores(proxy).log_likelihood_N.mean()))
+def perplexity(judge):
+    return judge.scores().perplexity
 
 
 def small_contexts(seed=0, sentences=30, words=5):
@@ -135,22 +134,22 @@ def test_a_match_is_another_decision_drawn_by_its_chance():
 
 def test_a_code_wins_by_its_own_proxy_and_gains_nothing_by_the_shared_one(transformer, workplace):
     code, floor = job_for(workplace, "code"), job_for(workplace, "random")
-    assert perplexity(code.proxy) < perplexity(floor.proxy) / 3
-    shared = [perplexity(job.trained(SharedProxy)) for job in (code, floor)]
+    assert perplexity(Own(RuleSet(code))) < perplexity(Own(RuleSet(floor))) / 3
+    shared = [perplexity(EvalX(RuleSet(job))) for job in (code, floor)]
     assert shared[0] == pytest.approx(shared[1], rel=0.1)
     # One proxy judges both.
-    assert len({job.trained(SharedProxy).trained.fingerprint for job in (code, floor)}) == 1
-    assert perplexity(job_for(workplace, "gradient_norm").trained(SharedProxy)) < 0.7 * min(shared)
+    assert len({EvalX(RuleSet(job)).trained.fingerprint for job in (code, floor)}) == 1
+    assert perplexity(EvalX(RuleSet(job_for(workplace, "gradient_norm")))) < 0.7 * min(shared)
 
 
 def test_the_shared_proxy_knows_random_words_as_well_as_in_validation(transformer, workplace):
     """And more of them tell it more."""
     found = []
     for k in (1, 3):
-        proxy = job_for(workplace, "random", f"k={k}").trained(SharedProxy)
+        proxy = EvalX(RuleSet(job_for(workplace, "random", f"k={k}")))
         units = Units("", *by_unit(
-            scores(proxy).sentence_N, log_likelihood=scores(proxy).log_likelihood_N,
-            correct=scores(proxy).correct_N,
+            proxy.scores().sentence_N, log_likelihood=proxy.scores().log_likelihood_N,
+            correct=proxy.scores().correct_N,
         ))  # fmt: skip
         ppl = resample(Fidelity(), units, Draws(300, 0))["ppl"]
         low, high = interval(ppl[1:])
@@ -165,11 +164,11 @@ def test_a_leak_is_found_where_words_are_a_code_and_nowhere_else(transformer, wo
     leaks = {}
     for explainer in ("code", "random"):
         job = job_for(workplace, explainer)
-        shared = job.trained(SharedProxy)
-        base = scores(shared)
+        shared = EvalX(RuleSet(job))
+        base = shared.scores()
         columns = {"log_likelihood": base.log_likelihood_N, "correct": base.correct_N}
-        for name, kind in (("log_own", FromShared), ("log_matched", OnMatched)):
-            columns[name] = scores(job.trained(kind, shared)).log_likelihood_N
+        for name, kind in (("log_own", FromEvalX), ("log_matched", OnMatchedRules)):
+            columns[name] = kind(shared).scores().log_likelihood_N
         units = Units("", *by_unit(base.sentence_N, **columns))
         leaks[explainer] = resample(Fidelity(), units, Draws(300, 0))
         own, all_N = columns["log_own"], base.log_likelihood_N
@@ -184,11 +183,10 @@ def test_a_leak_is_found_where_words_are_a_code_and_nowhere_else(transformer, wo
 
 def test_a_tuned_base_is_a_better_base(transformer, workplace):
     job = job_for(workplace, "random", "proxy.training.max_epochs=2")
-    tuned = TunedBase(job, 150)
-    from xnmt_bench.metrics.fidelity.predictors import Predictors
-
-    before = DecisionScores.load(Predictors(job).base.path / SCORES).log_likelihood_N.mean()
-    after = DecisionScores.load(tuned.tested.path / SCORES).log_likelihood_N.mean()
+    before, after = (
+        judge.scores().log_likelihood_N.mean()
+        for judge in (Base(RuleSet(job)), BaseTuned(RuleSet(job), 150))
+    )
     assert after > before + 0.3
     # The system itself is what it was.
     assert not any(p.requires_grad for p in job.system.model.parameters())
@@ -196,24 +194,24 @@ def test_a_tuned_base_is_a_better_base(transformer, workplace):
 
 def test_shared_proxies_need_no_rules_of_training_sentences(transformer, workplace):
     job = job_for(workplace, "weighted_gradient", "rules.largest_k=2", "rules.train_sentences=333")
-    _ = job.trained(SharedProxy).tested
+    _ = EvalX(RuleSet(job)).judged
     made = [a for a in job.store.all("rules") if a.recipe.get("train_sentences") == 333]
     assert not made
 
 
 def test_more_sentences_than_are_explained(transformer, workplace):
-    proxy = job_for(workplace, "random").trained(SharedProxy, 2000)
+    proxy = EvalX(RuleSet(job_for(workplace, "random")), 2000)
     assert proxy.train_sentences == 2000
     contexts = proxy.rules.explained.decisions.all_contexts("teacher_forcing", 2000)
     assert len(set(contexts.sentence_N.tolist())) == 2000
-    assert job_for(workplace, "random").trained(SharedProxy, 10**6).train_sentences == 3000
+    assert EvalX(RuleSet(job_for(workplace, "random")), 10**6).train_sentences == 3000
 
 
 def test_contexts_are_those_of_the_rules(transformer, workplace):
     """Each decision's label and words, beside the rules that were extracted of the same."""
     job = job_for(workplace, "random")
     contexts = job.explained.decisions.all_contexts("teacher_forcing", 300)
-    rules = next(job.proxy.read_rules())
+    rules = next(Own(RuleSet(job)).rules.training())
     count = len(contexts)
     assert (contexts.label_N == rules.label_N[:count]).all()
     assert (contexts.step_N == rules.step_N[:count]).all()
@@ -225,7 +223,6 @@ def test_contexts_are_those_of_the_rules(transformer, workplace):
         assert rules.prefix_NK[row, 0] in visible if len(visible) else True
 
 
-def test_leak_is_of_the_same_sentences():
-    for options in ({"judges": ["base", "own"]}, {"evalx_sentences": 100}):
-        with pytest.raises(XnmtError, match="same sentences"):
-            Fidelity(leak=True, **options)
+def test_leak_is_of_the_same_sentences(transformer, workplace):
+    with pytest.raises(XnmtError, match="same sentences"):
+        EvalX(RuleSet(job_for(workplace, "random")), sentences=100, leak=True)

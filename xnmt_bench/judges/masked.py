@@ -1,4 +1,4 @@
-"""Base: the NMT model itself as the proxy, seeing only the rule (Li et al. 2020, section 3.3)."""
+"""The NMT model with all words but a rule's switched off (Li et al. 2020, section 3.3)."""
 
 from __future__ import annotations
 
@@ -16,52 +16,59 @@ from xnmt_bench.nmt.switched import SwitchedOff
 from xnmt_bench.rules.table import Rules
 
 POSITIONS = 8192  # of the decoder, computed at once on the CPU
-PARTS = 4  # of the rows that are computed together, by length
+# Rows that are computed together, sorted by length, are decoded in this many parts: a short row is
+# then not padded to the longest.
+PARTS = 4
 
 
 def base_log_likelihoods(
     model: NMTModel, split: EncodedSplit, rules: Rules, positions: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Log P(label) with the embedding of every word outside the rule zeroed; BOS and EOS stay.
+    """Return log P(label) with the embedding of every word outside the rule zeroed.
+
+    BOS and EOS stay.
 
     Args:
         model: the NMT model.
         split: the sentences the rules are of.
-        rules: the decisions.
-        positions: decoder positions computed at once; what there is room for, if not given. It
-            bounds memory and never changes a result.
+        rules: N decisions.
+        positions: decoder positions computed at once; None for what memory holds. It never changes
+            a result.
 
     Returns:
-        Log-likelihoods and whether the label is the model's first choice, shapes (N,).
+        Log-likelihoods, and whether the label is the model's first choice; (N,) each.
     """
 
     @torch.no_grad()
-    def judged(positions: int) -> tuple[np.ndarray, np.ndarray]:
-        scores, correct = np.empty(len(rules)), np.empty(len(rules), dtype=bool)
+    def score(positions: int) -> tuple[np.ndarray, np.ndarray]:
+        log_p_N, correct_N = np.empty(len(rules)), np.empty(len(rules), dtype=bool)
         for rows, states in base_states(model, split, rules, positions):
             labels = torch.as_tensor(rules.label_N[rows].astype(np.int64), device=states.device)
             choices, log_p = model.decide(states, labels)
-            scores[rows] = log_p.cpu().double().numpy()
-            correct[rows] = (choices == labels).cpu().numpy()
-        return scores, correct
+            log_p_N[rows] = log_p.cpu().double().numpy()
+            correct_N[rows] = (choices == labels).cpu().numpy()
+        return log_p_N, correct_N
 
-    return room(positions).tried(device_of(model), judged)
+    return room(positions).tried(device_of(model), score)
 
 
 def room(positions: int | None = None) -> Room:
-    """Decoder positions that are computed at once."""
+    """Return how many decoder positions are computed at once."""
     return Room(positions, cpu=POSITIONS, each=2**18)
 
 
 def base_distributions(
     model: NMTModel, split: EncodedSplit, rules: Rules, positions: int
 ) -> Iterator[tuple[np.ndarray, Tensor]]:
-    """The same of the whole vocabulary: some decisions, and log P (B, V) of each."""
+    """Yield rows of some rules at a time, and log P of the whole vocabulary, (B, V).
+
+    The arguments are those of `base_log_likelihoods`.
+    """
     for rows, states in base_states(model, split, rules, positions):
         # In parts, since logits are as wide as the vocabulary.
-        together = model.output_rows(states)
-        for start in range(0, len(rows), together):
-            part = slice(start, start + together)
+        part_rows = model.output_rows(states)
+        for start in range(0, len(rows), part_rows):
+            part = slice(start, start + part_rows)
             with torch.no_grad():
                 log_p_BV = model.logits(states[part]).log_softmax(-1)
             yield rows[part], log_p_BV
@@ -70,7 +77,7 @@ def base_distributions(
 def base_states(
     model: NMTModel, split: EncodedSplit, rules: Rules, positions: int
 ) -> Iterator[tuple[np.ndarray, Tensor]]:
-    """Decisions that are computed together, and the states (B, D) that saw their rules alone."""
+    """Yield rows of rules that are computed together, and the states (B, D) that saw them alone."""
     order = np.argsort(split.number)
     index_N = order[np.searchsorted(split.number, rules.sentence_N, sorter=order)]
     for rows in _groups(split.source.lengths()[index_N], index_N, rules.step_N, positions):
@@ -89,7 +96,7 @@ def masked_states(
     source_position_BK: np.ndarray,
     prefix_position_BK: np.ndarray,
 ) -> Tensor:
-    """The model's states (B, D) at some steps, with all but some words switched off.
+    """Return the model's states (B, D) at some steps, with all but some words switched off.
 
     Decisions of one sentence that keep the same source words share an encoding, and those that keep
     the same prefix words too are steps of one row.
@@ -123,9 +130,10 @@ def masked_states(
     # Decoder input j + 1 is target word j; input 0 is BOS.
     input_position_RK = prefix_position_BK[first_R] + (prefix_position_BK[first_R] >= 0)
     keep_input_RT = _keep(batch.input_BT, on_device(input_position_RK))
-    found: list[tuple[np.ndarray, Tensor]] = []
+    parts: list[tuple[np.ndarray, Tensor]] = []
     for part in np.array_split(np.argsort(length_R, kind="stable"), PARTS):
-        if len(part):  # rows of like length, each read no farther than the longest of them
+        if len(part):
+            # No row is read farther than the longest of its part.
             members, longest = on_device(part), int(length_R[part].max())
             inputs = switched.inputs(members, keep_input_RT[members, :longest])
             read = encoding.select(members)
@@ -134,20 +142,20 @@ def masked_states(
             place_R = np.zeros(len(first_R), dtype=np.int64)
             place_R[part] = np.arange(len(part))
             at = on_device(place_R[row_B[decisions]]), on_device(step_B[decisions])
-            found.append((decisions, states_RTD[at]))
-    order = np.argsort(np.concatenate([decisions for decisions, _ in found]))
-    return torch.cat([states for _, states in found])[on_device(order)]
+            parts.append((decisions, states_RTD[at]))
+    order = np.argsort(np.concatenate([decisions for decisions, _ in parts]))
+    return torch.cat([states for _, states in parts])[on_device(order)]
 
 
 def _distinct(rows_NX: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where each row that differs from the others stands first, and which of them each row is."""
+    """Return the first row of each distinct value, and for every row which of them it equals."""
     return np.unique(rows_NX, axis=0, return_index=True, return_inverse=True)[1:]
 
 
 def _groups(
     lengths: np.ndarray, sentences: np.ndarray, steps: np.ndarray, positions: int
 ) -> Iterator[np.ndarray]:
-    """Decisions by sentence, those of like length together, up to a number of positions."""
+    """Yield decisions of one sentence and of like length together, up to a number of positions."""
     order = np.lexsort((steps, sentences, lengths))
     start = longest = 0
     for i, row in enumerate(order):
@@ -160,7 +168,7 @@ def _groups(
 
 
 def _keep(ids: Tensor, places: Tensor) -> Tensor:
-    """True where an id is special or at one of its row's positions (-1 for none)."""
+    """Return True where an id is special or at one of its row's places (-1 for none)."""
     keep = torch.isin(ids, torch.tensor(SPECIAL, device=ids.device))
     row, place = torch.nonzero(places >= 0, as_tuple=True)
     keep[row, places[row, place]] = True

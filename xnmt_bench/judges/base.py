@@ -1,0 +1,39 @@
+"""Base: the NMT model as its own proxy, which sees the rule alone (Li et al. 2020, section 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from xnmt_bench.judges.judge import Judge
+from xnmt_bench.judges.masked import base_distributions, base_log_likelihoods
+from xnmt_bench.rules.table import Rules
+
+
+class Base(Judge):
+    """The NMT model with the embedding of every word outside the rule zeroed."""
+
+    name = "base"
+    heading = "Base"
+    place = 0
+    precedence = 0
+    gives_distributions = True
+    version = 3
+
+    def recipe(self) -> dict[str, Any]:
+        """Return its name; the rules' recipe holds the model."""
+        return {"judge": self.name}
+
+    def log_likelihood(self, rules: Rules) -> tuple[np.ndarray, np.ndarray]:
+        """Return log P of each label, and whether the label is the model's first choice."""
+        return base_log_likelihoods(self.rules.job.system.model, self.rules.test_contexts, rules)
+
+    def log_distributions(
+        self, rules: Rules, positions: int
+    ) -> Iterator[tuple[np.ndarray, Tensor]]:
+        """Yield rows of some rules at a time, and log P of the vocabulary, (B, V)."""
+        model = self.rules.job.system.model
+        return base_distributions(model, self.rules.test_contexts, rules, positions)

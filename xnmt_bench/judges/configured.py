@@ -1,0 +1,24 @@
+"""The judges that a configuration chooses."""
+
+from __future__ import annotations
+
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.judges.judge import Judge
+from xnmt_bench.judges.rule_set import RuleSet
+from xnmt_bench.registry import instantiate
+
+
+def configured_judges(rules: RuleSet) -> list[Judge]:
+    """Return the judges of `judge=[...]`, in reading order.
+
+    Raises:
+        XnmtError: one cannot be imported, refuses an option, or is no Judge.
+    """
+    nodes = rules.job.config.get("judge") or {}
+    judges = []
+    for name in nodes:
+        judge = instantiate(f"judge {name!r}", nodes[name], rules)
+        if not isinstance(judge, Judge):
+            raise XnmtError(f"judge {name!r}: {type(judge)} is no Judge")
+        judges.append(judge)
+    return sorted(judges, key=lambda judge: judge.row_order)

@@ -1,0 +1,127 @@
+"""EVAL-X: one proxy for all explainers, which learns from words drawn at random."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from proxies.data import Drawn, loader
+from proxies.training import Lessons, ProxyTrainingOptions
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.judges.from_evalx import FromEvalX
+from xnmt_bench.judges.matched import OnMatchedRules
+from xnmt_bench.judges.rule_set import RuleSet
+from xnmt_bench.judges.trained_proxy import HELD_OUT, TrainedProxy, held_out
+from xnmt_bench.measuring.measurement import CAPPED
+from xnmt_bench.options import Count
+from xnmt_bench.rules.table import sentence_starts
+
+
+class EvalX(TrainedProxy):
+    """The configured proxy on random words (Jethani et al. 2021).
+
+    Words are drawn anew each epoch, and no explainer chooses them. So the way in which an explainer
+    chooses its words teaches the proxy nothing, and a code gains nothing here.
+
+    Args:
+        rules: the explainer's rules, which it is tested on.
+        sentences: the number of training sentences; null for as many as are explained.
+        leak: also measure what the explainer's choice of words adds, in nats; see `from_evalx`.
+    """
+
+    name = "evalx"
+    heading = "EVAL-X"
+    place = 50
+    precedence = 2  # no choice of words can please it, so it orders the lines of a table
+    learns_from = "random words"
+
+    def __init__(self, rules: RuleSet, sentences: Count | None = None, leak: bool = False) -> None:
+        super().__init__(rules)
+        if leak and sentences is not None:
+            raise XnmtError(
+                "judge.evalx.leak compares proxies of the same sentences: it needs "
+                "judge.evalx.sentences=null"
+            )
+        self.sentences, self.leak = sentences, leak
+
+    @property
+    def row_name(self) -> str:
+        """Such as `evalx_sa`, or `evalx_sa@2000` with a number of sentences of its own."""
+        return f"{self.name}_{self.family}" + (f"@{self.sentences}" if self.sentences else "")
+
+    @property
+    def row_heading(self) -> str:
+        """Such as `EVAL-X SA` or `EVAL-X SA (2,000)`."""
+        sentences = f" ({self.sentences:,})" if self.sentences else ""
+        return f"{self.heading} {self.family_heading}{sentences}"
+
+    @property
+    def row_order(self) -> list[Any]:
+        """By proxy, then by the number of sentences."""
+        return [self.place, f"{self.name}_{self.family}", self.sentences or 0]
+
+    @property
+    def train_sentences(self) -> int:
+        """The number of sentences that it learns from, at most all that there are."""
+        if self.sentences is None:
+            return self.rules.train_sentences
+        return min(self.sentences, len(self.rules.explained.texts.split("train")))
+
+    @property
+    def description(self) -> str:
+        """Such as `evalx_sa, k=1`."""
+        return f"{self.row_name}, k={self.rules.k}"
+
+    def learning_recipe(self) -> dict[str, Any]:
+        """Return the system's labels of the training sentences, and which words may be drawn."""
+        return {
+            "labels": self.rules.training_labels(self.train_sentences),
+            "admit_special": self.rules.decisions.extraction.admit_special,
+        }
+
+    def lessons(self, folder: Path, training: ProxyTrainingOptions) -> Lessons:
+        """Return words drawn anew each epoch; those of the held-out sentences are drawn once."""
+        rules, seed, size = self.rules, self.config.seed, training.batch_size
+        contexts = rules.decisions.all_contexts(rules.learned_from, self.train_sentences)
+        cut = held_out(sentence_starts(contexts.sentence_N), training)
+        rows = np.arange(len(contexts))
+        generator = np.random.default_rng([seed, HELD_OUT])
+        valid = contexts.drawn(rows[cut:], rules.k, generator)
+        return Lessons(
+            lambda epoch: loader(
+                Drawn(contexts, rows[:cut], rules.k, seed, epoch), size, seed, epoch
+            ),
+            lambda: loader(valid, size),
+        )
+
+    @cached_property
+    def leak_proxies(self) -> dict[str, FromEvalX]:
+        """The two proxies that go on from its weights, by the name of their sums.
+
+        Empty where `leak` is off, or the explainer has no rules of the training sentences.
+        """
+        if not (self.leak and self.rules.explained.teachable):
+            return {}
+        return {"own": FromEvalX(self), "matched": OnMatchedRules(self)}
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return `log_own` and `log_matched`, (N,), where the leak is measured."""
+        return {
+            f"log_{name}": proxy.scores().log_likelihood_N
+            for name, proxy in self.leak_proxies.items()
+        }
+
+    def made_by(self) -> dict[str, str]:
+        """Return the fingerprints of the trained proxies."""
+        proxies = self.leak_proxies.items()
+        return super().made_by() | {name: proxy.trained.fingerprint for name, proxy in proxies}
+
+    def facts(self) -> dict[str, Any]:
+        """Return its training's facts; capped where any training behind the row was."""
+        facts = super().facts()
+        for proxy in self.leak_proxies.values():
+            facts[CAPPED] |= proxy.trained.facts[CAPPED]
+        return facts

@@ -1,0 +1,174 @@
+"""What a judge is: it predicts an NMT decision from the decision's rule alone."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from torch import Tensor
+
+from xnmt_bench.code_hash import code_hash
+from xnmt_bench.judges.rule_set import RuleSet
+from xnmt_bench.measuring.measurement import Scored
+from xnmt_bench.pipeline.settings import plain
+from xnmt_bench.rules.scores import DecisionScores
+from xnmt_bench.rules.table import Rules
+from xnmt_bench.store import Artefact
+
+LearnsFrom = Literal["nothing", "labels", "rules", "random words", "distributions", "a judge"]
+SCORES = "test.parquet"
+
+
+class Judge(ABC):
+    """Predicts the label of a decision from the words of its rule.
+
+    Options are arguments of `__init__` behind the rules, each with a default.
+
+    Args:
+        rules: the explainer's rules, and the job that they belong to.
+
+    Attributes:
+        name: as in `judge=[name]`; also the value of the column `instantiation`.
+        heading: of its column in tables.
+        place: its place among the columns; smaller stands farther left.
+        precedence: lines of a table are sorted by the judges with the greatest precedence.
+        learns_from: what training shows it.
+        gives_distributions: whether its distribution is compared with the system's, where the
+            judge `kl` is chosen.
+        sees_rule: whether its prediction depends on the rule; a reference's does not.
+        version: raise it when the same recipe gives other log-likelihoods.
+    """
+
+    name: ClassVar[str]
+    heading: ClassVar[str]
+    place: ClassVar[int] = 70
+    precedence: ClassVar[int] = 1
+    learns_from: ClassVar[LearnsFrom] = "nothing"
+    gives_distributions: ClassVar[bool] = False
+    sees_rule: ClassVar[bool] = True
+    version: ClassVar[int] = 1
+
+    def __init__(self, rules: RuleSet) -> None:
+        self.rules = rules
+
+    @abstractmethod
+    def log_likelihood(self, rules: Rules) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """Return the log-probability of each rule's label.
+
+        Args:
+            rules: N rules of test decisions.
+
+        Returns:
+            Natural logarithms, (N,). Or a pair: these, and whether the label is the judge's most
+            probable word, (N,), from which the column `agreement` follows.
+
+        Raises:
+            NotApplicable: the judge cannot judge this explainer or system.
+        """
+
+    def log_distributions(
+        self, rules: Rules, positions: int
+    ) -> Iterator[tuple[np.ndarray | slice, Tensor]]:
+        """Yield rows of some rules at a time, and log Q over the whole vocabulary, (B, V).
+
+        Only a judge that `gives_distributions` has it.
+
+        Args:
+            rules: N rules of test decisions.
+            positions: how much may be computed at once; it is halved where memory runs out.
+        """
+        raise NotImplementedError
+
+    @property
+    def row_name(self) -> str:
+        """The value of the column `instantiation`."""
+        return self.name
+
+    @property
+    def row_heading(self) -> str:
+        """The heading of its column."""
+        return self.heading
+
+    @property
+    def row_order(self) -> list[Any]:
+        """Sorts the columns of judges."""
+        return [self.place, self.row_name, 0]
+
+    def row_keys(self) -> dict[str, Any]:
+        """Return the columns of its row that it decides itself.
+
+        The seed is the job's where the judge is trained. Otherwise it is the explainer's.
+        """
+        if self.learns_from == "nothing":
+            return {"instantiation": self.row_name}
+        return {"instantiation": self.row_name, "seed": self.rules.job.config.seed}
+
+    def recipe(self) -> dict[str, Any]:
+        """Return what decides its predictions beside the test rules.
+
+        By default its class, its code, its options and what `learns_from` names.
+        """
+        options = plain(self.rules.job.config.judge.get(self.name)) or {}
+        recipe: dict[str, Any] = {
+            "judge": f"{type(self).__module__}:{type(self).__qualname__}",
+            "code": code_hash(type(self)),
+            "options": {key: value for key, value in options.items() if key != "_target_"},
+        }
+        if self.learns_from == "rules":
+            recipe["training_rules"] = self.rules.training_artefact
+            recipe["train_sentences"] = self.rules.train_sentences
+        elif self.learns_from == "labels":
+            recipe["labels"] = self.rules.training_labels(self.rules.train_sentences)
+        if self.learns_from != "nothing":
+            recipe["seed"] = self.rules.job.config.seed
+        return recipe
+
+    @cached_property
+    def judged(self) -> Artefact:
+        """Its log-likelihoods of the test rules' labels, in the store.
+
+        Raises:
+            NotApplicable: the explainer has no rules here, or the judge cannot judge them.
+        """
+
+        def work(folder: Path) -> None:
+            rules = self.rules.test
+            predicted = self.log_likelihood(rules)
+            log_p_N, correct_N = predicted if isinstance(predicted, tuple) else (predicted, None)
+            DecisionScores(rules.sentence_N, rules.step_N, log_p_N, correct_N).save(folder / SCORES)
+
+        return self.rules.job.store.make(
+            "judged", work, version=self.version, **self.recipe(), **self._tested_on()
+        )
+
+    def _tested_on(self) -> dict[str, Any]:
+        rules = self.rules
+        if self.sees_rule:
+            return {"rules": rules.test_artefact, "k": rules.k}
+        # The decisions are the same under every explainer, and so is what is predicted of them.
+        return rules.decisions.decided("test", rules.scenario)
+
+    def scores(self) -> DecisionScores:
+        """Return its log-likelihoods of the test rules' labels."""
+        return DecisionScores.load(self.judged.path / SCORES)
+
+    def made_by(self) -> dict[str, str]:
+        """Return the fingerprints of the artefacts behind it, for the signature."""
+        return {}
+
+    def facts(self) -> dict[str, Any]:
+        """Return what is known of it beside its predictions, such as the epochs of its training."""
+        return {}
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return further sums that its row needs, (N,) each, one value a test decision."""
+        return {}
+
+    @classmethod
+    def combine(cls, scored: Sequence[Scored]) -> list[Scored]:
+        """Return rows made of this judge's rows, such as the best of a family."""
+        return []

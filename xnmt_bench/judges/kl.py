@@ -1,0 +1,133 @@
+"""Disagreement as KL divergence (Li et al. 2020, footnote 3), of proxies that learn to lessen it.
+
+The paper's measure is the least KL divergence from the NMT model's distribution that any Q reaches.
+So Q learns from that distribution over the whole vocabulary, and not from the model's first choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from proxies.data import Decisions, unpack
+from proxies.training import DecisionBatch, Lessons, ProxyTrainingOptions
+from xnmt_bench.device import device_of, exact
+from xnmt_bench.judges.trained_proxy import LESSONS, RuleProxy, held_out
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.rules.states import write_states
+
+STATES_AT_ONCE = 1024  # that the output layer turns into distributions
+
+
+class Distilled(RuleProxy):
+    """The configured proxy, which learns the model's distributions from the explainer's rules."""
+
+    name = "kl"
+    heading = "KL"
+    place = 60
+    learns_from = "distributions"
+    gives_distributions = True
+
+    @property
+    def row_name(self) -> str:
+        """Such as `kl_sa`."""
+        return f"{self.name}_{self.family}"
+
+    @property
+    def row_heading(self) -> str:
+        """Such as `KL SA`."""
+        return f"{self.heading} {self.family_heading}"
+
+    @property
+    def description(self) -> str:
+        """Such as `kl_sa on attention, k=1`."""
+        return f"{self.row_name} on {self.config.explainer.name}, k={self.rules.k}"
+
+    def learning_recipe(self) -> dict[str, Any]:
+        """Return the explainer's rules and the loss, which tells it from an own proxy."""
+        return super().learning_recipe() | {"loss": "kl"}
+
+    def lessons(self, folder: Path, training: ProxyTrainingOptions) -> Lessons:
+        """Return the rules with the model's distributions, computed from states batch by batch."""
+        rules, seed, size = self.rules, self.config.seed, training.batch_size
+        decisions, starts = self.write_decisions(folder)
+        model = rules.explained.system.model
+        contexts = rules.decisions.contexts("train", rules.learned_from)
+        states_ND = write_states(
+            model, contexts, self.train_sentences, folder / f"{LESSONS}.states"
+        )
+        cut = held_out(starts, training)
+        validation = np.arange(cut, len(decisions))
+
+        def train(epoch: int) -> Iterable[DecisionBatch]:
+            order = np.random.default_rng([seed, epoch]).permutation(cut)
+            return _Distributions(model, decisions, states_ND, order, size)
+
+        return Lessons(train, lambda: _Distributions(model, decisions, states_ND, validation, size))
+
+
+class _Distributions:
+    """Batches of the model's distributions (B, V) with words and positions.
+
+    Args:
+        model: the NMT model.
+        decisions: rules, one row each.
+        states_ND: the model's state at each of them.
+        order: the rows, in the order in which they are batched.
+        batch_size: rows a batch.
+    """
+
+    def __init__(
+        self,
+        model: NMTModel,
+        decisions: Decisions,
+        states_ND: np.ndarray,
+        order: np.ndarray,
+        batch_size: int,
+    ) -> None:
+        self._model, self._decisions, self._states = model, decisions, states_ND
+        self._order, self._batch_size = order, batch_size
+
+    def __len__(self) -> int:
+        return -(-len(self._order) // self._batch_size)
+
+    def __iter__(self) -> Iterator[DecisionBatch]:
+        for start in range(0, len(self._order), self._batch_size):
+            rows = self._order[start : start + self._batch_size]
+            _, words_BK, positions_BK = unpack(self._decisions[rows])
+            log_p_BV = log_distributions(self._model, self._states[rows])
+            yield log_p_BV.exp(), words_BK, positions_BK
+
+
+@torch.no_grad()
+def log_distributions(model: NMTModel, states_BD: np.ndarray) -> Tensor:
+    """Return the model's log-probabilities (B, V) at some states, on its device."""
+    states = torch.as_tensor(np.array(states_BD), device=device_of(model))
+    parts = states.split(STATES_AT_ONCE)
+    return torch.cat([model.logits(part).log_softmax(-1) for part in parts])
+
+
+def divergences(
+    model: NMTModel, states_ND: np.ndarray, predicted: Iterable[tuple[np.ndarray | slice, Tensor]]
+) -> np.ndarray:
+    """Return KL(P || Q) in nats of each decision, over the whole vocabulary; (N,).
+
+    Args:
+        model: the NMT model, whose distribution is P.
+        states_ND: its states at the decisions.
+        predicted: rows of some decisions at a time, and a judge's log Q (B, V) of them.
+    """
+    kl_N = np.empty(len(states_ND))
+    for rows, log_q_BV in predicted:
+        log_p_BV = log_distributions(model, states_ND[rows])
+        # Sums over a whole vocabulary lose digits in float32.
+        log_p_BV, log_q_BV = (x.to(exact(x.device)) for x in (log_p_BV, log_q_BV))
+        terms_BV = log_p_BV.exp() * (log_p_BV - log_q_BV)
+        # 0 log 0 is 0, also where both distributions exclude a word.
+        kl_N[rows] = torch.nan_to_num(terms_BV, nan=0.0).sum(1).cpu().numpy()
+    return kl_N

@@ -1,0 +1,42 @@
+"""The control of the leak: EVAL-X's proxy, trained further on rules under other labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from proxies.data import loader
+from proxies.training import Lessons, ProxyTrainingOptions
+from xnmt_bench.judges.from_evalx import FromEvalX
+from xnmt_bench.judges.matches import Matches
+from xnmt_bench.judges.trained_proxy import decisions_of, held_out
+from xnmt_bench.rules.table import Rules, sentence_starts
+
+
+class OnMatchedRules(FromEvalX):
+    """Q_matched: as Q_own, with each rule labelled by another decision that holds its words."""
+
+    def learning_recipe(self) -> dict[str, Any]:
+        """Return the explainer's rules, and what the other labels are drawn from."""
+        return super().learning_recipe() | {"matched": self.evalx.learning_recipe()}
+
+    def lessons(self, folder: Path, training: ProxyTrainingOptions) -> Lessons:
+        """Return the rules under the labels of other decisions; rules without one are left out."""
+        rules, k, seed = self.rules, self.rules.k, self.config.seed
+        contexts = rules.decisions.all_contexts(rules.learned_from, self.train_sentences)
+        columns = zip(*(vars(shard).values() for shard in rules.training()), strict=True)
+        training_rules = Rules(*map(np.concatenate, columns))
+        decisions = decisions_of(training_rules)
+        matches, generator = Matches(contexts, k), np.random.default_rng(seed)
+        for row, words_K in enumerate(decisions[:, 1 : 1 + 2 * k]):
+            label = matches.label(words_K, row, generator)
+            decisions[row, 0] = -1 if label is None else label
+        matched_N = decisions[:, 0] >= 0
+        decisions, size = decisions[matched_N], training.batch_size
+        cut = held_out(sentence_starts(training_rules.sentence_N[matched_N]), training)
+        return Lessons(
+            lambda epoch: loader(decisions[:cut], size, seed, epoch),
+            lambda: loader(decisions[cut:], size),
+        )

@@ -1,0 +1,93 @@
+"""Own proxies: each learns from the rules of the explainer that it judges, as in the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from proxies.data import loader
+from proxies.training import Lessons, ProxyTrainingOptions
+from xnmt_bench.judges.trained_proxy import FAMILY, RuleProxy, held_out
+from xnmt_bench.measuring.measurement import Scored
+from xnmt_bench.measuring.metric import PIVOT, PivotValue
+
+BEHIND_FAMILY, COMB = 30, 40
+
+
+class Own(RuleProxy):
+    """The configured proxy on the explainer's own rules (Li et al. 2020, section 3.2)."""
+
+    name = "own"
+    heading = "own proxy"
+    place = 20
+
+    @property
+    def row_name(self) -> str:
+        """The proxy's name, such as `sa`."""
+        return self.family
+
+    @property
+    def row_heading(self) -> str:
+        """The proxy's name as the paper writes it, such as SA."""
+        return self.family_heading
+
+    @property
+    def row_order(self) -> list[Any]:
+        """The paper's family in its order, then other proxies by name."""
+        if self.family in FAMILY:
+            return [self.place + FAMILY.index(self.family), self.family, 0]
+        return [BEHIND_FAMILY, self.family, 0]
+
+    @property
+    def description(self) -> str:
+        """Such as `sa on attention, k=1`."""
+        return f"{self.row_name} on {self.config.explainer.name}, k={self.rules.k}"
+
+    def lessons(self, folder: Path, training: ProxyTrainingOptions) -> Lessons:
+        """Return the rules, in another order each epoch; the last sentences are held out."""
+        decisions, starts = self.write_decisions(folder)
+        cut, size, seed = held_out(starts, training), training.batch_size, self.config.seed
+        return Lessons(
+            lambda epoch: loader(decisions[:cut], size, seed, epoch),
+            lambda: loader(decisions[cut:], size),
+        )
+
+    @classmethod
+    def combine(cls, scored: Sequence[Scored]) -> list[Scored]:
+        """Return Comb: the best of the family on the whole test set (Algorithm 1, line 13).
+
+        The choice is made once, so that intervals, ranks under resampling and differences are those
+        of the chosen row. `comb_valid` beside it is the row of the least validation loss, which
+        does not look at the test set.
+        """
+        families: dict[tuple[Any, ...], dict[str, Scored]] = {}
+        for row in scored:
+            keys = row.measurement.identity.copy()
+            proxy = keys.pop("instantiation")
+            if proxy in FAMILY and row.measurement.ok:
+                family = families.setdefault((*keys.values(), row.measurement.model), {})
+                family[proxy] = row
+        combined = []
+        for family in families.values():
+            if len(family) == len(FAMILY):
+                rows = family.values()
+                by_test = min(rows, key=lambda row: row.values["ppl"])
+                by_validation = min(rows, key=lambda row: row.measurement.facts["valid_loss"])
+                combined += [_as_comb(by_test, "comb"), _as_comb(by_validation, "comb_valid")]
+        return combined
+
+
+def _as_comb(chosen: Scored, name: str) -> Scored:
+    """Return a row of the family under the name of the choice."""
+    measurement = chosen.measurement
+    proxy = measurement.identity["instantiation"]
+    signature = chosen.signature.replace(f"instantiation:{proxy}", f"instantiation:{name}={proxy}")
+    pivot = PivotValue("Comb" if name == "comb" else name, [COMB, name, 0], precedence=0)
+    renamed = replace(
+        measurement,
+        identity=measurement.identity | {"instantiation": name},
+        facts=measurement.facts | {PIVOT: vars(pivot)},
+    )
+    return Scored(renamed, chosen.values, signature, derived=True)

@@ -1,0 +1,108 @@
+"""The rules of one explainer, as judges learn from them and are tested on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+
+from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.errors import NotApplicable, XnmtError
+from xnmt_bench.pipeline.explained import EVALUATED
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.rules.extract import Scenario
+from xnmt_bench.rules.table import (
+    Rules,
+    all_rules,
+    read_columns,
+    read_rules,
+    sentence_rows,
+    shards,
+)
+from xnmt_bench.store import Artefact
+
+
+class RuleSet:
+    """The rules of a job's explainer at the job's k; nothing is extracted before it is read.
+
+    Attributes:
+        job: whose configuration, system and explainer.
+        k: words a side.
+        scenario: where the tested decisions come from.
+        learned_from: where the decisions come from that judges learn from.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.job, self.k = job, job.config.k
+        self.scenario: Scenario = job.config.scenario
+        self.learned_from: Scenario = job.config.learned_from
+        self.explained = job.explained
+        self.decisions = job.explained.decisions
+
+    @cached_property
+    def test_artefact(self) -> Artefact:
+        """The test set's rules in the store.
+
+        Raises:
+            NotApplicable: the explainer does not cover this system or this corpus.
+        """
+        return self.explained.rules(self.scenario, EVALUATED)
+
+    @cached_property
+    def test(self) -> Rules:
+        """The test set's rules; raises what `test_artefact` does."""
+        return all_rules(self.test_artefact.path, EVALUATED, self.k)
+
+    @property
+    def test_contexts(self) -> EncodedSplit:
+        """The sentences that the test rules are of."""
+        return self.decisions.contexts(EVALUATED, self.scenario)
+
+    @cached_property
+    def target_words(self) -> np.ndarray:
+        """The target's own word at each test decision, (N,)."""
+        paths = shards(self.test_artefact.path, EVALUATED)
+        return np.concatenate([read_columns(path, ["gold"])["gold"] for path in paths])
+
+    @cached_property
+    def train_sentences(self) -> int:
+        """The number of explained training sentences that judges learn from.
+
+        Raises:
+            XnmtError: `train_sentences` exceeds the number of explained sentences.
+        """
+        explained = self.decisions.count("train")
+        wanted = self.job.config.train_sentences or explained
+        if wanted > explained:
+            raise XnmtError(
+                f"train_sentences={wanted} but only {explained} are explained; "
+                "raise rules.train_sentences"
+            )
+        return wanted
+
+    @cached_property
+    def training_artefact(self) -> Artefact:
+        """The rules of the training sentences in the store.
+
+        Raises:
+            NotApplicable: the explainer needs gold annotation that the training split lacks.
+        """
+        if not self.explained.teachable:
+            raise NotApplicable("the training sentences have no gold annotation")
+        return self.explained.rules(self.learned_from, "train")
+
+    def training(self) -> Iterator[Rules]:
+        """Yields the rules of the first `train_sentences` training sentences, shard by shard."""
+        sentences_left = self.train_sentences
+        for path in shards(self.training_artefact.path, "train"):
+            rules = read_rules(path, self.k)
+            sentences = list(sentence_rows(rules.sentence_N))[:sentences_left]
+            yield rules.take(slice(0, sentences[-1].stop))
+            sentences_left -= len(sentences)
+            if not sentences_left:
+                return
+
+    def training_labels(self, sentences: int) -> Artefact:
+        """Returns the system's labels of the first training sentences, in the store."""
+        return self.decisions.labels("train", self.learned_from, sentences)

@@ -1,0 +1,216 @@
+"""Judges that are proxy models, trained by Lightning (Li et al. 2020, Algorithm 1)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from safetensors.torch import load_model, save_model
+from torch import Tensor
+
+from proxies.base import Proxy, Vocabulary
+from proxies.data import Decisions, append, narrowest, open_decisions, pack
+from proxies.training import (
+    Lessons,
+    ProxyTraining,
+    ProxyTrainingOptions,
+    distributions,
+    log_likelihoods,
+)
+from xnmt_bench.fitting import clean, fit
+from xnmt_bench.judges.judge import Judge, LearnsFrom
+from xnmt_bench.measuring.measurement import CAPPED
+from xnmt_bench.pipeline.settings import plain
+from xnmt_bench.registry import create, entries
+from xnmt_bench.rules.table import Rules, sentence_starts
+from xnmt_bench.store import Artefact
+
+WEIGHTS = "proxy.safetensors"
+LESSONS = "lessons"
+HELD_OUT = 1  # tells the draws of validation from those of training
+
+
+class TrainedProxy(Judge):
+    """The configured proxy model, trained on the lessons that a subclass gives it."""
+
+    @property
+    def config(self) -> Any:
+        """The job's whole configuration; `proxy` and `seed` decide the training."""
+        return self.rules.job.config
+
+    @property
+    def family(self) -> str:
+        """The proxy's name; one that reads positions in the sentence has `+positions` behind it."""
+        positions = self.config.proxy.sizes.get("sentence_positions", False)
+        return self.config.proxy.name + ("+positions" if positions else "")
+
+    @property
+    def family_heading(self) -> str:
+        """The proxy's name as the papers write it; a plug-in's as it is registered."""
+        name, plus, positions = self.family.partition("+")
+        return (name.upper() if name in FAMILY else name) + plus + positions
+
+    @property
+    def train_sentences(self) -> int:
+        """The number of sentences that it learns from."""
+        return self.rules.train_sentences
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """What is trained on what, in words, for the progress line."""
+
+    @abstractmethod
+    def learning_recipe(self) -> dict[str, Any]:
+        """Return what decides the lessons."""
+
+    @abstractmethod
+    def lessons(self, folder: Path, training: ProxyTrainingOptions) -> Lessons:
+        """Return the lessons; `folder` may hold files named `lessons*` until training is over."""
+
+    @property
+    def initial(self) -> TrainedProxy | None:
+        """The proxy whose weights training starts from; None for fresh weights."""
+        return None
+
+    @cached_property
+    def trained(self) -> Artefact:
+        """The trained proxy in the store.
+
+        Raises:
+            NotApplicable: there is nothing to learn from.
+        """
+        config, options = self.config, self.rules.job.options
+        proxy = plain(config.proxy)
+        training = ProxyTrainingOptions(**proxy["training"])
+        initial, labels = self.initial, len(self.rules.explained.texts.subwords[1])
+
+        def work(folder: Path) -> dict[str, Any]:
+            lessons = self.lessons(folder, training)
+
+            def build() -> ProxyTraining:
+                start = initial.open() if initial else self._fresh()
+                return ProxyTraining(start.requires_grad_(True), lessons, training, labels)
+
+            module, facts = fit(
+                build,
+                folder,
+                config.seed,
+                training.max_epochs,
+                training.patience,
+                options,
+                self.description,
+                from_start=initial is not None,
+            )
+            save_model(module.model, str(folder / WEIGHTS))  # type: ignore[arg-type]
+            # Lessons are copies of rules, and by far the largest files here.
+            for file in folder.glob(f"{LESSONS}*"):
+                file.unlink()
+            clean(folder)
+            return dict(facts)
+
+        return self.rules.job.store.make(
+            "proxy",
+            work,
+            version=3,
+            **self.learning_recipe(),
+            k=self.rules.k,
+            initial=initial.trained if initial else None,
+            # Its class, since two packages may give one name to two classes over time.
+            proxy=entries("proxies")[proxy["name"]].value,
+            sizes=proxy["sizes"],
+            training=proxy["training"],
+            seed=config.seed,
+            precision=options.precision,
+        )
+
+    def recipe(self) -> dict[str, Any]:
+        """Return the trained proxy, which decides every prediction."""
+        return {"proxy": self.trained}
+
+    def log_likelihood(self, rules: Rules) -> tuple[np.ndarray, np.ndarray]:
+        """Return log Q of each label, and whether the label is the proxy's first choice."""
+        return log_likelihoods(self.open(), decisions_of(rules))
+
+    def log_distributions(self, rules: Rules, positions: int) -> Iterator[tuple[slice, Tensor]]:
+        """Yield rows of some rules at a time, and log Q of the whole vocabulary, (B, V)."""
+        return distributions(self.open(), decisions_of(rules))
+
+    def made_by(self) -> dict[str, str]:
+        """Return the trained proxy's fingerprint."""
+        return {"learned": self.trained.fingerprint}
+
+    def facts(self) -> dict[str, Any]:
+        """Return validation loss, epochs, and whether training ended at its cap."""
+        return {key: self.trained.facts[key] for key in ("valid_loss", "epochs", CAPPED)}
+
+    def open(self) -> Proxy:
+        """Return the trained proxy, on the configured device."""
+        proxy = self._fresh()
+        load_model(proxy, self.trained.path / WEIGHTS)
+        return proxy.eval().to(self.rules.job.options.device)
+
+    def _fresh(self) -> Proxy:
+        """Return the configured proxy with fresh weights.
+
+        Raises:
+            XnmtError: no proxy has this name, or it refuses an option.
+        """
+        source, target = self.rules.explained.texts.subwords
+        vocabulary = Vocabulary(len(source), len(target), self.rules.k)
+        sizes = plain(self.config.proxy.sizes)
+        proxy: Proxy = create("proxies", self.config.proxy.name, vocabulary, **sizes)
+        return proxy
+
+
+FAMILY = ("fn", "rn", "sa")  # the paper's proxies, whose best is Comb
+
+
+class RuleProxy(TrainedProxy):
+    """A proxy that learns from the explainer's rules of the training sentences."""
+
+    learns_from: ClassVar[LearnsFrom] = "rules"
+
+    def learning_recipe(self) -> dict[str, Any]:
+        """Return the explainer's rules of the training sentences, and how many count."""
+        return {"rules": self.rules.training_artefact, "train_sentences": self.train_sentences}
+
+    def made_by(self) -> dict[str, str]:
+        """Return the fingerprints of the trained proxy and of the rules that it learnt from."""
+        return super().made_by() | {"rules": self.rules.training_artefact.fingerprint}
+
+    def write_decisions(self, folder: Path) -> tuple[Decisions, np.ndarray]:
+        """Write the training rules to a file.
+
+        Returns:
+            The memory-mapped rules, and the row where each sentence begins.
+        """
+        path, starts, count = folder / LESSONS, [], 0
+        kind = narrowest(max(map(len, self.rules.explained.texts.subwords)))
+        with path.open("wb") as file:
+            for rules in self.rules.training():
+                append(decisions_of(rules), file, kind)
+                starts.append(count + sentence_starts(rules.sentence_N))
+                count += len(rules.sentence_N)
+        return open_decisions(path, self.rules.k, kind), np.concatenate(starts)
+
+
+def held_out(starts: np.ndarray, training: ProxyTrainingOptions) -> int:
+    """Return the row where the held-out last sentences begin.
+
+    Args:
+        starts: the row where each sentence begins, ascending.
+        training: gives the share of the sentences that is held out; at least one is.
+    """
+    return int(starts[-max(1, round(training.validation_share * len(starts)))])
+
+
+def decisions_of(rules: Rules) -> Decisions:
+    """Return rules as the proxies read them: label, words, positions; (N, 1 + 4k)."""
+    words = np.concatenate([rules.source_NK, rules.prefix_NK], axis=1)
+    positions = np.concatenate([rules.source_position_NK, rules.prefix_position_NK], axis=1)
+    return pack(rules.label_N, words, positions)

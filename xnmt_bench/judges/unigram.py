@@ -1,0 +1,50 @@
+"""A point of reference: what the labels' own distribution gives without any rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xnmt_bench.judges.judge import Judge
+from xnmt_bench.rules.table import Rules, read_columns, shards
+
+
+class Unigram(Judge):
+    """The labels' own distribution, counted in training and smoothed by one."""
+
+    name = "unigram"
+    heading = "the labels' own distribution, which no rule can help"
+    learns_from = "labels"
+    sees_rule = False
+    version = 5
+
+    def recipe(self) -> dict[str, Any]:
+        """Return the labels that are counted."""
+        labels = self.rules.training_labels(self.rules.train_sentences)
+        return {"judge": self.name, "labels": labels}
+
+    def row_keys(self) -> dict[str, Any]:
+        """Return the columns of its row; explainer, k and seed do not matter to it."""
+        return {"instantiation": self.name, "explainer": "", "k": "", "seed": ""}
+
+    def log_likelihood(self, rules: Rules) -> tuple[np.ndarray, np.ndarray]:
+        """Return log P of each label, and whether it is the most frequent label."""
+        artefact = self.rules.training_labels(self.rules.train_sentences)
+        paths = shards(artefact.path, "train")
+        train_labels = np.concatenate([read_columns(path, ["label"])["label"] for path in paths])
+        size = len(self.rules.explained.texts.subwords[1])
+        return unigram(train_labels, rules.label_N, size)
+
+
+def unigram(
+    train_labels: np.ndarray, test_labels: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Score labels by their frequency among `size` ids, add-one smoothed.
+
+    Returns:
+        Log-likelihood of each test label, and whether it is the most frequent label.
+    """
+    counts = np.bincount(train_labels, minlength=size) + 1
+    log_p = np.log(counts / counts.sum())
+    return log_p[test_labels], test_labels == counts.argmax()

@@ -1,0 +1,102 @@
+"""The evidence behind each row of fidelity: sums by sentence, and what analyses read later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.judges import Judge
+from xnmt_bench.judges.judge import SCORES
+from xnmt_bench.measuring.measurement import CAPPED, DOUBTS, PIVOT, Evidence
+from xnmt_bench.measuring.metric import PivotValue
+from xnmt_bench.measuring.units import Units, by_unit
+from xnmt_bench.metrics.fidelity.decisions import FACETS_FILE, SAMPLE_FILE, TestDecisions
+
+
+def evidence_of(
+    judge: Judge, decisions: TestDecisions, browsed: int, compare_distributions: bool
+) -> Evidence:
+    """Return what a judge decides from the explainer's rules alone.
+
+    Args:
+        judge: bound to the rules of the job.
+        decisions: the test decisions.
+        browsed: the number of test sentences whose rules are kept for the page.
+        compare_distributions: whether the KL divergence is measured, of judges that give one.
+    """
+    columns = judge.columns()
+    if compare_distributions and judge.gives_distributions:
+        columns["kl"] = decisions.kl(judge)
+    evidence = sum_by_sentence(judge, decisions, columns, of_rules=True)
+    pivot = PivotValue(judge.row_heading, judge.row_order, judge.precedence)
+    facts = judge.facts() | {"judge": judge.name, PIVOT: vars(pivot)}
+    if judge.learns_from == "rules":
+        facts["density"] = vars(decisions.density)
+    return replace(
+        evidence,
+        made_by=evidence.made_by | judge.made_by(),
+        facts=evidence.facts | facts,
+        files=evidence.files | {"browsed_rules": decisions.browsed_rules(browsed)},
+    )
+
+
+def reference_evidence(reference: Judge, decisions: TestDecisions, browsed: int) -> Evidence | None:
+    """Return what a judge without rules decides; None where the explainer has no rules here.
+
+    Without rules there are no decisions to refer to, and another explainer's job writes the row.
+    """
+    try:
+        _ = decisions.rules.test_artefact
+    except NotApplicable:
+        return None
+    evidence = sum_by_sentence(reference, decisions, {}, of_rules=False)
+    pivot = PivotValue(reference.name, reference.row_order)
+    facts: dict[str, Any] = {PIVOT: vars(pivot)}
+    files = dict(evidence.files)
+    if reference.name == "nmt":  # one row a scenario, since it is the same under every explainer
+        facts |= {DOUBTS: decisions.doubts, CAPPED: decisions.capped}
+        files["facets"] = decisions.facets.path / FACETS_FILE
+        files["sample"] = decisions.sample(browsed).path / SAMPLE_FILE
+    return replace(evidence, facts=facts, files=files)
+
+
+def sum_by_sentence(
+    judge: Judge,
+    decisions: TestDecisions,
+    columns: Mapping[str, np.ndarray],
+    of_rules: bool,
+) -> Evidence:
+    """Sum a judge's predictions by sentence.
+
+    Args:
+        judge: the judge.
+        decisions: the test decisions.
+        columns: what else is summed, (N,) each.
+        of_rules: whether the row is of the explainer's rules: then hits are counted too, and an
+            explainer that is about the gold word alone is scored on the decisions for that word.
+    """
+    rules, scores = decisions.rules, judge.scores()
+    summed = {"log_likelihood": scores.log_likelihood_N, **columns}
+    if scores.correct_N is not None:
+        summed["correct"] = scores.correct_N
+    counted_N = np.ones(len(scores), dtype=bool)
+    facts: dict[str, Any] = {}
+    made_by = {"scores": judge.judged.fingerprint}
+    if of_rules:
+        made_by = {"judged": rules.test_artefact.fingerprint} | made_by
+        if rules.explained.explainer.needs_gold:
+            counted_N, facts = rules.test.label_N == rules.target_words, {"of_gold": True}
+    counted = {name: column_N[counted_N] for name, column_N in summed.items()}
+    number_U, sums = by_unit(scores.sentence_N[counted_N], **counted)
+    if of_rules and (hits_U6 := decisions.hits) is not None:
+        hits_U6 = hits_U6[np.isin(np.unique(scores.sentence_N), number_U)]
+        sums["hits"], sums["hittable"] = (hits_U6[:, :2] + hits_U6[:, 2:4]).T
+        sums["hits_any"], sums["hittable_any"] = hits_U6[:, 4:].T
+    units = Units(rules.explained.texts.test_set, number_U, sums)
+    files: dict[str, Path] = {"decisions": judge.judged.path / SCORES}
+    return Evidence(units, made_by, facts, files)
