@@ -15,7 +15,6 @@ from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SEPARATOR, current_span, 
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.judges import RuleSet
-from xnmt_bench.metrics.coref_attention.context import segment_words
 from xnmt_bench.metrics.fidelity.hit import hit_at_k
 from xnmt_bench.nmt.base import Batch, segments
 from xnmt_bench.nmt.decoding import translate
@@ -23,6 +22,7 @@ from xnmt_bench.nmt.loading import build_model
 from xnmt_bench.nmt.training import NMTTraining, NMTTrainingOptions
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import load_explainer
+from xnmt_bench.words.pieces import segment_words
 
 # Longest pair of a batch of concatenations; a short training is enough for most of these tests.
 TINY = ["corpus.train=1200", "corpus.valid=60", "corpus.test=60", "rules.train_sentences=60",

@@ -194,6 +194,7 @@ class Metric(ABC):
         make: Callable[[], Evidence | None],
         explained: bool = False,
         late_keys: Callable[[], dict[str, Any]] = dict,
+        of_system: bool = True,
         **keys: Any,
     ) -> Planned:
         """Plan a row of a job.
@@ -204,6 +205,7 @@ class Metric(ABC):
             explained: whether the explainer and its seed are part of its identity.
             late_keys: further columns that are known only once something was made, such as the
                 number of training sentences that there are.
+            of_system: whether the system has a part in the row; if not, it has no fingerprint.
             keys: the metric's own columns, which replace the others of the same name.
         """
         configured = (job.explained_identity() if explained else job.system_identity()) | keys
@@ -212,7 +214,8 @@ class Metric(ABC):
             facts = {"generated": job.corpus.generated, DOUBTS: job.doubts}
             if explained and job.door("relevance") is None:
                 facts[BLIND] = job.explained.explainer.blind
-            return RowIdentity(configured | late_keys() | keys, job.model_id, facts)
+            model = job.model_id if of_system else ""
+            return RowIdentity(configured | late_keys() | keys, model, facts)
 
         return Planned(configured, identify, make)
 

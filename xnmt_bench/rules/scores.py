@@ -62,4 +62,5 @@ class DecisionScores:
         """Return some of the decisions, by a mask or by their places."""
         correct_N = None if self.correct_N is None else self.correct_N[chosen_N]
         columns = (self.sentence_N, self.step_N, self.log_likelihood_N)
-        return DecisionScores(*(column[chosen_N] for column in columns), correct_N)
+        sentence_N, step_N, log_likelihood_N = (column[chosen_N] for column in columns)
+        return DecisionScores(sentence_N, step_N, log_likelihood_N, correct_N)

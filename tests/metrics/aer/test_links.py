@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from xnmt_bench.metrics.aer.links import best_links, diagonal
+from xnmt_bench.metrics.aer.links import diagonal
+from xnmt_bench.words.pieces import best_links
 
 
 def test_pieces_are_summed_over_the_source_and_averaged_over_the_target():

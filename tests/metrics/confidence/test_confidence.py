@@ -13,12 +13,13 @@ from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.measurement import write
 from xnmt_bench.metrics.confidence import Confidence
 from xnmt_bench.metrics.confidence.scores import confidence
-from xnmt_bench.metrics.confidence.sentences import Reading, as_shares, rows
+from xnmt_bench.metrics.confidence.sentences import Reading, rows
 from xnmt_bench.parquet import read_table
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.weighed import _logarithms
 from xnmt_bench.rules.extract import REAL
+from xnmt_bench.words.pieces import as_shares
 
 EXPLAINED = "rules.test_sentences=12"
 

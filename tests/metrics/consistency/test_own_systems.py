@@ -10,7 +10,6 @@ from debug_page import unpacked
 from xnmt_bench.corpora.alignment import to_pharaoh
 from xnmt_bench.corpora.consistency import Suite, SuiteCorpus, chains, read_suite
 from xnmt_bench.errors import ConfigError, NotApplicable, XnmtError
-from xnmt_bench.metrics.aer.links import best_links
 from xnmt_bench.metrics.consistency import Consistency
 from xnmt_bench.metrics.consistency.judge import Translation, judge
 from xnmt_bench.metrics.consistency.links import carried, read_links
@@ -19,6 +18,7 @@ from xnmt_bench.parquet import read_table
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import create
 from xnmt_bench.words import Tokens
+from xnmt_bench.words.pieces import best_links
 
 PARCORFULL = DATA / "parcorfull"
 ITEMS = 1467

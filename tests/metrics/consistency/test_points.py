@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from xnmt_bench.corpora.consistency import Entity, Item, chains
-from xnmt_bench.metrics.aer.links import to_words
 from xnmt_bench.metrics.consistency import Consistency
 from xnmt_bench.metrics.consistency.judge import Judged, Seen
 from xnmt_bench.metrics.consistency.points import of_words, points
@@ -12,6 +11,7 @@ from xnmt_bench.metrics.consistency.statistics import results, statistics
 from xnmt_bench.morphology import Told
 from xnmt_bench.pipeline.weighed import Weighings
 from xnmt_bench.words import Tokens, Weighed
+from xnmt_bench.words.pieces import to_words
 
 SOURCE, TRANSLATION = "The cook's guest laughs as she eats.", "Der Gast lacht, weil sie isst."
 # As a system cuts them: pieces, and the word of each.

@@ -13,8 +13,8 @@ from xnmt_bench.metrics.coref_attention.links import (
     CorefScores,
     PlacedMention,
     coref_scores,
-    significant,
 )
+from xnmt_bench.words.significance import significant
 
 NONE = frozenset()
 

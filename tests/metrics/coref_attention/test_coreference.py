@@ -15,13 +15,13 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import Explainer, Relevance
 from xnmt_bench.explainers.random import Random
 from xnmt_bench.measuring.units import Units
-from xnmt_bench.metrics.aer.links import to_words
 from xnmt_bench.metrics.coref_attention import CorefAttention
-from xnmt_bench.metrics.coref_attention.context import ContextWeights, first_pieces
+from xnmt_bench.metrics.coref_attention.context import ContextWeights
 from xnmt_bench.metrics.coref_attention.links import coref_scores
 from xnmt_bench.metrics.coref_attention.metric import SHUFFLED, UNIFORM
 from xnmt_bench.nmt.base import Batch
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.words.pieces import first_pieces, to_words
 
 SMALL_CONCAT = [
     "nmt=concat", *SMALL, *SIZES["transformer"], "corpus.train=1200", "corpus.valid=60",

@@ -13,8 +13,7 @@ from xnmt_bench.corpora.reversed import flipped
 from xnmt_bench.corpora.sentence import SIDES, Links, Sentence
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.metrics.aer.counts import SOURCE, TARGET, count_links
-from xnmt_bench.metrics.aer.eflomal import align
-from xnmt_bench.metrics.aer.links import best_links, diagonal
+from xnmt_bench.metrics.aer.links import diagonal
 from xnmt_bench.metrics.aer.symmetrise import METHODS
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
@@ -23,6 +22,8 @@ from xnmt_bench.pipeline.weighed import Weighings, readable
 from xnmt_bench.rules.extract import GOLDEN
 from xnmt_bench.store import Artefact
 from xnmt_bench.words import Weighed
+from xnmt_bench.words.eflomal import align
+from xnmt_bench.words.pieces import best_links
 
 log = logging.getLogger(__name__)
 FORWARD, BACKWARD = "forward", "backward"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -138,7 +137,7 @@ class AER(SumMetric):
             }
             blank = dict.fromkeys(self.identity, "")
             make = partial(self._of_files, job.config.doubts.gold_shift)
-            yield Planned(blank | names | {"alignment": method}, "", make)
+            yield Planned.without_system(blank | names | {"alignment": method}, make)
             return
         alignments = Alignments(job, self.reverse)
 
@@ -157,8 +156,7 @@ class AER(SumMetric):
         for name, method, unaligned in baselines:
             make = partial(counted, name, method, unaligned)
             row: dict[str, Any] = {"nmt": "", "explainer": name, "alignment": method, "seed": ""}
-            # No system has a part in it.
-            yield replace(self.plan(job, make, unaligned=unaligned, **row), model="")
+            yield self.plan(job, make, of_system=False, unaligned=unaligned, **row)
 
     def _of_files(self, threshold: float | None) -> Evidence:
         """Counts of an alignment file of any tool against a gold file.

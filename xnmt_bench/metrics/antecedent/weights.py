@@ -8,15 +8,14 @@ from functools import cached_property
 
 from xnmt_bench.corpora.contrastive import ContrastiveSet, Group
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.metrics.aer.links import to_words
 from xnmt_bench.metrics.antecedent.passages import PassageCorpus
-from xnmt_bench.metrics.coref_attention.context import first_pieces, segment_words, shares
-from xnmt_bench.metrics.coref_attention.links import significant
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import Texts
 from xnmt_bench.rules.extract import GOLDEN
 from xnmt_bench.rules.table import SentenceRelevance
+from xnmt_bench.words.pieces import as_shares, first_pieces, segment_words, to_words
+from xnmt_bench.words.significance import significant
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ class AntecedentWeights:
             raise XnmtError(f"subwords and blanks do not agree on the words before {source!r}")
         whole = first_pieces if self._job.explained.explainer.blind else to_words
         row_1S = relevance.source_TS[placed.step - relevance.first][None]
-        shares_1N = shares(whole(row_1S, [0], words))
+        shares_1N = as_shares(whole(row_1S, [0], words))
         start = sum(sizes[: placed.segment])
         own = significant(shares_1N[:, start : start + placed.size])
         return float(own[0, list(placed.words)].max())

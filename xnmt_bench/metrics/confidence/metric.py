@@ -19,7 +19,7 @@ from xnmt_bench.dumps import Dump
 from xnmt_bench.dumps.json_lines import JsonLines, written
 from xnmt_bench.errors import DataError, StoreError
 from xnmt_bench.measuring.listing import Listing, names
-from xnmt_bench.measuring.measurement import CURE, Evidence, Measurement, Planned, Scored
+from xnmt_bench.measuring.measurement import Evidence, Measurement, Planned, Scored
 from xnmt_bench.measuring.metric import Column, Key, Metric, Row, hundredths, ratio
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.confidence.caption import caption
@@ -28,20 +28,13 @@ from xnmt_bench.metrics.confidence.listing import listing
 from xnmt_bench.metrics.confidence.lists import Thresholds, listed, suspected
 from xnmt_bench.metrics.confidence.quality import sentence_quality
 from xnmt_bench.metrics.confidence.scores import Definition
-from xnmt_bench.metrics.confidence.sentences import (
-    WORDS,
-    Eos,
-    Reading,
-    Unit,
-    numbers_of,
-    rows,
-)
+from xnmt_bench.metrics.confidence.sentences import WORDS, Eos, Reading, Unit, numbers_of, rows
 from xnmt_bench.options import Natural
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.doors import ANNOTATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.weighed import Weighings, readable
-from xnmt_bench.store import Artefact, fingerprint, verified
+from xnmt_bench.store import Artefact, fingerprint
 from xnmt_bench.words.weighed import Weighed, joined
 
 log = logging.getLogger(__name__)
@@ -125,7 +118,7 @@ class Confidence(Metric):
 
     def measure(self, job: Job) -> Iterator[Planned]:
         """A dump; or the system's own translations, or a file's, under its explainer."""
-        keys: dict[str, str] = {"definition": self.definition, "eos": self.eos, "unit": self.unit}
+        keys: dict[str, Any] = {"definition": self.definition, "eos": self.eos, "unit": self.unit}
         door = job.door("relevance")
         if door is not None and (dump := door.dump) is not None:
             pair = [job.config.relevance[f"{side}_language"] for side in SIDES]
@@ -133,7 +126,7 @@ class Confidence(Metric):
             told["explainer"] = "attention" if dump.attention else "relevance"
             told["lang_pair"] = "-".join(pair) if all(pair) else ""
             identity = dict.fromkeys(self.identity, "") | told | keys
-            yield Planned(identity, "", partial(self._of_dump, job, dump, pair))
+            yield Planned.without_system(identity, partial(self._of_dump, job, dump, pair))
             return
         if outputs := job.door("outputs"):  # of another system, which ours is made to say
             keys["explainer"] = f"{job.explained.name} of {job.system.name}"
@@ -230,7 +223,7 @@ class Confidence(Metric):
         units = Units(test_set, numbers, values)
         facts = {name: made.facts[name] for name in ("eos", "unread_eos")}
         facts |= {"left_out": len(made.facts["problems"])}
-        files = {"sentences": str(path), "weights": str(made.path / WEIGHTS)}
+        files = {"sentences": path, "weights": made.path / WEIGHTS}
         return Evidence(units, {"weights": made.fingerprint}, facts, files)
 
     def score(self, units: Units, weights_RU: np.ndarray) -> Mapping[str, np.ndarray]:
@@ -302,7 +295,7 @@ class Confidence(Metric):
             if not isinstance(one, Weighed):
                 log.warning("%s: no sentence %d", m.identity["nmt"], self.show)
                 continue
-            table = read_table(Path(m.files["sentences"])).to_pylist()
+            table = read_table(m.file("sentences")).to_pylist()
             row = next(row for row in table if row["sentence"] == self.show)
             name = " ".join(str(m.identity[k]) for k in ("nmt", "explainer") if m.identity[k])
             scored = replace(_reading_of(m), shares=dump.attention).read(one)
@@ -332,10 +325,7 @@ def _is(one: Weighed | DataError, number: int) -> bool:
 def _files(measurements: Sequence[Measurement], name: str) -> Iterator[tuple[Measurement, Path]]:
     """Each measurement with a file of its own that is there and whole."""
     for m in (m for m in measurements if name in m.files):
-        path = Path(m.files[name])
         try:
-            if not path.exists():
-                raise StoreError(f"{path}: missing; {CURE}")
-            yield m, verified(path)
+            yield m, m.file(name)
         except StoreError as error:
             log.warning("%s", error)

@@ -22,6 +22,7 @@ from xnmt_bench.metrics.confidence.scores import (
     word_scores,
 )
 from xnmt_bench.words import Weighed
+from xnmt_bench.words.pieces import as_shares
 
 Quality = Callable[[str, str], Mapping[str, float]]  # of a translation and its reference
 Eos = Literal["keep", "drop"]
@@ -63,17 +64,6 @@ class Reading:
         """The rows of the matrix that scores are of: the released tool may leave out EOS's."""
         unread = self.definition == "softalignments" and self.unread_eos and one.target.eos
         return one.weights_TS[:-1] if unread else one.weights_TS
-
-
-def as_shares(relevance_TS: np.ndarray) -> np.ndarray:
-    """Relevance as attention would be: no negative weights, each step's sum 1; or 0, if none helps.
-
-    Args:
-        relevance_TS: of source tokens for target tokens.
-    """
-    positive_TS = np.maximum(np.nan_to_num(relevance_TS), 0)
-    sums_T1 = positive_TS.sum(1, keepdims=True)
-    return np.divide(positive_TS, sums_T1, out=np.zeros_like(positive_TS), where=sums_T1 > 0)
 
 
 def rows(

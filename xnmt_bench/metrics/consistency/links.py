@@ -17,12 +17,12 @@ from xnmt_bench.corpora.sentence import Corpus, Links, Sentence
 from xnmt_bench.corpora.text import present
 from xnmt_bench.corpora.tokens import align_tokens
 from xnmt_bench.errors import DataError, NotApplicable
-from xnmt_bench.metrics.aer.eflomal import align
-from xnmt_bench.metrics.aer.links import best_links
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.weighed import Weighings, readable
 from xnmt_bench.store import Artefact, Store, file_hash, fingerprint
 from xnmt_bench.words import Tokens
+from xnmt_bench.words.eflomal import align
+from xnmt_bench.words.pieces import best_links
 
 log = logging.getLogger(__name__)
 EFLOMAL, GOLD, EXPLAINER = WAYS = ("eflomal", "gold", "explainer")

@@ -14,8 +14,15 @@ from xnmt_bench.corpora.consistency import CHAINS, Resolver, Suite, chains, read
 from xnmt_bench.corpora.sentence import Corpus
 from xnmt_bench.errors import ConfigError, StoreError, XnmtError
 from xnmt_bench.measuring.listing import Listing, names
-from xnmt_bench.measuring.measurement import BLIND, Evidence, Measurement, Planned, Scored
-from xnmt_bench.measuring.metric import Column, Key, SumMetric, hundredths
+from xnmt_bench.measuring.measurement import (
+    BLIND,
+    Evidence,
+    Measurement,
+    Planned,
+    RowIdentity,
+    Scored,
+)
+from xnmt_bench.measuring.metric import Column, Key, Row, SumMetric, hundredths
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS, Translation, judge
 from xnmt_bench.metrics.consistency.links import EFLOMAL, EXPLAINER, TRAIN, WAYS
@@ -29,7 +36,7 @@ from xnmt_bench.options import Text
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import test_set
 from xnmt_bench.registry import create, entries, load
-from xnmt_bench.store import file_hash, fingerprint, verified
+from xnmt_bench.store import file_hash, fingerprint
 
 log = logging.getLogger(__name__)
 JUDGED = "judged"  # of a measurement's files
@@ -134,11 +141,9 @@ class Consistency(SumMetric):
                 "explainer": job.explained.name if self.relevance else "",
                 "seed": job.explained_identity()["seed"] if self._explained else "",
             }  # fmt: skip
-            model = job.model_id if one.own else ""
             facts = {BLIND: one.nmt == REFERENCE}  # people are not ranked
-            yield Planned(
-                identity, model, partial(self._evidence, one, morphology, resolver), facts
-            )
+            identify = partial(_identify, identity, job if one.own else None, facts)
+            yield Planned(identity, identify, partial(self._evidence, one, morphology, resolver))
 
     def measured_from_files(self, job: Job) -> bool:
         """Translations of others need no model, unless its relevance links them."""
@@ -253,7 +258,7 @@ class Consistency(SumMetric):
         )  # fmt: skip
         facts = {"genders": morphology.version, "left_out": len(suite.items) - len(items),
                  "resolver": resolver is not None}  # fmt: skip
-        return Evidence(units, made_by | beside, facts, {JUDGED: str(made.path / FILE)})
+        return Evidence(units, made_by | beside, facts, {JUDGED: made.path / FILE})
 
     def _units(
         self, said: Said, columns: Mapping[str, np.ndarray], sentence_N: np.ndarray
@@ -270,7 +275,7 @@ class Consistency(SumMetric):
         read = [m for m in measurements if JUDGED in m.files]
         for name, m in zip(names(read, self.identity), read, strict=True):
             try:
-                yield listing(name, verified(Path(m.files[JUDGED])))
+                yield listing(name, m.file(JUDGED))
             except StoreError as error:
                 log.warning("not on the page: %s", error)
 
@@ -293,3 +298,8 @@ class Consistency(SumMetric):
         if any(s.row["explainer"] for s in scored):
             notes.append(self.points_note)
         return notes
+
+
+def _identify(columns: Row, job: Job | None, facts: dict[str, Any]) -> RowIdentity:
+    """Return the identity of a row; the job is that of a system's own translations."""
+    return RowIdentity(columns, job.model_id if job else "", facts)

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from xnmt_bench.corpora.consistency import Item
-from xnmt_bench.metrics.aer.links import to_words
 from xnmt_bench.metrics.consistency.judge import Judged
 from xnmt_bench.metrics.consistency.links import Pairs, carried
 from xnmt_bench.pipeline.weighed import Weighings, readable
 from xnmt_bench.words import Weighed
+from xnmt_bench.words.pieces import to_words
 
 
 def points(

@@ -16,7 +16,6 @@ from xnmt_bench.measuring.listing import Listing, names
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.nmt.comparing import ALL, Compared
 from xnmt_bench.parquet import read_table, write_table
-from xnmt_bench.store import verified
 
 log = logging.getLogger(__name__)
 FILE = "groups"  # of a measurement's, and its name
@@ -74,7 +73,7 @@ def listings(measurements: Sequence[Measurement], columns: Sequence[str]) -> Ite
     named = [pair for own in by_set.values() for pair in zip(names(own, columns), own, strict=True)]
     for name, m in named:
         try:
-            groups = read_table(verified(Path(m.files[FILE]))).to_pydict()
+            groups = read_table(m.file(FILE)).to_pydict()
         except StoreError as error:
             log.warning("not on the page: %s", error)
             continue

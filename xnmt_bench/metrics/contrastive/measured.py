@@ -100,7 +100,7 @@ class Measured:
         job = self.scores.job
         if not job.door("scores"):
             facts |= {CAPPED: job.system.capped, "curve": job.system.curve}
-        files = {GROUPS: str(self._groups)} if member_G.all() else {}
+        files = {GROUPS: self._groups} if member_G.all() else {}
         return Evidence(self._units(member_G, self.right_G), made_by, facts, files)
 
     @cached_property

@@ -124,7 +124,7 @@ class Contrastive(SumMetric):
                 identity: dict[str, Any] = where | {"part": part}
                 yield self.plan(job, partial(measured.evidence, member_G), **identity)
                 by_chance = partial(measured.chance, member_G)
-                yield Planned(identity | {"nmt": CHANCE}, "", by_chance, {BLIND: True})
+                yield Planned.without_system(identity | {"nmt": CHANCE}, by_chance, blind=True)
 
     def _sets(self, job: Job, name: str) -> list[ContrastiveSet]:
         """Those of one name, as they are compared."""

@@ -13,16 +13,15 @@ from xnmt_bench.code_hash import code_hash
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.parcorfull import carried
 from xnmt_bench.corpora.sentence import SIDES, Gold, Links, Mention, Sentence
-from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Subwords, current_span
 from xnmt_bench.corpora.tokens import align_tokens
 from xnmt_bench.errors import NotApplicable, XnmtError
-from xnmt_bench.metrics.aer.links import to_words
 from xnmt_bench.metrics.coref_attention.links import PlacedMention
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.rules.extract import REAL
 from xnmt_bench.words.ibm_model_1 import agreed_links
+from xnmt_bench.words.pieces import as_shares, first_pieces, segment_words, to_words
 
 LEARNT_FROM = 100_000  # training pairs, the first ones, that word alignment learns from
 # A sentence's index; for each side its weights (I, N) over each context sentence, nearest first.
@@ -168,8 +167,8 @@ class ContextWeights:
             target_words, target_sizes = self._words("target", index)
             steps = target_words[relevance.first :]
             current = [w - sum(target_sizes[:-1]) if w >= 0 else -1 for w in steps]
-            source_YX = shares(whole(relevance.source_TS, current, source_words))
-            target_YY = shares(whole(relevance.prefix_TT, current, target_words))
+            source_YX = as_shares(whole(relevance.source_TS, current, source_words))
+            target_YY = as_shares(whole(relevance.prefix_TT, current, target_words))
             source_IX = _of_source(source_YX, source_sizes[-1])
             blocks = _blocks(source_IX, source_sizes), _blocks(target_YY, target_sizes)
             yield index, dict(zip(SIDES, blocks, strict=True))
@@ -217,45 +216,6 @@ class ContextWeights:
             yield index, blocks
 
 
-def segment_words(
-    subwords: Subwords, ids: list[int], closed: bool = False
-) -> tuple[list[int], list[int]]:
-    """For each id of a concatenation its word, and the number of words of each sentence.
-
-    Words are counted through the whole concatenation, up to the current sentence; separators, EOS
-    and the sentences that follow are -1.
-
-    Args:
-        subwords: of the side.
-        ids: the concatenation.
-        closed: what closes a context sentence is the last of its words.
-    """
-    words, sizes = list[int](), list[int]()
-    _, last = current_span(ids)
-    ends = [n for n, i in enumerate(ids[:last]) if i in (SEPARATOR, EOS)]
-    for start, end in zip([0, *(end + 1 for end in ends)], ends, strict=False):
-        own, counts = subwords.words(ids[start:end]), closed and end != ends[-1]
-        size = max(own, default=-1) + 1
-        words += [w + sum(sizes) for w in own] + [sum(sizes) + size if counts else -1]
-        sizes.append(size + counts)
-    return words + [-1] * (len(ids) - last), sizes
-
-
-def first_pieces(scores_TS: np.ndarray, rows: list[int], columns: list[int]) -> np.ndarray:
-    """From pieces to words, as `to_words` does, but by each word's first piece alone.
-
-    Scores drawn alike for all pieces are then drawn alike for all words. Their sum is the greater
-    the more pieces a word has, and their mean is the less often the greatest.
-
-    Args:
-        scores_TS: scores of pieces for pieces; NaN counts as 0.
-        rows: the word each piece of the rows belongs to, -1 for none; length T.
-        columns: the same for the columns; length S.
-    """
-    firsts = ([words.index(n) for n in range(max(words) + 1)] for words in (rows, columns))
-    return np.nan_to_num(scores_TS)[np.ix_(*firsts)]
-
-
 def _spoken(words: list[str], mentions: tuple[Mention, ...]) -> Spoken:
     texts = [tuple(words[i] for i in m.words) for m in mentions]
     pairs = zip(mentions, texts, strict=True)
@@ -266,13 +226,6 @@ def _blocks(rows_IX: np.ndarray, sizes: list[int]) -> list[np.ndarray]:
     """The columns of each context sentence, nearest first, of sentences of these sizes."""
     # The last sentence is the current one itself.
     return np.split(rows_IX, np.cumsum(sizes)[:-1], axis=1)[-2::-1]
-
-
-def shares(relevance_IN: np.ndarray) -> np.ndarray:
-    """Relevance as shares of what helps each step, so that it compares with attention."""
-    positive = np.maximum(relevance_IN, 0)
-    total = positive.sum(1, keepdims=True)
-    return np.divide(positive, total, out=np.zeros_like(positive), where=total > 0)
 
 
 def _of_source(shares_YX: np.ndarray, size: int) -> np.ndarray:

@@ -9,14 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 
 from xnmt_bench.errors import StoreError
 from xnmt_bench.measuring.listing import Listing, Matrix, names
 from xnmt_bench.measuring.measurement import Measurement
-from xnmt_bench.store import verified
 from xnmt_bench.words import Tokens
 
 log = logging.getLogger(__name__)
@@ -87,7 +85,7 @@ def _matrices(examples: Sequence[Example]) -> Iterator[tuple[int, Matrix]]:
 def _stored(measurement: Measurement) -> list[Example]:
     """The examples of a measurement's side, as far as they are in the store."""
     try:
-        text = verified(Path(measurement.files[FILE])).read_text(encoding="utf-8")
+        text = measurement.file(FILE).read_text(encoding="utf-8")
     except (OSError, StoreError) as error:
         log.warning("no heatmaps: %s", error)
         return []

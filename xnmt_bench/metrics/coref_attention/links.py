@@ -13,25 +13,7 @@ import numpy as np
 
 from xnmt_bench.measuring.metric import ratio
 from xnmt_bench.measuring.units import Units
-
-ROUNDING = 1e-5  # relative: uniform weights that were rounded are still uniform
-
-
-def significant(weights_IN: np.ndarray, whole_matrix: bool = False) -> np.ndarray:
-    """Weights worth looking at, scaled so that the greatest is 1.
-
-    Raw weights at or below 1/N, which a uniform distribution over the context sentence would give,
-    are dropped, then what is left is divided by the greatest.
-
-    Args:
-        weights_IN: raw weights of the current sentence's words over one context sentence.
-        whole_matrix: divide by the greatest weight of the matrix, not of each current word.
-    """
-    if not weights_IN.size:
-        return weights_IN
-    kept = np.where(weights_IN > (1 + ROUNDING) / weights_IN.shape[1], weights_IN, 0.0)
-    greatest = kept.max() if whole_matrix else kept.max(axis=1, keepdims=True)
-    return np.divide(kept, greatest, out=np.zeros_like(kept), where=greatest > 0)
+from xnmt_bench.words.significance import ROUNDING
 
 
 @dataclass(frozen=True)

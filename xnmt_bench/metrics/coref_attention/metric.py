@@ -30,7 +30,6 @@ from xnmt_bench.metrics.coref_attention.links import (
     PlacedMention,
     coref_scores,
     same_chain,
-    significant,
 )
 from xnmt_bench.morphology import Morphology
 from xnmt_bench.options import Natural, Text
@@ -38,6 +37,7 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.progress import track
 from xnmt_bench.registry import create
 from xnmt_bench.store import Artefact, write_atomically
+from xnmt_bench.words.significance import significant
 
 log = logging.getLogger(__name__)
 EXAMPLES = "examples.json"
@@ -162,7 +162,7 @@ class CorefAttention(SumMetric):
         units = Units.load(artefact.path / f"{side} {subset}.parquet")
         examples = artefact.path / EXAMPLES
         drawn = subset == "all" and examples.exists()  # each is drawn once, whatever its rows
-        files = {FILE: str(examples)} if drawn else {}
+        files = {FILE: examples} if drawn else {}
         facts: dict[str, Any] = {"match_rate": context.match_rate} | (
             {BLIND: True} if floor else {}
         )

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pyarrow.parquet as pq
 from matplotlib.figure import Figure
 
 from xnmt_bench.analyses.analysis import Analysis, Result
 from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.report.figure import legend_below
 from xnmt_bench.report.panels import Panel, told_apart
 from xnmt_bench.report.summary import Cell, Line, Summary
-from xnmt_bench.rules.density import BINS, density
-from xnmt_bench.rules.table import read_rules, shards
+from xnmt_bench.rules.density import BINS
 
 SYSTEM = ("corpus", "lang_pair", "nmt", "model", "learned_from")
 BIN_COLUMNS = tuple(f"frequency_bin_{n}" for n in range(1, len(BINS) + 2))
@@ -35,38 +33,39 @@ NOTE = (
 )
 
 
-class Density(Analysis):
-    """Counts unique rules in every store of training rules, once each."""
+class RuleDensity(Analysis):
+    """Counts the unique training rules of each explainer, once for each set of rules."""
 
     name = "density"
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
-        """One line an explainer; the densest first."""
-        # k, scenario of the test and size of a proxy's training do not change the stored rules.
-        drawn: dict[tuple[str, ...], dict[str, tuple[Any, Panel]]] = {}
+        """Return one line an explainer, the densest first."""
+        # k, the scenario of the test and the size of a proxy's training leave the rules unchanged.
+        by_explainer: dict[tuple[str, ...], dict[str, tuple[Measurement, Panel]]] = {}
         for panel in panels:
             for name, m in panel.measurements():
-                if folder := m.files.get("training_rules"):
-                    folders = drawn.setdefault((*_system(panel.condition), name), {})
-                    folders.setdefault(folder, (m.identity["seed"], panel))
-        stores = {
-            # Of an explainer that draws, each seed has rules of its own.
-            (*who, f"{name} (seed {seed})" if len(folders) > 1 else name, folder): panel
-            for (*who, name), folders in drawn.items()
-            for folder, (seed, panel) in folders.items()
-        }
-        if not stores:
+                if "density" in m.facts:
+                    by_rules = by_explainer.setdefault((*_system(panel.condition), name), {})
+                    by_rules.setdefault(m.made_by["rules"], (m, panel))
+        if not by_explainer:
             raise NotApplicable("no explainer has rules of training sentences")
-        rows = sorted(map(_row, stores), key=lambda row: (*_system(row), row["unique"]))
-        systems = {_system(panel.condition): panel for panel in stores.values()}
+        rows: list[Row] = []
+        systems: dict[tuple[str, ...], Panel] = {}
+        for (*system, explainer), by_rules in by_explainer.items():
+            for rules_id, (m, panel) in by_rules.items():
+                systems[tuple(system)] = panel
+                # The rules of an explainer that draws differ by seed.
+                seed = f" (seed {m.identity['seed']})" if len(by_rules) > 1 else ""
+                rows.append(_row((*system, explainer + seed, rules_id), m.facts["density"]))
+        rows.sort(key=lambda row: (*_system(row), row["unique"], row["explainer"]))
         told = told_apart(list(systems.values()), but=("k", "scenario", "train_sentences"))
         texts = dict(zip(systems, told.texts, strict=True))
         measured, lines = ("rules", "unique", *BIN_COLUMNS), []
         for row in rows:
-            system = _system(row)
+            system_columns = _system(row)
             counts = (f"{row[column]:,}" for column in measured)
-            cells = [Cell(text) for text in (*texts[system], row["explainer"], *counts)]
-            lines.append(Line(system, cells))
+            cells = [Cell(text) for text in (*texts[system_columns], row["explainer"], *counts)]
+            lines.append(Line(system_columns, cells))
         words = [*told.varying, "explainer"]
         heads = [*words, "rules", "unique", *BIN_NAMES]
         summary = Summary(told.title("Rule density"), heads, lines, [NOTE], len(words))
@@ -78,14 +77,10 @@ def _system(columns: Row) -> tuple[str, ...]:
     return tuple(columns[c] for c in SYSTEM)
 
 
-def _row(key: tuple[str, ...]) -> Row:
-    *who, folder = key
-    paths = shards(Path(folder), "train")
-    total = sum(pq.read_metadata(path).num_rows for path in paths)
-    counted = density((read_rules(path, 1) for path in paths), total)
+def _row(identity: Sequence[str], density: Mapping[str, Any]) -> Row:
     names = (*SYSTEM, "explainer", "rules_id", "rules", "unique", *BIN_COLUMNS)
-    counts = (counted.rules, counted.unique, *counted.bins)
-    return dict(zip(names, (*who, Path(folder).name, *counts), strict=True))
+    counts = (density["rules"], density["unique"], *density["bins"])
+    return dict(zip(names, (*identity, *counts), strict=True))
 
 
 def _figure(rows: Sequence[Row], titles: dict[tuple[str, ...], str]) -> Figure:

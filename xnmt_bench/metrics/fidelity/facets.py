@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from itertools import chain
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -24,7 +23,6 @@ from xnmt_bench.report.panels import Panel, ends, told_apart
 from xnmt_bench.report.summary import Cell
 from xnmt_bench.rules.facets import FACETS, FIFTHS, GOLD_LINKS
 from xnmt_bench.rules.scores import DecisionScores
-from xnmt_bench.store import verified
 
 log = logging.getLogger(__name__)
 TITLES = {
@@ -46,8 +44,7 @@ def kinds_of(panel: Panel) -> Kinds | None:
     reference = panel.references.get(NMT)
     if reference is None or "facets" not in reference.measurement.files:
         return None
-    stored = verified(Path(reference.measurement.files["facets"]))
-    table = read_table(stored, ("sentence", "step", *FACETS))
+    table = read_table(reference.measurement.file("facets"), ("sentence", "step", *FACETS))
     return {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
 
 
@@ -115,7 +112,7 @@ class Facets(Analysis):
         """The headline on some decisions, whole and resampled; (1 + R,)."""
         by_seed = []
         for s in (scores.take(chosen_N) for scores in seeds):
-            sums = {"log_likelihood": s.log_likelihood_N, "correct": s.correct_N}
+            sums = {"log_likelihood": s.log_likelihood_N}
             units = Units("", *by_unit(s.sentence_N, **sums))
             by_seed.append(resample(metric, units, self.draws)[metric.headline.name])
         return np.asarray(np.mean(by_seed, axis=0))
@@ -123,12 +120,12 @@ class Facets(Analysis):
 
 def _aligned(measurement: Measurement, kinds: Kinds) -> DecisionScores | None:
     """The scores of a predictor in the order of the kinds; None where of other decisions."""
-    scores = DecisionScores.load(verified(Path(measurement.files["decisions"])))
+    scores = DecisionScores.load(measurement.file("decisions"))
     order = np.lexsort((scores.step_N, scores.sentence_N))
     wanted = np.lexsort((kinds["step"], kinds["sentence"]))
     columns = ((scores.sentence_N, kinds["sentence"]), (scores.step_N, kinds["step"]))
     if not all(np.array_equal(own[order], known[wanted]) for own, known in columns):
-        log.warning("left out: %s: scores of other decisions", measurement.files["decisions"])
+        log.warning("left out: %s: scores of other decisions", measurement.path)
         return None
     return scores.take(order[np.argsort(wanted)])  # argsort inverts a permutation
 

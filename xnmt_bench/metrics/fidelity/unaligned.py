@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.metrics.fidelity.facets import NMT, kinds_of
 from xnmt_bench.options import Natural
@@ -21,7 +21,7 @@ from xnmt_bench.report.panels import Panel, told_apart
 from xnmt_bench.report.summary import Cell
 from xnmt_bench.rules.facets import GOLD_LINKS
 from xnmt_bench.rules.sample import read_sample
-from xnmt_bench.rules.table import Rules, all_rules
+from xnmt_bench.rules.table import Rules, read_rules
 
 NOTE = (
     "Decisions on target words without any gold link, from the first sentences of the test set; of "
@@ -55,7 +55,7 @@ class Unaligned(Analysis):
             notes.append(f"{phrase + ': ' if phrase else ''}{share} link.")
             places = (own[column][none_N].tolist() for column in ("sentence", "step"))
             wanted = set(zip(*places, strict=True))
-            sample = read_sample(panel.references[NMT].measurement.files["sample"])
+            sample = read_sample(panel.references[NMT].measurement.file("sample"))
             decisions = [(s, t) for s in sample for t in s["steps"] if (s["number"], t) in wanted]
             rules_of = _rules(panel)
             by_panel.append([
@@ -74,13 +74,13 @@ class Unaligned(Analysis):
 
 
 def _rules(panel: Panel) -> dict[str, Rules]:
-    """Each explainer's rules of the test set; of several seeds the first one's."""
-    folders: dict[str, str] = {}
+    """Return each explainer's rules of the browsed sentences, the first seed's of several."""
+    rows: dict[str, Measurement] = {}
     for name, m in panel.measurements():
-        if "rules" in m.files:
-            folders.setdefault(name, m.files["rules"])
+        if "browsed_rules" in m.files:
+            rows.setdefault(name, m)
     k = panel.condition["k"]
-    return {name: all_rules(Path(folders[name]), "test", k) for name in sorted(folders)}
+    return {name: read_rules(rows[name].file("browsed_rules"), k) for name in sorted(rows)}
 
 
 def _row(panel: Panel, name: str, rules: Rules, sentence: Mapping[str, Any], step: int) -> Row:
