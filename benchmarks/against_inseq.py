@@ -43,7 +43,8 @@ from families import READER, _open, _pieces, _train, build, teach
 from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.explainers.base import follow
-from xnmt_bench.nmt.base import Batch, NMTModel
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.huggingface import open_huggingface
 from xnmt_bench.registry import load_explainer
 

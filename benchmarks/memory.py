@@ -35,7 +35,7 @@ FEW = 20  # sentences to validate and to test on, which nobody measures
 
 def prepare(folder: Path, size: int) -> None:
     """Writes a corpus and a system."""
-    from xnmt_bench.corpora.encoded import Context
+    from xnmt_bench.corpora.passage import Context
     from xnmt_bench.corpora.sentence import SIDES
     from xnmt_bench.corpora.subwords import SentencePiece, train_subwords
     from xnmt_bench.corpora.toy import ToyCorpus

@@ -24,7 +24,8 @@ from xnmt_bench import load_explainer, load_model
 from xnmt_bench.corpora.subwords import EOS, PAD
 from xnmt_bench.device import Precision, arithmetic, device_of
 from xnmt_bench.explainers.base import decide
-from xnmt_bench.nmt.base import Batch, NMTModel
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Batch
 
 EXPLAINERS = ("attention", "gradient_norm", "weighted_gradient", "prediction_difference")
 SHORT: tuple[Precision, ...] = ("tf32", "bf16")

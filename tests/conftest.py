@@ -14,7 +14,8 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
 from xnmt_bench.corpora.encoded import EncodedSplit
-from xnmt_bench.nmt.base import Batch, NMTModel
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Batch
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT.parent / "shared" / "data"

@@ -1,8 +1,25 @@
 """Measurements and rows as metrics make them, of units that are made up."""
 
+from types import SimpleNamespace
+
 import numpy as np
 
-from xnmt_bench.measuring.measurement import Evidence, Measurement, Planned, Scored, write
+from xnmt_bench.judges.base import Base
+from xnmt_bench.judges.base_tuned import BaseTuned
+from xnmt_bench.judges.evalx import EvalX
+from xnmt_bench.judges.kl import Distilled
+from xnmt_bench.judges.nmt import NMT
+from xnmt_bench.judges.own import COMB, Own
+from xnmt_bench.judges.unigram import Unigram
+from xnmt_bench.measuring.measurement import (
+    PIVOT,
+    Evidence,
+    Measurement,
+    RowIdentity,
+    Scored,
+    write,
+)
+from xnmt_bench.measuring.metric import PivotValue
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.report.tracking import Tracker
 
@@ -27,7 +44,7 @@ AER = SYSTEM | {
 
 
 class Tables(Tracker):
-    """Remembers what it is shown."""
+    """Keeps the tables and figures that it is given."""
 
     def __init__(self):
         self.shown = {}
@@ -47,16 +64,49 @@ def decisions(sentence_N, log_p, correct_N=None, test_set=TEST_SET):
     return Units(test_set, number_U, sums)
 
 
+def judge_facts(instantiation):
+    """The facts by which a row of fidelity says how its judge stands in tables."""
+    name, _, sentences = instantiation.partition("@")
+    kind, _, proxy = name.partition("_")
+    sentences = int(sentences) if sentences else None
+    if name.startswith("comb"):
+        return {PIVOT: vars(PivotValue("Comb" if name == "comb" else name, [COMB, name, 0]))}
+    if kind not in ("evalx", "kl"):
+        proxy = name
+    proxy, plus, _ = proxy.partition("+")
+    sizes = {"sentence_positions": bool(plus)}
+    config = SimpleNamespace(proxy=SimpleNamespace(name=proxy, sizes=sizes))
+    rules = SimpleNamespace(job=SimpleNamespace(config=config))
+    judges = {
+        "base": lambda: Base(rules),
+        "base_tuned": lambda: BaseTuned(rules, sentences),
+        "evalx": lambda: EvalX(rules, sentences),
+        "kl": lambda: Distilled(rules),
+        "unigram": lambda: Unigram(rules),
+        "nmt": lambda: NMT(rules),
+    }
+    judge = judges.get(name, judges.get(kind if proxy != name else "", lambda: Own(rules)))()
+    pivot = PivotValue(judge.row_heading, judge.row_order, judge.precedence)
+    return {"judge": judge.name, PIVOT: vars(pivot)}
+
+
+def row_facts(identity):
+    """What is known of a row before it is measured."""
+    facts = {"generated": identity["corpus"] == "toy"}
+    if "instantiation" in identity:
+        facts |= judge_facts(identity["instantiation"])
+    return facts
+
+
 def measured(metric, results, identity, outcome, model="m0", files=None, made_by=None, **facts):
-    """Writes what was found of a row, or the status that says why nothing was."""
-    generated = {"generated": identity["corpus"] == "toy"}
+    """Writes a row: its units, or the status that says why there are none."""
     if isinstance(outcome, Units):
         outcome = Evidence(outcome, made_by or {}, facts, files or {})
-    planned = Planned(identity, model, lambda: outcome, generated)
-    return write(metric.name, planned, outcome, results)
+    row = RowIdentity(identity, model, row_facts(identity))
+    return write(metric.name, row, outcome, results)
 
 
 def scored(identity, values, status="ok", model="m0", derived=False, **facts):
-    """A row with numbers of which nobody asks where they came from."""
-    facts = {"generated": identity["corpus"] == "toy"} | facts
+    """A row with numbers that no units stand behind."""
+    facts = row_facts(identity) | facts
     return Scored(Measurement(identity, model, status, facts=facts), values, "SIGNED", derived)

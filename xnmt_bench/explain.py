@@ -11,7 +11,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.console import Console
 
-from xnmt_bench.corpora.encoded import Passage
+from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.errors import MissingError, XnmtError
 from xnmt_bench.explainers.base import Explanation, context_of

@@ -3,7 +3,6 @@
 import csv
 import json
 import math
-import shutil
 import zlib
 from pathlib import Path
 
@@ -22,8 +21,9 @@ from xnmt_bench.parquet import write_table
 from xnmt_bench.registry import entries
 from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import collect
+from xnmt_bench.rules.density import stored_density
 from xnmt_bench.rules.scores import DecisionScores
-from xnmt_bench.rules.table import shard_path, write_shard
+from xnmt_bench.rules.table import Rules, shard_path, write_rules, write_shard
 from xnmt_bench.run import _analyses, configured_metrics, draws
 
 SENTENCES = 60
@@ -47,7 +47,7 @@ class Made:
         self.rows = {}
 
     def add(self, explainer, instantiation, loss, noise=0.1, taken=None, files=(), made_by=(),
-            **identity):  # fmt: skip
+            density=None, **identity):  # fmt: skip
         identity = FIDELITY | {"seed": 0, "explainer": explainer,
                                "instantiation": instantiation} | identity  # fmt: skip
         log_p = log_likelihoods(explainer, instantiation, loss, noise)
@@ -56,15 +56,13 @@ class Made:
         key = "_".join(map(str, identity.values()))
         path = self.folder / f"{key}.parquet"
         scores.save(path)
-        store = self.folder / "store" / "rules" / f"rules_of_{explainer}"
-        files = {"decisions": str(path), "training_rules": str(store)} | dict(files)
-        if instantiation == "nmt" or explainer == "gold_alignment":
-            del files["training_rules"]
+        files = {"decisions": path} | dict(files)
+        made_by = {"scores": key, "judged": f"rules_of_{explainer}"} | dict(made_by)
+        facts = {"density": density} if density else {}
         units = decisions(scores.sentence_N, scores.log_likelihood_N, scores.correct_N)
         self.rows[key] = lambda: measured(
-            Fidelity, self.results, identity, units, files=files,
-            made_by={"scores": key} | dict(made_by),
-        )  # fmt: skip
+            Fidelity, self.results, identity, units, files=files, made_by=made_by, **facts
+        )
 
     def write(self):
         return {key: write() for key, write in self.rows.items()}
@@ -224,11 +222,14 @@ def test_a_damaged_file_is_left_out(tmp_path):
 
 def test_one_analysis_that_fails_is_no_reason_to_lose_the_others(tmp_path, caplog):
     made = made_in(tmp_path)
-    made.add("", "nmt", 0.5, k="", train_sentences="", learned_from="", seed="",
-             files={"facets": str(tmp_path / "gone.parquet")})  # fmt: skip
+    made.add("", "nmt", 0.5, files=kinds(made), **NMT_ROW)
+    written = made.write()
+    [nmt] = [m for m in written.values() if m.identity["instantiation"] == "nmt"]
+    nmt.file("facets").unlink()
+    made.rows = {}
     rows, _ = analysed(made, "facets", "ranking")
     assert rows["facets"] is None and rows["ranking"]
-    assert "facets: failed:" in caplog.text and "gone.parquet" in caplog.text
+    assert "facets: failed:" in caplog.text and nmt.files["facets"] in caplog.text
 
 
 def test_rank_stability(tmp_path):
@@ -413,7 +414,7 @@ def kinds(made, link=None):
     shuffled = np.random.default_rng(0).permutation(len(n))
     path = made.folder / "facets.parquet"
     write_table(pa.table({k: v[shuffled] for k, v in table.items()}), path)
-    return {"facets": str(path)}
+    return {"facets": path}
 
 
 NMT_ROW = {"k": "", "train_sentences": "", "learned_from": "", "seed": ""}
@@ -476,7 +477,8 @@ def test_ranks_that_disagree_are_marked(tmp_path):
     assert "(3)" in text_of(made, "ranking")
 
 
-def test_density_counts_each_store_once(tmp_path):
+def test_density_counts_each_set_of_rules_once(tmp_path):
+    densities = {}
     for n, explainer in enumerate(LOSS):
         rng = np.random.default_rng(n)
         for shard in range(2):
@@ -487,16 +489,21 @@ def test_density_counts_each_store_once(tmp_path):
                 for kind in ("ids", "positions"):
                     values = rng.integers(0, 3 + n, (500, 2)).astype(np.int32)
                     columns[f"{side}_{kind}"] = values
-            folder = tmp_path / "store" / "rules" / f"rules_of_{explainer}"
-            write_shard(columns, shard_path(folder, "train", shard))
-    made = made_in(tmp_path)
-    add_all(made, k=2)
+            write_shard(columns, shard_path(tmp_path / explainer, "train", shard))
+        densities[explainer] = vars(stored_density(tmp_path / explainer))
+    made = Made(tmp_path)
+    for k in (1, 2):
+        for explainer, loss in LOSS.items():
+            rules = {"density": densities[explainer], "made_by": {"rules": f"of {explainer}"}}
+            made.add(explainer, "sa", loss, k=k, **rules)
+            made.add(explainer, "base", loss, k=k)
     # Another scenario of the test, with one explainer alone, hides none of the others.
-    made.add("attention", "sa", 1.0, scenario="golden")
+    rules = {"density": densities["attention"], "made_by": {"rules": "of attention"}}
+    made.add("attention", "sa", 1.0, scenario="golden", **rules)
     made.add("gold_alignment", "base", 1.0)  # without training rules
     # Another draw of one has rules of its own.
-    drawn = Path(shutil.copytree(folder, folder.with_name("drawn_again")))
-    made.add(explainer, "sa", 1.0, seed=7, files={"training_rules": str(drawn)})
+    drawn_again = {"density": densities[explainer], "made_by": {"rules": "another draw"}}
+    made.add(explainer, "sa", 1.0, seed=7, **drawn_again)
     rows, shown = analysed(made, "density")
     found = {r["explainer"]: r for r in rows["density"]}
     assert len(rows["density"]) == 5
@@ -522,19 +529,17 @@ def test_words_that_no_annotator_links(tmp_path):
         for n in range(SENTENCES)
     ]  # fmt: skip
     (tmp_path / "sample.json").write_text(json.dumps(sample))
-    files = kinds(made, link) | {"sample": str(tmp_path / "sample.json")}
+    files = kinds(made, link) | {"sample": tmp_path / "sample.json"}
     made.add("", "nmt", 0.5, files=files, **NMT_ROW)
     for place, explainer in enumerate(("attention", "random")):
-        folder = tmp_path / "store" / "judged" / explainer
-        one = np.full((len(NUMBERS), 2), place, dtype=np.int32)
-        before = np.where(NUMBERS[:, None] % 2, 0 * one, -1).astype(np.int32)
-        columns = {"sentence": NUMBERS // 2, "step": (NUMBERS % 2).astype(np.int32),
-                   "label": np.zeros(len(NUMBERS), dtype=np.int32),
-                   "probability": np.ones(len(NUMBERS), dtype=np.float32),
-                   "source_ids": one, "source_positions": one, "prefix_ids": one,
-                   "prefix_positions": before}  # fmt: skip
-        write_shard(columns, shard_path(folder, "test", 0))
-        made.add(explainer, "sa", LOSS[explainer], files={"rules": str(folder)})
+        words = np.full((len(NUMBERS), 2), place, dtype=np.int32)
+        before = np.where(NUMBERS[:, None] % 2, 0 * words, -1).astype(np.int32)
+        labels, steps = np.zeros(len(NUMBERS), dtype=np.int32), (NUMBERS % 2).astype(np.int32)
+        probabilities = np.ones(len(NUMBERS), dtype=np.float32)
+        rules = Rules(NUMBERS // 2, steps, labels, probabilities, words, words, words, before)
+        write_rules(rules, tmp_path / f"{explainer}.parquet")
+        files = {"browsed_rules": tmp_path / f"{explainer}.parquet"}
+        made.add(explainer, "sa", LOSS[explainer], files=files)
     rows, _ = analysed(made, "unaligned")
     found = {(r["sentence"], r["step"], r["explainer"]): r for r in rows["unaligned"]}
     assert set(found) == {(*step, e) for step in (("0", "1"), ("1", "0"))

@@ -4,7 +4,7 @@ import pytest
 import torch
 from conftest import CONTEXT_AWARE, GENERATED, TRANSFORMER, command, configure, context_aware
 
-from xnmt_bench.corpora.encoded import Passage
+from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explain import _passage
 from xnmt_bench.explainers.base import context_of, decide

@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from xnmt_bench.explainers.base import decide
-from xnmt_bench.nmt.base import Batch, Encoding, NMTModel
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Batch, Encoding
 from xnmt_bench.registry import load_explainer
 
 V, S, T = 12, 6, 6

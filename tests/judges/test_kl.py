@@ -15,7 +15,7 @@ from xnmt_bench.judges.masked import base_distributions
 from xnmt_bench.judges.own import Own
 from xnmt_bench.judges.trained_proxy import LESSONS, decisions_of
 from xnmt_bench.metrics.fidelity.decisions import TestDecisions
-from xnmt_bench.nmt.base import Batch
+from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.states import write_states
 from xnmt_bench.rules.table import all_rules, shards

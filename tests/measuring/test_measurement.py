@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from measured import FIDELITY, decisions, measured
+from measured import FIDELITY, decisions, measured, row_facts
 
 from xnmt_bench.errors import MissingError, StoreError
 from xnmt_bench.measuring.bootstrap import Draws
@@ -59,14 +59,24 @@ def only_file(results, ending):
 
 
 def test_what_was_written_comes_back(tmp_path):
-    one = measured(
-        Fidelity, tmp_path, FIDELITY, units(2.0), "m1", {"rules": "/somewhere"}, {"scores": "a"},
+    kept = tmp_path / "elsewhere" / "rules.parquet"
+    kept.parent.mkdir()
+    kept.write_bytes(b"rules")
+    row = measured(
+        Fidelity, tmp_path, FIDELITY, units(2.0), "m1", {"rules": kept}, {"scores": "a"},
         valid_loss=0.5,
     )  # fmt: skip
     [back] = read("fidelity", tmp_path, Fidelity().identity)
-    assert back == one
-    assert back.facts == {"generated": True, "valid_loss": 0.5}
-    assert (back.files, back.made_by) == ({"rules": "/somewhere"}, {"scores": "a"})
+    assert back == row
+    assert back.facts == row_facts(FIDELITY) | {"valid_loss": 0.5}
+    assert back.made_by == {"scores": "a"}
+    # Its file lies in the results, so that they can be moved without the store.
+    kept.unlink()
+    assert back.file("rules").read_bytes() == b"rules"
+    assert back.file("rules").is_relative_to(tmp_path / "measurements")
+    back.file("rules").write_bytes(b"Rules")
+    with pytest.raises(StoreError, match="truncated or altered"):
+        back.file("rules")
     loaded = back.units()
     assert (loaded.test_set, loaded.number_U.tolist()) == ("toy test", [0, 1, 2, 3, 4])
     assert {name: column.tolist() for name, column in loaded.columns.items()} == {
@@ -233,3 +243,13 @@ def test_a_parquet_file_of_something_else_is_no_units(tmp_path):
     write_table(pa.table({"unit": [1]}), tmp_path / "one.parquet")
     with pytest.raises(StoreError, match=r"one\.parquet: no table of units"):
         Units.load(tmp_path / "one.parquet")
+
+
+def test_rows_of_an_earlier_version_are_left_out(tmp_path, caplog):
+    measured(Fidelity, tmp_path, FIDELITY, units(2.0))
+    measured(Fidelity, tmp_path, FIDELITY | {"k": 2}, units(2.0))
+    old = next(tmp_path.glob("measurements/fidelity/*.json"))
+    text = old.read_text().replace('"files": {}', '"files": {"rules": "/store/rules/0123"}')
+    old.write_text(text)
+    assert len(read("fidelity", tmp_path, Fidelity().identity)) == 1
+    assert f"{old} was written by an earlier version" in caplog.text

@@ -9,14 +9,15 @@ import torch
 import torch.nn.functional as F
 from conftest import SIZES, SMALL, command, configure
 
-from xnmt_bench.corpora.encoded import Context, EncodedSplit, encode
+from xnmt_bench.corpora.encoded import EncodedSplit, encode
+from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SEPARATOR, current_span, current_start
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.judges import RuleSet
 from xnmt_bench.metrics.fidelity.hit import hit_at_k
-from xnmt_bench.nmt.base import Batch, segments
+from xnmt_bench.nmt.batch import Batch, segments
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.nmt.loading import build_model
 from xnmt_bench.nmt.training import NMTTraining, NMTTrainingOptions

@@ -21,7 +21,8 @@ from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.explainers.gradient import SharedPass
-from xnmt_bench.nmt.base import Batch, Reader
+from xnmt_bench.nmt.base import Reader
+from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.nmt.fairseq.opening import open_fairseq
 from xnmt_bench.registry import load_explainer

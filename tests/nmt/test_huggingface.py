@@ -19,7 +19,8 @@ from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.nmt import huggingface
-from xnmt_bench.nmt.base import Batch, Reader
+from xnmt_bench.nmt.base import Reader
+from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.nmt.huggingface import open_huggingface
 from xnmt_bench.registry import load_explainer

@@ -11,7 +11,7 @@ from prefixes import assert_reads_as_decode
 
 from xnmt_bench.corpora.subwords import SEPARATOR, current_start
 from xnmt_bench.explainers.base import decide
-from xnmt_bench.nmt.base import Forced
+from xnmt_bench.nmt.batch import Forced
 from xnmt_bench.nmt.scoring import log_probability
 from xnmt_bench.registry import entries, load_explainer
 

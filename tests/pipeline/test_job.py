@@ -8,7 +8,7 @@ from conftest import configure, overrides
 
 from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.corpora.toy import ToyCorpus
-from xnmt_bench.nmt.base import Batch
+from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.store import Store
 

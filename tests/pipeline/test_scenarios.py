@@ -64,7 +64,7 @@ def test_the_model_likes_its_own_translations_best(transformer, workplace):
         np.log(RuleSet(golden).test.probability_N).mean()
     )
     from xnmt_bench.explainers.base import decide
-    from xnmt_bench.nmt.base import Batch
+    from xnmt_bench.nmt.batch import Batch
 
     split, model = real.explained.decisions.contexts("test", REAL), real.system.model
     agree: list[bool] = []

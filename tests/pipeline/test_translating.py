@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import DISCOURSE, configure
 
-from xnmt_bench.corpora.encoded import concatenated
+from xnmt_bench.corpora.passage import concatenated
 from xnmt_bench.pipeline import outputs
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.store import Store

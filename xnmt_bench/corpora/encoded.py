@@ -8,12 +8,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xnmt_bench.corpora.passage import ALONE, Context, concatenated
 from xnmt_bench.corpora.sentence import SIDES, SPLITS, Corpus, Split
-from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Subwords
+from xnmt_bench.corpora.subwords import Subwords
 
 
 class EncodedSide:
@@ -96,84 +97,13 @@ class EncodedSplit:
         return EncodedSplit(*sides, self.number[order])
 
 
-@dataclass(frozen=True)
-class Context:
-    """What stands around a sentence in a concatenation.
-
-    Attributes:
-        sentences: how many of the same document's previous sentences, at most.
-        target: on the target side too (many-to-many), or on the source side alone (many-to-one).
-        following: how many of its following sentences, on the source side, since nobody has
-            translated them yet.
-    """
-
-    sentences: int = 0
-    target: bool = True
-    following: int = 0
-
-    def recipe(self) -> dict[str, Any]:
-        """What decides the ids."""
-        told = {"sentences": self.sentences, "target": self.target}
-        return told | ({"following": self.following} if self.following else {})
-
-
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A sentence pair and what stands around it, as words between blanks.
-
-    Attributes:
-        source, target: the current sentence.
-        source_context, target_context: the sentences before it, the nearest last.
-        following: the source sentences behind it.
-    """
-
-    source: str
-    target: str
-    source_context: Sequence[str] = ()
-    target_context: Sequence[str] = ()
-    following: Sequence[str] = ()
-
-    def read(self, context: Context) -> Passage:
-        """What a system that reads a context sees of it: the nearest sentences.
-
-        Of a system that reads both sides it is as many sentences on either.
-        """
-        count = min(context.sentences, len(self.source_context))
-        if context.target:
-            count = min(count, len(self.target_context))
-        return Passage(
-            self.source,
-            self.target,
-            nearest(self.source_context, count),
-            nearest(self.target_context, count * context.target),
-            tuple(self.following[: context.following]),
-        )
-
-    def encode(self, source: Subwords, target: Subwords) -> tuple[list[int], list[int]]:
-        """Its ids."""
-        before, after = (
-            [source.encode(text) for text in texts]
-            for texts in (self.source_context, self.following)
-        )
-        target_before = [target.encode(text) for text in self.target_context]
-        return (
-            concatenated(before, source.encode(self.source), after),
-            concatenated(target_before, target.encode(self.target)),
-        )
-
-
-def nearest(sentences: Sequence[str], count: int) -> tuple[str, ...]:
-    """The last of some sentences."""
-    return tuple(sentences[len(sentences) - count :])
-
-
 def encode(
     corpus: Corpus,
     source: Subwords,
     target: Subwords,
     max_length: int,
     folder: Path,
-    context: Context = Context(),
+    context: Context = ALONE,
     splits: Sequence[Split] = SPLITS,
 ) -> dict[str, dict[str, int]]:
     """Encodes splits into a folder, in one pass and in the memory of one sentence.
@@ -241,15 +171,3 @@ def _with_following(pairs: Iterator[_Pair], count: int) -> Iterator[tuple[_Pair,
         if waiting and (pair is None or len(waiting) > count):
             first = waiting.popleft()
             yield first, [p for p in waiting if p.document == first.document]
-
-
-def concatenated(
-    before: Sequence[list[int]], ids: list[int], after: Sequence[list[int]] = ()
-) -> list[int]:
-    """A sentence in its context.
-
-    Each sentence before it is closed by a separator; it and each sentence behind it by EOS.
-    """
-    closed = [(*sentence, SEPARATOR) for sentence in before]
-    closed += [(*sentence, EOS) for sentence in (ids, *after)]
-    return [i for sentence in closed for i in sentence]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from xnmt_bench.corpora.contrastive import ContrastiveSet
+    from xnmt_bench.corpora.contrastive.group import ContrastiveSet
 
 Split = Literal["train", "valid", "test"]
 SIDES = ("source", "target")

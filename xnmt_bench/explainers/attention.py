@@ -11,7 +11,8 @@ from torch import Tensor
 from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer, Relevance
-from xnmt_bench.nmt.base import Batch, Forced, NMTModel
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Batch, Forced
 from xnmt_bench.options import Natural
 
 Reduction = Literal["mean", "max"] | Natural

@@ -11,9 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from xnmt_bench.corpora.encoded import Context, EncodedSplit, Passage
+from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.passage import Context, Passage
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.nmt.base import Batch, Forced, NMTModel
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Batch, Forced
 
 PADDED = 1.125  # a part's positions beside its words, at most
 ABSENT = float("nan")  # the relevance of a word that a step cannot see

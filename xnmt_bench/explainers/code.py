@@ -7,7 +7,8 @@ from typing import ClassVar
 from torch import Tensor
 
 from xnmt_bench.explainers.base import Explainer, Relevance, require_labels
-from xnmt_bench.nmt.base import Batch, NMTModel
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Batch
 
 # Odd constants of multiplicative hashing; products wrap around in 64 bits.
 WORD, LABEL, MIX = 0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9, 0x14D049BB133111EB

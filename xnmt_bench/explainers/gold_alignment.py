@@ -15,7 +15,8 @@ from xnmt_bench.corpora.sentence import Gold
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import Explainer, Relevance
 from xnmt_bench.explainers.nearest import previous_first
-from xnmt_bench.nmt.base import Batch, NMTModel
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Batch
 
 SURE, POSSIBLE = 1.0, 1e-3  # however many pieces a possible word has, a sure one stands before it
 

@@ -22,7 +22,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from xnmt_bench.device import Room
 from xnmt_bench.explainers.base import Explainer, Relevance, in_parts, require_labels
-from xnmt_bench.nmt.base import Batch, NMTModel
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.options import Count
 
 CHUNKS = 4  # at most; more of them save less than their small products cost

@@ -12,7 +12,8 @@ from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import Explainer, Relevance, require_labels
 from xnmt_bench.explainers.nearest import previous_first
-from xnmt_bench.nmt.base import Batch, NMTModel
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.options import Count
 from xnmt_bench.words.ibm_model_1 import ibm_model_1
 

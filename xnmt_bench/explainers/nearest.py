@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from xnmt_bench.explainers.base import Explainer, Relevance
-from xnmt_bench.nmt.base import Batch, NMTModel
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Batch
 
 
 class Nearest(Explainer):

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from xnmt_bench.device import Room
 from xnmt_bench.explainers.base import Explainer, Relevance, in_parts, require_labels
-from xnmt_bench.nmt.base import Batch, NMTModel
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.switched import SwitchedOff
 from xnmt_bench.options import Count
 

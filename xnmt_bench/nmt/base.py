@@ -8,248 +8,32 @@ y_t; its prefix words are y_0..y_{t-1}, counted from 0 in code.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from xnmt_bench.corpora.encoded import Context
-from xnmt_bench.corpora.sentence import Gold
-from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SEPARATOR, Subwords
+from xnmt_bench.corpora.passage import Context
+from xnmt_bench.corpora.subwords import PAD, Subwords
 from xnmt_bench.device import device_of
 from xnmt_bench.nmt import output
+from xnmt_bench.nmt.batch import (
+    AttentionWeights,
+    Batch,
+    DraftOptions,
+    Encoding,
+    Forced,
+    Ids,
+    Layout,
+    pad,
+)
 from xnmt_bench.nmt.prefix import Prefix
 
-Ids = Sequence[int] | np.ndarray
 # Logits of whole vocabularies that are held at once: elsewhere, and on the CPU, where less is
 # faster; yet there of so many states at least, since for few the weights are read in vain.
 OUTPUT_NUMBERS, OUTPUT_ROWS = (1 << 27, 1 << 22), (1, 64)
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Sentence pairs as ids, EOS included and padded with PAD.
-
-    Attributes:
-        source_BS: source ids.
-        target_BT: the target whose prefixes are the contexts.
-        labels_BT: the label of each step, f(c_t) or another; None before anybody has decided.
-        draft_BU: a first translation of the current sentence, for models that read one too.
-        gold: the annotation of each pair, for the explainers that ask for it.
-        forced: a model's pass over these sentences, from which others go on.
-    """
-
-    source_BS: Tensor
-    target_BT: Tensor
-    labels_BT: Tensor | None = None
-    draft_BU: Tensor | None = None
-    gold: tuple[Gold, ...] | None = None
-    forced: Forced | None = field(default=None, compare=False, repr=False)
-
-    @classmethod
-    def collate(cls, pairs: Sequence[tuple[Ids, Ids]]) -> Batch:
-        """Pads pairs of id sequences."""
-        return cls(pad(x for x, _ in pairs), pad(y for _, y in pairs))
-
-    @property
-    def source_mask_BS(self) -> Tensor:
-        """True where there is a source id."""
-        return self.source_BS != PAD
-
-    @property
-    def target_mask_BT(self) -> Tensor:
-        """True where there is a step."""
-        return self.target_BT != PAD
-
-    @property
-    def layout(self) -> Layout:
-        """Where the ids are, and which segment each belongs to."""
-        # An input is there where its step is; its own ids would count EOS's place in a shorter row.
-        inputs = input_segments(self.input_BT, self.target_mask_BT)
-        return Layout(segments(self.source_BS), inputs, self.draft_BU)
-
-    @property
-    def current_BT(self) -> Tensor:
-        """True for the steps of the current sentence: those behind the last separator."""
-        # Turned around, the running count is of the separators that are still to come.
-        to_come_BT = (self.target_BT == SEPARATOR).flip(1).cumsum(1).flip(1)
-        return (to_come_BT == 0) & self.target_mask_BT
-
-    @property
-    def input_BT(self) -> Tensor:
-        """The decoder's inputs: BOS, then the target without its last id."""
-        return shifted(self.target_BT)
-
-    def labelled(self, labels_BT: Tensor) -> Batch:
-        """The same sentences with labels."""
-        return replace(self, labels_BT=labels_BT)
-
-    def to(self, device: torch.device | str) -> Batch:
-        """The same batch on a device."""
-        return self._changed(lambda x: x.to(device, non_blocking=x.is_pinned()))
-
-    def pin_memory(self) -> Batch:
-        """The same batch where a GPU reads it while others are computed."""
-        return self._changed(Tensor.pin_memory)
-
-    def _changed(self, change: Callable[[Tensor], Tensor]) -> Batch:
-        labels, draft = (x if x is None else change(x) for x in (self.labels_BT, self.draft_BU))
-        return Batch(change(self.source_BS), change(self.target_BT), labels, draft, self.gold)
-
-    def take(self, rows: list[int]) -> Batch:
-        """Some of the sentences, without the padding of the others."""
-        s, t = (int(mask[rows].sum(1).max()) for mask in (self.source_mask_BS, self.target_mask_BT))
-        labels, draft = self.labels_BT, self.draft_BU
-        gold = None if self.gold is None else tuple(self.gold[row] for row in rows)
-        return Batch(
-            self.source_BS[rows, :s],
-            self.target_BT[rows, :t],
-            None if labels is None else labels[rows, :t],
-            None if draft is None else draft[rows, : int((draft[rows] != PAD).sum(1).max())],
-            gold,
-        )
-
-
-def shifted(ids_BT: Tensor) -> Tensor:
-    """Decoder inputs of target ids: BOS, then all but the last."""
-    return torch.cat([torch.full_like(ids_BT[:, :1], BOS), ids_BT[:, :-1]], dim=1)
-
-
-def pad(rows: Iterable[Ids | Tensor], device: torch.device | None = None) -> Tensor:
-    """Rows of ids as one tensor, padded with PAD behind."""
-    rows = list(rows)
-    if any(isinstance(row, Tensor) for row in rows):
-        tensors = [torch.as_tensor(row, dtype=torch.long, device=device) for row in rows]
-        return nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=PAD)
-    lengths = [len(row) for row in rows]
-    ids = np.full((len(rows), max(lengths)), PAD, dtype=np.int64)
-    for place, (row, length) in enumerate(zip(rows, lengths, strict=True)):
-        ids[place, :length] = row
-    return torch.from_numpy(ids).to(device)
-
-
-def segments(ids: Tensor) -> Tensor:
-    """The segment of each source id (B, S), counted from 1, 0 in the padding.
-
-    A separator opens a segment, and so does what stands behind an EOS: a following sentence.
-    """
-    behind = torch.cat([torch.zeros_like(ids[:, :1]), (ids == EOS)[:, :-1]], dim=1)
-    return (((ids == SEPARATOR) + behind).cumsum(1) + 1) * (ids != PAD)
-
-
-def input_segments(ids: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The same of decoder inputs (B, T), of which BOS, the separator's own id, opens the first.
-
-    Args:
-        ids: the inputs.
-        mask: True where there is one; where they are not padding, if not given.
-    """
-    return (ids == SEPARATOR).cumsum(1) * (ids != PAD if mask is None else mask)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """What a model is told of the ids besides their embeddings.
-
-    Attributes:
-        source_BS: segment of each source id, counted from 1; 0 in the padding.
-        input_BT: the same for decoder inputs. Models that know of no segments read neither.
-        draft_BU: ids of a first translation of the current sentence, for models that read one.
-    """
-
-    source_BS: Tensor
-    input_BT: Tensor
-    draft_BU: Tensor | None = None
-
-    @property
-    def mask_BS(self) -> Tensor:
-        """True where there is a source id."""
-        return self.source_BS > 0
-
-    def select(self, rows: Tensor) -> Layout:
-        """The rows of the given indices."""
-        return self.map(lambda x: x[rows])
-
-    def map(self, change: Callable[[Tensor], Tensor]) -> Layout:
-        """The same layout with every tensor changed."""
-        draft = None if self.draft_BU is None else change(self.draft_BU)
-        return Layout(change(self.source_BS), change(self.input_BT), draft)
-
-
-@dataclass(frozen=True)
-class Encoding:
-    """What the encoder hands to the decoder, one row for each sentence.
-
-    Attributes:
-        states_BSD: the encoder's states.
-        layout: where the ids are.
-        extra: further tensors a model wants, rows first.
-    """
-
-    states_BSD: Tensor
-    layout: Layout
-    extra: tuple[Tensor, ...] = ()
-
-    @property
-    def mask_BS(self) -> Tensor:
-        """True where there is a source id."""
-        return self.layout.mask_BS
-
-    def select(self, rows: Tensor) -> Encoding:
-        """The rows of the given indices."""
-        return self.map(lambda x: x[rows])
-
-    def map(self, change: Callable[[Tensor], Tensor]) -> Encoding:
-        """The same encoding with every tensor changed."""
-        extra = tuple(map(change, self.extra))
-        return Encoding(change(self.states_BSD), self.layout.map(change), extra)
-
-    def decoding(self, input_BT: Tensor) -> Encoding:
-        """The same encoding for other decoder inputs, such as a prefix that has grown."""
-        return self.reading(input_segments(input_BT))
-
-    def reading(self, segment_BT: Tensor) -> Encoding:
-        """The same by the segments of the inputs."""
-        return replace(self, layout=replace(self.layout, input_BT=segment_BT))
-
-
-@dataclass(frozen=True)
-class AttentionWeights:
-    """Attention under teacher forcing.
-
-    Every row sums to 1, less what goes to ids that are the model's own and no part of a sentence,
-    such as the language codes that some models read around it, or a draft.
-
-    Attributes:
-        cross_BLHTS: decoder over source ids.
-        prefix_BLHTT: decoder over its inputs (input 0 is BOS, input j is y_{j-1}); None where the
-            model has no such attention.
-        states_BTD: what `decode` gives, which the same pass has computed; None where it has not.
-    """
-
-    cross_BLHTS: Tensor
-    prefix_BLHTT: Tensor | None
-    states_BTD: Tensor | None = None
-
-
-@dataclass(frozen=True)
-class DraftOptions:
-    """What a second pass is trained on in the place of a draft (Voita et al. 2019, section 5.1).
-
-    Attributes:
-        corrupted: how often, batch by batch, it is the reference with noise, else a sample of the
-            first pass.
-        corruption: share of the reference's words that are replaced by random ones.
-        temperature: of the samples.
-    """
-
-    corrupted: float = 0.5
-    corruption: float = 0.2
-    temperature: float = 0.5
 
 
 class NMTModel(nn.Module, ABC):
@@ -401,49 +185,6 @@ class NMTModel(nn.Module, ABC):
         parts = flat.device.type == "cpu" and not whole
         rows = output.ROWS if parts else self.output_rows(flat)
         return zip(flat.split(rows), beside.split(rows), strict=True)
-
-
-_READ = ("source_BS", "target_BT", "draft_BU")  # of a batch, what a model reads
-
-
-class Forced:
-    """A model's pass over a batch under teacher forcing, of which each part is computed once."""
-
-    def __init__(self, model: NMTModel, batch: Batch) -> None:
-        self.model, self._batch = model, batch
-
-    @classmethod
-    def of(cls, model: NMTModel, batch: Batch) -> Forced:
-        """The batch's own, where it is this model's and of these ids; else another."""
-        known = batch.forced
-        if known is None or known.model is not model:
-            return cls(model, batch)
-        pairs = ((getattr(b, name) for b in (batch, known._batch)) for name in _READ)
-        return known if all(a is b for a, b in pairs) else cls(model, batch)
-
-    @cached_property
-    def encoding(self) -> Encoding:
-        """Of the source."""
-        batch = self._batch
-        return self.model.encode(self.model.embed_source(batch.source_BS), batch.layout)
-
-    @cached_property
-    def input_BTD(self) -> Tensor:
-        """The decoder's inputs."""
-        return self.model.embed_target(self._batch.input_BT)
-
-    @cached_property
-    def attention(self) -> AttentionWeights:
-        """Its weights; whoever wants states as well asks for these first."""
-        return self.model.attention(self.encoding, self.input_BTD)
-
-    @cached_property
-    def states_BTD(self) -> Tensor:
-        """The decoder's states."""
-        asked = self.__dict__.get("attention")
-        if asked is not None and asked.states_BTD is not None:
-            return asked.states_BTD
-        return self.model.decode(self.encoding, self.input_BTD)
 
 
 def copy_weights(trained: nn.Module, fresh: nn.Module) -> None:

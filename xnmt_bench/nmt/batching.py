@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from xnmt_bench.corpora.encoded import EncodedSplit
-from xnmt_bench.nmt.base import Batch
+from xnmt_bench.nmt.batch import Batch
 
 POOL = 100  # batches' worth of pairs that are sorted together: little padding, enough chance
 

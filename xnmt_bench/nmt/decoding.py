@@ -9,7 +9,8 @@ from torch import Tensor
 
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD
 from xnmt_bench.device import device_of
-from xnmt_bench.nmt.base import Ids, Layout, NMTModel, Reader, pad, segments
+from xnmt_bench.nmt.base import NMTModel, Reader
+from xnmt_bench.nmt.batch import Ids, Layout, pad, segments
 
 
 @torch.no_grad()

@@ -22,14 +22,8 @@ from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from xnmt_bench.corpora.subwords import PAD
 from xnmt_bench.errors import XnmtError, refusal
-from xnmt_bench.nmt.base import (
-    AttentionWeights,
-    Batch,
-    Encoding,
-    Layout,
-    NMTModel,
-    Reader,
-)
+from xnmt_bench.nmt.base import NMTModel, Reader
+from xnmt_bench.nmt.batch import AttentionWeights, Batch, Encoding, Layout
 from xnmt_bench.nmt.foreign import Renumbering, made_from
 from xnmt_bench.nmt.huggingface_text import Frame, HubSubwords, find_frame, set_languages
 from xnmt_bench.nmt.output import linear_parts

@@ -6,15 +6,22 @@ computed once. Shapes: as in `nmt.base`; X further inputs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from xnmt_bench.nmt.base import Encoding, NMTModel
+from xnmt_bench.nmt.batch import Encoding
 
-Model = TypeVar("Model", bound="NMTModel")
+
+class Decoder(Protocol):
+    """The part of an `NMTModel` that reads decoder inputs."""
+
+    def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
+        """Return the state behind each input, (B, T, D')."""
+
+
+Model = TypeVar("Model", bound=Decoder)
 
 
 class Prefix(Generic[Model]):

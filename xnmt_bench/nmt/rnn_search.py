@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from xnmt_bench.corpora.subwords import PAD, Subwords
-from xnmt_bench.nmt.base import AttentionWeights, Encoding, Layout, NMTModel, Reader, last_of
+from xnmt_bench.nmt.base import NMTModel, Reader, last_of
+from xnmt_bench.nmt.batch import AttentionWeights, Encoding, Layout
 from xnmt_bench.nmt.output import LinearOutput
 from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.options import Count, Rate

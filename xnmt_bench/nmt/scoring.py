@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from xnmt_bench.device import device_of
-from xnmt_bench.nmt.base import Batch, Ids, Layout, NMTModel, segments
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Batch, Ids, Layout, segments
 from xnmt_bench.nmt.batching import buckets
 
 

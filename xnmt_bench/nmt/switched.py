@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from xnmt_bench.nmt.base import Batch, Encoding, NMTModel
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Batch, Encoding
 
 
 class SwitchedOff:

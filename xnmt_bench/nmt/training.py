@@ -13,7 +13,8 @@ from torch.utils.data import DataLoader
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.fitting import MONITOR, Mode, SeededModule, inverse_square_root
-from xnmt_bench.nmt.base import Batch, DraftOptions, NMTModel
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Batch, DraftOptions
 from xnmt_bench.nmt.batching import PairBatches, loader, steps_of
 from xnmt_bench.options import Chance, Count, Natural, Positive, Rate, Text, Weight
 

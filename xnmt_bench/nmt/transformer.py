@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from xnmt_bench.corpora.subwords import PAD, SEPARATOR, Subwords
 from xnmt_bench.device import exact
-from xnmt_bench.nmt.base import AttentionWeights, Encoding, Layout, NMTModel, Reader, last_of
+from xnmt_bench.nmt.base import NMTModel, Reader, last_of
+from xnmt_bench.nmt.batch import AttentionWeights, Encoding, Layout
 from xnmt_bench.nmt.output import LinearOutput
 from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.options import Count, Natural, Rate

@@ -8,7 +8,8 @@ import numpy as np
 from sacrebleu.metrics import BLEU
 
 from xnmt_bench.corpora.contrastive import ContrastiveSet
-from xnmt_bench.corpora.encoded import Context, EncodedSplit
+from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.subwords import current_span
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.comparing import compared

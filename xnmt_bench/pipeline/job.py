@@ -13,7 +13,7 @@ import pyarrow as pa
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.loggers import Logger
 
-from xnmt_bench.corpora.encoded import Passage
+from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.reversed import ReversedCorpus
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, lang_pair, languages
 from xnmt_bench.device import Room, check_precision, find_device

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit, SideWriter, concatenated
+from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit, SideWriter
+from xnmt_bench.corpora.passage import concatenated
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
 from xnmt_bench.corpora.subwords import EOS, SEPARATOR
 from xnmt_bench.device import Room, device_of

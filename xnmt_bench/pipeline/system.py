@@ -11,7 +11,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from xnmt_bench.corpora.contrastive import as_read, find_sets
-from xnmt_bench.corpora.encoded import Context
+from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.sentence import SPLITS, Corpus, Split
 from xnmt_bench.corpora.subwords import SentencePiece, Subwords, train_subwords
 from xnmt_bench.errors import XnmtError

@@ -9,7 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from xnmt_bench.corpora.encoded import Context, EncodedSplit, encode
+from xnmt_bench.corpora.encoded import EncodedSplit, encode
+from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.sentence import Corpus, Gold, Sentence, Split, lang_pair
 from xnmt_bench.corpora.subwords import SEPARATOR, Subwords
 from xnmt_bench.errors import XnmtError

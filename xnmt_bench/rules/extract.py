@@ -18,7 +18,8 @@ from xnmt_bench.corpora.subwords import PAD, SPECIAL, current_start
 from xnmt_bench.device import Precision, Room, arithmetic, device_of
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer, decide, follow
-from xnmt_bench.nmt.base import Batch, NMTModel
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.options import Count
 from xnmt_bench.rules.labels import KeptLabels

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from xnmt_bench.corpora.subwords import PAD
-from xnmt_bench.nmt.base import Batch
+from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.rules.table import PROBABILITY, read_columns, sentence_rows, shard_path
 
 

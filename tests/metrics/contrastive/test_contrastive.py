@@ -12,14 +12,14 @@ from conftest import DISCOURSE, command, configure
 from debug_page import unpacked
 
 from xnmt_bench.corpora.contrastive import as_read, to_lines
-from xnmt_bench.corpora.encoded import Passage
+from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.subwords import EOS, SEPARATOR
 from xnmt_bench.corpora.toy.discourse import ToyDiscourse
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.measuring.bootstrap import Draws, score
 from xnmt_bench.measuring.measurement import write
 from xnmt_bench.metrics.contrastive import Contrastive
-from xnmt_bench.nmt.base import Batch
+from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.validation import ContrastiveAccuracy
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.run import configured_metrics

@@ -8,7 +8,7 @@ import pytest
 from conftest import DATA
 
 from xnmt_bench.corpora.contrastive import read_groups, read_sets
-from xnmt_bench.corpora.encoded import Context
+from xnmt_bench.corpora.passage import Context
 from xnmt_bench.nmt.comparing import compared, parts
 from xnmt_bench.pipeline.doors import READERS
 

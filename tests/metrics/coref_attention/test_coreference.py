@@ -19,7 +19,7 @@ from xnmt_bench.metrics.coref_attention import CorefAttention
 from xnmt_bench.metrics.coref_attention.context import ContextWeights
 from xnmt_bench.metrics.coref_attention.links import coref_scores
 from xnmt_bench.metrics.coref_attention.metric import SHUFFLED, UNIFORM
-from xnmt_bench.nmt.base import Batch
+from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.words.pieces import first_pieces, to_words
 

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from conftest import context_aware, double
 
-from xnmt_bench.corpora.encoded import Context
+from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SEPARATOR, WORDS
-from xnmt_bench.nmt.base import DraftOptions, Layout
+from xnmt_bench.nmt.batch import DraftOptions, Layout
 from xnmt_bench.nmt.context.drafts import corrupted, sample
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.nmt.loading import load_model

@@ -19,11 +19,11 @@ from conftest import (
 )
 
 from xnmt_bench.corpora.contrastive import as_read, find_sets
-from xnmt_bench.corpora.encoded import Context
+from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.sentence import SIDES, Corpus
 from xnmt_bench.corpora.subwords import PAD, current_start
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.nmt.base import pad
+from xnmt_bench.nmt.batch import pad
 from xnmt_bench.nmt.comparing import compared
 from xnmt_bench.nmt.scoring import log_probability
 from xnmt_bench.nmt.training import NMTTraining

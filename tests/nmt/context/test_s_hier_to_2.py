@@ -5,7 +5,7 @@ import torch
 from conftest import context_aware, double
 
 from xnmt_bench.corpora.subwords import BOS, EOS, SEPARATOR
-from xnmt_bench.nmt.base import Batch, Layout
+from xnmt_bench.nmt.batch import Batch, Layout
 
 PREVIOUS, CURRENT = [11, 12, 13], [21, 22]
 TARGET = [31, 32, SEPARATOR, 33, EOS]

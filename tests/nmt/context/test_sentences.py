@@ -3,7 +3,7 @@
 import torch
 
 from xnmt_bench.corpora.subwords import EOS, PAD, SEPARATOR
-from xnmt_bench.nmt.base import Batch
+from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.context.sentences import Sentences, source_numbers
 
 SOURCE = torch.tensor(

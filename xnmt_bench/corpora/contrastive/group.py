@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from xnmt_bench.corpora.encoded import Passage
+from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.store import fingerprint
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xnmt_bench.corpora.contrastive import Group
-from xnmt_bench.corpora.encoded import nearest
+from xnmt_bench.corpora.passage import nearest
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
 from xnmt_bench.store import fingerprint
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from xnmt_bench.corpora.contrastive import ContrastiveSet, as_read
-from xnmt_bench.corpora.encoded import Passage
+from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.measuring.measurement import CAPPED, Evidence
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.contrastive.groups import FILE as GROUPS

@@ -10,17 +10,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from xnmt_bench.corpora.encoded import Context
+from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.subwords import BOS, PAD, Subwords
-from xnmt_bench.nmt.base import (
+from xnmt_bench.nmt.base import NMTModel, Reader, last_of
+from xnmt_bench.nmt.batch import (
     AttentionWeights,
     Batch,
     DraftOptions,
     Encoding,
     Layout,
-    NMTModel,
-    Reader,
-    last_of,
     pad,
     segments,
     shifted,

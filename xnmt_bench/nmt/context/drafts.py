@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD, WORDS
-from xnmt_bench.nmt.base import Layout, NMTModel
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Layout
 from xnmt_bench.nmt.decoding import translate
 
 BEAM = 4  # Voita et al. 2019, section 5.2

@@ -15,9 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from xnmt_bench.corpora.encoded import Context
+from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.subwords import Subwords
-from xnmt_bench.nmt.base import AttentionWeights, Encoding, Layout, Reader
+from xnmt_bench.nmt.base import Reader
+from xnmt_bench.nmt.batch import AttentionWeights, Encoding, Layout
 from xnmt_bench.nmt.context.sentences import Sentences, source_numbers
 from xnmt_bench.nmt.context.two_step import TwoStep
 from xnmt_bench.nmt.prefix import Prefix

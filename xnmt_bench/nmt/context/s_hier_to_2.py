@@ -11,9 +11,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from xnmt_bench.corpora.encoded import Context
+from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.subwords import EOS, Subwords
-from xnmt_bench.nmt.base import Encoding, Layout
+from xnmt_bench.nmt.batch import Encoding, Layout
 from xnmt_bench.nmt.context.sentences import Sentences, source_numbers
 from xnmt_bench.nmt.context.two_step import closed
 from xnmt_bench.nmt.rnn_search import RNNSearch

@@ -11,7 +11,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from xnmt_bench.nmt.base import Layout
+from xnmt_bench.nmt.batch import Layout
 
 
 class Sentences:

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.nmt.base import Encoding, Layout, NMTModel
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Encoding, Layout
 from xnmt_bench.nmt.fairseq.checkpoint import Options, Weights
 from xnmt_bench.nmt.fairseq.subwords import DictionarySubwords
 from xnmt_bench.nmt.rnn_search import RNNSearch, States, attend

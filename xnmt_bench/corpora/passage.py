@@ -1,0 +1,97 @@
+"""A sentence with the sentences around it, as text and as ids of one concatenation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Subwords
+
+
+@dataclass(frozen=True)
+class Context:
+    """Which sentences stand around a sentence in a concatenation.
+
+    Attributes:
+        sentences: how many of the same document's previous sentences, at most.
+        target: on the target side too (many-to-many), or on the source side alone (many-to-one).
+        following: how many of its following sentences, on the source side alone, since they are
+            not translated yet.
+    """
+
+    sentences: int = 0
+    target: bool = True
+    following: int = 0
+
+    def recipe(self) -> dict[str, Any]:
+        """Return what decides the ids."""
+        recipe: dict[str, Any] = {"sentences": self.sentences, "target": self.target}
+        if self.following:  # left out where there is none, as in older recipes
+            recipe["following"] = self.following
+        return recipe
+
+
+ALONE = Context()  # of a system that reads the current sentence alone
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A sentence pair and the sentences around it, as words between blanks.
+
+    Attributes:
+        source, target: the current sentence.
+        source_context, target_context: the sentences before it, the nearest last.
+        following: the source sentences behind it.
+    """
+
+    source: str
+    target: str
+    source_context: Sequence[str] = ()
+    target_context: Sequence[str] = ()
+    following: Sequence[str] = ()
+
+    def read(self, context: Context) -> Passage:
+        """Return the passage with the nearest sentences alone, which a system with a context reads.
+
+        A system that reads both sides reads as many sentences on either.
+        """
+        count = min(context.sentences, len(self.source_context))
+        if context.target:
+            count = min(count, len(self.target_context))
+        return Passage(
+            self.source,
+            self.target,
+            nearest(self.source_context, count),
+            nearest(self.target_context, count * context.target),
+            tuple(self.following[: context.following]),
+        )
+
+    def encode(self, source: Subwords, target: Subwords) -> tuple[list[int], list[int]]:
+        """Return source and target ids, in their context."""
+        before, after = (
+            [source.encode(text) for text in texts]
+            for texts in (self.source_context, self.following)
+        )
+        target_before = [target.encode(text) for text in self.target_context]
+        return (
+            concatenated(before, source.encode(self.source), after),
+            concatenated(target_before, target.encode(self.target)),
+        )
+
+
+def nearest(sentences: Sequence[str], count: int) -> tuple[str, ...]:
+    """Return the last sentences, in order."""
+    return tuple(sentences[len(sentences) - count :])
+
+
+def concatenated(
+    before: Sequence[list[int]], ids: list[int], after: Sequence[list[int]] = ()
+) -> list[int]:
+    """Return a sentence in its context as one list of ids.
+
+    Each sentence before it is closed by a separator; it and each sentence behind it by EOS.
+    """
+    closed = [(*sentence, SEPARATOR) for sentence in before]
+    closed += [(*sentence, EOS) for sentence in (ids, *after)]
+    return [i for sentence in closed for i in sentence]
