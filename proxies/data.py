@@ -1,4 +1,4 @@
-"""Decisions for training, read from a memory-mapped file so that any number of them streams."""
+"""PackedRules for training, read from a memory-mapped file so that any number of them streams."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from proxies.base import LONGEST
 
-Decisions = np.ndarray
+PackedRules = np.ndarray
 """Rows of 1 + 4k integers: the label, 2k word ids and their 2k places in the sentence."""
 
 
-def pack(label_N: np.ndarray, words_NK: np.ndarray, positions_NK: np.ndarray) -> Decisions:
-    """Decisions as one integer array; places behind the last that is told apart are that one."""
+def pack(label_N: np.ndarray, words_NK: np.ndarray, positions_NK: np.ndarray) -> PackedRules:
+    """PackedRules as one integer array; places behind the last that is told apart are that one."""
     places_NK = np.minimum(positions_NK, LONGEST - 1)
     return np.concatenate([label_N[:, None], words_NK, places_NK], axis=1, dtype=np.int32)
 
@@ -29,26 +29,26 @@ def narrowest(words: int) -> np.dtype:
     return np.dtype("<i2" if words <= 2**15 else "<i4")
 
 
-def append(decisions: Decisions, file: BinaryIO, kind: np.dtype) -> None:
+def append(decisions: PackedRules, file: BinaryIO, kind: np.dtype) -> None:
     """Adds decisions to a file that `open_decisions` reads."""
     # Not by `tofile`, which says nothing of a disk that is full.
     file.write(np.ascontiguousarray(decisions, dtype=kind).tobytes())
 
 
-def open_decisions(path: Path, k: int, kind: np.dtype) -> Decisions:
+def open_decisions(path: Path, k: int, kind: np.dtype) -> PackedRules:
     """Memory-maps a file of decisions."""
     return np.memmap(path, dtype=kind, mode="r").reshape(-1, 1 + 4 * k)
 
 
-def unpack(decisions: Decisions) -> tuple[Tensor, Tensor, Tensor]:
+def unpack(decisions: PackedRules) -> tuple[Tensor, Tensor, Tensor]:
     """Labels (B,), word ids (B, 2k) and places (B, 2k)."""
     rows = torch.from_numpy(np.array(decisions, dtype=np.int64))
     middle = (rows.shape[1] + 1) // 2
     return rows[:, 0], rows[:, 1:middle], rows[:, middle:]
 
 
-class Contexts:
-    """Decisions with all the words that each can see, from which rules are drawn at random.
+class VisibleWords:
+    """PackedRules with all the words that each can see, from which rules are drawn at random.
 
     Args:
         label_N: the decisions' labels.
@@ -75,7 +75,7 @@ class Contexts:
     def __len__(self) -> int:
         return len(self.label_N)
 
-    def drawn(self, rows: np.ndarray, k: int, generator: np.random.Generator) -> Decisions:
+    def drawn(self, rows: np.ndarray, k: int, generator: np.random.Generator) -> PackedRules:
         """Rules of min(k, visible) words a side, every choice and order of them as likely.
 
         Args:
@@ -115,8 +115,8 @@ class Words:
         lift = int(self.positions.max(initial=0)) + 1
         of_word = np.repeat(np.arange(len(self.count_B)), self.count_B)
         lifted = of_word * lift + self.positions
-        wanted = sentence_N.astype(np.int64) * lift + np.minimum(step_N, lift)
-        return np.searchsorted(lifted, wanted) - self.start_B[sentence_N]
+        lifted_step_N = sentence_N.astype(np.int64) * lift + np.minimum(step_N, lift)
+        return np.searchsorted(lifted, lifted_step_N) - self.start_B[sentence_N]
 
     def drawn(
         self, sentence_B: np.ndarray, count_B: np.ndarray, k: int, generator: np.random.Generator
@@ -134,10 +134,10 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """Decisions whose rules are drawn when they are read: the same for one seed and epoch."""
+class DrawnRules:
+    """PackedRules whose rules are drawn when they are read: the same for one seed and epoch."""
 
-    contexts: Contexts
+    contexts: VisibleWords
     rows: np.ndarray
     k: int
     seed: int
@@ -146,7 +146,7 @@ class Drawn:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, members: np.ndarray) -> Decisions:
+    def __getitem__(self, members: np.ndarray) -> PackedRules:
         generator = np.random.default_rng([self.seed, self.epoch, int(members[0])])
         return self.contexts.drawn(self.rows[members], self.k, generator)
 
@@ -155,7 +155,7 @@ class DecisionBatches(IterableDataset):
     """Batches of decisions; another epoch is another order, the same for the same seed."""
 
     def __init__(
-        self, decisions: Decisions | Drawn, batch_size: int, seed: int | None, epoch: int
+        self, decisions: PackedRules | DrawnRules, batch_size: int, seed: int | None, epoch: int
     ) -> None:
         self._decisions, self._batch_size = decisions, batch_size
         self._order = np.arange(len(decisions), dtype=np.uint32)
@@ -171,7 +171,7 @@ class DecisionBatches(IterableDataset):
 
 
 def loader(
-    decisions: Decisions | Drawn, batch_size: int, seed: int | None = None, epoch: int = 0
+    decisions: PackedRules | DrawnRules, batch_size: int, seed: int | None = None, epoch: int = 0
 ) -> DataLoader:
     """A data loader of whole batches; in order where no seed is given."""
     return DataLoader(DecisionBatches(decisions, batch_size, seed, epoch), batch_size=None)

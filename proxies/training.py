@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from proxies.base import Proxy
-from proxies.data import Decisions, loader
+from proxies.data import PackedRules, loader
 from xnmt_bench.fitting import MONITOR, SeededModule
 from xnmt_bench.options import Count, Natural, Positive, Share
 
@@ -93,7 +93,9 @@ class ProxyTraining(SeededModule):
 
 
 @torch.no_grad()
-def _log_q(proxy: Proxy, decisions: Decisions, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
+def _log_q(
+    proxy: Proxy, decisions: PackedRules, batch_size: int
+) -> Iterator[tuple[Tensor, Tensor]]:
     """Labels (B,) and log Q (B, V) of decisions, batch by batch, so that V is never kept."""
     device = next(proxy.eval().parameters()).device
     for batch in loader(decisions, batch_size):
@@ -102,7 +104,7 @@ def _log_q(proxy: Proxy, decisions: Decisions, batch_size: int) -> Iterator[tupl
 
 
 def log_likelihoods(
-    proxy: Proxy, decisions: Decisions, batch_size: int = BATCH
+    proxy: Proxy, decisions: PackedRules, batch_size: int = BATCH
 ) -> tuple[np.ndarray, np.ndarray]:
     """Log Q of each decision's label, and whether Q's first choice is the label; shapes (N,)."""
     scores, correct = [], []
@@ -113,7 +115,7 @@ def log_likelihoods(
 
 
 def distributions(
-    proxy: Proxy, decisions: Decisions, batch_size: int = BATCH
+    proxy: Proxy, decisions: PackedRules, batch_size: int = BATCH
 ) -> Iterator[tuple[slice, Tensor]]:
     """Log Q of the whole vocabulary, (B, V), of some decisions at a time, and which they are."""
     start = 0

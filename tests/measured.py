@@ -16,7 +16,7 @@ from xnmt_bench.measuring.measurement import (
     Evidence,
     Measurement,
     RowIdentity,
-    Scored,
+    ScoredRow,
     write,
 )
 from xnmt_bench.measuring.metric import PivotValue
@@ -109,4 +109,4 @@ def measured(metric, results, identity, outcome, model="m0", files=None, made_by
 def scored(identity, values, status="ok", model="m0", derived=False, **facts):
     """A row with numbers that no units stand behind."""
     facts = row_facts(identity) | facts
-    return Scored(Measurement(identity, model, status, facts=facts), values, "SIGNED", derived)
+    return ScoredRow(Measurement(identity, model, status, facts=facts), values, "SIGNED", derived)

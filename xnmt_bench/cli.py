@@ -68,8 +68,8 @@ def refused(error: HydraException) -> NoReturn:
     cause = error.__cause__
     if isinstance(cause, ConfigKeyError | ConfigAttributeError) and cause.parent_node is not None:
         section = str(cause.full_key).rpartition(".")[0] or "the configuration"
-        known = [key for key in map(str, cause.parent_node) if not key.startswith("_")]
-        problem = unknown(f"option in {section}", str(cause.key), known)
+        options_there = [key for key in map(str, cause.parent_node) if not key.startswith("_")]
+        problem = unknown(f"option in {section}", str(cause.key), options_there)
     else:
         problem = str(error)
     lines = problem.splitlines() if isinstance(error, ConfigCompositionException) else [problem]
@@ -113,18 +113,18 @@ def _register_plugins(arguments: Sequence[str]) -> None:
             if point.value.startswith(OURS):
                 continue
             named = any(name in argument for argument in arguments)
-            given = options(load(kind, name), described.given) if named else {}
+            plugin_options = options(load(kind, name), described.hidden) if named else {}
             target = {"_target_": point.value.replace(":", ".")}
             package = None
             if kind == "explainers":
-                node: dict[str, Any] = {"name": name, "phi": target | given}
+                node: dict[str, Any] = {"name": name, "phi": target | plugin_options}
             elif kind == "proxies":
-                node = {"defaults": ["_training", "_self_"], "name": name, "sizes": given}
+                node = {"defaults": ["_training", "_self_"], "name": name, "sizes": plugin_options}
             elif kind == "architectures":
                 node = {"defaults": ["_native", "_self_"], "name": name, "architecture": name,
-                        "sizes": given}  # fmt: skip
+                        "sizes": plugin_options}  # fmt: skip
             else:
-                node, package = target | given, f"{group}.{name}"
+                node, package = target | plugin_options, f"{group}.{name}"
             ConfigStore.instance().store(group=group, name=name, node=node, package=package)
 
 
@@ -139,16 +139,16 @@ def _unknown_choices(arguments: Sequence[str], conf: Path) -> list[str]:
         if not plain or not (folder := conf / plain[1]).is_dir():
             continue
         files = (path.relative_to(folder).with_suffix("") for path in folder.rglob("*.yaml"))
-        known = {path.as_posix() for path in files if not path.name.startswith("_")}
+        choices = {path.as_posix() for path in files if not path.name.startswith("_")}
         for kind, described in KINDS.items():
             if described.group == plain[1]:
-                known |= {n for n, p in entries(kind).items() if not p.value.startswith(OURS)}
-        wanted = {name for name in plain[2].split(",") if name}
+                choices |= {n for n, p in entries(kind).items() if not p.value.startswith(OURS)}
+        chosen = {name for name in plain[2].split(",") if name}
         if plain[1] in OPTIONAL:
-            wanted -= {"null"}
-        elif not wanted and "[" not in argument:
+            chosen -= {"null"}
+        elif not chosen and "[" not in argument:
             problems.append(f"{plain[1]}=: should be a choice of {plain[1]}")
-        problems += [unknown(plain[1], name, known) for name in sorted(wanted - known)]
+        problems += [unknown(plain[1], name, choices) for name in sorted(chosen - choices)]
     return problems
 
 
@@ -159,8 +159,8 @@ def quoted(argument: str) -> str:
     """
     name, equals, text = argument.partition("=")
     mark = text[:1]
-    whole = len(text) > 1 and mark in ("'", '"') and text[-1] == mark and mark not in text[1:-1]
-    if name.lstrip("+") not in SENTENCES or whole or text == "null":
+    is_quoted = len(text) > 1 and mark in ("'", '"') and text[-1] == mark and mark not in text[1:-1]
+    if name.lstrip("+") not in SENTENCES or is_quoted or text == "null":
         return argument
     # Hydra reads a backslash as itself unless it stands before a quote.
     escaped = text.replace("\\'", "\\\\'").replace("'", "\\'")

@@ -102,13 +102,13 @@ class Room:
     holds. Where memory runs out it is halved, for good.
 
     Args:
-        given: the user's number, if any.
+        configured: the user's number, if any.
         cpu: on the CPU, and at least this many elsewhere.
         each: bytes of memory that one of them takes on CUDA, roughly.
     """
 
-    def __init__(self, given: int | None, cpu: int, each: int) -> None:
-        self._given, self._cpu, self._each = given, cpu, each
+    def __init__(self, configured: int | None, cpu: int, each: int) -> None:
+        self._given, self._cpu, self._each = configured, cpu, each
         self._sizes: dict[torch.device, int] = {}
 
     def on(self, device: torch.device) -> int:
@@ -149,4 +149,6 @@ class Room:
 
 def _of_memory(error: RuntimeError) -> bool:
     """Whether memory ran out, whoever says so."""
-    return isinstance(error, torch.OutOfMemoryError) or any(said in str(error) for said in SHORT)
+    return isinstance(error, torch.OutOfMemoryError) or any(
+        phrase in str(error) for phrase in SHORT
+    )

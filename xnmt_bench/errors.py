@@ -41,9 +41,9 @@ def refusal(error: Exception) -> str:
     """Why a checkpoint was refused, in one line; torch's own text says how to load it unsafely."""
     if named := re.search(r"GLOBAL (\S+)", str(error)):
         return f"it holds {named[1]}; nothing but tensors and plain values is unpickled"
-    told = str(error).partition("WeightsUnpickler error: ")[2] or str(error)
-    if told.startswith("Unsupported operand"):
+    message = str(error).partition("WeightsUnpickler error: ")[2] or str(error)
+    if message.startswith("Unsupported operand"):
         return "a pickle that no recent torch wrote; nothing of it is unpickled"
-    first = re.split(r"\.\s|\n", told.strip())[0].rstrip(".")
+    first = re.split(r"\.\s|\n", message.strip())[0].rstrip(".")
     unsafe = re.search(r"weights_only|trusted|arbitrary code", first)
     return type(error).__name__ if unsafe or not first else first

@@ -32,8 +32,8 @@ def explain(config: DictConfig) -> None:
     passage = _passage(model, config)
     console = Console()
     for side in SIDES:
-        told = [*getattr(passage, f"{side}_context"), getattr(passage, side)]
-        console.print(f"{side}: {END.join(told)}", markup=False, highlight=False)
+        sentences = [*getattr(passage, f"{side}_context"), getattr(passage, side)]
+        console.print(f"{side}: {END.join(sentences)}", markup=False, highlight=False)
     console.print()
     explanations: dict[str, Explanation] = {}
     for name in entries("explainers"):
@@ -55,19 +55,18 @@ def _passage(model: NMTModel, config: DictConfig) -> Passage:
         XnmtError: there are more or fewer targets than sentences, and not one.
     """
     sources = config.explain.split(END)
-    given = config.explain_target.split(END) if config.explain_target else []
-    if len(given) not in (0, 1, len(sources)):
-        problem = (
-            f"has {len(given)} sentences, explain {len(sources)}: it takes as many, or the last"
-        )
+    given_targets = config.explain_target.split(END) if config.explain_target else []
+    if len(given_targets) not in (0, 1, len(sources)):
+        counts = f"has {len(given_targets)} sentences, explain {len(sources)}"
+        problem = f"{counts}: it takes as many, or the last"
         raise XnmtError(f"explain_target: {problem}")
-    if not all(map(str.strip, (*sources, *given))):
+    if not all(map(str.strip, (*sources, *given_targets))):
         raise XnmtError("explain: an empty sentence")
     targets: list[str] = []
-    for n, source in enumerate(sources[: len(sources) - len(given)]):
+    for n, source in enumerate(sources[: len(sources) - len(given_targets)]):
         so_far = Passage(source, "", sources[:n], targets)
         targets.append(_translation(model, so_far, config.nmt.beam))
-    targets += given
+    targets += given_targets
     return Passage(sources[-1], targets[-1], sources[:-1], targets[:-1])
 
 
@@ -90,8 +89,8 @@ def _model(config: DictConfig) -> NMTModel:
         return job.system.model
     except MissingError:
         trained = [
-            f"{made.path} ({made.facts['name']}, {made.facts['train_sentences']} pairs)"
-            for made in job.store.all("nmt")
+            f"{artefact.path} ({artefact.facts['name']}, {artefact.facts['train_sentences']} pairs)"
+            for artefact in job.store.all("nmt")
         ]
         hint = (
             "name one with nmt.path=...: " + "; ".join(trained)

@@ -98,9 +98,9 @@ class _Converged(pl.Callback):
 
     def _waited(self, name: str) -> int:
         """Epochs since a value was better than ever before."""
-        seen = [epoch[name] for epoch in self.curve]
-        best = {"min": min, "max": max}[self._monitors[name]](seen, default=0.0)
-        return len(seen) - 1 - seen.index(best) if seen else -1
+        values = [epoch[name] for epoch in self.curve]
+        best = {"min": min, "max": max}[self._monitors[name]](values, default=0.0)
+        return len(values) - 1 - values.index(best) if values else -1
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Stops at once where a training goes on that had ended."""

@@ -83,7 +83,7 @@ def faults(schema: type[BaseModel], values: Any, where: str = "") -> Iterator[st
     try:
         schema.model_validate({name: v for name, v in values.items() if name != "_target_"})
     except ValidationError as error:
-        seen = set()
+        named = set()
         for problem in error.errors():
             # The branches of a union stand behind the leaf's name.
             path = [str(part) for part in problem["loc"]]
@@ -102,8 +102,8 @@ def faults(schema: type[BaseModel], values: Any, where: str = "") -> Iterator[st
             if name in MOVED:
                 yield f"{name} has moved: use {MOVED[name]}"
                 continue
-            if name not in seen:
-                seen.add(name)
+            if name not in named:
+                named.add(name)
                 yield f"{name}{_wrong(problem, value, schema, path)}"
 
 

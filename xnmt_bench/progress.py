@@ -50,10 +50,10 @@ class Stage:
     def _say(self, note: str) -> None:
         elapsed = max(1e-9, time.monotonic() - self._began)
         rate = (self._done - self._before) / elapsed
-        left = (self._total - self._done) / rate if rate else float("inf")
+        seconds_left = (self._total - self._done) / rate if rate else float("inf")
         pace = f"{rate:.1f} a second" if rate >= 1 else f"{1 / rate:.1f} s each" if rate else ""
         done = self._done if isinstance(self._done, int) else f"{self._done:.1f}"
-        due = f"at most {_duration(left)} left" if rate and self._done < self._total else ""
+        due = f"at most {_duration(seconds_left)} left" if rate and self._done < self._total else ""
         parts = [f"{self._description}: {done} of {self._total} {self._unit}", pace, due, note]
         parts = [part for part in parts if part]
         if self._terminal:

@@ -23,12 +23,12 @@ class Kind:
     Attributes:
         noun: what one of it is called in messages.
         group: the group of the configuration that chooses it, if there is one.
-        given: arguments of its classes that the project gives; all others are options.
+        hidden: arguments of its classes that the project gives; all others are options.
     """
 
     noun: str
     group: str | None = None
-    given: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
 
 
 KINDS = {
@@ -65,16 +65,16 @@ def load(kind: str, name: str) -> Any:
     Raises:
         XnmtError: no such name (the nearest ones are named), or its package cannot be imported.
     """
-    known = entries(kind)
-    if name not in known:
-        raise XnmtError(unknown(KINDS[kind].noun, name, known))
+    declared = entries(kind)
+    if name not in declared:
+        raise XnmtError(unknown(KINDS[kind].noun, name, declared))
     try:
-        return known[name].load()
+        return declared[name].load()
     except (ImportError, AttributeError) as error:
-        raise XnmtError(f"{KINDS[kind].noun} {name!r} ({known[name].value}): {error}") from error
+        raise XnmtError(f"{KINDS[kind].noun} {name!r} ({declared[name].value}): {error}") from error
 
 
-def create(kind: str, name: str, *given: Any, **options: Any) -> Any:
+def create(kind: str, name: str, *arguments: Any, **options: Any) -> Any:
     """An object of the class behind a name.
 
     Raises:
@@ -82,18 +82,18 @@ def create(kind: str, name: str, *given: Any, **options: Any) -> Any:
     """
     cls = load(kind, name)  # its own errors say enough by themselves
     try:
-        return cls(*given, **options)
+        return cls(*arguments, **options)
     except (TypeError, ValueError, AssertionError) as error:
         raise XnmtError(f"{KINDS[kind].noun} {name!r}: {error}") from error
 
 
-def instantiate(what: str, node: Any, *given: Any) -> Any:
+def instantiate(description: str, node: Any, *arguments: Any) -> Any:
     """An object from a configuration node with `_target_`.
 
     Args:
-        what: it is, for a message, such as `explainer 'attention'`.
+        description: it is, for a message, such as `explainer 'attention'`.
         node: the node.
-        given: the target's first arguments, which the node does not hold.
+        arguments: the target's first arguments, which the node does not hold.
 
     Raises:
         XnmtError: the target cannot be imported or refuses an option; caused by what it raised.
@@ -102,20 +102,20 @@ def instantiate(what: str, node: Any, *given: Any) -> Any:
     from hydra.errors import InstantiationException
 
     try:
-        return hydra.utils.instantiate(node, *given, _convert_="all")
+        return hydra.utils.instantiate(node, *arguments, _convert_="all")
     except InstantiationException as error:
         if isinstance(error.__cause__, XnmtError):
             raise error.__cause__ from None
         cause = error.__cause__ or error
-        raise XnmtError(f"{what}: {cause}") from cause
+        raise XnmtError(f"{description}: {cause}") from cause
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> str:
+def unknown(noun: str, name: str, names_there: Iterable[str]) -> str:
     """The message for a name that is not there: what was meant, or all there are."""
-    names = sorted(known)
+    names = sorted(names_there)
     if near := get_close_matches(name, names, n=3):
-        return f"no {what} {name!r}; did you mean {' or '.join(near)}?"
-    return f"no {what} {name!r}; there are {', '.join(names)}"
+        return f"no {noun} {name!r}; did you mean {' or '.join(near)}?"
+    return f"no {noun} {name!r}; there are {', '.join(names)}"
 
 
 def options(made_by: type, but: Iterable[str] = ()) -> dict[str, Any]:
@@ -127,10 +127,10 @@ def options(made_by: type, but: Iterable[str] = ()) -> dict[str, Any]:
     }
 
 
-def load_explainer(name: str, **given: Any) -> Any:
+def load_explainer(name: str, **phi_options: Any) -> Any:
     """An explainer by its name on the command line, a plug-in's too, with options of its own.
 
     Raises:
         XnmtError: as `create`.
     """
-    return create("explainers", name, **given)
+    return create("explainers", name, **phi_options)

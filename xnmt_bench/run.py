@@ -19,7 +19,7 @@ from xnmt_bench.measuring.measurement import (
     FAILED,
     NOT_APPLICABLE,
     Evidence,
-    Scored,
+    ScoredRow,
     write,
 )
 from xnmt_bench.measuring.metric import Metric, Row
@@ -28,7 +28,7 @@ from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.registry import instantiate
 from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import about_systems, collect, report, writable
-from xnmt_bench.report.summary import Shown
+from xnmt_bench.report.summary import ShownTable
 from xnmt_bench.report.table import csv_columns
 from xnmt_bench.report.tracking import Tracker
 from xnmt_bench.schema import check
@@ -86,7 +86,7 @@ def evaluate(config: DictConfig) -> None:
         ]
         if errors:
             raise errors[0]
-        scored: dict[str, tuple[Metric, Sequence[Scored]]] = {}
+        scored: dict[str, tuple[Metric, Sequence[ScoredRow]]] = {}
         missing: list[MissingError] = []
         for name, metric in metrics.items():
             try:
@@ -97,7 +97,7 @@ def evaluate(config: DictConfig) -> None:
             raise missing[0]
         for nothing in missing:
             log.warning("%s", nothing)
-        shown, listings, out = list[Shown](), list[Listing](), writable(results)
+        shown, listings, out = list[ShownTable](), list[Listing](), writable(results)
         for name, (metric, rows) in scored.items():
             tables, read = report(metric, rows, about_systems(scored, name), out, tracker)
             shown, listings = [*shown, *tables], [*listings, *read]
@@ -181,7 +181,7 @@ def _describe(metric: Metric, row: Row) -> str:
     return f"{metric.name} of {', '.join(part for part in parts if part)}"
 
 
-def _numbers(metric: Metric, scored: Scored) -> str:
+def _numbers(metric: Metric, scored: ScoredRow) -> str:
     """Return a row's results in words."""
     parts = []
     for column in (c for c in metric.columns if c.name in scored.values):
@@ -193,16 +193,16 @@ def _numbers(metric: Metric, scored: Scored) -> str:
 
 def _analyses(
     config: DictConfig,
-    scored: Mapping[str, tuple[Metric, Sequence[Scored]]],
+    scored: Mapping[str, tuple[Metric, Sequence[ScoredRow]]],
     results: Path,
     tracker: Tracker,
-) -> list[Shown]:
+) -> list[ShownTable]:
     """Asks every configured analysis of what was measured."""
     from xnmt_bench.analyses.analysis import Analysis, publish
 
     nodes = config.get("analysis") or {}
     by_metric = {name: panels(metric, rows) for name, (metric, rows) in scored.items()}
-    by_metric = {name: found for name, found in by_metric.items() if found}
+    by_metric = {name: metric_panels for name, metric_panels in by_metric.items() if metric_panels}
     signatures = sorted(s.signature for _, rows in scored.values() for s in rows)
     shown = []
     for name in nodes:

@@ -196,7 +196,7 @@ def _problems(values: dict[str, Any]) -> Iterator[str]:
             yield f"{group}={_null(nodes)}: should be a list, such as {group}=[]"
             continue
         for name, node in nodes.items():
-            yield from _with_target(node, f"{group}.{name}", given=KINDS[kind].given)
+            yield from _with_target(node, f"{group}.{name}", hidden=KINDS[kind].hidden)
     yield from _with_target(values.get("logger"), "logger")
     yield from _between_leaves(values)
 
@@ -221,7 +221,7 @@ def _named(node: Mapping[str, Any], where: str) -> Iterator[str]:
 
 
 def _with_target(
-    node: Any, where: str, beside: type[Section] | None = None, given: Sequence[str] = ()
+    node: Any, where: str, beside: type[Section] | None = None, hidden: Sequence[str] = ()
 ) -> Iterator[str]:
     """Faults of a node that is made into an object by its `_target_`.
 
@@ -229,7 +229,7 @@ def _with_target(
         node: the node.
         where: its name.
         beside: what else stands in it that the object is not told.
-        given: arguments that are no options.
+        hidden: arguments that are no options.
     """
     if not isinstance(node, Mapping):
         yield f"{where}={_null(node)}: should be a group of options"
@@ -245,10 +245,12 @@ def _with_target(
     inner = {
         name for name, value in node.items() if isinstance(value, Mapping) and "_target_" in value
     }
-    schema = section(made_by, but=[*given, *inner])
-    own = set(schema.model_fields)
-    told = {n: v for n, v in node.items() if n not in inner and (n in own or n not in extras)}
-    yield from faults(schema, told, where)
+    schema = section(made_by, but=[*hidden, *inner])
+    accepted = set(schema.model_fields)
+    options_given = {
+        n: v for n, v in node.items() if n not in inner and (n in accepted or n not in extras)
+    }
+    yield from faults(schema, options_given, where)
     if beside:
         yield from faults(beside, {n: v for n, v in node.items() if n in extras}, where)
     for part in sorted(inner):
@@ -261,7 +263,7 @@ def _system(node: Any) -> Iterator[str]:
         return
     parts = ("reader", "sizes", "training")
     yield from faults(SystemSection, {n: v for n, v in node.items() if n not in parts}, "nmt")
-    yield from _with_target(node.get("reader"), "nmt.reader", given=["path"])
+    yield from _with_target(node.get("reader"), "nmt.reader", hidden=["path"])
     if "training" in node:
         yield from faults(section(NMTTrainingOptions), node["training"], "nmt.training")
     if "sizes" in node:
@@ -285,7 +287,7 @@ def _sizes(kind: str, name: Any, sizes: Any, where: str) -> Iterator[str]:
     except XnmtError as error:
         yield f"{where}: {error}"
         return
-    problems = list(faults(section(made_by, KINDS[kind].given), sizes, f"{where}.sizes"))
+    problems = list(faults(section(made_by, KINDS[kind].hidden), sizes, f"{where}.sizes"))
     yield from problems
     heads, dimension = (sizes.get(n) for n in ("heads", "dimension")) if sizes else (None, None)
     if not problems and heads and dimension and dimension % heads:

@@ -51,8 +51,8 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        told = re.search(r"\(os error (\d+)\)", str(error))  # how safetensors says it
-        number = error.errno if isinstance(error, OSError) else told and int(told[1])
+        match = re.search(r"\(os error (\d+)\)", str(error))  # how safetensors says it
+        number = error.errno if isinstance(error, OSError) else match and int(match[1])
         if number is None or getattr(error, "filename", None):
             raise
         raise OSError(number, os.strerror(number), str(path)) from error
@@ -215,7 +215,7 @@ class Store:
                 `fingerprint` (artefacts, models, subwords), so that recipes chain.
         """
         made_from["version"] = version
-        recipe = json.loads(json.dumps(made_from, default=lambda thing: thing.fingerprint))
+        recipe = json.loads(json.dumps(made_from, default=lambda input_: input_.fingerprint))
         path = self.root / stage / fingerprint(recipe)
         finished = path / META
         if not (self.may_make or cheap or finished.exists()):
@@ -278,6 +278,6 @@ def repair(root: Path) -> None:
     for folder in dropped:
         log.warning("dropped: %s", folder)
         shutil.rmtree(folder)
-    whole = len(set(recipes) - set(dropped))
+    kept = len(set(recipes) - set(dropped))
     log.info("%d artefacts are whole, %d were dropped; train.py makes them again",
-             whole, len(dropped))  # fmt: skip
+             kept, len(dropped))  # fmt: skip

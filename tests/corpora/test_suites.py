@@ -129,7 +129,7 @@ def test_a_line_that_is_no_object_is_named(line, tmp_path):
         read_suite("wino_x", tmp_path, "de")
 
 
-class Told(Corpus):
+class Distinction(Corpus):
     """Two documents with chains."""
 
     name, source_language, target_language = "told", "en", "de"
@@ -163,7 +163,7 @@ class Told(Corpus):
 
 
 def test_chains_give_pronouns_their_nearest_earlier_noun():
-    suite = chains(Told())
+    suite = chains(Distinction())
     found = [
         (
             suite.pronoun(i),
@@ -192,7 +192,7 @@ def test_generated_documents_have_chains_and_plain_text_has_none():
     assert len(suite.items) > 50
     assert {i.entity.back for i in suite.items} >= {0, 1, 2}
 
-    class Plain(Told):
+    class Plain(Distinction):
         def sentences(self, split):
             return (Sentence(s.source, "", s.document, 0) for s in super().sentences(split))
 

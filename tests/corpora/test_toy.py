@@ -15,7 +15,7 @@ from xnmt_bench.corpora.toy.lexicon import lexicon
 
 LEXICON = lexicon()
 VERBS = (*LEXICON.transitive, *LEXICON.intransitive)
-GENDERS = {noun.german: noun.gender for noun in (*LEXICON.things, *LEXICON.people)}
+GENDERS = {noun.german: noun.gender for noun in (*LEXICON.objects, *LEXICON.people)}
 GENDERS |= {spelling: name.sex for name in LEXICON.names for spelling in name.spellings}
 ENGLISH_NAMES = {spelling: name.english for name in LEXICON.names for spelling in name.spellings}
 ENGLISH_VERBS = {form for verb in VERBS for form in (verb.base, verb.third, verb.participle)}
@@ -136,7 +136,7 @@ def test_documents_are_numbered_sentence_by_sentence():
 def test_the_lexicon_is_large_enough():
     entries = [len(getattr(LEXICON, kind)) for kind in LEXICON.__dataclass_fields__]
     assert sum(entries) >= 300
-    for nouns in (LEXICON.things, LEXICON.people):
+    for nouns in (LEXICON.objects, LEXICON.people):
         assert {noun.gender for noun in nouns} == {"m", "f", "n"}
     assert {verb.auxiliary for verb in VERBS} == {"haben", "sein"}
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from conftest import configure, overrides
 
-from proxies.data import Contexts, Drawn, unpack
+from proxies.data import DrawnRules, VisibleWords, unpack
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.judges import RuleSet
 from xnmt_bench.judges.base import Base
@@ -49,7 +49,7 @@ def small_contexts(seed=0, sentences=30, words=5):
             sentence.append(n)
             step.append(i)
     columns = (np.array(label), np.array(sentence), np.array(step))
-    return Contexts(*columns, source, prefix)
+    return VisibleWords(*columns, source, prefix)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
@@ -85,7 +85,7 @@ def test_draws_are_new_each_epoch_and_the_same_for_one_seed():
     contexts = small_contexts()
     rows = np.arange(len(contexts))
     one, again, other, seeded = (
-        Drawn(contexts, rows, 1, seed, epoch)[rows]
+        DrawnRules(contexts, rows, 1, seed, epoch)[rows]
         for seed, epoch in [(0, 0), (0, 0), (0, 1), (1, 0)]
     )
     assert (one == again).all()
@@ -202,7 +202,7 @@ def test_shared_proxies_need_no_rules_of_training_sentences(transformer, workpla
 def test_more_sentences_than_are_explained(transformer, workplace):
     proxy = EvalX(RuleSet(job_for(workplace, "random")), 2000)
     assert proxy.train_sentences == 2000
-    contexts = proxy.rules.explained.decisions.all_contexts("teacher_forcing", 2000)
+    contexts = proxy.rules.explained.decisions.visible_words("teacher_forcing", 2000)
     assert len(set(contexts.sentence_N.tolist())) == 2000
     assert EvalX(RuleSet(job_for(workplace, "random")), 10**6).train_sentences == 3000
 
@@ -210,7 +210,7 @@ def test_more_sentences_than_are_explained(transformer, workplace):
 def test_contexts_are_those_of_the_rules(transformer, workplace):
     """Each decision's label and words, beside the rules that were extracted of the same."""
     job = job_for(workplace, "random")
-    contexts = job.explained.decisions.all_contexts("teacher_forcing", 300)
+    contexts = job.explained.decisions.visible_words("teacher_forcing", 300)
     rules = next(Own(RuleSet(job)).rules.training())
     count = len(contexts)
     assert (contexts.label_N == rules.label_N[:count]).all()

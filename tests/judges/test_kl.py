@@ -82,7 +82,7 @@ def test_lessons_hold_the_models_distribution_beside_the_rule(transformer, workp
     proxy = Distilled(RuleSet(job_for(workplace, "gradient_norm", "train_sentences=30")))
     lessons = proxy.lessons(tmp_path, ProxyTrainingOptions(batch_size=50))
     decisions = open_decisions(tmp_path / LESSONS, 1, narrowest(1))
-    split = proxy.rules.explained.decisions.contexts("train", "teacher_forcing")
+    split = proxy.rules.explained.decisions.split("train", "teacher_forcing")
     p_NV = np.concatenate(list(own_distributions(transformer, split, range(30))))
     [*batches] = lessons.valid()
     held_out = sum(len(words) for _, words, _ in batches)

@@ -86,7 +86,7 @@ def test_only_the_chosen_words_are_asked_but_an_article_before_them_is_heard(ger
 
 def test_nouns_of_the_generated_corpus_have_their_gender_behind_their_article(german):
     article = {"m": "der", "f": "die", "n": "das"}
-    nouns = [*lexicon().things]
+    nouns = [*lexicon().objects]
     found = {n.german: gender(german, f"{article[n.gender]} {n.german}") for n in nouns}
     assert len(found) > 40
     assert {n.german for n in nouns if found[n.german] != n.gender} == set()

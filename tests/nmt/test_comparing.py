@@ -5,7 +5,7 @@ import pytest
 
 from xnmt_bench.corpora.contrastive import ContrastiveSet, Group, Variant
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.nmt.comparing import compared, part_order, parts
+from xnmt_bench.nmt.comparing import compare, part_order, parts
 
 
 def group(*texts, true=0, source="s", **more):
@@ -17,7 +17,7 @@ def of(*groups):
 
 
 def right(whole, scores, ties="wrong"):
-    return compared(whole, ties).right_G(np.array(scores, dtype=float), ties).tolist()
+    return compare(whole, ties).right_G(np.array(scores, dtype=float), ties).tolist()
 
 
 def test_the_true_one_has_to_be_strictly_the_best():
@@ -31,24 +31,24 @@ def test_the_true_one_has_to_be_strictly_the_best():
 
 def test_what_is_written_as_the_true_one_is_left_out_and_counted():
     whole = of(group("a", "b", "a"), group("a", "a"), group("b", "b", "c", true=2))
-    what = compared(whole)
+    what = compare(whole)
     assert (what.left_out, what.emptied, what.groups_G) == (2, [1], [0, 2])
     assert what.kept == [[0, 1], [0, 1, 2]]
     assert what.chance_G.tolist() == [1 / 2, 1 / 3]
     # The third variant of the first group would tie.
     assert right(whole, [-1, -2, -1, -1, -1, -3, -3, -2]) == [True, True]
-    first = compared(whole, "first")
+    first = compare(whole, "first")
     assert (first.left_out, first.emptied, len(first.groups)) == (0, [], 3)
 
 
 def test_a_variant_with_another_context_is_another_one():
     variants = (Variant("a", ("x",)), Variant("a", ("y",)))
-    assert compared(of(Group("s", variants, 0))).left_out == 0
+    assert compare(of(Group("s", variants, 0))).left_out == 0
 
 
 def test_nothing_to_compare():
     with pytest.raises(XnmtError, match="contrastive set mine: there is nothing to compare"):
-        compared(of(group("a", "a")))
+        compare(of(group("a", "a")))
 
 
 def test_groups_of_one_source_and_context_are_one_unit():
@@ -56,7 +56,7 @@ def test_groups_of_one_source_and_context_are_one_unit():
         group("a", "b"), group("a", "c"), group("a", "b", source_context=("x",)),
         group("a", "b", unit="u"), group("a", "b", source="t", unit="u"),
     )  # fmt: skip
-    assert compared(whole).units_G.tolist() == [0, 0, 1, 2, 2]
+    assert compare(whole).units_G.tolist() == [0, 0, 1, 2, 2]
 
 
 def test_parts_by_distance_and_by_pronoun():

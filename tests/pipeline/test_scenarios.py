@@ -43,7 +43,7 @@ def test_golden_data_has_the_references_words_as_labels(transformer, workplace):
 def test_real_decoding_has_the_systems_own_words_in_context_and_label(transformer, workplace):
     job = job_for(workplace, "scenario=real")
     rules, outputs = RuleSet(job).test, job.outputs().texts
-    split, labels = job.explained.decisions.contexts("test", REAL), by_sentence(rules, "label_N")
+    split, labels = job.explained.decisions.split("test", REAL), by_sentence(rules, "label_N")
     target = job.system.subwords[1]
     for index, number in enumerate(split.number[:40]):
         own = [*target.encode(outputs[index]), EOS]
@@ -66,7 +66,7 @@ def test_the_model_likes_its_own_translations_best(transformer, workplace):
     from xnmt_bench.explainers.base import decide
     from xnmt_bench.nmt.batch import Batch
 
-    split, model = real.explained.decisions.contexts("test", REAL), real.system.model
+    split, model = real.explained.decisions.split("test", REAL), real.system.model
     agree: list[bool] = []
     for index in range(40):
         batch, _ = decide(model, Batch.collate([(split.source[index], split.target[index])]))

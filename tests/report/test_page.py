@@ -4,7 +4,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from xnmt_bench.report.page import write_page
-from xnmt_bench.report.summary import Cell, Line, Shown, Summary, to_html
+from xnmt_bench.report.summary import Cell, Line, ShownTable, Summary, to_html
 
 SCRIPT = "<img src=x onerror=document.title='run'>"
 # Name, value, count and share of each line, in two blocks.
@@ -37,7 +37,7 @@ def test_blocks_are_apart_and_intervals_can_go_under_their_number():
 @pytest.fixture(scope="module")
 def page(tmp_path_factory, browser):
     """The page of a small table and of one that is too wide for any window."""
-    shown = [Shown("small", summary()), Shown("wide", summary(40))]
+    shown = [ShownTable("small", summary()), ShownTable("wide", summary(40))]
     path = write_page(shown, [], OmegaConf.create(), tmp_path_factory.mktemp("page"))
     browser.get(path.as_uri())
     return browser

@@ -6,7 +6,7 @@ from measured import AER, FIDELITY, SYSTEM, scored
 from xnmt_bench.metrics.aer.metric import AER as AlignmentErrorRate
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.quality import Quality
-from xnmt_bench.report.panels import panels, told_apart
+from xnmt_bench.report.panels import distinguish, panels
 
 
 def row(ppl=4.0, model="m0", status="ok", derived=False, **identity):
@@ -101,12 +101,12 @@ def test_systems_of_one_name_are_told_apart_by_their_fingerprints():
 
 
 def test_what_all_share_and_what_tells_them_apart():
-    told = told_apart(panels(Fidelity(), [row(), row(k=2), row(k=2, scenario="golden")]))
+    told = distinguish(panels(Fidelity(), [row(), row(k=2), row(k=2, scenario="golden")]))
     assert told.varying == ["k", "scenario"]
     assert told.common == ["toy en-de", "transformer", "900 training sentences"]
     assert told.phrases == ["k = 1", "k = 2, golden", "k = 2"]
     assert told.title("Start") == "Start, toy en-de, transformer, 900 training sentences"
-    but = told_apart(panels(Fidelity(), [row(), row(k=2)]), but=["k"])
+    but = distinguish(panels(Fidelity(), [row(), row(k=2)]), but=["k"])
     assert but.varying == []
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from xnmt_bench.analyses.analysis import Analysis, Result
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.bootstrap import Draws, Together, interval
+from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap, interval
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Metric, Row
 from xnmt_bench.options import Count, Seed
@@ -52,9 +52,9 @@ class Ranking:
         """Its values of the columns that another metric has too."""
         return tuple(self.columns[column] for column in shared)
 
-    def named(self, own: Iterable[str]) -> str:
+    def named(self, columns: Iterable[str]) -> str:
         """The metric, and what was fixed of it."""
-        fixed = ", ".join(f"{column}={self.columns[column]}" for column in own)
+        fixed = ", ".join(f"{column}={self.columns[column]}" for column in columns)
         return f"{self.metric.name}{f' ({fixed})' if fixed else ''}"
 
 
@@ -86,10 +86,10 @@ class Agreement(Analysis):
     def results(self, by_metric: Mapping[str, Sequence[Panel]]) -> Iterator[tuple[str, Result]]:
         """One answer for every two metrics that compare the same kind of things."""
         answered = False
-        for one, other in combinations(by_metric.values(), 2):
-            first, second = one[0].metric, other[0].metric
+        for first_metric, second_metric in combinations(by_metric.values(), 2):
+            first, second = first_metric[0].metric, second_metric[0].metric
             alike = first.compared == second.compared
-            if alike and (pairs := list(self._joined(one, other))):
+            if alike and (pairs := list(self._joined(first_metric, second_metric))):
                 answered = True
                 yield f"{first.name}_{second.name}_{self.name}", self._result(pairs)
         if not answered:
@@ -99,9 +99,11 @@ class Agreement(Analysis):
         """One metric alone agrees with nothing."""
         raise NotApplicable("agreement is between two metrics")
 
-    def _joined(self, one: Sequence[Panel], other: Sequence[Panel]) -> Iterator[Pair]:
+    def _joined(
+        self, first_panels: Sequence[Panel], second_panels: Sequence[Panel]
+    ) -> Iterator[Pair]:
         """Two metrics' rankings that differ in no column that both have."""
-        sides = [list(_rankings(panels)) for panels in (one, other)]
+        sides = [list(_rankings(panels)) for panels in (first_panels, second_panels)]
         if not all(sides):
             return
         shared = sorted(sides[0][0].columns.keys() & sides[1][0].columns.keys())
@@ -124,18 +126,25 @@ class Agreement(Analysis):
         """A line for each thing that a pair ranks, a row and a note for each pair."""
         first, second, _ = pairs[0]
         shared = [c for c in first.columns if c in second.columns]
-        own = [[c for c in r.columns if c not in shared] for r in (first, second)]
+        own_columns = [[c for c in r.columns if c not in shared] for r in (first, second)]
         rows, lines, notes = [], [], [NOTE]
-        for one, other, names in pairs:
-            value_MER, place_MER, row = self._compared(one, other, names)
-            rows.append(other.columns | one.columns | row)
-            named = "; ".join(r.named(c) for r, c in zip((one, other), own, strict=True))
+        for first_ranking, second_ranking, names in pairs:
+            value_MER, place_MER, row = self._compared(first_ranking, second_ranking, names)
+            rows.append(second_ranking.columns | first_ranking.columns | row)
+            named = "; ".join(
+                r.named(c)
+                for r, c in zip((first_ranking, second_ranking), own_columns, strict=True)
+            )
             system = " ".join(
-                str(one.columns[c]) for c in ("corpus", "lang_pair", "nmt") if c in one.columns
+                str(first_ranking.columns[c])
+                for c in ("corpus", "lang_pair", "nmt")
+                if c in first_ranking.columns
             )
             for e in np.argsort(place_MER[0, :, 0], kind="stable"):
                 cells = [Cell(system), Cell(names[e])]
-                for r, value_ER, place_ER in zip((one, other), value_MER, place_MER, strict=True):
+                for r, value_ER, place_ER in zip(
+                    (first_ranking, second_ranking), value_MER, place_MER, strict=True
+                ):
                     cells.append(Cell(r.metric.headline.form(value_ER[e, 0])))
                     cells.append(Cell(str(place_ER[e, 0])))
                 lines.append(Line((system,), cells))
@@ -150,17 +159,17 @@ class Agreement(Analysis):
         words = ["system", compared_heading(first.metric)]
         summary = Summary(title, [*words, *heads], lines, notes, len(words))
         measured = (*ends("tau"), "same", "ranked", "paired", "samples")
-        return Result(rows, (*shared, *own[0], *own[1]), measured, summary)
+        return Result(rows, (*shared, *own_columns[0], *own_columns[1]), measured, summary)
 
     def _compared(
-        self, one: Ranking, other: Ranking, names: Sequence[str]
+        self, first: Ranking, second: Ranking, names: Sequence[str]
     ) -> tuple[np.ndarray, np.ndarray, Row]:
         """Values and places (2, E, 1 + R) by both metrics, and how the rankings agree."""
-        metrics = [r.metric for r in (one, other) for _ in names]
-        measured = [r.rows[name] for r in (one, other) for name in names]
-        together = Together(metrics, measured, self.draws)
+        metrics = [r.metric for r in (first, second) for _ in names]
+        measured = [r.rows[name] for r in (first, second) for name in names]
+        together = JointBootstrap(metrics, measured, self.draws)
         value_MER = together.values().reshape(2, len(names), -1)
-        headlines = (one.metric.headline, other.metric.headline)
+        headlines = (first.metric.headline, second.metric.headline)
         scores = [least_first(c, v_ER) for c, v_ER in zip(headlines, value_MER, strict=True)]
         place_MER = np.stack([places(score_ER) for score_ER in scores])
         usable_R = ~np.isnan(value_MER).any((0, 1))
@@ -175,5 +184,5 @@ class Agreement(Analysis):
 def _rankings(panels: Sequence[Panel]) -> Iterator[Ranking]:
     for panel in panels:
         for pivot, measured in panel.by_pivot().items():
-            own = {panel.metric.pivot: pivot} if panel.metric.pivot else {}
-            yield Ranking(panel.metric, panel.condition | own, measured)
+            pivot_column = {panel.metric.pivot: pivot} if panel.metric.pivot else {}
+            yield Ranking(panel.metric, panel.condition | pivot_column, measured)

@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import signature
 from xnmt_bench.measuring.metric import Row
-from xnmt_bench.report.panels import Panel, Told, caveats, told_apart
-from xnmt_bench.report.summary import Cell, Line, Shown, Summary, show, write_rows, write_summary
+from xnmt_bench.report.panels import Distinction, Panel, caveats, distinguish
+from xnmt_bench.report.summary import (
+    Cell,
+    Line,
+    ShownTable,
+    Summary,
+    show,
+    write_rows,
+    write_summary,
+)
 from xnmt_bench.report.tracking import Tracker
 
 if TYPE_CHECKING:
@@ -71,7 +79,7 @@ def pivoted(
     across: str,
     cell: Callable[[Row], Cell],
     notes: Sequence[str],
-    told: Told | None = None,
+    distinction: Distinction | None = None,
     order: Sequence[Any] | None = None,
 ) -> Summary:
     """Each panel's rows as a table: a line for each combination of words, a column for each value.
@@ -84,10 +92,10 @@ def pivoted(
         across: the rows' column that holds the values.
         cell: what a row says.
         notes: under the table.
-        told: how the panels are told apart, where not by all of their condition.
+        distinction: how the panels are told apart, where not by all of their condition.
         order: of the values; that of the rows, if not given.
     """
-    told = told or told_apart(panels)
+    distinction = distinction or distinguish(panels)
     values = order or list(dict.fromkeys(row[across] for rows in by_panel for row in rows))
 
     def text(column: str, value: Any) -> str:
@@ -96,20 +104,20 @@ def pivoted(
         return f"{value:,}" if isinstance(value, int) else str(value)
 
     lines = []
-    for panel, rows, condition in zip(panels, by_panel, told.texts, strict=True):
+    for panel, rows, condition in zip(panels, by_panel, distinction.texts, strict=True):
         by_line: dict[tuple[Any, ...], dict[Any, Row]] = {}
         for row in rows:
             by_line.setdefault(tuple(row[c] for c in words.values()), {})[row[across]] = row
         for key, by_value in by_line.items():
-            own = dict(zip(words.values(), key, strict=True))
-            cells = [Cell(t) for t in (*condition, *(text(c, v) for c, v in own.items()))]
+            line_words = dict(zip(words.values(), key, strict=True))
+            cells = [Cell(t) for t in (*condition, *(text(c, v) for c, v in line_words.items()))]
             cells += [cell(by_value[v]) if v in by_value else Cell("") for v in values]
             # Values of one result compare, those of two do not, whatever the columns are.
-            result = [own["result"]] if "result" in own else []
+            result = [line_words["result"]] if "result" in line_words else []
             lines.append(Line((*panel.condition.values(), *result), cells))
-    headings = [*told.varying, *words, *(text(across, value) for value in values)]
-    width = len(told.varying) + len(words)
-    return Summary(told.title(title), headings, lines, list(notes), width)
+    headings = [*distinction.varying, *words, *(text(across, value) for value in values)]
+    width = len(distinction.varying) + len(words)
+    return Summary(distinction.title(title), headings, lines, list(notes), width)
 
 
 def publish(
@@ -119,7 +127,7 @@ def publish(
     made_from: Mapping[str, Any],
     results: Path,
     tracker: Tracker,
-) -> Shown:
+) -> ShownTable:
     """Writes table and figure of an analysis under its name, tells the tracker, shows the table.
 
     A number's signature has the row's identity and `made_from`, all it takes to make it again.
@@ -130,8 +138,10 @@ def publish(
     ]
     columns = (*result.identity, *result.measured, "signature")
     corpora = {row["corpus"] for row in rows}
-    told = [p for panels in by_metric.values() for p in panels if p.condition["corpus"] in corpora]
-    notes = caveats(m for panel in told for _, m in panel.measurements())
+    shown_panels = [
+        p for panels in by_metric.values() for p in panels if p.condition["corpus"] in corpora
+    ]
+    notes = caveats(m for panel in shown_panels for _, m in panel.measurements())
     summary = replace(result.summary, notes=[*result.summary.notes, *notes])
     write_rows(name, rows, columns, results)
     write_summary(name, summary, results)
@@ -143,4 +153,4 @@ def publish(
         svg, png = save_figure(result.figure, results / name)
         tracker.figure(name, png)
     show(summary)
-    return Shown(name, summary, svg)
+    return ShownTable(name, summary, svg)

@@ -17,12 +17,12 @@ from xnmt_bench.measuring.metric import Row
 from xnmt_bench.report.figure import draw_interval, legend_below, log_scale, style
 from xnmt_bench.report.panels import (
     Panel,
+    distinguish,
     ends,
     pooled,
     seeds_cell,
     sort_pivots,
     sortable,
-    told_apart,
 )
 from xnmt_bench.report.summary import Cell
 
@@ -50,15 +50,17 @@ class Curve(Analysis):
         metric = panels[0].metric
         if not set(self.columns) <= set(panels[0].condition):
             raise NotApplicable(f"its rows have no {self.columns[0]}")
-        others = [c for c in panels[0].condition if c not in self.columns]
+        shared_columns = [c for c in panels[0].condition if c not in self.columns]
         by_condition: dict[tuple[Any, ...], list[Panel]] = {}
         for panel in panels:
-            by_condition.setdefault(tuple(panel.condition[c] for c in others), []).append(panel)
+            by_condition.setdefault(tuple(panel.condition[c] for c in shared_columns), []).append(
+                panel
+            )
         groups = [group for group in by_condition.values() if len(group) > 1]
         if not groups:
             raise NotApplicable(f"there is one {self.columns[0]} alone; sweep {self.sweep}")
         firsts = [group[0] for group in groups]
-        told = told_apart(firsts, but=self.columns)
+        distinction = distinguish(firsts, but=self.columns)
         places = list(dict.fromkeys(map(self.text, sorted(chain(*groups), key=self._order))))
         by_group = [list(self._rows(group)) for group in groups]
 
@@ -68,9 +70,9 @@ class Curve(Analysis):
         words = {metric.compared: metric.compared, "result": "result"}
         title = f"{metric.headline.heading} against {self.label}"
         notes = [metric.note]
-        summary = pivoted(title, firsts, by_group, words, "place", cell, notes, told, places)
+        summary = pivoted(title, firsts, by_group, words, "place", cell, notes, distinction, places)
         identity = (*panels[0].condition, "result", metric.compared)
-        figure = self._figure(groups, by_group, told.phrases, places)
+        figure = self._figure(groups, by_group, distinction.phrases, places)
         rows = list(chain(*by_group))
         return Result(rows, identity, ends(metric.headline.name), summary, figure)
 

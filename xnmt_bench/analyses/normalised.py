@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.bootstrap import Draws, Together, interval
+from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap, interval
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.options import Count, Seed, Text
 from xnmt_bench.report.figure import draw_interval, legend_below, style
-from xnmt_bench.report.panels import Panel, ends, told_apart
+from xnmt_bench.report.panels import Panel, distinguish, ends
 from xnmt_bench.report.summary import Cell
 
 NOTE = (
@@ -67,7 +67,7 @@ class Normalised(Analysis):
         title = f"Normalised {metric.name}"
         summary = pivoted(title, usable, by_panel, words, "result", cell, [note])
         identity = (*usable[0].condition, metric.compared, "result")
-        figure = self._figure(metric.compared, by_panel, told_apart(usable).phrases)
+        figure = self._figure(metric.compared, by_panel, distinguish(usable).phrases)
         return Result(list(chain(*by_panel)), identity, SCORE, summary, figure)
 
     def _rows(self, panel: Panel) -> list[Row]:
@@ -77,7 +77,7 @@ class Normalised(Analysis):
         for pivot, by_name in panel.by_pivot(blind=True).items():
             floor = by_name.pop(self.floor, [])
             for name, seeds in by_name.items() if floor else ():
-                together = Together([panel.metric] * 3, [seeds, floor, ceiling], self.draws)
+                together = JointBootstrap([panel.metric] * 3, [seeds, floor, ceiling], self.draws)
                 value_R, worst_R, best_R = np.log(together.values())
                 score_R = (worst_R - value_R) / (worst_R - best_R)
                 numbers = (float(score_R[0]), *interval(score_R[1:]))
@@ -91,11 +91,11 @@ class Normalised(Analysis):
         self, compared: str, by_panel: Sequence[Sequence[Row]], labels: Sequence[str]
     ) -> Figure:
         """Each thing's score by the last column there is, one line of points a panel."""
-        names = sorted({row[compared] for own in by_panel for row in own})
+        names = sorted({row[compared] for panel_rows in by_panel for row in panel_rows})
         figure, ax = plt.subplots(figsize=(7.5, 1.6 + 0.5 * len(by_panel)))
-        for place, own in enumerate(by_panel):
-            last = own[-1]["result"] if own else ""
-            for row in (row for row in own if row["result"] == last):
+        for place, panel_rows in enumerate(by_panel):
+            last = panel_rows[-1]["result"] if panel_rows else ""
+            for row in (row for row in panel_rows if row["result"] == last):
                 at = place + 0.1 * (names.index(row[compared]) - (len(names) - 1) / 2)
                 draw_interval(ax, "x", at, *(row[name] for name in SCORE),
                               label=row[compared].replace("_", " "),

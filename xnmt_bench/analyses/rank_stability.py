@@ -12,12 +12,12 @@ from matplotlib.ticker import NullLocator, PercentFormatter
 
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.bootstrap import Draws, Together
+from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Metric, Row
 from xnmt_bench.options import Count, Part, Seed
 from xnmt_bench.report.figure import legend_below, style
-from xnmt_bench.report.panels import Panel, least_first, told_apart
+from xnmt_bench.report.panels import Panel, distinguish, least_first
 from xnmt_bench.report.summary import Cell
 
 NOTE = (
@@ -33,7 +33,7 @@ def stability(
 
     Each thing's value is the mean of those of its seeds.
     """
-    value_ER = Together([metric] * len(rows), list(rows.values()), draws).values(share=share)
+    value_ER = JointBootstrap([metric] * len(rows), list(rows.values()), draws).values(share=share)
     order_ER = np.argsort(least_first(metric.headline, value_ER), axis=0, kind="stable")
     return float((order_ER[:, 1:] == order_ER[:, :1]).all(0).mean())
 
@@ -61,10 +61,10 @@ class RankStability(Analysis):
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """One line a panel and value of the pivot, one column a share."""
-        metric, told = panels[0].metric, told_apart(panels)
+        metric, distinction = panels[0].metric, distinguish(panels)
         by_panel: list[list[Row]] = []
         orders: dict[str, list[str]] = {}
-        for panel, phrase in zip(panels, told.phrases, strict=True):
+        for panel, phrase in zip(panels, distinction.phrases, strict=True):
             by_panel.append([])
             for pivot, measured in self._measured(panel).items():
                 order = " < ".join(name for name in panel.ranked(pivot) if name in measured)
@@ -77,31 +77,33 @@ class RankStability(Analysis):
         rows = list(chain(*by_panel))
         if not rows:
             raise NotApplicable("there are no two to rank")
-        things = "systems" if metric.compared == "nmt" else f"{metric.compared}s"
-        notes = [NOTE.format(samples=self.draws.samples, things=things)]
+        compared = "systems" if metric.compared == "nmt" else f"{metric.compared}s"
+        notes = [NOTE.format(samples=self.draws.samples, things=compared)]
         notes += [f"Best first, by {', '.join(by)}: {order}." for order, by in orders.items()]
         summary = pivoted("Rank stability", panels, by_panel, {"result": "result"}, "size",
                           lambda row: Cell(f"{100 * row['rate']:.1f} %"), notes)  # fmt: skip
         identity = (*panels[0].condition, "result", "share")
-        figure = self._figure(panels, told.phrases, by_panel)
+        figure = self._figure(panels, distinction.phrases, by_panel)
         return Result(rows, identity, ("rate", "order"), summary, figure)
 
     def _measured(self, panel: Panel) -> dict[str, dict[str, list[Measurement]]]:
         """By value of the pivot, what is ranked: whatever is measured for all of its values."""
         by_pivot = panel.by_pivot(derived=True)
-        by_pivot = {p: own for p, own in by_pivot.items() if p not in panel.metric.csv_only}
+        by_pivot = {p: by_name for p, by_name in by_pivot.items() if p not in panel.metric.csv_only}
         names = set.intersection(*map(set, by_pivot.values())) if by_pivot else set()
         if self.explainers is not None and panel.metric.compared == "explainer":
             names &= set(self.explainers)
         if len(names) < 2:
             return {}
-        return {pivot: {n: own[n] for n in sorted(names)} for pivot, own in by_pivot.items()}
+        return {
+            pivot: {n: by_name[n] for n in sorted(names)} for pivot, by_name in by_pivot.items()
+        }
 
     def _figure(
         self, panels: Sequence[Panel], titles: Sequence[str], by_panel: Sequence[Sequence[Row]]
     ) -> Figure:
         """The rate against the share of the test set, one axes a panel."""
-        shown = [own for own in zip(panels, titles, by_panel, strict=True) if own[-1]]
+        shown = [plotted for plotted in zip(panels, titles, by_panel, strict=True) if plotted[-1]]
         figure, axes = plt.subplots(1, len(shown), figsize=(1 + 3.4 * len(shown), 3.4),
                                     squeeze=False, sharey=True)  # fmt: skip
         pivots = list(dict.fromkeys(row["result"] for row in chain(*by_panel)))

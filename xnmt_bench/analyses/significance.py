@@ -11,7 +11,7 @@ import numpy as np
 
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.bootstrap import Draws, Together, interval
+from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap, interval
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Column, Metric, Row
 from xnmt_bench.options import Count, Seed, Share
@@ -45,7 +45,7 @@ def compare(
     metric: Metric, first: Sequence[Measurement], second: Sequence[Measurement], draws: Draws
 ) -> Difference:
     """Compares two things by a metric's headline, averaged over the measurements of their seeds."""
-    together = Together([metric, metric], [first, second], draws)
+    together = JointBootstrap([metric, metric], [first, second], draws)
     first_R, second_R = together.values()
     log = metric.headline.log
     difference = np.log(first_R / second_R) if log else first_R - second_R
@@ -86,7 +86,7 @@ class Significance(Analysis):
         rows = list(chain(*by_panel))
         if not rows:
             raise NotApplicable("there are no two to compare")
-        column, thing = metric.headline, compared_heading(metric)
+        column, compared = metric.headline, compared_heading(metric)
         shown = replace(column, form="{:.2f}".format) if column.log else column
         effect = _effect(column)
 
@@ -95,11 +95,11 @@ class Significance(Analysis):
             marks += [] if row["paired"] else ["unpaired"]
             return Cell(" ".join([shown.cell(*(row[name] for name in effect)), *marks]))
 
-        notes = [self._note(column, thing, rows)]
+        notes = [self._note(column, compared, rows)]
         if any(row["seeds"] == 1 for row in rows) and "seed" in metric.identity:
             notes.append(ONE_SEED)
         title = f"Significance of differences in {column.heading}"
-        words = {thing: "first", "than": "second"}
+        words = {compared: "first", "than": "second"}
         summary = pivoted(title, panels, by_panel, words, "result", cell, notes)
         measured = (*effect, "p", "p_corrected", "samples", "paired", "seeds", "seed_spread",
                     "verdict")  # fmt: skip
@@ -113,7 +113,7 @@ class Significance(Analysis):
             values = [s.row[column.name] for s in panel.of(pivot, name) if column.name in s.row]
             return max(values) / min(values) if column.log else max(values) - min(values)
 
-        by_pivot = {pivot: own for pivot, own in panel.by_pivot().items() if len(own) > 1}
+        by_pivot = {pivot: tested for pivot, tested in panel.by_pivot().items() if len(tested) > 1}
         # The better by the last value of the pivot stands first.
         order = panel.ranked(list(by_pivot)[-1]) if by_pivot else []
         pairs = list(combinations(order, 2))
@@ -121,10 +121,10 @@ class Significance(Analysis):
         draws = Draws(max(self.samples, math.ceil(4 * len(pairs) / self.level)), self.seed)
         rows: list[Row] = []
         for pivot, seeds in by_pivot.items():
-            own = [(a, b) for a, b in pairs if a in seeds and b in seeds]
-            differences = [compare(metric, seeds[a], seeds[b], draws) for a, b in own]
+            tested = [(a, b) for a, b in pairs if a in seeds and b in seeds]
+            differences = [compare(metric, seeds[a], seeds[b], draws) for a, b in tested]
             corrected = holm([d.p for d in differences])
-            for (a, b), d, p in zip(own, differences, corrected, strict=True):
+            for (a, b), d, p in zip(tested, differences, corrected, strict=True):
                 widest = max(spread(pivot, a), spread(pivot, b))
                 size = max(d.effect, 1 / d.effect) if column.log else abs(d.effect)
                 verdict = "n.s." if p >= self.level else "seeds" if size <= widest else "different"
@@ -137,12 +137,12 @@ class Significance(Analysis):
                 )  # fmt: skip
         return rows
 
-    def _note(self, column: Column, thing: str, rows: Sequence[Row]) -> str:
+    def _note(self, column: Column, compared: str, rows: Sequence[Row]) -> str:
         side = "above" if column.better == "higher" else "below"
         better = "better" if column.better else "less"
         below = f"{side} {1 if column.log else 0} the first is {better}"
         paired = ", the same draws for both" if all(r["paired"] for r in rows) else ""
-        return NOTE.format(effect=column.heading, thing=thing, paired=paired, below=below,
+        return NOTE.format(effect=column.heading, thing=compared, paired=paired, below=below,
                            samples=self.samples, level=self.level,
                            preposition="over" if column.log else "less")  # fmt: skip
 

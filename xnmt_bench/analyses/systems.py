@@ -20,7 +20,7 @@ class Systems(Analysis):
 
     def results(self, by_metric: Mapping[str, Sequence[Panel]]) -> Iterator[tuple[str, Result]]:
         """One answer for all metrics."""
-        panels = [panel for own in by_metric.values() for panel in own]
+        panels = [panel for metric_panels in by_metric.values() for panel in metric_panels]
         yield self.name, self.analyse(panels)
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
@@ -40,9 +40,10 @@ class Systems(Analysis):
         headings = list(dict.fromkeys(map(_heading, shown)))
         lines = [
             Line(
-                (), [Cell(name + " (blind)" * blind), *(own.get(h, Cell("n/a")) for h in headings)]
+                (),
+                [Cell(name + " (blind)" * blind), *(values.get(h, Cell("n/a")) for h in headings)],
             )
-            for (blind, name), own in sorted(cells.items())
+            for (blind, name), values in sorted(cells.items())
         ]
         summary = Summary("Systems side by side", ["NMT", *headings], lines, [NOTE])
         identity = ("corpus", "lang_pair", "metric", "nmt")
@@ -54,9 +55,9 @@ def _rows(panel: Panel, column: Column) -> Iterator[tuple[str, Row]]:
     pivot = next(iter(panel.rows))  # they are sorted: the whole stands before its parts
     for name in panel.names:
         if numbers := pooled(column, panel.of(pivot, name)):
-            told = {key: panel.condition[key] for key in ("corpus", "lang_pair")}
-            told |= {"metric": panel.metric.name, "nmt": name, "result": column.name}
-            yield name, told | dict(zip(("value", "low", "high"), numbers, strict=True))
+            identity = {key: panel.condition[key] for key in ("corpus", "lang_pair")}
+            identity |= {"metric": panel.metric.name, "nmt": name, "result": column.name}
+            yield name, identity | dict(zip(("value", "low", "high"), numbers, strict=True))
 
 
 def _heading(panel: Panel) -> str:

@@ -45,22 +45,28 @@ def read_annotated(path: Path) -> list[Annotated]:
     rows = csv.reader(texts)
     header = next(rows, [])
     if missing := [name for name in NEEDED if name not in header]:
-        found = ", ".join(filter(None, header)) or "nothing"
-        raise DataError(path, 1, f"no column {missing[0]!r}; the header has {found}")
-    told: list[Annotated] = []
+        columns = ", ".join(filter(None, header)) or "nothing"
+        raise DataError(path, 1, f"no column {missing[0]!r}; the header has {columns}")
+    annotated: list[Annotated] = []
     for row in filter(None, csv_rows(path, rows)):
         if len(row) != len(header):
             problem = f"{len(row)} fields, but the header has {len(header)}"
             raise DataError(path, rows.line_num, problem)
         cells = dict(zip(header, row, strict=True))
-        given = {name: LABELS.get(cell) for name, cell in cells.items() if name not in NOT_LABELS}
-        known = told[0].labels if told else {n: x for n, x in given.items() if x is not None}
-        if wrong := [name for name in known if given[name] is None]:
+        row_labels = {
+            name: LABELS.get(cell) for name, cell in cells.items() if name not in NOT_LABELS
+        }
+        first_labels = (
+            annotated[0].labels
+            if annotated
+            else {n: x for n, x in row_labels.items() if x is not None}
+        )
+        if wrong := [name for name in first_labels if row_labels[name] is None]:
             problem = f"{wrong[0]}: {cells[wrong[0]]!r} is neither 0 nor 1"
             raise DataError(path, rows.line_num, problem)
-        labels = {name: bool(given[name]) for name in known}
-        told.append(Annotated(cells[SOURCE], cells[TRANSLATION], cells[REFERENCE], labels))
-    return told
+        labels = {name: bool(row_labels[name]) for name in first_labels}
+        annotated.append(Annotated(cells[SOURCE], cells[TRANSLATION], cells[REFERENCE], labels))
+    return annotated
 
 
 class AnnotatedCorpus(Corpus):

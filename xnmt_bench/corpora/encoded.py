@@ -132,9 +132,11 @@ def encode(
                 if pair.document != document:
                     before.clear()
                     document = pair.document
-                own, following = pair.sides, [p.sides[0] for p in behind]
-                sides[0].write(concatenated([x for x, _ in before], own[0], following))
-                sides[1].write(concatenated([y for _, y in before if context.target], own[1]))
+                pair_sides, following = pair.sides, [p.sides[0] for p in behind]
+                sides[0].write(concatenated([x for x, _ in before], pair_sides[0], following))
+                sides[1].write(
+                    concatenated([y for _, y in before if context.target], pair_sides[1])
+                )
                 numbers.write(np.asarray([pair.number], dtype="<i8").tobytes())
                 before.append(pair.sides)
                 counts[split]["kept"] += 1

@@ -34,7 +34,7 @@ def read_dictionary(path: Path) -> list[str]:
     Raises:
         DataError: no such file, or a line that is not a word and its count.
     """
-    words, known = list(THEIR_SPECIAL), set(THEIR_SPECIAL)
+    words, read = list(THEIR_SPECIAL), set(THEIR_SPECIAL)
     for number, raw in enumerate(lines(path), 1):
         text = decode_line(raw, path, number).rstrip()
         if raw.startswith(codecs.BOM_UTF8):  # which is part of a word here
@@ -42,9 +42,9 @@ def read_dictionary(path: Path) -> list[str]:
         word, _, count = text.removesuffix(OVERWRITES).rpartition(" ")
         if not count.isdecimal():
             raise DataError(path, number, f"not a word and its count: {text!r}")
-        if word in known and not text.endswith(OVERWRITES):
+        if word in read and not text.endswith(OVERWRITES):
             raise DataError(path, number, f"{word!r} stands here a second time")
-        known.add(word)
+        read.add(word)
         words.append(word)
     return words
 

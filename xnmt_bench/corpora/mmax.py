@@ -101,8 +101,8 @@ def _span(path: Path, markable: ET.Element, places: dict[str, int]) -> tuple[int
     span: list[int] = []
     for part in markable.get("span", "").split(","):
         ends = part.split("..")
-        known = places.keys() >= set(ends)
-        if len(ends) > 2 or not known or places[ends[0]] > places[ends[-1]]:
+        is_known = places.keys() >= set(ends)
+        if len(ends) > 2 or not is_known or places[ends[0]] > places[ends[-1]]:
             raise DataError(path, None, f"{markable.get('id')}: no such words: {part!r}")
         span += range(places[ends[0]], places[ends[-1]] + 1)
     return tuple(span)

@@ -123,18 +123,19 @@ class ParCorFull(Corpus):
 
     def counts(self) -> Iterator[str]:
         """Counts of each side, beside those of Dinarelli et al. (2024), Table 1."""
-        for language, own in self.statistics.items():
+        for language, statistics in self.statistics.items():
             paper = ", ".join(map(str, TABLE_1.get(language, ("not there",))))
-            matched = 100 * own.matched / max(1, own.mention_tokens)
+            matched = 100 * statistics.matched / max(1, statistics.mention_tokens)
             yield (
-                f"{language}: {own.sentences} sentences, {own.tokens} tokens, {own.mentions} "
-                f"mentions, {own.chains} chains (Table 1 of the paper: {paper}); {matched:.1f} % "
+                f"{language}: {statistics.sentences} sentences, {statistics.tokens} tokens, "
+                f"{statistics.mentions} mentions, {statistics.chains} chains "
+                f"(Table 1 of the paper: {paper}); {matched:.1f} % "
                 "of the mentions' tokens are unchanged in the tokenised raw text"
             )
 
     @cached_property
     def _test(self) -> list[Sentence]:
-        made = []
+        sentences = []
         for document, pairs in self._documents():
             for position, pair in enumerate(pairs):
                 texts, mentions = [], []
@@ -144,8 +145,8 @@ class ParCorFull(Corpus):
                     texts.append(" ".join(words))
                     mentions.append(carried(chained, place))
                 gold = Gold(source_mentions=mentions[0], target_mentions=mentions[1])
-                made.append(Sentence(texts[0], texts[1], document, position, gold))
-        return made
+                sentences.append(Sentence(texts[0], texts[1], document, position, gold))
+        return sentences
 
     def _documents(self) -> Iterator[tuple[str, list[tuple[Side, Side]]]]:
         for part in self._parts:
@@ -200,29 +201,35 @@ def _paired(source: Document, target: Document, folder: Path) -> list[tuple[Side
     Raises:
         DataError: the sides differ, and NLTK is not installed.
     """
-    ours, theirs = (
+    source_sides, target_sides = (
         [Side(tokens, mentions) for tokens, mentions in zip(d.sentences, d.mentions, strict=True)]
         for d in (source, target)
     )
-    if len(ours) == len(theirs):
-        return list(zip(ours, theirs, strict=True))
+    if len(source_sides) == len(target_sides):
+        return list(zip(source_sides, target_sides, strict=True))
     try:
         from nltk.translate.gale_church import align_blocks
     except ImportError:
         problem = (
-            f"document {source.name} has {len(ours)} sentences, its other side {len(theirs)}; that "
+            f"document {source.name} has {len(source_sides)} sentences, "
+            f"its other side {len(target_sides)}; that "
             "takes a sentence aligner: pip install -e '.[align]'"
         )
         raise DataError(folder, None, problem) from None
     beads: list[tuple[set[int], set[int]]] = []  # sentences that belong together
-    lengths = ([sum(map(len, side.tokens)) for side in sides] for sides in (ours, theirs))
+    lengths = (
+        [sum(map(len, side.tokens)) for side in sides] for sides in (source_sides, target_sides)
+    )
     for i, j in align_blocks(*lengths):
         if not beads or (i not in beads[-1][0] and j not in beads[-1][1]):
             beads.append((set(), set()))
         beads[-1][0].add(i)
         beads[-1][1].add(j)
     return [
-        (_merged([ours[i] for i in sorted(x)]), _merged([theirs[j] for j in sorted(y)]))
+        (
+            _merged([source_sides[i] for i in sorted(x)]),
+            _merged([target_sides[j] for j in sorted(y)]),
+        )
         for x, y in beads
     ]
 

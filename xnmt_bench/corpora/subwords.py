@@ -86,10 +86,10 @@ class SentencePiece(Subwords):
             self._model = spm.SentencePieceProcessor(model_file=str(self.path))
         except RuntimeError as error:
             raise DataError(self.path, None, f"not a SentencePiece model: {error}") from None
-        model, ours = self._model, (PAD, UNK, BOS, EOS)
+        model, special_ids = self._model, (PAD, UNK, BOS, EOS)
         ids = (model.pad_id(), model.unk_id(), model.bos_id(), model.eos_id())
-        if ids != ours:
-            problem = f"pad, unk, bos, eos are {ids}; train it with {ours}"
+        if ids != special_ids:
+            problem = f"pad, unk, bos, eos are {ids}; train it with {special_ids}"
             raise DataError(self.path, None, problem)
 
     @property

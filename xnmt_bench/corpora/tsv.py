@@ -50,14 +50,16 @@ class TsvCorpus(Corpus):
         self.source_language, self.target_language = source_language, target_language
         self._paths = [Path(p) for p in ([path] if isinstance(path, str | Path) else path)]
         self._columns = list(columns)
-        given = {"valid": valid, "test": test} | ({} if train is None else {"train": train})
+        portions = {"valid": valid, "test": test} | ({} if train is None else {"train": train})
         self._portions = {
             split: frozenset([names] if isinstance(names, str) else names)
-            for split, names in given.items()
+            for split, names in portions.items()
         }
-        for one, other in combinations(self._portions, 2):
-            if both := self._portions[one] & self._portions[other]:
-                raise XnmtError(f"portion {min(both)!r} is in corpus.{one} and in corpus.{other}")
+        for first, second in combinations(self._portions, 2):
+            if both := self._portions[first] & self._portions[second]:
+                raise XnmtError(
+                    f"portion {min(both)!r} is in corpus.{first} and in corpus.{second}"
+                )
         self.tokenizer, self._lowercase = tokenizer, lowercase
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
@@ -68,7 +70,7 @@ class TsvCorpus(Corpus):
                 raise DataError(self._paths[0], None, problem)
         columns = [self._columns.index(language) for language in languages(self)]
         split_of = {p: s for s, portions in self._portions.items() for p in portions}
-        others = None if "train" in self._portions else "train"
+        default_split = None if "train" in self._portions else "train"
         for path in self._paths:
             before = "", -1
             for number, line in enumerate(lines(path), start=1):
@@ -79,7 +81,7 @@ class TsvCorpus(Corpus):
                     problem = f"document {document} is out of order: {segment} behind {before[1]}"
                     raise DataError(path, number, problem)
                 before = place
-                if split_of.get(portion, others) != split:
+                if split_of.get(portion, default_split) != split:
                     continue
                 name = f"{portion}/{document}"
                 if document == NO_DOCUMENT:

@@ -43,9 +43,9 @@ class Dump(ABC, Generic[Entry]):
 
     def __init__(self, path: Path, source: Path | None = None, target: Path | None = None) -> None:
         self.path = Path(path)
-        for side, given in (("source", source), ("target", target)):
-            if (given is not None) != (side in self.texts):
-                needs = "needs a file of" if given is None else "takes no file of"
+        for side, path_of_side in (("source", source), ("target", target)):
+            if (path_of_side is not None) != (side in self.texts):
+                needs = "needs a file of" if path_of_side is None else "takes no file of"
                 raise XnmtError(f"{path}: this format {needs} {side} tokens (relevance.{side})")
         self.source, self.target = source or path, target or path
 
@@ -67,10 +67,10 @@ class Dump(ABC, Generic[Entry]):
             except DataError as error:
                 yield error
         for side in self.texts:
-            wanted = len(getattr(self, f"{side}s"))
-            if count < wanted:
+            expected = len(getattr(self, f"{side}s"))
+            if count < expected:
                 path = getattr(self, side)
-                yield DataError(self.path, None, f"{count} sentences, but {path} has {wanted}")
+                yield DataError(self.path, None, f"{count} sentences, but {path} has {expected}")
 
     def made(
         self,
@@ -105,8 +105,8 @@ class Dump(ABC, Generic[Entry]):
             raise DataError(self.path, line, problem)
         if log_probability_T is not None:
             if len(log_probability_T) != len(weights_TS):
-                told = f"{len(log_probability_T)} log-probabilities"
-                problem = f"{told}, but weights of {len(weights_TS)} target tokens"
+                counted = f"{len(log_probability_T)} log-probabilities"
+                problem = f"{counted}, but weights of {len(weights_TS)} target tokens"
                 raise DataError(self.path, line, problem)
             if not (log_probability_T <= ROUNDING).all():
                 raise DataError(self.path, line, "a log-probability is no number up to 0")
@@ -169,8 +169,8 @@ def _unfit(sides: Sequence[Tokens], weights_TS: np.ndarray) -> str | None:
     for name, tokens, count in zip(SIDES, sides, weights_TS.shape[::-1], strict=True):
         if len(tokens) != count:
             whether = "with EOS" if tokens.eos else "without EOS"
-            told = f"{len(tokens)} {name} tokens {whether}, but weights of {count}"
-            return f"{told} (is the {name} detokenised?): {tokens.text[:60]!r}"
+            problem = f"{len(tokens)} {name} tokens {whether}, but weights of {count}"
+            return f"{problem} (is the {name} detokenised?): {tokens.text[:60]!r}"
         if any("\ud800" <= letter <= "\udfff" for letter in tokens.text):
             return f"the {name} is not UTF-8"
     return None
@@ -192,6 +192,6 @@ def unlikely(weights_TS: np.ndarray, attention: bool) -> str | None:
     sums_T = weights_TS.sum(1)
     if (sums_T > 1 + ROUNDING).any():
         step = int(sums_T.argmax())
-        told = f"the weights of target token {step + 1} sum to {sums_T[step]:.3f}"
-        return f"{told}, more than 1: no attention, or source and target exchanged"
+        problem = f"the weights of target token {step + 1} sum to {sums_T[step]:.3f}"
+        return f"{problem}, more than 1: no attention, or source and target exchanged"
     return None

@@ -51,9 +51,9 @@ class Nematus(Dump[Block]):
         line, header = entry.header
         parts = _parts(header)
         if len(parts) < 5:
-            found = f"{len(parts)} fields between {BAR!r}"
+            counted = f"{len(parts)} fields between {BAR!r}"
             needed = f"number {BAR} target {BAR} score {BAR} source {BAR} counts"
-            raise DataError(self.path, line, f"{found}; needed: {needed}")
+            raise DataError(self.path, line, f"{counted}; needed: {needed}")
         rows = [(n, self.numbers(n, text)) for n, text in entry.rows]
         matrix = self.matrix(rows, f"sentence {entry.place + 1}")
         source, target = parts[3].split(), parts[1].split()
@@ -89,8 +89,8 @@ class Sockeye(Nematus):
     ) -> Weighed:
         """A row a source token."""
         eos = target[-1:] == [EOS_TOKEN]
-        own = target[:-1] if eos else target
-        return self.made(line, place, source, own, matrix.T, (False, eos))
+        pieces = target[:-1] if eos else target
+        return self.made(line, place, source, pieces, matrix.T, (False, eos))
 
 
 def _parts(header: str) -> list[str]:

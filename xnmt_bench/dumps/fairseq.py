@@ -27,31 +27,31 @@ class Fairseq(Dump[tuple[int, Lines]]):
 
     def entries(self) -> Iterator[tuple[int, Lines]]:
         """The lines of each sentence, which stand together behind its `S-`."""
-        number, found = -1, Lines()
+        number, lines = -1, Lines()
         for line, text in enumerate(self.texts_of(self.path), start=1):
             if match := KEPT.match(text):
-                kind, own = match[1], int(match[2])
-                if own != number:
-                    if found:
-                        yield number, found
-                    number, found = own, {}
-                found.setdefault(kind, (line, match[3]))
-        if found:
-            yield number, found
+                kind, line_number = match[1], int(match[2])
+                if line_number != number:
+                    if lines:
+                        yield number, lines
+                    number, lines = line_number, {}
+                lines.setdefault(kind, (line, match[3]))
+        if lines:
+            yield number, lines
 
     def weighed(self, entry: tuple[int, Lines]) -> Weighed:
         """The lines of a sentence, read."""
-        number, found = entry
-        first = min(line for line, _ in found.values())
-        if missing := [kind for kind in "SHA" if kind not in found]:
+        number, lines = entry
+        first = min(line for line, _ in lines.values())
+        if missing := [kind for kind in "SHA" if kind not in lines]:
             needed = "fairseq-generate --print-alignment soft writes S-, H- and A-"
             raise DataError(self.path, first, f"sentence {number} has no {missing[0]}-; {needed}")
-        line, weights = found["A"]
+        line, weights = lines["A"]
         rows = [(line, self.numbers(line, row, ",")) for row in weights.split()]
-        target = found["H"][1].partition("\t")[2].split()
+        target = lines["H"][1].partition("\t")[2].split()
         log_p = None
-        if "P" in found:
-            log_p = np.array(self.numbers(*found["P"])) * math.log(2)
+        if "P" in lines:
+            log_p = np.array(self.numbers(*lines["P"])) * math.log(2)
         matrix = self.matrix(rows, f"sentence {number}")
-        source = found["S"][1].split()
+        source = lines["S"][1].split()
         return self.made(line, number, source, target, matrix, (True, True), log_p)

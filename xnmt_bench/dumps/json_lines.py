@@ -53,19 +53,19 @@ class JsonLines(Dump[tuple[int, int, str]]):
         """A line, read."""
         line, place, text = entry
         try:
-            told = json.loads(text)
+            values = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise DataError(self.path, line, f"no JSON: {error}") from None
-        if not isinstance(told, dict):
+        if not isinstance(values, dict):
             raise DataError(self.path, line, "no JSON object")
         for side in ("source", "target"):
-            tokens = told.get(side)
+            tokens = values.get(side)
             if not isinstance(tokens, list) or not all(isinstance(t, str) for t in tokens):
                 raise DataError(self.path, line, f"{side}: needed is a list of tokens")
-        number = told.get("number", place)
+        number = values.get("number", place)
         if type(number) is not int or not 0 <= number < 2**63:
             raise DataError(self.path, line, f"number: {number!r}; needed is a count from 0")
-        arrays = {name: self._array(line, name, told.get(name)) for name in ARRAYS}
+        arrays = {name: self._array(line, name, values.get(name)) for name in ARRAYS}
         weights, prefix = arrays["weights"], arrays["prefix"]
         if weights is None:
             raise DataError(self.path, line, "no weights")
@@ -73,17 +73,17 @@ class JsonLines(Dump[tuple[int, int, str]]):
             needed = f"{len(weights)} x {len(weights)}, as there are target tokens"
             raise DataError(self.path, line, f"prefix: {_size(prefix)}; needed: {needed}")
         log_p = arrays["log_probabilities"]
-        eos = tuple(told[side][-1:] == [EOS_TOKEN] for side in SIDES)
+        eos = tuple(values[side][-1:] == [EOS_TOKEN] for side in SIDES)
         source, target = (
-            told[side][:-1] if end else told[side] for side, end in zip(SIDES, eos, strict=True)
+            values[side][:-1] if end else values[side] for side, end in zip(SIDES, eos, strict=True)
         )
         return self.made(line, number, source, target, weights, (eos[0], eos[1]), log_p, prefix)
 
-    def _array(self, line: int, name: str, told: Any) -> np.ndarray | None:
-        if told is None:
+    def _array(self, line: int, name: str, values: Any) -> np.ndarray | None:
+        if values is None:
             return None
         try:
-            array = np.array(told, dtype=np.float64)
+            array = np.array(values, dtype=np.float64)
         except (ValueError, TypeError, OverflowError):
             raise DataError(self.path, line, f"{name}: ragged, or no numbers") from None
         if array.size and array.ndim != ARRAYS[name]:
@@ -112,23 +112,23 @@ def written(sentences: Iterable[Weighed], path: Path, attention: bool) -> Iterat
         io.TextIOWrapper(packed, encoding="utf-8") as file,
     ):
         file.write(json.dumps(HEADER | {"attention": attention}) + "\n")
-        for one in sentences:
-            file.write(json.dumps(_told(one), ensure_ascii=False) + "\n")
-            yield one
+        for sentence in sentences:
+            file.write(json.dumps(_told(sentence), ensure_ascii=False) + "\n")
+            yield sentence
 
 
-def _told(one: Weighed) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        "number": one.number,
-        "source": list(one.source.pieces),
-        "target": list(one.target.pieces),
-        "weights": _rounded(one.weights_TS),
+def _told(sentence: Weighed) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "number": sentence.number,
+        "source": list(sentence.source.pieces),
+        "target": list(sentence.target.pieces),
+        "weights": _rounded(sentence.weights_TS),
     }
-    if one.prefix_TT is not None:
-        told["prefix"] = _rounded(one.prefix_TT)
-    if one.log_probability_T is not None:
-        told["log_probabilities"] = _rounded(one.log_probability_T)
-    return told
+    if sentence.prefix_TT is not None:
+        values["prefix"] = _rounded(sentence.prefix_TT)
+    if sentence.log_probability_T is not None:
+        values["log_probabilities"] = _rounded(sentence.log_probability_T)
+    return values
 
 
 def _rounded(array: np.ndarray) -> Any:

@@ -62,7 +62,7 @@ class Marian(Dump[Line]):
         if len(parts) < 2:
             needed = f"target {BAR} weights (--alignment soft)"
             raise DataError(self.path, entry.line, f"no {BAR!r}; needed: {needed}")
-        scores = [found[1] for part in parts[2:] if (found := SCORES.match(part))]
+        scores = [match[1] for part in parts[2:] if (match := SCORES.match(part))]
         rows = [(entry.line, self.numbers(entry.line, row, ",")) for row in parts[1].split()]
         weights = self.matrix(rows, f"sentence {entry.number + 1}")
         source = entry.source.split()

@@ -38,14 +38,14 @@ class NeuralMonkey(Dump[tuple[int, str, str]]):
             )
             raise DataError(self.path, None, why) from None
         if not isinstance(loaded, np.ndarray) or loaded.dtype.kind not in "fiu":
-            found = loaded.dtype if isinstance(loaded, np.ndarray) else "several arrays"
-            raise DataError(self.path, None, f"{found}; needed: one array of real numbers")
+            content = loaded.dtype if isinstance(loaded, np.ndarray) else "several arrays"
+            raise DataError(self.path, None, f"{content}; needed: one array of real numbers")
         self._weights_NST, sides = loaded, (self.sources, self.targets)
         shape: tuple[int, ...] = loaded.shape
         for path, texts in zip((self.source, self.target), sides, strict=True):
             if len(shape) != 3 or shape[0] != len(texts):
-                found = f"an array of shape {shape}, but {path} has {len(texts)} lines"
-                raise DataError(self.path, None, f"{found}; needed: (sentences, source, target)")
+                content = f"an array of shape {shape}, but {path} has {len(texts)} lines"
+                raise DataError(self.path, None, f"{content}; needed: (sentences, source, target)")
         for number, (source, target) in enumerate(zip(*sides, strict=True)):
             yield number, source, target
 

@@ -62,14 +62,18 @@ class OpenNMTPy(Dump[Table]):
             texts.append(lines[entry.place].split())
         source, target = texts
         if [token[:CUT] for token in source] != [token[:CUT] for token in entry.head]:
-            told = f"of {' '.join(entry.head)[:60]!r}, but line {entry.place + 1} of {self.source}"
-            problem = f"weights {told} is {' '.join(source)[:60]!r}"
+            mismatch = (
+                f"of {' '.join(entry.head)[:60]!r}, but line {entry.place + 1} of {self.source}"
+            )
+            problem = f"weights {mismatch} is {' '.join(source)[:60]!r}"
             raise DataError(self.path, entry.line, problem)
         eos = entry.rows[-1][1][0] == EOS_TOKEN
         named = [row[0] for _, row in (entry.rows[:-1] if eos else entry.rows)]
         if named != [token[:CUT_ROW] for token in target]:
-            told = f"rows of {' '.join(named)[:60]!r}, but line {entry.place + 1} of {self.target}"
-            problem = f"{told} is {' '.join(target)[:60]!r}"
+            mismatch = (
+                f"rows of {' '.join(named)[:60]!r}, but line {entry.place + 1} of {self.target}"
+            )
+            problem = f"{mismatch} is {' '.join(target)[:60]!r}"
             raise DataError(self.path, entry.line, problem)
         rows = [(n, self.numbers(n, " ".join(row[1:]))) for n, row in entry.rows]
         matrix = self.matrix(rows, f"sentence {entry.place + 1}")

@@ -169,14 +169,14 @@ def context_of(model: NMTModel, passage: Passage) -> Context:
         XnmtError: the passage has a context, and the model reads none.
     """
     before, behind = len(passage.source_context), len(passage.following)
-    given = Context(before, target=bool(passage.target_context), following=behind)
+    context = Context(before, target=bool(passage.target_context), following=behind)
     trained = model.trained_context
-    problem = model.refuses(given) if trained is None else None
+    problem = model.refuses(context) if trained is None else None
     if trained and before and not trained.sentences:
         problem = "was trained without a context"
     if problem:
         raise XnmtError(f"a sentence has others before it, but the system {problem}")
-    return trained or given
+    return trained or context
 
 
 @torch.no_grad()
@@ -231,8 +231,8 @@ def in_parts(
         wholes = wholes or tuple(
             x.new_zeros(size, steps, width) for x, width in zip(scores, (words, steps), strict=True)
         )
-        for whole, x_BTX in zip(wholes, scores, strict=True):
-            whole[rows, : x_BTX.shape[1], : x_BTX.shape[2]] = x_BTX
+        for scores_BTX, x_BTX in zip(wholes, scores, strict=True):
+            scores_BTX[rows, : x_BTX.shape[1], : x_BTX.shape[2]] = x_BTX
     return Relevance.of_inputs(batch, *wholes)
 
 
@@ -242,11 +242,13 @@ def _alike(batch: Batch, most: Callable[[int, int], int]) -> Iterator[list[int]]
     lengths = list(zip(*(mask.sum(1).tolist() for mask in masks), strict=True))
     rows: list[int] = []
     for row in sorted(range(len(lengths)), key=lambda row: lengths[row][::-1]):
-        more = [lengths[r] for r in (*rows, row)]
-        longest = [max(side) for side in zip(*more, strict=True)]
-        words = [sum(side) for side in zip(*more, strict=True)]
-        padded = any(n * len(more) > PADDED * w for n, w in zip(longest, words, strict=True))
-        if rows and (padded or len(more) > most(*longest)):
+        part_lengths = [lengths[r] for r in (*rows, row)]
+        longest = [max(side) for side in zip(*part_lengths, strict=True)]
+        words = [sum(side) for side in zip(*part_lengths, strict=True)]
+        padded = any(
+            n * len(part_lengths) > PADDED * w for n, w in zip(longest, words, strict=True)
+        )
+        if rows and (padded or len(part_lengths) > most(*longest)):
             yield rows
             rows = []
         rows.append(row)

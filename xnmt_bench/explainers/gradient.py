@@ -68,12 +68,12 @@ class SharedPass:
             with self._recorded():
                 self._states_BXD = self._prefix.read(self.inputs[1][:, self._start : stop])
                 # A context's steps are explained by nobody.
-                wanted = [step for step in range(self._start, stop) if self._explained_T[step]]
-                if wanted:
+                steps = [step for step in range(self._start, stop) if self._explained_T[step]]
+                if steps:
                     labels_BX = self._labels_BT[:, self._start : stop]
                     self._slope_BXD = _output_gradient(self._model, self._states_BXD, labels_BX)
-            places = range(0, len(wanted), self._together)
-            yield [wanted[place : place + self._together] for place in places]
+            places = range(0, len(steps), self._together)
+            yield [steps[place : place + self._together] for place in places]
 
     @contextmanager
     def _recorded(self) -> Iterator[None]:
@@ -92,14 +92,14 @@ class SharedPass:
         slopes_nBXD = self._slope_BXD.new_zeros(len(steps), *self._slope_BXD.shape)
         slopes_nBXD[range(len(steps)), :, places] = self._slope_BXD[:, places].transpose(0, 1)
         several = len(steps) > 1
-        found = torch.autograd.grad(
+        gradients = torch.autograd.grad(
             self._states_BXD, inputs, slopes_nBXD if several else slopes_nBXD[0],
             retain_graph=True, is_grads_batched=several, allow_unused=True,
         )  # fmt: skip
         # An input the model does not depend on has gradient zero, not none.
         return tuple(
             (torch.zeros_like(x) if g is None else g).expand(len(steps), *x.shape)
-            for g, x in zip(found, inputs, strict=True)
+            for g, x in zip(gradients, inputs, strict=True)
         )
 
 
@@ -144,10 +144,10 @@ class _Gradient(Explainer):
                 x.new_zeros(size, steps, x.shape[1], requires_grad=False) for x in shared.inputs
             )
             for some in chain.from_iterable(shared.chunks()):
-                found = method.attribute(shared.inputs, target=some, **self.options)
+                attributions = method.attribute(shared.inputs, target=some, **self.options)
                 # 0 where another sentence needs the step, so that no number depends on the batch.
                 now_BT = part.current_BT[:, some, None]
-                for whole_BTX, x_nBXD in zip(scores, found, strict=True):
+                for whole_BTX, x_nBXD in zip(scores, attributions, strict=True):
                     whole_BTX[:, some] = x_nBXD.detach().sum(-1).transpose(0, 1) * now_BT
             return scores  # type: ignore[return-value]
 

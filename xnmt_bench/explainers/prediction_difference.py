@@ -139,8 +139,12 @@ class Ablation:
         """Decoder inputs whose removals are read together, from the first of them on."""
         (rows, steps), start, most = self._labels_BT.shape, 1, self._positions
         while start < steps:
-            left = steps - start
-            count = max(min(FEW, most) // (rows * left), min(left // 8, most // (rows * left)), 1)
+            steps_left = steps - start
+            count = max(
+                min(FEW, most) // (rows * steps_left),
+                min(steps_left // 8, most // (rows * steps_left)),
+                1,
+            )
             yield start, start + count
             start += count
 
@@ -151,16 +155,16 @@ class Ablation:
 
 def _together(changed: Iterable[Changed], most: int) -> Iterator[Changed]:
     """The same, so many at once that the output layer's weights are not read for a few."""
-    seen: list[Changed] = []
+    waiting: list[Changed] = []
     for part in changed:
-        seen.append(part)
-        if sum(len(row) for row, _, _ in seen) >= most:
-            yield _joined(seen)
-            seen = []
-    if seen:
-        yield _joined(seen)
+        waiting.append(part)
+        if sum(len(row) for row, _, _ in waiting) >= most:
+            yield _joined(waiting)
+            waiting = []
+    if waiting:
+        yield _joined(waiting)
 
 
-def _joined(seen: list[Changed]) -> Changed:
-    row, step, states = (torch.cat(x) for x in zip(*seen, strict=True))
+def _joined(changed: list[Changed]) -> Changed:
+    row, step, states = (torch.cat(x) for x in zip(*changed, strict=True))
     return row, step, states

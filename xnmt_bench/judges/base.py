@@ -29,11 +29,11 @@ class Base(Judge):
 
     def log_likelihood(self, rules: Rules) -> tuple[np.ndarray, np.ndarray]:
         """Return log P of each label, and whether the label is the model's first choice."""
-        return base_log_likelihoods(self.rules.job.system.model, self.rules.test_contexts, rules)
+        return base_log_likelihoods(self.rules.job.system.model, self.rules.test_split, rules)
 
     def log_distributions(
         self, rules: Rules, positions: int
     ) -> Iterator[tuple[np.ndarray, Tensor]]:
         """Yield rows of some rules at a time, and log P of the vocabulary, (B, V)."""
         model = self.rules.job.system.model
-        return base_distributions(model, self.rules.test_contexts, rules, positions)
+        return base_distributions(model, self.rules.test_split, rules, positions)

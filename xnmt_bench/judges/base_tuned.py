@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_model, save_model
 from torch import Tensor
 
-from proxies.data import Contexts, Drawn
+from proxies.data import DrawnRules, VisibleWords
 from proxies.training import ProxyTrainingOptions
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.fitting import MONITOR, SeededModule, clean, fit
@@ -85,8 +85,8 @@ class BaseTuned(Judge):
 
         def work(folder: Path) -> dict[str, Any]:
             sentences = self.train_sentences
-            contexts = rules.decisions.all_contexts(rules.learned_from, sentences)
-            split = rules.decisions.contexts("train", rules.learned_from, sentences)
+            contexts = rules.decisions.visible_words(rules.learned_from, sentences)
+            split = rules.decisions.split("train", rules.learned_from, sentences)
             module, facts = fit(
                 lambda: _Tuning(
                     self._copy_model(True), split, contexts, rules.k, training, config.seed
@@ -127,7 +127,7 @@ class BaseTuned(Judge):
         """Return log P of each label, and whether the label is the model's first choice."""
         model = self._copy_model()
         load_model(model, self.trained.path / WEIGHTS)
-        return base_log_likelihoods(model.eval(), self.rules.test_contexts, rules)
+        return base_log_likelihoods(model.eval(), self.rules.test_split, rules)
 
     def made_by(self) -> dict[str, str]:
         """Return the fine-tuned model's fingerprint."""
@@ -145,7 +145,7 @@ class _Tuning(SeededModule):
         self,
         model: NMTModel,
         split: EncodedSplit,
-        contexts: Contexts,
+        contexts: VisibleWords,
         k: int,
         options: ProxyTrainingOptions,
         seed: int,
@@ -159,14 +159,14 @@ class _Tuning(SeededModule):
     def train_dataloader(self) -> _Batches:
         """Return this epoch's draws, in this epoch's order."""
         epoch, rows = self.trainer.current_epoch, np.arange(self._cut)
-        drawn = Drawn(self._contexts, rows, self._k, self._seed, epoch)
+        drawn = DrawnRules(self._contexts, rows, self._k, self._seed, epoch)
         order = np.random.default_rng([self._seed, epoch]).permutation(rows)
         return _Batches(drawn, order, self._options.batch_size)
 
     def val_dataloader(self) -> _Batches:
         """Return the held-out decisions, whose words are drawn once."""
         rows = np.arange(self._cut, len(self._contexts))
-        drawn = Drawn(self._contexts, rows, self._k, self._seed, -HELD_OUT % 2**32)
+        drawn = DrawnRules(self._contexts, rows, self._k, self._seed, -HELD_OUT % 2**32)
         return _Batches(drawn, np.arange(len(rows)), self._options.batch_size)
 
     def training_step(self, batch: Tensor, batch_idx: int) -> Tensor:
@@ -205,7 +205,7 @@ class _Tuning(SeededModule):
 class _Batches:
     """Batches of decisions: their numbers, and the positions (B, 2k) of the words that stay."""
 
-    def __init__(self, drawn: Drawn, order: np.ndarray, batch_size: int) -> None:
+    def __init__(self, drawn: DrawnRules, order: np.ndarray, batch_size: int) -> None:
         self._drawn, self._order, self._batch_size = drawn, order, batch_size
 
     def __len__(self) -> int:

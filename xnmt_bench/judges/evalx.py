@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from proxies.data import Drawn, loader
+from proxies.data import DrawnRules, loader
 from proxies.training import Lessons, ProxyTrainingOptions
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.judges.from_evalx import FromEvalX
@@ -85,14 +85,14 @@ class EvalX(TrainedProxy):
     def lessons(self, folder: Path, training: ProxyTrainingOptions) -> Lessons:
         """Return words drawn anew each epoch; those of the held-out sentences are drawn once."""
         rules, seed, size = self.rules, self.config.seed, training.batch_size
-        contexts = rules.decisions.all_contexts(rules.learned_from, self.train_sentences)
+        contexts = rules.decisions.visible_words(rules.learned_from, self.train_sentences)
         cut = held_out(sentence_starts(contexts.sentence_N), training)
         rows = np.arange(len(contexts))
         generator = np.random.default_rng([seed, HELD_OUT])
         valid = contexts.drawn(rows[cut:], rules.k, generator)
         return Lessons(
             lambda epoch: loader(
-                Drawn(contexts, rows[:cut], rules.k, seed, epoch), size, seed, epoch
+                DrawnRules(contexts, rows[:cut], rules.k, seed, epoch), size, seed, epoch
             ),
             lambda: loader(valid, size),
         )

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from xnmt_bench.code_hash import code_hash
 from xnmt_bench.judges.rule_set import RuleSet
-from xnmt_bench.measuring.measurement import Scored
+from xnmt_bench.measuring.measurement import ScoredRow
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.rules.scores import DecisionScores
 from xnmt_bench.rules.table import Rules
@@ -169,6 +169,6 @@ class Judge(ABC):
         return {}
 
     @classmethod
-    def combine(cls, scored: Sequence[Scored]) -> list[Scored]:
+    def combine(cls, scored: Sequence[ScoredRow]) -> list[ScoredRow]:
         """Return rows made of this judge's rows, such as the best of a family."""
         return []

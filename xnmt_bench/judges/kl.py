@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from proxies.data import Decisions, unpack
+from proxies.data import PackedRules, unpack
 from proxies.training import DecisionBatch, Lessons, ProxyTrainingOptions
 from xnmt_bench.device import device_of, exact
 from xnmt_bench.judges.trained_proxy import LESSONS, RuleProxy, held_out
@@ -57,7 +57,7 @@ class Distilled(RuleProxy):
         rules, seed, size = self.rules, self.config.seed, training.batch_size
         decisions, starts = self.write_decisions(folder)
         model = rules.explained.system.model
-        contexts = rules.decisions.contexts("train", rules.learned_from)
+        contexts = rules.decisions.split("train", rules.learned_from)
         states_ND = write_states(
             model, contexts, self.train_sentences, folder / f"{LESSONS}.states"
         )
@@ -85,7 +85,7 @@ class _Distributions:
     def __init__(
         self,
         model: NMTModel,
-        decisions: Decisions,
+        decisions: PackedRules,
         states_ND: np.ndarray,
         order: np.ndarray,
         batch_size: int,

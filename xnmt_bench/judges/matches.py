@@ -13,7 +13,7 @@ from math import comb
 
 import numpy as np
 
-from proxies.data import Contexts, Words
+from proxies.data import VisibleWords, Words
 
 Weighted = tuple[np.ndarray, np.ndarray]  # decisions, and how often each is to be drawn
 
@@ -26,7 +26,7 @@ class Matches:
         k: words a side.
     """
 
-    def __init__(self, contexts: Contexts, k: int) -> None:
+    def __init__(self, contexts: VisibleWords, k: int) -> None:
         self._contexts = contexts
         longest = int(max(contexts.source.count_B.max(), contexts.prefix.count_B.max()))
         # How many ways there are to choose any number up to k of n words.
@@ -37,19 +37,21 @@ class Matches:
         self._source, self._prefix = map(_sentences_by_word, (contexts.source, contexts.prefix))
         self._known: dict[tuple[int, ...], Weighted] = {}
 
-    def label(self, words_K: np.ndarray, own: int, generator: np.random.Generator) -> int | None:
+    def label(
+        self, words_K: np.ndarray, own_row: int, generator: np.random.Generator
+    ) -> int | None:
         """The label of another decision, drawn by the chance that a random draw shows these words.
 
         Args:
             words_K: k source words, then k prefix words; -1 for none.
-            own: the rule's own decision, which is left out.
+            own_row: the rule's own decision, which is left out.
             generator: of the draw.
 
         Returns:
             None where no other decision can show these words.
         """
         rows, weights = self.decisions(words_K)
-        weights = np.where(rows == own, 0.0, weights)
+        weights = np.where(rows == own_row, 0.0, weights)
         total = np.cumsum(weights)
         if not len(rows) or total[-1] == 0:
             return None
@@ -57,19 +59,19 @@ class Matches:
         return int(self._contexts.label_N[rows[min(drawn, len(rows) - 1)]])
 
     def decisions(self, words_K: np.ndarray) -> Weighted:
-        """Decisions that can show the words of a rule, and the chance of a random draw of them."""
+        """Return the decisions that can show the words of a rule, and the chance of a draw of them."""
         source, prefix = (sorted(side[side >= 0].tolist()) for side in np.split(words_K, 2))
         key = (*source, -1, *prefix)
         if key not in self._known:
-            wanted = Counter(source), Counter(prefix)
-            holding = [self._source.get(w, _NONE) for w in wanted[0]]
-            holding += [self._prefix.get(w, _NONE) for w in wanted[1]]
+            rule_words = Counter(source), Counter(prefix)
+            holding = [self._source.get(w, _NONE) for w in rule_words[0]]
+            holding += [self._prefix.get(w, _NONE) for w in rule_words[1]]
             everywhere = np.arange(len(self._starts) - 1)
-            found = [
-                self._in_sentence(n, *wanted)
+            candidates = [
+                self._in_sentence(n, *rule_words)
                 for n in reduce(np.intersect1d, holding, everywhere).tolist()
             ]
-            rows, weights = zip(*found, strict=True) if found else ((_NONE,), (_NONE,))
+            rows, weights = zip(*candidates, strict=True) if candidates else ((_NONE,), (_NONE,))
             self._known[key] = np.concatenate(rows), np.concatenate(weights)
         return self._known[key]
 

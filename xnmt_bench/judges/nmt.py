@@ -47,7 +47,7 @@ class NMT(Judge):
         # Beside the store, whose disk has room for files as large as this one.
         with tempfile.TemporaryDirectory(dir=self.rules.job.store.root) as folder:
             path = Path(folder) / "states"
-            states_ND = write_states(model, self.rules.test_contexts, count, path)
+            states_ND = write_states(model, self.rules.test_split, count, path)
             first_N = np.empty(len(states_ND), dtype=np.int64)
             for start in range(0, len(states_ND), output.ROWS):
                 rows = slice(start, start + output.ROWS)

@@ -10,7 +10,7 @@ from typing import Any
 from proxies.data import loader
 from proxies.training import Lessons, ProxyTrainingOptions
 from xnmt_bench.judges.trained_proxy import FAMILY, RuleProxy, held_out
-from xnmt_bench.measuring.measurement import Scored
+from xnmt_bench.measuring.measurement import ScoredRow
 from xnmt_bench.measuring.metric import PIVOT, PivotValue
 
 BEHIND_FAMILY, COMB = 30, 40
@@ -55,14 +55,14 @@ class Own(RuleProxy):
         )
 
     @classmethod
-    def combine(cls, scored: Sequence[Scored]) -> list[Scored]:
+    def combine(cls, scored: Sequence[ScoredRow]) -> list[ScoredRow]:
         """Return Comb: the best of the family on the whole test set (Algorithm 1, line 13).
 
         The choice is made once, so that intervals, ranks under resampling and differences are those
         of the chosen row. `comb_valid` beside it is the row of the least validation loss, which
         does not look at the test set.
         """
-        families: dict[tuple[Any, ...], dict[str, Scored]] = {}
+        families: dict[tuple[Any, ...], dict[str, ScoredRow]] = {}
         for row in scored:
             keys = row.measurement.identity.copy()
             proxy = keys.pop("instantiation")
@@ -79,7 +79,7 @@ class Own(RuleProxy):
         return combined
 
 
-def _as_comb(chosen: Scored, name: str) -> Scored:
+def _as_comb(chosen: ScoredRow, name: str) -> ScoredRow:
     """Return a row of the family under the name of the choice."""
     measurement = chosen.measurement
     proxy = measurement.identity["instantiation"]
@@ -90,4 +90,4 @@ def _as_comb(chosen: Scored, name: str) -> Scored:
         identity=measurement.identity | {"instantiation": name},
         facts=measurement.facts | {PIVOT: vars(pivot)},
     )
-    return Scored(renamed, chosen.values, signature, derived=True)
+    return ScoredRow(renamed, chosen.values, signature, derived=True)

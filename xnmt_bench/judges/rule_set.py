@@ -55,9 +55,9 @@ class RuleSet:
         return all_rules(self.test_artefact.path, EVALUATED, self.k)
 
     @property
-    def test_contexts(self) -> EncodedSplit:
+    def test_split(self) -> EncodedSplit:
         """The sentences that the test rules are of."""
-        return self.decisions.contexts(EVALUATED, self.scenario)
+        return self.decisions.split(EVALUATED, self.scenario)
 
     @cached_property
     def target_words(self) -> np.ndarray:
@@ -73,13 +73,13 @@ class RuleSet:
             XnmtError: `train_sentences` exceeds the number of explained sentences.
         """
         explained = self.decisions.count("train")
-        wanted = self.job.config.train_sentences or explained
-        if wanted > explained:
+        configured = self.job.config.train_sentences or explained
+        if configured > explained:
             raise XnmtError(
-                f"train_sentences={wanted} but only {explained} are explained; "
+                f"train_sentences={configured} but only {explained} are explained; "
                 "raise rules.train_sentences"
             )
-        return wanted
+        return configured
 
     @cached_property
     def training_artefact(self) -> Artefact:

@@ -13,7 +13,7 @@ from safetensors.torch import load_model, save_model
 from torch import Tensor
 
 from proxies.base import Proxy, Vocabulary
-from proxies.data import Decisions, append, narrowest, open_decisions, pack
+from proxies.data import PackedRules, append, narrowest, open_decisions, pack
 from proxies.training import (
     Lessons,
     ProxyTraining,
@@ -183,7 +183,7 @@ class RuleProxy(TrainedProxy):
         """Return the fingerprints of the trained proxy and of the rules that it learnt from."""
         return super().made_by() | {"rules": self.rules.training_artefact.fingerprint}
 
-    def write_decisions(self, folder: Path) -> tuple[Decisions, np.ndarray]:
+    def write_decisions(self, folder: Path) -> tuple[PackedRules, np.ndarray]:
         """Write the training rules to a file.
 
         Returns:
@@ -209,7 +209,7 @@ def held_out(starts: np.ndarray, training: ProxyTrainingOptions) -> int:
     return int(starts[-max(1, round(training.validation_share * len(starts)))])
 
 
-def decisions_of(rules: Rules) -> Decisions:
+def decisions_of(rules: Rules) -> PackedRules:
     """Return rules as the proxies read them: label, words, positions; (N, 1 + 4k)."""
     words = np.concatenate([rules.source_NK, rules.prefix_NK], axis=1)
     positions = np.concatenate([rules.source_position_NK, rules.prefix_position_NK], axis=1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from xnmt_bench.errors import StoreError
-from xnmt_bench.measuring.measurement import FAILED, Measurement, Scored
+from xnmt_bench.measuring.measurement import FAILED, Measurement, ScoredRow
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.measuring.units import Units, common
 
@@ -65,15 +65,17 @@ def interval(samples_R: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def score(metric: Metric, measurement: Measurement, draws: Draws) -> Scored:
+def score(metric: Metric, measurement: Measurement, draws: Draws) -> ScoredRow:
     """The numbers of a row, with their intervals; damaged units make it a failed one."""
     signed = measurement.signature(metric.name, bootstrap=f"{draws.samples}@{draws.seed}")
     if not measurement.ok:
-        return Scored(measurement, {}, signed)
+        return ScoredRow(measurement, {}, signed)
     try:
         units = measurement.units()
     except StoreError as error:
-        return Scored(replace(measurement, status=f"{FAILED}: {error}"), {}, signed, damaged=True)
+        return ScoredRow(
+            replace(measurement, status=f"{FAILED}: {error}"), {}, signed, damaged=True
+        )
     resampled = resample(metric, units, draws)
     values: dict[str, float] = {"units": len(units)}
     for column in (c for c in metric.columns if c.name in resampled):
@@ -83,10 +85,10 @@ def score(metric: Metric, measurement: Measurement, draws: Draws) -> Scored:
             values |= {f"{column.name}_low": low, f"{column.name}_high": high}
     # A small sample may hold nothing to measure; how many did is said beside the interval.
     values["empty_draws"] = int(np.isnan(resampled[metric.headline.name][1:]).sum())
-    return Scored(measurement, values, signed)
+    return ScoredRow(measurement, values, signed)
 
 
-class Together:
+class JointBootstrap:
     """Several things that are resampled alike, as far as they share units.
 
     Args:

@@ -113,7 +113,7 @@ def names(measurements: Sequence[Measurement], columns: Sequence[str]) -> list[s
         columns: of their identities, in reading order.
     """
     varying = [c for c in columns if c in WHO or len({m.identity[c] for m in measurements}) > 1]
-    told = [
+    row_names = [
         ", ".join(
             f"seed {m.identity[c]}" if c == "seed" else str(m.identity[c])
             for c in varying
@@ -122,6 +122,6 @@ def names(measurements: Sequence[Measurement], columns: Sequence[str]) -> list[s
         for m in measurements
     ]
     return [
-        name if told.count(name) == 1 else f"{name}, {m.model[:6] or place}"
-        for place, (name, m) in enumerate(zip(told, measurements, strict=True))
+        name if row_names.count(name) == 1 else f"{name}, {m.model[:6] or place}"
+        for place, (name, m) in enumerate(zip(row_names, measurements, strict=True))
     ]

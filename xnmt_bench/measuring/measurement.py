@@ -53,7 +53,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedRow:
     """A row that a metric can measure; planning it makes nothing.
 
     Attributes:
@@ -70,7 +70,7 @@ class Planned:
     @classmethod
     def without_system(
         cls, keys: dict[str, Any], make: Callable[[], Evidence | None], **facts: Any
-    ) -> Planned:
+    ) -> PlannedRow:
         """Plan a row that no NMT system is behind, such as one of files."""
         return cls(keys, lambda: RowIdentity(keys, "", facts), make)
 
@@ -243,7 +243,7 @@ def read(metric: str, results: Path, identity: Sequence[str]) -> list[Measuremen
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredRow:
     """A row with its numbers.
 
     Attributes:

@@ -20,9 +20,9 @@ from xnmt_bench.measuring.measurement import (
     PIVOT,
     Evidence,
     Measurement,
-    Planned,
+    PlannedRow,
     RowIdentity,
-    Scored,
+    ScoredRow,
 )
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.pipeline.job import Job
@@ -161,7 +161,7 @@ class Metric(ABC):
     csv_only: ClassVar[Sequence[str]] = ()
 
     @abstractmethod
-    def measure(self, job: Job) -> Iterator[Planned]:
+    def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield the rows that can be measured of a job; nothing is made before a row is."""
 
     @abstractmethod
@@ -196,7 +196,7 @@ class Metric(ABC):
         late_keys: Callable[[], dict[str, Any]] = dict,
         of_system: bool = True,
         **keys: Any,
-    ) -> Planned:
+    ) -> PlannedRow:
         """Plan a row of a job.
 
         Args:
@@ -217,9 +217,9 @@ class Metric(ABC):
             model = job.model_id if of_system else ""
             return RowIdentity(configured | late_keys() | keys, model, facts)
 
-        return Planned(configured, identify, make)
+        return PlannedRow(configured, identify, make)
 
-    def combine(self, scored: Sequence[Scored]) -> list[Scored]:
+    def combine(self, scored: Sequence[ScoredRow]) -> list[ScoredRow]:
         """Return further rows made of the given ones, such as the best of a family."""
         return []
 
@@ -241,7 +241,7 @@ class Metric(ABC):
         """Return a note on the system that this row gives the tables of other metrics, if any."""
         return None
 
-    def notes(self, scored: Sequence[Scored]) -> list[str]:
+    def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
         """Return further notes under the table."""
         return []
 

@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from xnmt_bench.corpora.function_words import function_words
-from xnmt_bench.measuring.measurement import Evidence, Planned, Scored
+from xnmt_bench.measuring.measurement import Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, SumMetric, count, hundredths, ratio
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.pipeline.job import Job
@@ -35,7 +35,7 @@ class Repetition(SumMetric):
     )
     compared = "nmt"
 
-    def measure(self, job: Job) -> Iterator[Planned]:
+    def measure(self, job: Job) -> Iterator[PlannedRow]:
         """The system's translations, or a file's."""
         yield self.plan(job, lambda: self._measured(job))
 
@@ -63,7 +63,7 @@ class Repetition(SumMetric):
             "words": sums_R["words"],
         }
 
-    def notes(self, scored: Sequence[Scored]) -> list[str]:
+    def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
         """Which languages have no list of function words."""
         facts = [s.measurement.facts for s in scored if s.measurement.ok]
         missing = sorted({f["language"] for f in facts if not f["listed"]})

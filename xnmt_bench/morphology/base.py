@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, NamedTuple
 Gender = Literal["m", "f", "n"]
 
 
-class Told(NamedTuple):
+class GenderEvidence(NamedTuple):
     """A gender, and the word of the sentence that shows it."""
 
     gender: Gender
@@ -24,10 +24,10 @@ def stripped(word: str) -> str:
 
 def listed(
     words: Sequence[str], chosen: Sequence[int], pronouns: Mapping[str, Gender]
-) -> Told | None:
+) -> GenderEvidence | None:
     """The gender of the first chosen word that is in a list of pronouns, all in lower case."""
     forms = (stripped(words[place]).lower() for place in chosen)
-    return next((Told(pronouns[form], form) for form in forms if form in pronouns), None)
+    return next((GenderEvidence(pronouns[form], form) for form in forms if form in pronouns), None)
 
 
 class Morphology(ABC):
@@ -46,7 +46,7 @@ class Morphology(ABC):
     version: str
 
     @abstractmethod
-    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Told | None:
+    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
         """The grammatical gender of what some words of a sentence name or stand for.
 
         Args:
@@ -59,7 +59,7 @@ class Morphology(ABC):
 
     def pronoun_gender(
         self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
-    ) -> Told | None:
+    ) -> GenderEvidence | None:
         """The gender that a pronoun or possessive shows by its form, and by nothing else.
 
         Args:
@@ -71,7 +71,7 @@ class Morphology(ABC):
 
     def entity_gender(
         self, entity: str, words: Sequence[str], chosen: Sequence[int], personal: bool = True
-    ) -> Told | None:
+    ) -> GenderEvidence | None:
         """The same of the translation of an entity, whose name in the source may say more.
 
         Args:

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar
 
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.morphology.base import Gender, Morphology, Told
+from xnmt_bench.morphology.base import Gender, GenderEvidence, Morphology
 from xnmt_bench.morphology.pymorphy import forms
 
 RULES = 1  # raise it when a rule gives other genders
@@ -32,35 +32,37 @@ class French(Morphology):
 
     def __init__(self) -> None:
         try:
-            told = (f"{name} {version(name)}" for name in ("spacy", PACKAGE))
-            self.version = f"{', '.join(told)}, rules {RULES}"
+            versions = (f"{name} {version(name)}" for name in ("spacy", PACKAGE))
+            self.version = f"{', '.join(versions)}, rules {RULES}"
         except PackageNotFoundError as error:
             problem = f"{error.name} is not installed: pip install 'xnmt_bench[french]'"
             raise XnmtError(f"the genders of French words: {problem}") from None
 
-    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Told | None:
+    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
         """See `Morphology.gender`."""
-        own = _tokens(words, chosen)
-        nouns = [token for token in own if token.pos_ in NOUNS]
+        tokens = _tokens(words, chosen)
+        nouns = [token for token in tokens if token.pos_ in NOUNS]
         if any(_plural(noun) for noun in nouns[:1]):
             return None
         for noun in nouns:
             determiners = (child for child in noun.children if child.lower_ in ARTICLES)
             for article in determiners:
-                return Told(ARTICLES[article.lower_], f"{article.text} {noun.text}")
-        if not nouns and (told := self.pronoun_gender(words, chosen)):
-            return told
-        for token in [*nouns, *(t for t in own if t.pos_ in ADJECTIVAL and not _plural(t))]:
+                return GenderEvidence(ARTICLES[article.lower_], f"{article.text} {noun.text}")
+        if not nouns and (evidence := self.pronoun_gender(words, chosen)):
+            return evidence
+        for token in [*nouns, *(t for t in tokens if t.pos_ in ADJECTIVAL and not _plural(t))]:
             for gender in token.morph.get("Gender"):
-                return Told(GENDERS[gender], token.text)
+                return GenderEvidence(GENDERS[gender], token.text)
         return None
 
     def pronoun_gender(
         self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
-    ) -> Told | None:
+    ) -> GenderEvidence | None:
         """Of `il` and `elle`, in `qu'elle`, `dit-elle` and `elle-même` too; `cela` is a neuter."""
         forms = (part for n in chosen for part in re.findall(r"\w+", words[n].lower()))
-        return next((Told(PRONOUNS[form], form) for form in forms if form in PRONOUNS), None)
+        return next(
+            (GenderEvidence(PRONOUNS[form], form) for form in forms if form in PRONOUNS), None
+        )
 
 
 def _plural(token: Any) -> bool:

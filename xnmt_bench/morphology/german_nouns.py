@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import ClassVar, cast
 
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.morphology.base import Gender, Morphology, Told, stripped
+from xnmt_bench.morphology.base import Gender, GenderEvidence, Morphology, stripped
 
 RULES = 3  # raise it when a rule gives other genders
 PACKAGE = "german-nouns"
@@ -65,48 +65,48 @@ class GermanNouns(Morphology):
             problem = f"{PACKAGE} is not installed: pip install 'xnmt_bench[morphology]'"
             raise XnmtError(f"the genders of German words: {problem}") from None
 
-    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Told | None:
+    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
         """See `Morphology.gender`."""
         sexes, by = self._shown(words, chosen)
         gender = _only(sexes)
-        return gender and Told(gender, by)
+        return gender and GenderEvidence(gender, by)
 
     def entity_gender(
         self, entity: str, words: Sequence[str], chosen: Sequence[int], personal: bool = True
-    ) -> Told | None:
+    ) -> GenderEvidence | None:
         """`dem Koch`, masculine or neuter, is a man."""
         sexes, by = self._shown(words, chosen)
         gender = "m" if personal and sexes == {"m", "n"} else _only(sexes)
-        return gender and Told(gender, by)
+        return gender and GenderEvidence(gender, by)
 
     def _shown(self, words: Sequence[str], chosen: Sequence[int]) -> tuple[frozenset[str], str]:
         """The genders that words can have, all or none where they show none, and what tells."""
         words = [stripped(word) or word for word in words]
         for place in chosen:
-            if (found := self._noun(words[place])) is not None:
-                return self._agreed(found, words[place], _article(words, place))
+            if (noun_genders := self._noun(words[place])) is not None:
+                return self._agreed(noun_genders, words[place], _article(words, place))
         for place in chosen:  # an unknown noun
             unknown = words[place][:1].isupper() and not _sexes(words[place])
             if unknown and (article := _article(words, place)):
                 return frozenset(ARTICLES[article]), f"{article} {words[place]}"
-        told = {words[place]: frozenset(_sexes(words[place])) for place in chosen}
-        told = {form: sexes for form, sexes in told.items() if sexes}
-        return reduce(frozenset.__and__, told.values(), frozenset("mfn")), " ".join(told)
+        sexes_of = {words[place]: frozenset(_sexes(words[place])) for place in chosen}
+        sexes_of = {form: sexes for form, sexes in sexes_of.items() if sexes}
+        return reduce(frozenset.__and__, sexes_of.values(), frozenset("mfn")), " ".join(sexes_of)
 
     def pronoun_gender(
         self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
-    ) -> Told | None:
+    ) -> GenderEvidence | None:
         """`sein` and `ihm` are masculine or neuter: of a person masculine, else of no gender.
 
         Personal pronouns and possessives come before demonstratives. `der` is a feminine dative
         too, and `sein` at the end of a clause a verb: they tell nothing.
         """
         forms = [stripped(words[n]) for n in chosen if not VERB.match(words[n])]
-        own = [form for form in forms if form.lower() in (*PERSONAL, *POSSESSIVES)]
-        for form in [*own, *(form for form in forms if form.lower() in DEMONSTRATIVES)]:
+        pronouns = [form for form in forms if form.lower() in (*PERSONAL, *POSSESSIVES)]
+        for form in [*pronouns, *(form for form in forms if form.lower() in DEMONSTRATIVES)]:
             sexes = _sexes(form)
             if len(sexes) == 1 or (personal and sexes == "mn"):
-                return Told(cast(Gender, sexes[0]), form)
+                return GenderEvidence(cast(Gender, sexes[0]), form)
         return None
 
     def _noun(self, word: str) -> frozenset[str] | None:
@@ -117,11 +117,11 @@ class GermanNouns(Morphology):
             return self._nouns[word]
         tails = (word[start:] for start in range(1, len(word) - SHORTEST_TAIL + 1))
         nouns = (self._nouns.get(tail[0].upper() + tail[1:]) for tail in tails)
-        found = next((genders for genders in nouns if genders is not None), None)
+        first_genders = next((genders for genders in nouns if genders is not None), None)
         if word.endswith(FEMALE) and len(word) > SHORTEST_TAIL + 1:
             # Her who does it, or a compound (`Elektrokamin`): an article decides.
-            return (found or frozenset()) | {"f"}
-        return found
+            return (first_genders or frozenset()) | {"f"}
+        return first_genders
 
     def _agreed(
         self, noun: frozenset[str], word: str, article: str | None
@@ -177,21 +177,21 @@ class GermanNouns(Morphology):
                     if FIRST_NAME in kind:
                         names.add(lemma)
                     continue
-                found = {row[n] for n in sexes if row[n]}
+                row_genders = {row[n] for n in sexes if row[n]}
                 if ADJECTIVAL not in kind:
-                    lemmas.setdefault(lemma, set()).update(found)
+                    lemmas.setdefault(lemma, set()).update(row_genders)
                 else:
                     adjectival |= {row[n] for n in singulars if row[n]}
                 for form in {row[n] for n in singulars if row[n]}:
-                    forms.setdefault(form, set()).update(found)
+                    forms.setdefault(form, set()).update(row_genders)
                 plurals |= {row[n] for n in plural if row[n]}
-        told = {form: set[str]() for form in plurals} | forms | lemmas
-        for name in names & told.keys():  # `Anna` is a coin too (m): an article decides
-            told[name] = told[name] | {"m", "f"}
+        genders_of = {form: set[str]() for form in plurals} | forms | lemmas
+        for name in names & genders_of.keys():  # `Anna` is a coin too (m): an article decides
+            genders_of[name] = genders_of[name] | {"m", "f"}
         for form in adjectival:
-            told[form] = forms[form] | lemmas.get(form, set())
+            genders_of[form] = forms[form] | lemmas.get(form, set())
         weak = (plurals & forms.keys()) - lemmas.keys() - adjectival
-        return {form: frozenset(genders) for form, genders in told.items()}, adjectival, weak
+        return {form: frozenset(genders) for form, genders in genders_of.items()}, adjectival, weak
 
 
 def _sexes(form: str) -> str:

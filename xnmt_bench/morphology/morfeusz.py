@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar
 
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.morphology.base import Gender, Morphology, Told, listed, stripped
+from xnmt_bench.morphology.base import Gender, GenderEvidence, Morphology, listed, stripped
 from xnmt_bench.morphology.pymorphy import forms
 
 RULES = 1  # raise it when a rule gives other genders
@@ -39,19 +39,19 @@ class Morfeusz(Morphology):
             problem = f"{PACKAGE} is not installed: pip install 'xnmt_bench[morphology]'"
             raise XnmtError(f"the genders of Polish words: {problem}") from None
 
-    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Told | None:
+    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
         """See `Morphology.gender`."""
         tokens = [stripped(words[place]) for place in chosen]
         nouns = ((_noun(token), token) for token in tokens if token.lower() not in PRONOUNS)
-        first = next((Told(gender, token) for gender, token in nouns if gender), None)
+        first = next((GenderEvidence(gender, token) for gender, token in nouns if gender), None)
         return first or self.pronoun_gender(words, chosen)
 
     def pronoun_gender(
         self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
-    ) -> Told | None:
+    ) -> GenderEvidence | None:
         """By a list; of a thing `jego` and the like may be neuter, and tell nothing."""
-        told = listed(words, chosen, PRONOUNS)
-        return None if told and not personal and told.by in ALSO_NEUTER else told
+        evidence = listed(words, chosen, PRONOUNS)
+        return None if evidence and not personal and evidence.by in ALSO_NEUTER else evidence
 
 
 @cache
@@ -63,11 +63,11 @@ def _analyser() -> Any:
 
 def _noun(token: str) -> Gender | None:
     """A word's gender as a noun in the singular."""
-    found: list[tuple[bool, Gender]] = []
+    readings: list[tuple[bool, Gender]] = []
     for _, _, (_, lemma, tag, kinds, *_) in _analyser().analyse(token):
         parts = [part.split(".") for part in tag.split(":")]
         if parts[0] == [NOUN] and SINGULAR in parts[1] and SURNAME not in kinds:
             if PERSON in parts[3] and not lemma.partition(":")[0].endswith(LITTLE):
                 return "m"
-            found += [(NOMINATIVE not in parts[2], GENDERS[g]) for g in parts[3] if g in GENDERS]
-    return min(found, key=lambda one: one[0])[1] if found else None
+            readings += [(NOMINATIVE not in parts[2], GENDERS[g]) for g in parts[3] if g in GENDERS]
+    return min(readings, key=lambda reading: reading[0])[1] if readings else None

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xnmt_bench.morphology.base import Gender, Morphology, Told
+from xnmt_bench.morphology.base import Gender, GenderEvidence, Morphology
 from xnmt_bench.morphology.pymorphy import GENDERS, analyser, analyser_version
 
 VERSION = "mt_gender 2019"
@@ -22,7 +22,7 @@ GERMAN: dict[str, Gender] = {
     word: gender for gender, words in WORDS.items() for word in words.split()
 }
 FEMALE = "nurse"
-MASCULINE = Told("m", "")  # no word shows it
+MASCULINE = GenderEvidence("m", "")  # no word shows it
 
 
 class MtGenderGerman(Morphology):
@@ -39,21 +39,21 @@ class MtGenderGerman(Morphology):
 
     def entity_gender(
         self, entity: str, words: Sequence[str], chosen: Sequence[int], personal: bool = True
-    ) -> Told | None:
+    ) -> GenderEvidence | None:
         """A nurse is feminine, whatever her translation."""
-        return Told("f", entity) if entity == FEMALE else self.gender(words, chosen)
+        return GenderEvidence("f", entity) if entity == FEMALE else self.gender(words, chosen)
 
-    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Told | None:
+    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
         """See `Morphology.gender`."""
         if not chosen:
             return MASCULINE
         linked = [token for n in chosen for token in TOKEN.findall(words[n])]
         if female := [token for token in linked if token.endswith("in")]:
-            return Told("f", female[0])
+            return GenderEvidence("f", female[0])
         tokens = TOKEN.findall(" ".join(words))
         # Places of tokens beside a place among words, as the released rule compares them.
         near = [
-            (abs(place - min(chosen)), place, Told(GERMAN[token.lower()], token))
+            (abs(place - min(chosen)), place, GenderEvidence(GERMAN[token.lower()], token))
             for place, token in enumerate(tokens)
             if token.lower() in GERMAN
         ]
@@ -70,19 +70,21 @@ class MtGenderRussian(Morphology):
     def __init__(self) -> None:
         self.version = f"{VERSION}, {analyser_version()}"
 
-    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Told | None:
+    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
         """See `Morphology.gender`."""
-        told = {token: _parsed(token) for n in chosen for token in TOKEN.findall(words[n])}
-        if not told:
+        parses = {token: _parsed(token) for n in chosen for token in TOKEN.findall(words[n])}
+        if not parses:
             return None
         tokens = [token for n in chosen for token in TOKEN.findall(words[n])]
-        gender = Counter(told[token] for token in tokens).most_common(1)[0][0]
-        return Told(gender, " ".join(token for token in told if told[token] == gender))
+        gender = Counter(parses[token] for token in tokens).most_common(1)[0][0]
+        return GenderEvidence(
+            gender, " ".join(token for token in parses if parses[token] == gender)
+        )
 
 
 def _parsed(token: str) -> Gender:
     genders = [parse.tag.gender for parse in analyser().parse(token)]
     if "femn" in genders:
         return "f"
-    known = [gender for gender in genders if gender in GENDERS]
-    return GENDERS[Counter(known).most_common(1)[0][0]] if known else "n"
+    known_genders = [gender for gender in genders if gender in GENDERS]
+    return GENDERS[Counter(known_genders).most_common(1)[0][0]] if known_genders else "n"

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar
 
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.morphology.base import Gender, Morphology, Told, listed, stripped
+from xnmt_bench.morphology.base import Gender, GenderEvidence, Morphology, listed, stripped
 
 RULES = 3  # raise it when a rule gives other genders
 PACKAGE = "pymorphy3"
@@ -58,28 +58,28 @@ class Pymorphy(Morphology):
     def __init__(self) -> None:
         self.version = f"{analyser_version(self.language)}, rules {RULES}"
 
-    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Told | None:
+    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
         """See `Morphology.gender`."""
         tokens = [stripped(words[place]).lower() for place in chosen]
         tokens = [token for token in tokens if token and token not in self.pronouns]
         parse = analyser(self.language).parse
-        tags = [(one.tag, token) for token in tokens for one in parse(token)]
-        known = [pair for pair in tags if pair[0].gender in GENDERS and pair[0].number != "plur"]
+        tags = [(reading.tag, token) for token in tokens for reading in parse(token)]
+        gendered = [pair for pair in tags if pair[0].gender in GENDERS and pair[0].number != "plur"]
         # Who is meant is a person: `механику` is not mechanics.
-        people = [pair for pair in known if "NOUN" in pair[0] and pair[0].animacy == "anim"]
-        nouns = [pair for pair in known if "NOUN" in pair[0]]
+        people = [pair for pair in gendered if "NOUN" in pair[0] and pair[0].animacy == "anim"]
+        nouns = [pair for pair in gendered if "NOUN" in pair[0]]
         for tag, token in (people or nouns)[:1]:
-            return Told(GENDERS[tag.gender], token)
-        if told := self.pronoun_gender(words, chosen):
-            return told
-        return next((Told(GENDERS[tag.gender], token) for tag, token in known), None)
+            return GenderEvidence(GENDERS[tag.gender], token)
+        if evidence := self.pronoun_gender(words, chosen):
+            return evidence
+        return next((GenderEvidence(GENDERS[tag.gender], token) for tag, token in gendered), None)
 
     def pronoun_gender(
         self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
-    ) -> Told | None:
+    ) -> GenderEvidence | None:
         """By the list; of a thing `его` and the like may be neuter, and tell nothing."""
-        told = listed(words, chosen, self.pronouns)
-        return None if told and not personal and told.by in self._also_neuter else told
+        evidence = listed(words, chosen, self.pronouns)
+        return None if evidence and not personal and evidence.by in self._also_neuter else evidence
 
     @property
     def _also_neuter(self) -> list[str]:

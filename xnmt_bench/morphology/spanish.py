@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xnmt_bench.morphology.base import Gender, Morphology, Told, listed, stripped
+from xnmt_bench.morphology.base import Gender, GenderEvidence, Morphology, listed, stripped
 
 RULES = 3  # raise it when a rule gives other genders
 DETERMINERS: dict[Gender, str] = {
@@ -34,28 +34,30 @@ class Spanish(Morphology):
     language: ClassVar[str] = "es"
     version = f"rules {RULES}"
 
-    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> Told | None:
+    def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
         """See `Morphology.gender`."""
         forms = [stripped(word).lower() for word in words]
         nouns = [place for place in chosen if forms[place] not in (*FORMS, *PRONOUNS)]
         if not nouns and (pronoun := self.pronoun_gender(words, chosen)):
             return pronoun
         if stressed := [forms[place] for place in nouns if forms[place] in STRESSED]:
-            return Told("f", stressed[0])
+            return GenderEvidence("f", stressed[0])
         for place in nouns:
             before = (forms[n] for n in range(place - 1, max(-1, place - REACH - 1), -1))
-            told = (Told(FORMS[f], f"{f} {forms[place]}") for f in before if f in FORMS)
-            if found := next(told, None):
-                return found
-        own = [forms[place] for place in chosen if forms[place] in FORMS]
-        if own:
-            return Told(FORMS[own[0]], own[0])
+            candidates = (
+                GenderEvidence(FORMS[f], f"{f} {forms[place]}") for f in before if f in FORMS
+            )
+            if evidence := next(candidates, None):
+                return evidence
+        own_forms = [forms[place] for place in chosen if forms[place] in FORMS]
+        if own_forms:
+            return GenderEvidence(FORMS[own_forms[0]], own_forms[0])
         endings = ((_ending(forms[place]), forms[place]) for place in nouns)
-        return next((Told(gender, form) for gender, form in endings if gender), None)
+        return next((GenderEvidence(gender, form) for gender, form in endings if gender), None)
 
     def pronoun_gender(
         self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
-    ) -> Told | None:
+    ) -> GenderEvidence | None:
         """Of `él` and `ella`: verbs of dropped pronouns tell none, nor clitics, articles too."""
         return listed(words, chosen, PRONOUNS)
 

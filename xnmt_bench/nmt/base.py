@@ -159,11 +159,11 @@ class NMTModel(nn.Module, ABC):
     def log_probability(self, states: Tensor, labels: Tensor) -> Tensor:
         """Log-probabilities (...) of labels (...) at states (..., D')."""
         flat = states.flatten(0, -2)
-        found = [
+        parts = [
             output.log_probability(self.logit_parts(s), y)
             for s, y in self._asked(flat, labels.flatten())
         ]
-        return torch.cat(found).view(labels.shape)
+        return torch.cat(parts).view(labels.shape)
 
     def decide(self, states: Tensor, labels: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The model's own choices f(c_t) = argmax P at states (..., D'), as ids (...).
@@ -172,29 +172,31 @@ class NMTModel(nn.Module, ABC):
         choices.
         """
         flat = states.flatten(0, -2)
-        asked = self._asked(flat, flat if labels is None else labels.flatten())
-        found = [
-            output.decide(self.logit_parts(s), None if labels is None else y) for s, y in asked
+        rows_asked = self._asked(flat, flat if labels is None else labels.flatten())
+        parts = [
+            output.decide(self.logit_parts(s), None if labels is None else y) for s, y in rows_asked
         ]
-        choices, log_p = (torch.cat(x).view(states.shape[:-1]) for x in zip(*found, strict=True))
+        choices, log_p = (torch.cat(x).view(states.shape[:-1]) for x in zip(*parts, strict=True))
         return choices, log_p
 
     def _asked(self, flat: Tensor, beside: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """States that the output layer is asked of at once, and what stands beside them."""
-        whole = type(self).logit_parts is NMTModel.logit_parts
-        parts = flat.device.type == "cpu" and not whole
+        has_whole_logits = type(self).logit_parts is NMTModel.logit_parts
+        parts = flat.device.type == "cpu" and not has_whole_logits
         rows = output.ROWS if parts else self.output_rows(flat)
         return zip(flat.split(rows), beside.split(rows), strict=True)
 
 
 def copy_weights(trained: nn.Module, fresh: nn.Module) -> None:
     """Gives a module the weights of another one; a ValueError that names the first misfit."""
-    theirs, ours = trained.state_dict(), fresh.state_dict()
-    for name in sorted(theirs.keys() | ours.keys()):
-        here, there = (tuple(w[name].shape) if name in w else None for w in (ours, theirs))
+    trained_weights, fresh_weights = trained.state_dict(), fresh.state_dict()
+    for name in sorted(trained_weights.keys() | fresh_weights.keys()):
+        here, there = (
+            tuple(w[name].shape) if name in w else None for w in (fresh_weights, trained_weights)
+        )
         if here != there:
             raise ValueError(f"of other sizes: {name} is {there}, here {here}")
-    fresh.load_state_dict(theirs)
+    fresh.load_state_dict(trained_weights)
 
 
 class Reader:

@@ -59,8 +59,8 @@ class PairBatches(IterableDataset):
 
     def __iter__(self) -> Iterator[Batch]:
         worker = get_worker_info()  # of several, which take turns, each makes its own batches
-        own = slice(worker.id, None, worker.num_workers) if worker else slice(None)
-        for indices in self.indices[own]:
+        worker_share = slice(worker.id, None, worker.num_workers) if worker else slice(None)
+        for indices in self.indices[worker_share]:
             yield Batch.collate([(self._split.source[i], self._split.target[i]) for i in indices])
 
 

@@ -19,7 +19,7 @@ ALL, UNKNOWN, FARTHEST = "all", "unknown", 3
 
 
 @dataclass(frozen=True)
-class Compared:
+class Comparison:
     """What of a set is compared.
 
     Attributes:
@@ -30,7 +30,7 @@ class Compared:
         emptied: numbers of the groups in which nothing else is left.
     """
 
-    whole: ContrastiveSet
+    contrastive_set: ContrastiveSet
     groups_G: list[int]
     kept: list[list[int]]
     left_out: int
@@ -39,13 +39,15 @@ class Compared:
     @property
     def groups(self) -> list[Group]:
         """Those that have something to compare."""
-        return [self.whole.groups[g] for g in self.groups_G]
+        return [self.contrastive_set.groups[g] for g in self.groups_G]
 
     @property
     def units_G(self) -> np.ndarray:
         """The unit of each group, numbered as they first stand in the set."""
         numbers: dict[str, int] = {}
-        every = [numbers.setdefault(g.source_unit, len(numbers)) for g in self.whole.groups]
+        every = [
+            numbers.setdefault(g.source_unit, len(numbers)) for g in self.contrastive_set.groups
+        ]
         return np.asarray(every, dtype=np.int64)[self.groups_G]
 
     @property
@@ -74,13 +76,13 @@ class Compared:
 
     def _compared(self, scores_N: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
         """Of each group the scores that are compared, and which of them is the true one's."""
-        sizes = [len(group.variants) for group in self.whole.groups]
+        sizes = [len(group.variants) for group in self.contrastive_set.groups]
         by_group = np.split(scores_N, np.cumsum(sizes)[:-1])
         for g, kept in zip(self.groups_G, self.kept, strict=True):
-            yield by_group[g][kept], kept.index(self.whole.groups[g].true)
+            yield by_group[g][kept], kept.index(self.contrastive_set.groups[g].true)
 
 
-def compared(whole: ContrastiveSet, ties: Ties = "wrong") -> Compared:
+def compare(contrastive_set: ContrastiveSet, ties: Ties = "wrong") -> Comparison:
     """Leaves out variants that are written as the true one is, which no score can tell apart.
 
     With `ties=first`, as published scripts count, nothing is left out.
@@ -89,22 +91,22 @@ def compared(whole: ContrastiveSet, ties: Ties = "wrong") -> Compared:
         XnmtError: no group has anything to compare.
     """
     groups, kept, left_out, emptied = list[int](), list[list[int]](), 0, list[int]()
-    for index, group in enumerate(whole.groups):
+    for index, group in enumerate(contrastive_set.groups):
         true = group.variants[group.true]
-        own = [
+        kept_groups = [
             n
             for n, variant in enumerate(group.variants)
             if n == group.true or ties == "first" or variant != true
         ]
-        left_out += len(group.variants) - len(own)
-        if len(own) > 1:
+        left_out += len(group.variants) - len(kept_groups)
+        if len(kept_groups) > 1:
             groups.append(index)
-            kept.append(own)
+            kept.append(kept_groups)
         else:
-            emptied.append(whole.number(index))
+            emptied.append(contrastive_set.number(index))
     if not groups:
-        raise XnmtError(f"contrastive set {whole.name}: there is nothing to compare")
-    return Compared(whole, groups, kept, left_out, emptied)
+        raise XnmtError(f"contrastive set {contrastive_set.name}: there is nothing to compare")
+    return Comparison(contrastive_set, groups, kept, left_out, emptied)
 
 
 def parts(groups: Sequence[Group]) -> Iterator[tuple[str, np.ndarray]]:
@@ -125,5 +127,5 @@ def _distance(group: Group) -> str:
 
 def part_order(name: str) -> tuple[int, str]:
     """All, the distances, then the pronouns."""
-    known = [ALL, *(f"distance {n}" for n in range(FARTHEST + 1)), f"distance >{FARTHEST}", UNKNOWN]
-    return (known.index(name), "") if name in known else (len(known), name)
+    order = [ALL, *(f"distance {n}" for n in range(FARTHEST + 1)), f"distance >{FARTHEST}", UNKNOWN]
+    return (order.index(name), "") if name in order else (len(order), name)

@@ -39,32 +39,34 @@ class Renumbering:
         self, size: int, pad: int, unk: int, start: int, eos: int, never: Sequence[int] = ()
     ) -> None:
         special = {PAD: pad, UNK: unk, BOS: start, EOS: eos}
-        rest = [i for i in range(size) if i not in special.values()]
-        self.theirs_V = torch.tensor([special[i] for i in sorted(special)] + rest)  # may repeat one
+        ordinary = [i for i in range(size) if i not in special.values()]
+        self.theirs_V = torch.tensor(
+            [special[i] for i in sorted(special)] + ordinary
+        )  # may repeat one
         ends = [0, *((self.theirs_V.diff() != 1).nonzero()[:, 0] + 1).tolist(), len(self.theirs_V)]
         first = self.theirs_V.tolist()
         self.runs = [slice(first[a], first[a] + b - a) for a, b in pairwise(ends)]
-        self._ours = {theirs: ours for ours, theirs in enumerate(self.theirs_V.tolist())}
+        self._ours = {their_id: our_id for our_id, their_id in enumerate(self.theirs_V.tolist())}
         # Later ones win: BOS gives way where it shares its id.
-        self._ours |= {special[ours]: ours for ours in (BOS, PAD, UNK, EOS)}
+        self._ours |= {special[our_id]: our_id for our_id in (BOS, PAD, UNK, EOS)}
         shared = [BOS] if start in (pad, unk, eos) else []
         self.unpredictable = shared + [self._ours[i] for i in never]
 
     def __len__(self) -> int:
         return len(self.theirs_V)
 
-    def ours(self, theirs: Iterable[int]) -> list[int]:
+    def ours(self, their_ids: Iterable[int]) -> list[int]:
         """Our ids of a text's; what is special in the toolkit is unknown in a text."""
-        return [UNK if self._ours[i] in SPECIAL else self._ours[i] for i in theirs]
+        return [UNK if self._ours[i] in SPECIAL else self._ours[i] for i in their_ids]
 
-    def theirs(self, ours: Iterable[int]) -> list[int]:
+    def theirs(self, our_ids: Iterable[int]) -> list[int]:
         """The toolkit's ids of ours."""
-        return [int(self.theirs_V[int(i)]) for i in ours]
+        return [int(self.theirs_V[int(i)]) for i in our_ids]
 
-    def possible(self, ours: Tensor) -> Tensor:
+    def possible(self, our_ids: Tensor) -> Tensor:
         """Changes logits (..., V) in our order in place: what is unpredictable is impossible."""
-        ours[..., self.unpredictable] = -torch.inf
-        return ours
+        our_ids[..., self.unpredictable] = -torch.inf
+        return our_ids
 
 
 def made_from(files: Sequence[Path], options: Any) -> str:

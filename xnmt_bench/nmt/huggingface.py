@@ -139,9 +139,9 @@ class HuggingFaceModel(NMTModel):
         super().__init__()
         self.model, self.source_subwords, self.target_subwords = model, source, target
         self.longest_target = getattr(model.config, "max_position_embeddings", None)
-        theirs = {"source_ids": source.ids.theirs_V, "target_ids": target.ids.theirs_V}
+        buffers = {"source_ids": source.ids.theirs_V, "target_ids": target.ids.theirs_V}
         # Buffers, so that they go to the model's device with it; no weights, so not kept.
-        for name, ids in (frame.__dict__ | theirs).items():
+        for name, ids in (frame.__dict__ | buffers).items():
             self.register_buffer(name, torch.as_tensor(ids, dtype=torch.long), persistent=False)
 
     def embed_source(self, ids_BS: Tensor) -> Tensor:
@@ -153,8 +153,8 @@ class HuggingFaceModel(NMTModel):
         return self._embed(self.model.get_decoder(), self.target_ids[ids_BT])
 
     @staticmethod
-    def _embed(stack: nn.Module, theirs: Tensor) -> Tensor:
-        return stack.get_input_embeddings()(theirs) * _scale(stack)  # type: ignore[operator]
+    def _embed(stack: nn.Module, their_ids: Tensor) -> Tensor:
+        return stack.get_input_embeddings()(their_ids) * _scale(stack)  # type: ignore[operator]
 
     def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
         """Encodes source embeddings in their frame; `extra` holds the mask of the whole."""
@@ -214,8 +214,8 @@ class HuggingFaceModel(NMTModel):
 
     def logits(self, states: Tensor) -> Tensor:
         """Unnormalised log-probabilities (..., V)."""
-        ours = self._their_logits(states).index_select(-1, self.target_ids)
-        return self.target_subwords.ids.possible(ours)
+        our_logits = self._their_logits(states).index_select(-1, self.target_ids)
+        return self.target_subwords.ids.possible(our_logits)
 
     def logit_parts(self, states_RD: Tensor) -> Iterator[Tensor]:
         """The logits of one part of V after another, (R, P)."""
@@ -248,14 +248,19 @@ class HuggingFaceModel(NMTModel):
         x, y = (list(range(4, len(side), max(1, len(side) // 6)))[:6] for side in sides)
         pairs = [(x, y), (x[:3], y[:4])]  # one of them padded
         device = self.before_target.device
-        ours = self._their_logits(self.states(Batch.collate(pairs).to(device)))
-        for row, (source, target) in zip(ours, pairs, strict=True):
+        our_logits = self._their_logits(self.states(Batch.collate(pairs).to(device)))
+        for row, (source, target) in zip(our_logits, pairs, strict=True):
             ids_S = torch.cat([self.before_source, self.source_ids[source], self.after_source])
             ids_T = torch.cat([self.before_target, self.target_ids[target[:-1]]])
-            theirs = self.model(input_ids=ids_S[None], decoder_input_ids=ids_T[None]).logits[0]
-            theirs = theirs[len(self.before_target) - 1 :]
+            their_logits = self.model(input_ids=ids_S[None], decoder_input_ids=ids_T[None]).logits[
+                0
+            ]
+            their_logits = their_logits[len(self.before_target) - 1 :]
             # Asked this way round, since not a number is not close either.
-            if not (row[: len(target)] - theirs).abs().max() <= TOLERANCE * theirs.abs().max():
+            if (
+                not (row[: len(target)] - their_logits).abs().max()
+                <= TOLERANCE * their_logits.abs().max()
+            ):
                 raise XnmtError(
                     f"{type(self.model).__name__}: from ids and from their embeddings this model "
                     "is not the same function, so its explanations would be of another"

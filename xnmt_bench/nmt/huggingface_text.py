@@ -100,9 +100,9 @@ def find_frame(
 
 def _around(tokenizer: PreTrainedTokenizerBase, key: str) -> tuple[list[int], list[int]]:
     """The ids before and behind a text."""
-    inner, whole = bare(tokenizer, key, "a"), tokenizer(**{key: "a"})["input_ids"]  # any text does
-    start = next(i for i in range(len(whole)) if whole[i : i + len(inner)] == inner)
-    return whole[:start], whole[start + len(inner) :]
+    inner, framed = bare(tokenizer, key, "a"), tokenizer(**{key: "a"})["input_ids"]  # any text does
+    start = next(i for i in range(len(framed)) if framed[i : i + len(inner)] == inner)
+    return framed[:start], framed[start + len(inner) :]
 
 
 def set_languages(
@@ -112,17 +112,17 @@ def set_languages(
     # M2M100 tells its languages; others' codes are special tokens, among which nothing is so named.
     codes = set(getattr(tokenizer, "lang_code_to_token", tokenizer.all_special_tokens))
     sides = (("src_lang", "source_language", source), ("tgt_lang", "target_language", target))
-    for attribute, name, wanted in sides:
+    for attribute, name, language in sides:
         if not hasattr(tokenizer, attribute):
             continue
-        if wanted is None:
+        if language is None:
             raise XnmtError(f"this model reads many languages: give nmt.reader.{name}")
-        longer = sorted(code for code in codes if code.startswith(f"{wanted}_"))
-        if wanted in codes:
-            setattr(tokenizer, attribute, wanted)
+        longer = sorted(code for code in codes if code.startswith(f"{language}_"))
+        if language in codes:
+            setattr(tokenizer, attribute, language)
         elif len(longer) == 1:  # `de` for mBART's `de_DE`
             setattr(tokenizer, attribute, longer[0])
         else:
-            known = f"; there are {', '.join(longer)}"
-            advice = known if longer else ", which needs a code of its own"
-            raise XnmtError(f"nmt.reader.{name}={wanted} is no language of this model{advice}")
+            available = f"; there are {', '.join(longer)}"
+            advice = available if longer else ", which needs a code of its own"
+            raise XnmtError(f"nmt.reader.{name}={language} is no language of this model{advice}")

@@ -107,12 +107,12 @@ def start_from(model: NMTModel, sizes: dict[str, Any], path: str | Path) -> None
         path: the trained system's folder.
     """
     trained = load_model(path)
-    theirs = json.loads((Path(path) / "model.json").read_text(encoding="utf-8"))["sizes"]
+    trained_sizes = json.loads((Path(path) / "model.json").read_text(encoding="utf-8"))["sizes"]
     try:
         model.start_from(trained)
         # What changes no shape may change what the weights mean.
         for name in MEANING:
-            here, there = sizes.get(name), theirs.get(name)
+            here, there = sizes.get(name), trained_sizes.get(name)
             if here != there and (model.starts_trained or name != "position_shift"):
                 raise ValueError(f"of other sizes: {name} is {there}, here {here}")
     except ValueError as error:

@@ -80,20 +80,20 @@ class LinearOutput:
 
 def log_probability(parts: Iterable[Tensor], labels_R: Tensor) -> Tensor:
     """Log-probabilities (R,) of labels by the logits of all parts; NaN of a label that is none."""
-    seen = _Seen(labels_R)
+    running = _Seen(labels_R)
     for logits_RP in parts:
-        seen.add(logits_RP)
-    return seen.log_probability()
+        running.add(logits_RP)
+    return running.log_probability()
 
 
 def decide(parts: Iterable[Tensor], labels_R: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """First choices (R,), and log-probabilities (R,) of labels or, without any, of the choices."""
-    seen, choices = _Seen(labels_R), []
+    running, choices = _Seen(labels_R), []
     for logits_RP in parts:
-        choices.append(logits_RP.argmax(1) + seen.words)
-        seen.add(logits_RP)
-    best_R1 = torch.stack(seen.greatest, dim=1).argmax(1, keepdim=True)
-    return torch.stack(choices, dim=1).gather(1, best_R1)[:, 0], seen.log_probability()
+        choices.append(logits_RP.argmax(1) + running.words)
+        running.add(logits_RP)
+    best_R1 = torch.stack(running.greatest, dim=1).argmax(1, keepdim=True)
+    return torch.stack(choices, dim=1).gather(1, best_R1)[:, 0], running.log_probability()
 
 
 class _Seen:

@@ -43,8 +43,8 @@ class Prefix(Generic[Model]):
         """Reads further inputs of every row: the state behind each, (B, X, D')."""
         self._inputs.append(input_BXD)
         self.steps += input_BXD.shape[1]
-        seen = self.encoding.reading(self.encoding.layout.input_BT[:, : self.steps])
-        states_BTD = self.model.decode(seen, torch.cat(self._inputs, dim=1))
+        encoding = self.encoding.reading(self.encoding.layout.input_BT[:, : self.steps])
+        states_BTD = self.model.decode(encoding, torch.cat(self._inputs, dim=1))
         return states_BTD[:, self.steps - input_BXD.shape[1] :]
 
     def fork(self, steps: int, rows: Tensor) -> Prefix[Model]:

@@ -276,9 +276,9 @@ class Transformer(LinearOutput, NMTModel):
         """States; attention's weights are appended to lists, of the prefix and of the source."""
         x = self.place(input_BTD, encoding.layout.input_BT, target=True)
         # Padding stands behind every word, so that this hides it too.
-        allowed, seen = causal(input_BTD), encoding.mask_BS[:, None, None]
+        allowed, source_mask = causal(input_BTD), encoding.mask_BS[:, None, None]
         for layer, keys_values in zip(self.decoder, encoding.extra, strict=True):
-            x = layer(x, allowed, [Memory(keys_values, seen, cross)], prefix)
+            x = layer(x, allowed, [Memory(keys_values, source_mask, cross)], prefix)
         return self.decoder_norm(x)
 
     def reader(self, encoding: Encoding) -> Reader:
@@ -348,9 +348,9 @@ class TransformerReader(Reader):
         positions, allowed = self._cache.open(mask_RT)
         segment_RT = self._segment_R[:, None] + (ids_RT == SEPARATOR).cumsum(1)
         x = self.model.place(self.model.embed_target(ids_RT), segment_RT, positions, target=True)
-        seen = self.encoding.mask_BS[:, None, None]
+        source_mask = self.encoding.mask_BS[:, None, None]
         for n, layer in enumerate(self.model.decoder):
-            memory = Memory(self.encoding.extra[n], seen)
+            memory = Memory(self.encoding.extra[n], source_mask)
             x = layer(x, allowed, [memory], grown=partial(self._cache.grow, n))
         self._segment_R = segment_RT[:, -1]
         return last_of(self.model.decoder_norm(x), mask_RT)
@@ -375,9 +375,9 @@ class TransformerPrefix(Prefix[Transformer]):
         segment_BX = self.encoding.layout.input_BT[:, start:stop]
         positions = torch.arange(start, stop, device=input_BXD.device)
         x = model.place(input_BXD, segment_BX, positions, target=True)
-        allowed, seen = causal(input_BXD, start), self.encoding.mask_BS[:, None, None]
+        allowed, source_mask = causal(input_BXD, start), self.encoding.mask_BS[:, None, None]
         for n, layer in enumerate(model.decoder):
-            memory = Memory(self.encoding.extra[n], seen)
+            memory = Memory(self.encoding.extra[n], source_mask)
             x = layer(x, allowed, [memory], grown=partial(self._grow, n))
         self.steps = stop
         return model.decoder_norm(x)  # type: ignore[no-any-return]
@@ -391,7 +391,7 @@ class TransformerPrefix(Prefix[Transformer]):
         if steps:
             for parts in self._kept:  # joined once, for all that fork here
                 parts[:] = parts if len(parts) == 1 else [torch.cat(parts, dim=1)]
-            forked._kept = [[whole[rows, :steps]] for [whole] in self._kept]
+            forked._kept = [[states[rows, :steps]] for [states] in self._kept]
 
 
 def causal(x_BT: Tensor, earlier: int = 0) -> Tensor:

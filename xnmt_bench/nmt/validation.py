@@ -12,7 +12,7 @@ from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.subwords import current_span
 from xnmt_bench.nmt.base import NMTModel
-from xnmt_bench.nmt.comparing import compared
+from xnmt_bench.nmt.comparing import compare
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.nmt.scoring import log_probability
 
@@ -54,17 +54,21 @@ class ContrastiveAccuracy:
 
     def __init__(self, sets: Sequence[ContrastiveSet], context: Context, batch_tokens: int) -> None:
         self._sets, self._context, self._batch_tokens = sets, context, batch_tokens
-        self.fingerprint = " ".join(one.fingerprint for one in sets)
+        self.fingerprint = " ".join(contrastive_set.fingerprint for contrastive_set in sets)
 
     def __call__(self, model: NMTModel) -> float:
         """From 0 to 100."""
-        return 100 * float(np.mean([self._accuracy(model, one) for one in self._sets]))
+        return 100 * float(
+            np.mean([self._accuracy(model, contrastive_set) for contrastive_set in self._sets])
+        )
 
-    def _accuracy(self, model: NMTModel, one: ContrastiveSet) -> float:
+    def _accuracy(self, model: NMTModel, contrastive_set: ContrastiveSet) -> float:
         subwords = model.source_subwords, model.target_subwords
-        passages = [p.read(self._context) for group in one.groups for p in group.passages()]
+        passages = [
+            p.read(self._context) for group in contrastive_set.groups for p in group.passages()
+        ]
         row_of = {passage: row for row, passage in enumerate(dict.fromkeys(passages))}
         pairs = [passage.encode(*subwords) for passage in row_of]
         log_p, _ = log_probability(model, pairs, self._batch_tokens)
         log_p_N = log_p[[row_of[passage] for passage in passages]]
-        return float(compared(one).right_G(log_p_N, "wrong").mean())
+        return float(compare(contrastive_set).right_G(log_p_N, "wrong").mean())

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from omegaconf import DictConfig
 
-from proxies.data import Contexts
+from proxies.data import VisibleWords
 from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.sentence import Split
 from xnmt_bench.corpora.subwords import SPECIAL
@@ -46,12 +46,10 @@ class Decisions:
 
     def count(self, name: Split) -> int:
         """How many sentences of a split are explained."""
-        wanted, whole = self._config.rules[f"{name}_sentences"], len(self.texts.split(name))
-        return whole if wanted is None else min(wanted, whole)
+        configured, available = self._config.rules[f"{name}_sentences"], len(self.texts.split(name))
+        return available if configured is None else min(configured, available)
 
-    def contexts(
-        self, name: Split, scenario: Scenario, sentences: int | None = None
-    ) -> EncodedSplit:
+    def split(self, name: Split, scenario: Scenario, sentences: int | None = None) -> EncodedSplit:
         """A split in the order in which it is explained; its targets' prefixes are the contexts.
 
         Args:
@@ -97,7 +95,7 @@ class Decisions:
         count, options = sentences or self.count(name), self.extraction
 
         def work(folder: Path) -> None:
-            split = self.contexts(name, scenario, count)
+            split = self.split(name, scenario, count)
             done = label(self.system.model, split, count, options, folder / name, scenario)
             total = -(-count // options.shard_sentences)
             for _ in track(done, f"labels, {name}", total, "shards", self.progress):
@@ -108,27 +106,27 @@ class Decisions:
             shard_sentences=options.shard_sentences,
         )  # fmt: skip
 
-    def all_contexts(self, scenario: Scenario, sentences: int) -> Contexts:
+    def visible_words(self, scenario: Scenario, sentences: int) -> VisibleWords:
         """The training decisions with all the words that each can see, to draw rules from."""
         folder = self.labels("train", scenario, sentences).path
-        asked = ("sentence", "step", "label")
-        parts = [read_columns(path, asked) for path in shards(folder, "train")]
-        columns = {name: np.concatenate([part[name] for part in parts]) for name in asked}
-        split = self.contexts("train", scenario, sentences)
+        names = ("sentence", "step", "label")
+        parts = [read_columns(path, names) for path in shards(folder, "train")]
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in names}
+        split = self.split("train", scenario, sentences)
         row_of = {int(number): row for row, number in enumerate(split.number[:sentences])}
         rows_N = np.array([row_of[number] for number in columns["sentence"].tolist()])
         admissible = () if self.extraction.admit_special else SPECIAL
         sides = (_words(side, sentences, admissible) for side in (split.source, split.target))
-        return Contexts(columns["label"], rows_N, columns["step"], *sides)
+        return VisibleWords(columns["label"], rows_N, columns["step"], *sides)
 
 
 def _words(
     side: EncodedSide, sentences: int, special: tuple[int, ...]
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Ids and positions of the words of each sentence that may stand in a rule."""
-    found = []
+    words = []
     for i in range(sentences):
         ids = side[i]
         positions = np.flatnonzero(~np.isin(ids, special))
-        found.append((ids[positions], positions))
-    return found
+        words.append((ids[positions], positions))
+    return words

@@ -78,15 +78,15 @@ class Door:
     @classmethod
     def configured(cls, kind: str, config: DictConfig) -> Door | None:
         """The door of a kind, if something stands before it; a format nobody reads is an error."""
-        given = config[kind]
-        if given.path is None:
+        node = config[kind]
+        if node.path is None:
             return None
-        known = [*READERS[kind], *(entries("dumps") if kind == "relevance" else ())]
-        if given.format not in known:
-            raise XnmtError(f"{kind}.format: {unknown('format', given.format, known)}")
-        path = Path(given.path)
-        beside = {side: Path(given[side]) for side in SIDES if given.get(side) is not None}
-        return cls(kind, path, given.format, given.name or path.name.removesuffix(".gz"), beside)
+        formats = [*READERS[kind], *(entries("dumps") if kind == "relevance" else ())]
+        if node.format not in formats:
+            raise XnmtError(f"{kind}.format: {unknown('format', node.format, formats)}")
+        path = Path(node.path)
+        beside = {side: Path(node[side]) for side in SIDES if node.get(side) is not None}
+        return cls(kind, path, node.format, node.name or path.name.removesuffix(".gz"), beside)
 
     @property
     def fingerprint(self) -> str:
@@ -117,7 +117,7 @@ class Door:
             return None
         return load("dumps", self.format)(self.path, **self.beside)
 
-    def counted(self, count: int, wanted: int, what: str) -> None:
+    def counted(self, count: int, expected: int, noun: str) -> None:
         """Raises a DataError unless it says as much as it should."""
-        if count != wanted:
-            raise DataError(self.path, None, f"{count} lines, but there are {wanted} {what}")
+        if count != expected:
+            raise DataError(self.path, None, f"{count} lines, but there are {expected} {noun}")

@@ -52,21 +52,25 @@ def _shared_pairs(corpus: Corpus) -> tuple[int, int]:
     """How many test pairs are also training pairs, and how many test pairs there are."""
     # The test set fits into memory, the training split need not.
     test = [(s.source, s.target) for s in corpus.sentences(EVALUATED)]
-    wanted = set(test)
-    seen = {pair for s in corpus.sentences("train") if (pair := (s.source, s.target)) in wanted}
-    return sum(pair in seen for pair in test), len(test)
+    test_pairs = set(test)
+    shared = {
+        pair for s in corpus.sentences("train") if (pair := (s.source, s.target)) in test_pairs
+    }
+    return sum(pair in shared for pair in test), len(test)
 
 
 def _coverage(texts: Texts) -> dict[str, Any]:
     """The share of unknown subwords a side, and how well the vocabularies fit the other sides."""
     sentences, unknown = texts.sentences(EVALUATED), {}
     own_length = other_length = 0
-    for side, own, other in zip(SIDES, texts.subwords, reversed(texts.subwords), strict=True):
+    for side, vocabulary, other_vocabulary in zip(
+        SIDES, texts.subwords, reversed(texts.subwords), strict=True
+    ):
         lines = [getattr(sentence, side) for sentence in sentences]
-        ids = [i for line in lines for i in own.encode(line)]
+        ids = [i for line in lines for i in vocabulary.encode(line)]
         unknown[side] = ids.count(UNK) / len(ids)
         own_length += len(ids)
-        other_length += sum(len(other.encode(line)) for line in lines)
+        other_length += sum(len(other_vocabulary.encode(line)) for line in lines)
     return {"unknown": unknown, "swapped": other_length / own_length}
 
 

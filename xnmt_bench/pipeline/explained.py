@@ -91,12 +91,12 @@ class Explained:
             learnt = explainer.prepare(self.system.texts.split("train"))
             np.savez(folder / LEARNT, **(learnt or {}))  # type: ignore[arg-type]
 
-        made = self._store.make(
+        artefact = self._store.make(
             "prepared", work, version=1, encoded=self.system.texts.encoded, **self._recipe
         )
-        with np.load(made.path / LEARNT, allow_pickle=False) as arrays:
+        with np.load(artefact.path / LEARNT, allow_pickle=False) as arrays:
             explainer.learnt = dict(arrays)
-        return made
+        return artefact
 
     @property
     def ready(self) -> Explainer:
@@ -107,8 +107,8 @@ class Explained:
     @property
     def _recipe(self) -> dict[str, Any]:
         phi, sizes = plain(self._config.explainer.phi), self.explainer.sizes
-        told = {name: value for name, value in phi.items() if name not in sizes}
-        return {"explainer": told, "code": code_hash(type(self.explainer))}
+        options_of_phi = {name: value for name, value in phi.items() if name not in sizes}
+        return {"explainer": options_of_phi, "code": code_hash(type(self.explainer))}
 
     def rules(self, scenario: Scenario, name: Split, source_alone: bool = False) -> Artefact:
         """Relevance and rules of a split.
@@ -135,7 +135,7 @@ class Explained:
             if gold is not None and not any(g.possible for g in gold.values()):
                 raise NotApplicable(f"the {name} sentences have no gold alignment")
             done = extract(
-                self.system.model, self.decisions.contexts(name, scenario), count, explainer,
+                self.system.model, self.decisions.split(name, scenario), count, explainer,
                 extraction, folder, name, keep_relevance=name == EVALUATED, scenario=scenario,
                 gold=gold, source_alone=source_alone, labels=labels.path if labels else None,
             )  # fmt: skip
@@ -153,5 +153,5 @@ class Explained:
 
     def relevance(self, scenario: Scenario, source_alone: bool = False) -> Relevances:
         """The whole relevance of the test set, sentence by sentence, and what it was made from."""
-        made = self.rules(scenario, EVALUATED, source_alone)
-        return Relevances(made.fingerprint, lambda: relevance(made.path, EVALUATED))
+        artefact = self.rules(scenario, EVALUATED, source_alone)
+        return Relevances(artefact.fingerprint, lambda: relevance(artefact.path, EVALUATED))

@@ -29,7 +29,7 @@ from xnmt_bench.pipeline.outputs import Outputs, Translations
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.pipeline.system import System
 from xnmt_bench.pipeline.texts import Texts, test_set
-from xnmt_bench.pipeline.weighed import Weighings, weighed
+from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, weigh_sentences
 from xnmt_bench.registry import instantiate
 from xnmt_bench.rules.extract import GOLDEN, REAL, Scenario
 from xnmt_bench.store import Artefact, Store, fingerprint
@@ -170,8 +170,8 @@ class Job:
             table = pa.table({"log_probability": log_p[rows_N], "ids": ids[rows_N]})
             write_table(table, folder / "scores.parquet")
 
-        told = fingerprint({"passages": list(map(astuple, read))})  # they may be many
-        return self.store.make("scores", work, version=5, model=system, passages=told)
+        passages_id = fingerprint({"passages": list(map(astuple, read))})  # they may be many
+        return self.store.make("scores", work, version=5, model=system, passages=passages_id)
 
     @cached_property
     def explained(self) -> Explained:
@@ -201,18 +201,18 @@ class Job:
         """
         if door := self.door("relevance"):
             if door.dump is not None:
-                told = f"relevance.format={door.format} is another tool's weights"
-                raise NotApplicable(f"{told}, of which there are some for source words alone")
+                problem = f"relevance.format={door.format} is another tool's weights"
+                raise NotApplicable(f"{problem}, of which there are some for source words alone")
             return Relevances(door.fingerprint, door.read)
         explained, scenario = self._decided(scenario, corpus, targets)
         return explained.relevance(scenario, source_alone)
 
-    def weighed(
+    def weighed_sentences(
         self,
         scenario: Scenario = REAL,
         corpus: Corpus | None = None,
         targets: Sequence[str] | None = None,
-    ) -> Weighings:
+    ) -> WeighedSentences:
         """The test set's translations with the weights of source words; a dump's, if one is given.
 
         The arguments are those of `relevance`; an explainer that says nothing of prefix words will
@@ -220,15 +220,15 @@ class Job:
         """
         door = self.door("relevance")
         if door is not None and (dump := door.dump) is not None:
-            return Weighings(door.fingerprint, dump.attention, lambda: dump)
+            return WeighedSentences(door.fingerprint, dump.attention, lambda: dump)
         explained, scenario = self._decided(scenario, corpus, targets)
         relevances = self.relevance(scenario, corpus, targets, source_alone=True)
         # Of stored relevance nobody knows, and to make shares of shares changes nothing. Where
         # words of a context share in them, no explainer's are shares of the sentence.
-        whole = not self.system.context.sentences
-        shares = door is None and whole and explained.explainer.gives_shares
-        read = partial(weighed, explained, scenario, relevances)
-        return Weighings(relevances.fingerprint, shares, read)
+        alone = not self.system.context.sentences
+        shares = door is None and alone and explained.explainer.gives_shares
+        read = partial(weigh_sentences, explained, scenario, relevances)
+        return WeighedSentences(relevances.fingerprint, shares, read)
 
     def _decided(
         self, scenario: Scenario, corpus: Corpus | None, targets: Sequence[str] | None

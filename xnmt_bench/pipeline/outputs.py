@@ -82,17 +82,17 @@ class Translations:
 
     def outputs(self) -> Outputs:
         """Those of the test set."""
-        made, texts = self.made("test"), self.texts
-        translations, number_N = _lines(made.path / "test.txt"), texts.split("test").number
+        artefact, texts = self.made("test"), self.texts
+        translations, number_N = _lines(artefact.path / "test.txt"), texts.split("test").number
         return Outputs(
             texts.corpus, texts.test_set, number_N, texts.sentences("test"), translations,
-            made.fingerprint,
+            artefact.fingerprint,
         )  # fmt: skip
 
     def split(self, name: Split, sentences: int) -> EncodedSplit:
         """A split's first sentences with the system's translations in the references' place."""
-        made = self.made(name, sentences)
-        return replace(self.texts.drawn(name), target=EncodedSide.open(made.path / name))
+        artefact = self.made(name, sentences)
+        return replace(self.texts.drawn(name), target=EncodedSide.open(artefact.path / name))
 
     def _own_depth(self, name: Split, index: int) -> int:
         """How many of its own translations stand before a translation."""

@@ -43,9 +43,9 @@ class System:
         self, config: DictConfig, store: Store, corpus: Corpus, options: TrainerOptions
     ) -> None:
         self._config, self._store, self._corpus, self._options = config, store, corpus, options
-        given = plain(config.nmt.context)
-        self.read_sentences: int | None = given.pop("read")
-        self.trained_context = Context(**given)
+        context = plain(config.nmt.context)
+        self.read_sentences: int | None = context.pop("read")
+        self.trained_context = Context(**context)
         if (self.read_sentences or 0) > self.trained_context.sentences:
             raise XnmtError(
                 f"nmt.context.read={self.read_sentences}: {config.nmt.name} reads "
@@ -76,12 +76,15 @@ class System:
         return self._vocabulary("source"), self._vocabulary("target")
 
     def _initial_vocabulary(self, side: str) -> Subwords:
-        initial, given = self._config.nmt.initial, self._config.corpus.subwords[f"{side}_model"]
-        own = SentencePiece(Path(initial) / f"{side}.model")
-        if given and SentencePiece(given).fingerprint != own.fingerprint:
-            other = f"corpus.subwords.{side}_model={given}"
+        initial, configured = (
+            self._config.nmt.initial,
+            self._config.corpus.subwords[f"{side}_model"],
+        )
+        vocabulary = SentencePiece(Path(initial) / f"{side}.model")
+        if configured and SentencePiece(configured).fingerprint != vocabulary.fingerprint:
+            other = f"corpus.subwords.{side}_model={configured}"
             raise XnmtError(f"nmt.initial={initial} has another {side} vocabulary than {other}")
-        return own
+        return vocabulary
 
     def _vocabulary(self, side: str) -> Subwords:
         subwords = self._config.corpus.subwords
@@ -93,11 +96,11 @@ class System:
             texts: Iterator[str] = (getattr(s, side) for s in self._corpus.sentences("train"))
             train_subwords(texts, folder / "subwords.model", kind, size)
 
-        made = self._store.make(
+        artefact = self._store.make(
             "subwords", work, version=1, corpus=self._corpus.recipe(), side=side, type=kind,
             size=size,
         )  # fmt: skip
-        return SentencePiece(made.path / "subwords.model")
+        return SentencePiece(artefact.path / "subwords.model")
 
     @cached_property
     def texts(self) -> Texts:
@@ -133,9 +136,9 @@ class System:
         recipe = {key: nmt[key] for key in ("architecture", "sizes", "training", "seed")}
         looked_at = self._looked_at(texts, training)
         # What is not asked for has no entry, so that what was trained before is found.
-        told = {key: recipe["training"].pop(key, None) for key in ("stop", *CONTRASTIVE)}
+        stopping = {key: recipe["training"].pop(key, None) for key in ("stop", *CONTRASTIVE)}
         if looked_at:
-            recipe["stop"] = told["stop"]
+            recipe["stop"] = stopping["stop"]
             recipe["looked_at"] = [look.fingerprint for look in looked_at.values()]
         if training.average is None:
             del recipe["training"]["average"]
@@ -178,7 +181,7 @@ class System:
         if "contrastive" in training.stop:
             corpus, names = self._corpus, training.contrastive_sets
             sets = find_sets(names, corpus, "valid", training.contrastive_data)
-            sets = [as_read(one, corpus) for one in sets]
+            sets = [as_read(contrastive_set, corpus) for contrastive_set in sets]
             batch_tokens, context = training.batch_tokens, self.trained_context
             looked_at["contrastive"] = ContrastiveAccuracy(sets, context, batch_tokens)
         return looked_at
@@ -226,9 +229,11 @@ def unlike(context: Context, trained: Context | None) -> str | None:
     if trained is None:  # nobody knows
         return None
     for name in ("sentences", "following"):
-        wanted, had = getattr(context, name), getattr(trained, name)
-        if wanted > had:
-            return f"was trained with nmt.context.{name}={had}, and cannot read {wanted}"
+        configured, trained_value = getattr(context, name), getattr(trained, name)
+        if configured > trained_value:
+            return (
+                f"was trained with nmt.context.{name}={trained_value}, and cannot read {configured}"
+            )
     if context.sentences and context.target and not trained.target:
         return "was trained without a context on the target side (nmt.context.target=false)"
     return None

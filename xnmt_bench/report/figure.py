@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from xnmt_bench.measuring.metric import Metric
-from xnmt_bench.report.panels import Panel, pooled, sort_pivots, told_apart
+from xnmt_bench.report.panels import Panel, distinguish, pooled, sort_pivots
 
 # Okabe and Ito's palette: told apart also by those who see fewer colours; so are the markers.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
@@ -38,16 +38,16 @@ def interval_figure(metric: Metric, panels: Sequence[Panel]) -> Figure | None:
     shown = [panel for panel in panels if panel.by_pivot(blind=True)]
     if not shown:
         return None
-    told, column = told_apart(shown), metric.headline
+    distinction, column = distinguish(shown), metric.headline
     measured = {p for panel in shown for p in panel.by_pivot(blind=True)}
     pivots = sort_pivots(measured, shown[0].pivot_values)
     row = max(0.45, 0.12 * len(pivots))  # inches a line
     heights = [0.7 + row * len(panel.names) for panel in shown]
     figure, axes = plt.subplots(len(shown), 1, figsize=(7.5, 1.4 + sum(heights)), squeeze=False,
                                 sharex=True, height_ratios=heights)  # fmt: skip
-    for ax, panel, phrase in zip(axes[:, 0], shown, told.phrases, strict=True):
+    for ax, panel, phrase in zip(axes[:, 0], shown, distinction.phrases, strict=True):
         _draw(ax, panel, pivots)
-        title = ", ".join(filter(None, [phrase, *told.common]))
+        title = ", ".join(filter(None, [phrase, *distinction.common]))
         # A figure may stand in a paper without the notes that its table has.
         generated = any(m.facts.get("generated") for _, m in panel.measurements())
         ax.set_title(title + " (generated data)" * generated, fontsize=10)
@@ -75,9 +75,9 @@ def _draw(ax: plt.Axes, panel: Panel, pivots: Sequence[str]) -> None:
         offset = min(0.18, 0.8 / len(pivots)) * ((len(pivots) - 1) / 2 - number)
         look = style(pivots, pivot)
         for name in by_pivot.get(pivot, {}):
-            for one in panel.of(pivot, name):
+            for scored in panel.of(pivot, name):
                 # What is derived is drawn already, as what it was chosen from.
-                if (numbers := pooled(column, [one])) and not one.derived:
+                if (numbers := pooled(column, [scored])) and not scored.derived:
                     at = names.index(name) + offset
                     draw_interval(ax, "x", at, *numbers, label=panel.heading(pivot), **look)
     for number, (kind, reference) in enumerate(sorted(panel.references.items(), reverse=True)):

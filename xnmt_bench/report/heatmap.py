@@ -60,20 +60,22 @@ def terminal_heatmaps(
         yield Group(Text(title, style="table.title"), _terminal_heatmap(part, longest, scale))
 
 
-def as_explanation(one: Weighed) -> Explanation:
+def as_explanation(sentence: Weighed) -> Explanation:
     """A sentence with its weights as what is explained; probabilities are NaN where unknown."""
-    log_p, target = one.log_probability_T, list(one.target.pieces)
+    log_p, target = sentence.log_probability_T, list(sentence.target.pieces)
     unknown = torch.full((len(target),), torch.nan)
     probabilities = unknown if log_p is None else torch.from_numpy(log_p).exp()
-    weights_TS = torch.from_numpy(one.weights_TS)
-    return Explanation(list(one.source.pieces), target, target, probabilities, weights_TS, None)
+    weights_TS = torch.from_numpy(sentence.weights_TS)
+    return Explanation(
+        list(sentence.source.pieces), target, target, probabilities, weights_TS, None
+    )
 
 
-def print_weighed(caption: str, one: Weighed) -> None:
+def print_weighed(caption: str, sentence: Weighed) -> None:
     """Prints the weights of a sentence: source left, target above, shaded by their share."""
     console = Console()
     console.print(caption, markup=False, highlight=False)
-    explanation = as_explanation(one)
+    explanation = as_explanation(sentence)
     for table in terminal_heatmaps(
         "weights", explanation, min(console.width, TERMINAL), scale=False
     ):
@@ -137,7 +139,9 @@ class _Panel:
 
 def heatmap_figure(explanations: Mapping[str, Explanation]) -> Figure:
     """All explainers under each other: source words left, prefix words right, one row a step."""
-    pairs = [pair for name, one in explanations.items() for pair in _pairs(name, one)]
+    pairs = [
+        pair for name, explanation in explanations.items() for pair in _pairs(name, explanation)
+    ]
     return _figure(pairs, "relevance, each step scaled")
 
 
@@ -154,18 +158,18 @@ def _figure(pairs: Sequence[tuple[_Panel | None, _Panel | None]], scale: str) ->
     Laid out in inches: matplotlib's own layouts draw every label several times over.
     """
     panels = [panel for pair in pairs for panel in pair if panel]
-    left = 0.2 + LINE * max(len(row) for panel in panels for row in panel.rows)
+    margin = 0.2 + LINE * max(len(row) for panel in panels for row in panel.rows)
     below = 0.5 + LINE * max(len(column) for panel in panels for column in panel.columns)
     wide = [
         max((max(CELL[0] * len(p.columns), LINE * len(p.title)) for p in side if p), default=0)
         for side in zip(*pairs, strict=True)
     ]
     high = [CELL[1] * max(len(panel.rows) for panel in pair if panel) for pair in pairs]
-    width, height = left + sum(wide) + 1.5, sum(high) + below * len(pairs)
+    width, height = margin + sum(wide) + 1.5, sum(high) + below * len(pairs)
     figure = plt.figure(figsize=(width, height))
     top = height
     for pair, tall in zip(pairs, high, strict=True):
-        starts = (left, left + wide[0] + CELL[0])
+        starts = (margin, margin + wide[0] + CELL[0])
         top -= 0.3
         for number, (panel, start) in enumerate(zip(pair, starts, strict=True)):
             if panel:
@@ -183,9 +187,9 @@ def _figure(pairs: Sequence[tuple[_Panel | None, _Panel | None]], scale: str) ->
 
 def _pairs(name: str, explanation: Explanation) -> Iterator[tuple[_Panel | None, _Panel | None]]:
     """What stands beside each other, source and prefix, at most `FOLD` words or steps of each."""
-    said = zip(map(_seen, explanation.labels), explanation.probabilities.tolist(), strict=True)
+    decisions = zip(map(_seen, explanation.labels), explanation.probabilities.tolist(), strict=True)
     # A probability that nobody knows is NaN.
-    labels = [f"{label}  {p:.2f}" if p == p else label for label, p in said]
+    labels = [f"{label}  {p:.2f}" if p == p else label for label, p in decisions]
     sides = [
         (name.replace("_", " ") + ": source", explanation.source_tokens, explanation.source_TS)
     ]

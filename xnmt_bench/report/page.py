@@ -10,14 +10,14 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 from omegaconf import DictConfig, OmegaConf
 
-from xnmt_bench.report.summary import Shown, to_html
+from xnmt_bench.report.summary import ShownTable, to_html
 from xnmt_bench.store import write_atomically
 
 PAGE = "report.html"
 
 
 def write_page(
-    shown: Sequence[Shown],
+    shown: Sequence[ShownTable],
     signatures: Sequence[str],
     config: DictConfig,
     results: Path,
@@ -33,13 +33,15 @@ def write_page(
         debug: the page beside it on which sentences are read, if there is one.
     """
     tables: list[dict[str, str | None]] = []
-    for one in shown:
+    for shown_table in shown:
         figure = None
-        if one.figure:  # as a data URL, so that its identifiers cannot collide with another's
-            svg = base64.b64encode(one.figure.read_bytes()).decode()
+        if (
+            shown_table.figure
+        ):  # as a data URL, so that its identifiers cannot collide with another's
+            svg = base64.b64encode(shown_table.figure.read_bytes()).decode()
             figure = f"data:image/svg+xml;base64,{svg}"
-        table = Markup(to_html(one.summary))  # escaped already
-        tables.append({"name": one.name, "table": table, "figure": figure})
+        table = Markup(to_html(shown_table.summary))  # escaped already
+        tables.append({"name": shown_table.name, "table": table, "figure": figure})
     environment = Environment(loader=PackageLoader("xnmt_bench.report", "."), autoescape=True)
     yaml = OmegaConf.to_yaml(config, resolve=True)
     page = environment.get_template("page.html.jinja").render(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import mean
 from typing import Any
 
-from xnmt_bench.measuring.measurement import BLIND, CAPPED, DOUBTS, OK, Measurement, Scored
+from xnmt_bench.measuring.measurement import BLIND, CAPPED, DOUBTS, OK, Measurement, ScoredRow
 from xnmt_bench.measuring.metric import SYSTEM, Column, Key, Metric, PivotValue
 
 CAP = "†"  # beside a number whose training ended at its cap
@@ -29,15 +29,15 @@ class Panel:
     metric: Metric
     condition: dict[str, Any]
     pivot_values: dict[str, PivotValue]
-    rows: dict[str, dict[str, list[Scored]]] = field(default_factory=dict)
-    references: dict[str, Scored] = field(default_factory=dict)
+    rows: dict[str, dict[str, list[ScoredRow]]] = field(default_factory=dict)
+    references: dict[str, ScoredRow] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
         """What is compared, in alphabetical order."""
         return sorted({name for by_name in self.rows.values() for name in by_name})
 
-    def of(self, pivot: str, name: str) -> list[Scored]:
+    def of(self, pivot: str, name: str) -> list[ScoredRow]:
         """Every seed's row."""
         return self.rows.get(pivot, {}).get(name, [])
 
@@ -53,7 +53,7 @@ class Panel:
 
     def blind(self, name: str) -> bool:
         """Whether it is an explainer that never asks the model: a point of reference."""
-        return any(m.facts.get(BLIND) for own, m in self.measurements() if own == name)
+        return any(m.facts.get(BLIND) for row_name, m in self.measurements() if row_name == name)
 
     def ranked(self, pivot: str) -> list[str]:
         """The names that have a number and are not blind, from the best to the worst."""
@@ -79,7 +79,7 @@ class Panel:
         self, derived: bool = False, blind: bool = False
     ) -> dict[str, dict[str, list[Measurement]]]:
         """What `measured` gives for each value of the pivot that has any."""
-        return {p: own for p in self.rows if (own := self.measured(p, derived, blind))}
+        return {p: by_name for p in self.rows if (by_name := self.measured(p, derived, blind))}
 
     def measurements(self) -> Iterator[tuple[str, Measurement]]:
         """Every row under the name of what is compared."""
@@ -92,7 +92,7 @@ class Panel:
         return self.pivot_values[pivot].heading if pivot else self.metric.headline.heading
 
 
-def _number(scored: Scored, column: str) -> bool:
+def _number(scored: ScoredRow, column: str) -> bool:
     value = scored.values.get(column)
     return value is not None and value == value  # NaN is no number, and not equal to itself
 
@@ -107,7 +107,7 @@ def ends(name: str) -> tuple[str, str, str]:
     return name, f"{name}_low", f"{name}_high"
 
 
-def pooled(column: Column, rows: Iterable[Scored]) -> tuple[float, float, float] | None:
+def pooled(column: Column, rows: Iterable[ScoredRow]) -> tuple[float, float, float] | None:
     """The mean over seeds and the union of their intervals; None where none has a number."""
     name, low, high = ends(column.name)
     seeds = [s.values for s in rows if _number(s, name)]
@@ -117,7 +117,7 @@ def pooled(column: Column, rows: Iterable[Scored]) -> tuple[float, float, float]
     return value, min(v.get(low, value) for v in seeds), max(v.get(high, value) for v in seeds)
 
 
-def panels(metric: Metric, scored: Sequence[Scored]) -> list[Panel]:
+def panels(metric: Metric, scored: Sequence[ScoredRow]) -> list[Panel]:
     """Groups rows by condition, sorted by it; a stored row of any type can be sorted."""
     inside = {metric.compared, metric.pivot, "seed"}
     inside |= {"model"} if metric.compared == "nmt" else set()  # it is part of a system's name
@@ -126,23 +126,24 @@ def panels(metric: Metric, scored: Sequence[Scored]) -> list[Panel]:
     by_condition: dict[tuple[Any, ...], Panel] = {}
     references = []
     pivot_values = pivot_values_of(metric, scored)
-    for one in scored:
-        row = one.row
+    for scored_row in scored:
+        row = scored_row.row
         if metric.reference(row) is not None:
-            references.append(one)
+            references.append(scored_row)
             continue
         condition = {column: row[column] for column in columns}
         panel = Panel(metric, condition, pivot_values)
         panel = by_condition.setdefault(tuple(condition.values()), panel)
         by_name = panel.rows.setdefault(row[metric.pivot] if metric.pivot else "", {})
-        by_name.setdefault(compared_name(metric, one, scored), []).append(one)
+        by_name.setdefault(compared_name(metric, scored_row, scored), []).append(scored_row)
     for panel in by_condition.values():
         panel.rows = {p: panel.rows[p] for p in sort_pivots(panel.rows, pivot_values)}
         # A reference that knows nothing of a column stands beside every value of it.
         panel.references = {
-            one.row[metric.pivot]: one
-            for one in references
-            if metric.pivot and all(one.row[c] in ("", v) for c, v in panel.condition.items())
+            scored_row.row[metric.pivot]: scored_row
+            for scored_row in references
+            if metric.pivot
+            and all(scored_row.row[c] in ("", v) for c, v in panel.condition.items())
         }
     order = {key.name: list(key.order) for key in metric.keys}
 
@@ -155,7 +156,7 @@ def panels(metric: Metric, scored: Sequence[Scored]) -> list[Panel]:
     return sorted(by_condition.values(), key=place)
 
 
-def pivot_values_of(metric: Metric, scored: Iterable[Scored]) -> dict[str, PivotValue]:
+def pivot_values_of(metric: Metric, scored: Iterable[ScoredRow]) -> dict[str, PivotValue]:
     """Return how each value of a metric's pivot stands in tables; empty without a pivot."""
     if metric.pivot is None:
         return {}
@@ -180,20 +181,20 @@ def compared_heading(metric: Metric) -> str:
     return "NMT" if metric.compared == "nmt" else metric.compared
 
 
-def compared_name(metric: Metric, one: Scored, scored: Sequence[Scored]) -> str:
+def compared_name(metric: Metric, scored_row: ScoredRow, scored: Sequence[ScoredRow]) -> str:
     """What is compared: an explainer's name, or a system's."""
-    row = one.row
+    row = scored_row.row
     return system_name(row, scored) if metric.compared == "nmt" else str(row[metric.compared])
 
 
-def system_name(row: Mapping[str, Any], scored: Iterable[Scored]) -> str:
+def system_name(row: Mapping[str, Any], scored: Iterable[ScoredRow]) -> str:
     """The system's name, with its fingerprint where several share the name."""
     models = {s.measurement.model for s in scored if s.measurement.identity["nmt"] == row["nmt"]}
     return f"{row['nmt']} {row['model'][:6]}" if len(models) > 1 else str(row["nmt"])
 
 
 @dataclass(frozen=True)
-class Told:
+class Distinction:
     """How panels are told apart."""
 
     varying: list[str]  # headings of the columns in which they differ
@@ -206,29 +207,29 @@ class Told:
         return ", ".join([start, *self.common])
 
 
-def told_apart(shown: Sequence[Panel], but: Sequence[str] = ()) -> Told:
+def distinguish(shown: Sequence[Panel], but: Sequence[str] = ()) -> Distinction:
     """What is to say of a metric's panels, `but` some columns: shared by all, or told of each."""
     if not shown:
-        return Told([], [], [], [])
+        return Distinction([], [], [], [])
     every = [s for p in shown for names in p.rows.values() for rows in names.values() for s in rows]
     keys = [Key("corpus", "corpus"), Key("nmt", "NMT"), *shown[0].metric.keys]
     keys = [key for key in keys if key.name in shown[0].condition and key.name not in but]
     texts = []
     for panel in shown:
-        told = dict(panel.condition)
-        told["corpus"] = f"{told['corpus']} {told['lang_pair']}".strip()
-        if "nmt" in told:
-            told["nmt"] = system_name(told, every)
-        texts.append({key.name: key.text(told[key.name]) for key in keys})
+        columns = dict(panel.condition)
+        columns["corpus"] = f"{columns['corpus']} {columns['lang_pair']}".strip()
+        if "nmt" in columns:
+            columns["nmt"] = system_name(columns, every)
+        texts.append({key.name: key.text(columns[key.name]) for key in keys})
     varying = [key for key in keys if len({text[key.name] for text in texts}) > 1]
     common = [key for key in keys if key not in varying]
 
     def phrases(text: Mapping[str, str], keys: Iterable[Key]) -> list[str]:
         # What is usual goes without saying, also where it tells one panel from others.
-        told = [key for key in keys if text[key.name] not in ("", key.text(key.usual))]
-        return [key.phrase.format(text[key.name]) for key in told]
+        shown_keys = [key for key in keys if text[key.name] not in ("", key.text(key.usual))]
+        return [key.phrase.format(text[key.name]) for key in shown_keys]
 
-    return Told(
+    return Distinction(
         [key.heading for key in varying],
         phrases(texts[0], common),
         [[text[key.name] for key in varying] for text in texts],
@@ -247,13 +248,13 @@ def caveats(measurements: Iterable[Measurement]) -> list[str]:
     return [*sorted(generated), *sorted(doubts)]
 
 
-def capped(rows: Iterable[Scored]) -> bool:
+def capped(rows: Iterable[ScoredRow]) -> bool:
     """Whether a training behind some rows ended at its cap of epochs and not by itself."""
     return any(s.measurement.facts.get(CAPPED) for s in rows)
 
 
 def seeds_cell(
-    column: Column, rows: Sequence[Scored], emphasise: bool = True
+    column: Column, rows: Sequence[ScoredRow], emphasise: bool = True
 ) -> tuple[str, float | None]:
     """What `pooled` gives as text, and its rank; how many seeds have a number, where not all."""
     numbers = pooled(column, rows)

@@ -11,17 +11,17 @@ from pathlib import Path
 
 from xnmt_bench.measuring.bootstrap import Draws, score
 from xnmt_bench.measuring.listing import Listing
-from xnmt_bench.measuring.measurement import Scored, read
+from xnmt_bench.measuring.measurement import ScoredRow, read
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.report.panels import panels, sortable, system_name
-from xnmt_bench.report.summary import Shown, show, write_rows, write_summary
+from xnmt_bench.report.summary import ShownTable, show, write_rows, write_summary
 from xnmt_bench.report.table import csv_columns, tables
 from xnmt_bench.report.tracking import Tracker
 
 log = logging.getLogger(__name__)
 
 
-def collect(metric: Metric, results: Path, draws: Draws) -> list[Scored]:
+def collect(metric: Metric, results: Path, draws: Draws) -> list[ScoredRow]:
     """Every row of a metric with its numbers, those made of others included, in reading order.
 
     Raises:
@@ -31,32 +31,38 @@ def collect(metric: Metric, results: Path, draws: Draws) -> list[Scored]:
     scored = [score(metric, m, draws) for m in read(metric.name, results, metric.identity)]
     columns = [c for c in (*metric.identity, "model") if c != metric.pivot]
 
-    def place(one: Scored) -> list[object]:
-        row = one.row
-        pivot = metric.pivot_value(one.measurement).order if metric.pivot else []
+    def place(scored_row: ScoredRow) -> list[object]:
+        row = scored_row.row
+        pivot = metric.pivot_value(scored_row.measurement).order if metric.pivot else []
         return [*(sortable(row[c]) for c in columns), pivot]  # the pivot's values stand together
 
     return sorted([*scored, *metric.combine(scored)], key=place)
 
 
-def about_systems(scored: Mapping[str, tuple[Metric, Sequence[Scored]]], metric: str) -> list[str]:
+def about_systems(
+    scored: Mapping[str, tuple[Metric, Sequence[ScoredRow]]], metric: str
+) -> list[str]:
     """What the other metrics that have rows say of the systems in a metric's table, a note each."""
-    own = scored[metric][1]
+    metric_rows = scored[metric][1]
     # Of one name and fingerprint, whatever corpus the others measured it on.
-    systems = {(s.measurement.identity["nmt"], s.measurement.model): s.row for s in own}
+    systems = {(s.measurement.identity["nmt"], s.measurement.model): s.row for s in metric_rows}
     notes = []
     for other, rows in (pair for name, pair in scored.items() if name != metric):
-        for row in (one.row for one in rows):
+        for row in (scored_row.row for scored_row in rows):
             text, system = other.about_system(row), systems.get((row["nmt"], row["model"]))
             if system is not None and text:
-                where = f"{row['corpus']} {row['lang_pair']} {system_name(system, own)}"
+                where = f"{row['corpus']} {row['lang_pair']} {system_name(system, metric_rows)}"
                 notes.append(f"{where}: {text}.")
     return notes
 
 
 def report(
-    metric: Metric, scored: Sequence[Scored], about: Sequence[str], results: Path, tracker: Tracker
-) -> tuple[list[Shown], list[Listing]]:
+    metric: Metric,
+    scored: Sequence[ScoredRow],
+    about: Sequence[str],
+    results: Path,
+    tracker: Tracker,
+) -> tuple[list[ShownTable], list[Listing]]:
     """Writes and prints a metric's tables, draws its figures; gives back what the pages show."""
     # Heavy, and train draws none.
     from xnmt_bench.report.figure import interval_figure, save_figure
@@ -67,30 +73,30 @@ def report(
         print_weighed,
     )
 
-    rows, columns = [one.row for one in scored], csv_columns(metric)
+    rows, columns = [scored_row.row for scored_row in scored], csv_columns(metric)
     write_rows(metric.name, rows, columns, results)
     tracker.table(metric.name, rows, columns)
     svg = None
     if (figure := interval_figure(metric, panels(metric, scored))) is not None:
         svg, png = save_figure(figure, results / metric.name)
         tracker.figure(metric.name, png)
-    measurements = [one.measurement for one in scored if not one.derived]
-    for name, own in metric.figures(measurements):
-        save_figure(own, results / metric.name / name)
+    measurements = [scored_row.measurement for scored_row in scored if not scored_row.derived]
+    for name, metric_figure in metric.figures(measurements):
+        save_figure(metric_figure, results / metric.name / name)
     for name, details in metric.details(measurements):
         columns = list(dict.fromkeys(column for row in details for column in row))
         write_rows(name, details, columns, results)
-    shown: list[Shown] = []
+    shown: list[ShownTable] = []
     for name, summary in tables(metric, scored, about):
         write_summary(name, summary, results)
         show(summary)
         # The figure stands once, with the headline's table.
-        shown.append(Shown(name, summary, None if shown else svg))
+        shown.append(ShownTable(name, summary, None if shown else svg))
     for caption, sentence in metric.shows(measurements):
         print_weighed(caption, sentence)
-        who = re.sub(r"\W+", "_", caption.partition("\n")[0])
-        figure = heatmap_figure({who.replace("_", " "): as_explanation(sentence)})
-        save_figure(figure, results / metric.name / who)
+        file_name = re.sub(r"\W+", "_", caption.partition("\n")[0])
+        figure = heatmap_figure({file_name.replace("_", " "): as_explanation(sentence)})
+        save_figure(figure, results / metric.name / file_name)
     listings = list(metric.listings(measurements))
     for listing in listings:
         if listing.files and listing.matrices is not None:

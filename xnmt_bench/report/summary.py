@@ -57,7 +57,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownTable:
     """A table that was shown, and the SVG of its figure.
 
     Its name is that of its files, such as `fidelity`.
@@ -167,8 +167,10 @@ def to_rich(summary: Summary) -> Table:
     title, notes = markup_escape(summary.title), markup_escape("\n".join(summary.notes))
     table = Table(title=title, caption=notes, caption_justify="left")
     for column, heading in enumerate(summary.headings):
-        left = column < summary.words
-        table.add_column(markup_escape(heading), justify="left" if left else "right", no_wrap=left)
+        is_words = column < summary.words
+        table.add_column(
+            markup_escape(heading), justify="left" if is_words else "right", no_wrap=is_words
+        )
     # An interval stands under its number, so that the table fits a terminal.
     marks = _marks(summary, lambda t: markup_escape(t.replace(" [", "\n[")), "[bold green]{}[/]")
     lines = zip(summary.lines, marks, strict=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from xnmt_bench.measuring.measurement import FAILED, Scored
+from xnmt_bench.measuring.measurement import FAILED, ScoredRow
 from xnmt_bench.measuring.metric import Column, Metric, PivotValue
 from xnmt_bench.report.panels import (
     CAP,
@@ -14,13 +14,13 @@ from xnmt_bench.report.panels import (
     caveats,
     compared_heading,
     compared_name,
+    distinguish,
     ends,
     panels,
     pivot_values_of,
     seeds_cell,
     sort_pivots,
     system_name,
-    told_apart,
 )
 from xnmt_bench.report.summary import Cell, Line, Summary
 
@@ -36,7 +36,7 @@ def csv_columns(metric: Metric) -> list[str]:
 
 
 def tables(
-    metric: Metric, scored: Sequence[Scored], about: Sequence[str]
+    metric: Metric, scored: Sequence[ScoredRow], about: Sequence[str]
 ) -> Iterator[tuple[str, Summary]]:
     """The tables of a metric by name: one, or with a pivot one for each result with a title.
 
@@ -53,15 +53,15 @@ def tables(
     for title in dict.fromkeys(c.title for c in shown if c.title):
         together = [c for c in shown if c.title == title]
         # Comb is chosen by the headline, so it is no row of another result's.
-        own = [s for s in scored if together[0].name in s.values and not s.derived]
-        notes = [together[0].note, *_remarks(s for s in own)]
-        summary = summarise(metric, own, title, [], together, notes)
+        own_rows = [s for s in scored if together[0].name in s.values and not s.derived]
+        notes = [together[0].note, *_remarks(s for s in own_rows)]
+        summary = summarise(metric, own_rows, title, [], together, notes)
         yield f"{metric.name}_{together[0].name}", summary
 
 
 def summarise(
     metric: Metric,
-    scored: Sequence[Scored],
+    scored: Sequence[ScoredRow],
     title: str,
     columns: Sequence[Column],
     pivoted: Sequence[Column],
@@ -72,13 +72,13 @@ def summarise(
     Blind explainers stand behind the others of their panel, unranked.
     """
     conditions = panels(metric, scored)
-    told = told_apart(conditions)
+    distinction = distinguish(conditions)
     measured = {pivot for panel in conditions for pivot in panel.rows} - set(metric.csv_only)
     pivot_values = pivot_values_of(metric, scored)
     pivots = sort_pivots(measured, pivot_values) if pivoted else []
     spread = [(column, pivot) for column in pivoted for pivot in pivots]
     lines = []
-    for panel, texts in zip(conditions, told.texts, strict=True):
+    for panel, texts in zip(conditions, distinction.texts, strict=True):
         for name in sorted(panel.names, key=lambda n: _place(panel, n, pivoted)):
             rows = [s for by_name in panel.rows.values() for s in by_name.get(name, [])]
             blind = panel.blind(name)
@@ -86,8 +86,8 @@ def summarise(
             # What is n/a for one value of the pivot is so for all: the explainer is silent.
             absent = Cell("" if any(s.measurement.ok for s in rows) else "n/a")
             for column, pivot in spread:
-                own = panel.of(pivot, name)
-                cells.append(Cell(*seeds_cell(column, own, not blind)) if own else absent)
+                seeds = panel.of(pivot, name)
+                cells.append(Cell(*seeds_cell(column, seeds, not blind)) if seeds else absent)
             for column in columns:
                 # With a pivot, what is the same for all its values stands once.
                 # Why there is no number stands in the first column alone.
@@ -96,11 +96,11 @@ def summarise(
                 emphasise = not (pivoted or blind)
                 cells.append(Cell(*seeds_cell(column, having, emphasise)))
             lines.append(Line((*panel.condition.values(), blind), cells))
-    words = [*told.varying, compared_heading(metric)]
+    words = [*distinction.varying, compared_heading(metric)]
     headings = list(words)
     headings += [_heading(metric, c, pivot_values[p], len(pivots)) for c, p in spread]
     headings += [c.heading for c in columns]
-    return Summary(told.title(title), headings, lines, list(notes), len(words))
+    return Summary(distinction.title(title), headings, lines, list(notes), len(words))
 
 
 def _heading(metric: Metric, column: Column, pivot: PivotValue, pivots: int) -> str:
@@ -124,14 +124,14 @@ def _place(panel: Panel, name: str, pivoted: Sequence[Column]) -> tuple[bool, fl
     return (panel.blind(name), min(leading, default=float("inf")), name)
 
 
-def _remarks(scored: Iterable[Scored]) -> list[str]:
+def _remarks(scored: Iterable[ScoredRow]) -> list[str]:
     """What is to be known of the rows of any table."""
     rows = list(scored)
     cap = [CAPPED_NOTE] if capped(s for s in rows if s.values) else []
     return [*caveats(s.measurement for s in rows), *cap]
 
 
-def _notes(metric: Metric, scored: Sequence[Scored], about: Sequence[str]) -> list[str]:
+def _notes(metric: Metric, scored: Sequence[ScoredRow], about: Sequence[str]) -> list[str]:
     notes = [metric.note, *_remarks(scored)]
     seeds = Counter(
         (*(v for c, v in m.identity.items() if c != "seed"), m.model)
@@ -140,10 +140,10 @@ def _notes(metric: Metric, scored: Sequence[Scored], about: Sequence[str]) -> li
     if max(seeds.values(), default=0) > 1:
         notes[0] += f" {SEEDS}"
     headline = metric.headline
-    for one in scored:
-        row = one.row
-        what = metric.reference(row)
-        if what is not None and headline.name in row:
+    for scored_row in scored:
+        row = scored_row.row
+        description = metric.reference(row)
+        if description is not None and headline.name in row:
             kinds = [
                 key.phrase.format(key.text(row[key.name]))
                 for key in metric.keys
@@ -153,12 +153,12 @@ def _notes(metric: Metric, scored: Sequence[Scored], about: Sequence[str]) -> li
             which = ", ".join([str(row[metric.pivot]) if metric.pivot else "", *kinds])
             where = f"{row['corpus']} {row['lang_pair']} {system_name(row, scored)}"
             value = f"{headline.heading} {headline.form(row[headline.name])}"
-            value += f" {CAP}" if capped([one]) else ""
-            notes.append(f"{where}: {value} for {which}: {what}.")
+            value += f" {CAP}" if capped([scored_row]) else ""
+            notes.append(f"{where}: {value} for {which}: {description}.")
     notes += [*metric.notes(scored), *about]
-    for one in (s for s in scored if s.measurement.status.startswith(FAILED)):
-        row = one.row
-        parts = [compared_name(metric, one, scored), str(row.get(metric.pivot or "", ""))]
+    for scored_row in (s for s in scored if s.measurement.status.startswith(FAILED)):
+        row = scored_row.row
+        parts = [compared_name(metric, scored_row, scored), str(row.get(metric.pivot or "", ""))]
         parts += [f"seed {row['seed']}"] if row.get("seed", "") != "" else []
         notes.append(f"{row['nmt']} {' '.join(filter(None, parts))}: {row['status']}")
     if most := max((s.values.get("empty_draws", 0) for s in scored), default=0):

@@ -22,7 +22,7 @@ from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.options import Count
-from xnmt_bench.rules.labels import KeptLabels
+from xnmt_bench.rules.labels import StoredLabels
 from xnmt_bench.rules.table import read_columns, shard_path, write_shard
 from xnmt_bench.rules.topk import ids_at, top_k
 
@@ -101,7 +101,7 @@ def extract(
         NotApplicable: the explainer says nothing of prefix words of this model.
         XnmtError: the explainer gave no number to a word that a step can see.
     """
-    kept = KeptLabels(labels, name, options.shard_sentences) if labels else None
+    kept = StoredLabels(labels, name, options.shard_sentences) if labels else None
 
     def explained(indices: list[int], batch: Batch) -> HostWork:
         if kept:
@@ -181,9 +181,9 @@ def _sharded(
     def write(parts: list[tuple[list[int], Future]], path: Path) -> None:
         by_sentence: dict[int, Columns] = {}
         for indices, part in parts:
-            for i, one in zip(indices, part.result(), strict=True):
-                one["sentence"] = np.full(len(one["label"]), split.number[i], np.int64)
-                by_sentence[i] = one
+            for i, columns in zip(indices, part.result(), strict=True):
+                columns["sentence"] = np.full(len(columns["label"]), split.number[i], np.int64)
+                by_sentence[i] = columns
         write_shard(_stack(by_sentence, keep_relevance), path)
 
     with ThreadPoolExecutor(1) as host:
@@ -228,8 +228,8 @@ def batches(
         indices = [members[i] for i in group.tolist()]
         batch = model.collate([(split.source[i], split.target[i]) for i in indices])
         if gold is not None:
-            own = tuple(gold.get(n, Gold()) for n in split.number[indices].tolist())
-            batch = replace(batch, gold=own)
+            annotation = tuple(gold.get(n, Gold()) for n in split.number[indices].tolist())
+            batch = replace(batch, gold=annotation)
         yield indices, batch
 
 

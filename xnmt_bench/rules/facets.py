@@ -51,9 +51,12 @@ def facets(
         begins = target.begin_words(before.tolist(), labels.tolist())
         inside = np.where(begins, "begins a word", "goes on")
         piece[rows] = np.where(labels == EOS, "end of sentence", inside)
-        if gold and (own := gold.get(number)) and own.possible:
+        if gold and (annotation := gold.get(number)) and annotation.possible:
             words = np.asarray(target.current_words(ids.tolist())[now:])[steps]
-            linked = [np.isin(words, [j for _, j in links]) for links in (own.sure, own.possible)]
+            linked = [
+                np.isin(words, [j for _, j in links])
+                for links in (annotation.sure, annotation.possible)
+            ]
             # The first that holds counts; EOS is no word, so it has no link to miss.
             names = ["", *GOLD_LINKS[:2]]
             link[rows] = np.select([words < 0, *linked], names, default=GOLD_LINKS[2])

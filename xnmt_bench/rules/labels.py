@@ -12,7 +12,7 @@ from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.rules.table import PROBABILITY, read_columns, sentence_rows, shard_path
 
 
-class KeptLabels:
+class StoredLabels:
     """Labels of a split's sentences and their probabilities; one shard is in memory at a time.
 
     Args:

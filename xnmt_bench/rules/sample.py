@@ -24,15 +24,15 @@ def write_sample(
     source, target = subwords
     sample = []
     for index, number in enumerate(split.number[:sentences].tolist()):
-        own = rules.take(rules.sentence_N == number)
+        sentence_rules = rules.take(rules.sentence_N == number)
         sample.append(
             {
                 "number": number,
                 "source": source.pieces(split.source[index].tolist()),
                 "target": target.pieces(split.target[index].tolist()),
-                "steps": own.step_N.tolist(),
-                "labels": target.pieces(own.label_N.tolist()),
-                "probabilities": own.probability_N.astype(float).round(4).tolist(),
+                "steps": sentence_rules.step_N.tolist(),
+                "labels": target.pieces(sentence_rules.label_N.tolist()),
+                "probabilities": sentence_rules.probability_N.astype(float).round(4).tolist(),
             }
         )
     write_atomically(path, json.dumps(sample, ensure_ascii=False))

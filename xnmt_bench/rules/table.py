@@ -181,10 +181,10 @@ def relevance(folder: Path, split: str) -> Iterator[SentenceRelevance]:
     for path in shards(folder, split):
         columns = read_columns(path, names)
         # What others made need not say it.
-        told = PROBABILITY in column_names(path)
+        has_probability = PROBABILITY in column_names(path)
         probability_N = (
             read_columns(path, [PROBABILITY])[PROBABILITY].astype(np.float64)
-            if told
+            if has_probability
             else np.full(len(columns["step"]), np.nan)
         )
         for rows in sentence_rows(columns["sentence"]):

@@ -12,15 +12,15 @@ from xnmt_bench.errors import NotApplicable
 
 
 def align(
-    wanted: Sequence[Sentence], more: Iterable[Sentence], folder: Path
+    sentences: Sequence[Sentence], further: Iterable[Sentence], folder: Path
 ) -> tuple[list[Links], list[Links]]:
     """The forward and the backward links of sentences, both as (source, target).
 
     Eflomal samples from a seed of its own choosing, so another run gives slightly other links.
 
     Args:
-        wanted: the sentences whose links are wanted.
-        more: further sentences that eflomal learns from.
+        sentences: the sentences whose links are wanted.
+        further: further sentences that eflomal learns from.
         folder: where its files lie while it runs.
 
     Raises:
@@ -32,7 +32,7 @@ def align(
         raise NotApplicable("eflomal is not installed; pip install -e '.[align]'") from None
     texts = [folder / "source.txt", folder / "target.txt"]
     with texts[0].open("w", encoding="utf-8") as x, texts[1].open("w", encoding="utf-8") as y:
-        for sentence in chain(wanted, more):
+        for sentence in chain(sentences, further):
             print(sentence.source, file=x)
             print(sentence.target, file=y)
     links = [folder / "forward.all", folder / "backward.all"]
@@ -41,7 +41,7 @@ def align(
             x, y, links_filename_fwd=str(links[0]), links_filename_rev=str(links[1]), quiet=True
         )
     forward, backward = (
-        [pair.sure for pair in AlignmentFile(path).read()[: len(wanted)]] for path in links
+        [pair.sure for pair in AlignmentFile(path).read()[: len(sentences)]] for path in links
     )
     for path in (*texts, *links):
         path.unlink()

@@ -59,13 +59,13 @@ def agreed_links(pairs: Iterable[WordPair], further: Iterable[WordPair] = ()) ->
         pairs: which are linked, and learnt from.
         further: others to learn from.
     """
-    known: tuple[dict[str, int], dict[str, int]] = ({}, {})
+    vocabularies: tuple[dict[str, int], dict[str, int]] = ({}, {})
     rows, linked = (list[np.ndarray](), list[np.ndarray]()), 0
     for linked_too, texts in chain(((1, p) for p in pairs), ((0, p) for p in further)):
         linked += linked_too
-        for words, ids, side in zip(texts, known, rows, strict=True):
-            own = [ids.setdefault(word, WORDS + len(ids)) for word in words]
-            side.append(np.array([*own, EOS], dtype=np.int32))
+        for words, ids, side in zip(texts, vocabularies, rows, strict=True):
+            ids_of_words = [ids.setdefault(word, WORDS + len(ids)) for word in words]
+            side.append(np.array([*ids_of_words, EOS], dtype=np.int32))
     if not linked:
         return []
     source, target = (EncodedSide.of(side) for side in rows)  # type: ignore[arg-type]

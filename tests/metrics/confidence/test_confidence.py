@@ -17,7 +17,7 @@ from xnmt_bench.metrics.confidence.sentences import Reading, rows
 from xnmt_bench.parquet import read_table
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.weighed import _logarithms
+from xnmt_bench.pipeline.weighed_sentences import _logarithms
 from xnmt_bench.rules.extract import REAL
 from xnmt_bench.words.pieces import as_shares
 
@@ -262,7 +262,7 @@ def test_a_dump_is_scored_as_an_alignment_too(tmp_path):
 
 
 def test_annotated_translations_are_said_by_our_system(workplace, tmp_path, transformer):
-    """Scored under our system, and detected by it, beside what the text alone tells."""
+    """ScoredRow under our system, and detected by it, beside what the text alone tells."""
     pairs = transformer.texts.sentences(EVALUATED, 12)
     with (tmp_path / "marked.csv").open("w", newline="") as file:
         writer = csv.writer(file)

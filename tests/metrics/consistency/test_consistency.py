@@ -15,7 +15,7 @@ from xnmt_bench.metrics.consistency import Consistency
 from xnmt_bench.metrics.consistency.judge import Translation, judge
 from xnmt_bench.metrics.consistency.links import by_eflomal, of_file
 from xnmt_bench.metrics.consistency.statistics import statistics
-from xnmt_bench.morphology import Morphology, Told
+from xnmt_bench.morphology import GenderEvidence, Morphology
 from xnmt_bench.registry import create
 from xnmt_bench.store import Store
 
@@ -36,7 +36,7 @@ class Marked(Morphology):
 
     def gender(self, words, chosen):
         told = [words[n][-1] for n in chosen if words[n][-1] in "mfn"]
-        return Told(told[0], "") if told else None
+        return GenderEvidence(told[0], "") if told else None
 
 
 SOURCE = "the farmer called the baker because he was late ."

@@ -13,7 +13,7 @@ from xnmt_bench.errors import ConfigError, NotApplicable, XnmtError
 from xnmt_bench.metrics.consistency import Consistency
 from xnmt_bench.metrics.consistency.judge import Translation, judge
 from xnmt_bench.metrics.consistency.links import carried, read_links
-from xnmt_bench.metrics.consistency.said import Said
+from xnmt_bench.metrics.consistency.translation_set import TranslationSet
 from xnmt_bench.parquet import read_table
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import create
@@ -130,9 +130,9 @@ def test_links_by_relevance_are_the_best_source_words(forced, transformer, tmp_p
         (tmp_path / "outputs").write_text("".join(f"{text}\n" for text in said))
         job = job.changed({"outputs": {"path": f"{tmp_path}/outputs", "name": "theirs"}})
     suite = chains(job.corpus)
-    one = Said(job, suite, "chains")
+    one = TranslationSet(job, suite, "chains")
     made, found = one.links("explainer", None)
-    weighings = job.weighed(targets=said) if forced else job.weighed()
+    weighings = job.weighed_sentences(targets=said) if forced else job.weighed_sentences()
     expected = {
         w.number: best_links(w.weights_TS, list(w.source.words), list(w.target.words))
         for w in weighings
@@ -153,7 +153,7 @@ def test_a_suite_is_translated_by_the_system(transformer, tmp_path):
     found = results(Consistency(data=str(tmp_path), links="explainer"), transformer)
     assert list(found) == ["transformer"]  # nobody has translated it
     assert found["transformer"]["items"] == 2
-    own = Said(transformer, suite, "winomt")
+    own = TranslationSet(transformer, suite, "winomt")
     assert [source for source, _ in own.pairs.values()] == [s.source for s in suite.sentences]
     assert all(translation for _, translation in own.pairs.values())
     _, links = own.links("explainer", None)

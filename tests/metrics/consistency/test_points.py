@@ -5,11 +5,11 @@ import pytest
 
 from xnmt_bench.corpora.consistency import Entity, Item, chains
 from xnmt_bench.metrics.consistency import Consistency
-from xnmt_bench.metrics.consistency.judge import Judged, Seen
+from xnmt_bench.metrics.consistency.judge import JudgedPronoun, TranslatedMention
 from xnmt_bench.metrics.consistency.points import of_words, points
 from xnmt_bench.metrics.consistency.statistics import results, statistics
-from xnmt_bench.morphology import Told
-from xnmt_bench.pipeline.weighed import Weighings
+from xnmt_bench.morphology import GenderEvidence
+from xnmt_bench.pipeline.weighed_sentences import WeighedSentences
 from xnmt_bench.words import Tokens, Weighed
 from xnmt_bench.words.pieces import to_words
 
@@ -35,9 +35,9 @@ def weighed(seed=0):
 
 def judged(pronoun, other=True, entity="f", told="f", of_other="m"):
     """Genders of three mentions, and where the pronoun's translation stands."""
-    seen = [Seen(0, [0], [0], Told(g, "")) for g in (entity, told, of_other)]
-    seen[1] = Seen(0, [5], pronoun, Told(told, ""))
-    return Judged(seen[0], seen[1], seen[2] if other else None, True, None, "")
+    seen = [TranslatedMention(0, [0], [0], GenderEvidence(g, "")) for g in (entity, told, of_other)]
+    seen[1] = TranslatedMention(0, [5], pronoun, GenderEvidence(told, ""))
+    return JudgedPronoun(seen[0], seen[1], seen[2] if other else None, True, None, "")
 
 
 def test_weights_of_a_suites_words_beside_a_loop():
@@ -62,12 +62,12 @@ def test_an_entity_weighs_what_its_heaviest_word_does():
     weights_YX = of_words(one, SOURCE, TRANSLATION)
     item = Item(0, 5, Entity((2,)), Entity((0, 1)))
     said = {0: (SOURCE, TRANSLATION)}
-    weighings = Weighings("", False, lambda: [one])
+    weighings = WeighedSentences("", False, lambda: [one])
     [found] = points(weighings, said, [item], [judged([4])])
     assert found == float(weights_YX[4, 2] > max(weights_YX[4, :2]))
     [turned] = points(weighings, said, [Item(0, 5, item.other, item.entity)], [judged([4])])
     assert turned == 1 - found
-    same = Weighings(
+    same = WeighedSentences(
         "", False, lambda: [Weighed(0, SOURCE_TOKENS, TARGET_TOKENS, np.ones((11, 12)))]
     )
     [tied] = points(same, said, [Item(0, 5, Entity((3,)), Entity((4,)))], [judged([4])])
@@ -75,12 +75,12 @@ def test_an_entity_weighs_what_its_heaviest_word_does():
 
 
 def test_what_cannot_be_told_is_not_counted():
-    said, weighings = {0: (SOURCE, TRANSLATION)}, Weighings("", False, lambda: [weighed()])
+    said, weighings = {0: (SOURCE, TRANSLATION)}, WeighedSentences("", False, lambda: [weighed()])
     alone, earlier = Item(0, 5, Entity((2,))), Item(0, 5, Entity((2,), 1), Entity((1,)))
     item = Item(0, 5, Entity((2,)), Entity((1,)))
     told = [judged([4], other=False), judged([4]), judged([])]
     assert points(weighings, said, [alone, earlier, item], told) == [None] * 3
-    assert points(Weighings("", False, list), said, [item], [judged([4])]) == [None]
+    assert points(WeighedSentences("", False, list), said, [item], [judged([4])]) == [None]
 
 
 def test_it_points_where_the_pronoun_goes():
@@ -105,7 +105,7 @@ def test_on_a_system(transformer):
     # Its words are the corpus's, so that weights of words need not be carried.
     weights = {
         one.number: to_words(one.weights_TS, list(one.target.words), list(one.source.words))
-        for one in transformer.weighed()
+        for one in transformer.weighed_sentences()
     }
     told = []
     for item in chains(transformer.corpus).items:
@@ -117,4 +117,4 @@ def test_on_a_system(transformer):
             told.append(1 if entity > other else 0 if entity < other else 0.5)
     assert len(told) > 3
     assert (columns["pointing"].sum(), columns["pointed"].sum()) == (len(told), sum(told))
-    assert evidence.made_by["relevance"] == transformer.weighed().fingerprint
+    assert evidence.made_by["relevance"] == transformer.weighed_sentences().fingerprint

@@ -9,7 +9,7 @@ from conftest import DATA
 
 from xnmt_bench.corpora.contrastive import read_groups, read_sets
 from xnmt_bench.corpora.passage import Context
-from xnmt_bench.nmt.comparing import compared, parts
+from xnmt_bench.nmt.comparing import compare, parts
 from xnmt_bench.pipeline.doors import READERS
 
 SETS = DATA / "contrastive"
@@ -32,7 +32,7 @@ def contrapro():
 
 def right_in_parts(whole, scores, ties="wrong"):
     """Right groups and all groups, by part."""
-    what = compared(whole, ties)
+    what = compare(whole, ties)
     right_G = what.right_G(scores, ties)
     return {name: (int(right_G[m].sum()), int(m.sum())) for name, m in parts(what.groups)}
 
@@ -61,7 +61,7 @@ def test_counts(voita, contrapro):
 
 
 def test_groups_without_another_variant(voita):
-    found = {name: compared(one) for name, one in voita.items()}
+    found = {name: compare(one) for name, one in voita.items()}
     assert {name: what.emptied for name, what in found.items()} == {
         "deixis_test": [], "lex_cohesion_test": [], "ellipsis_infl": [401], "ellipsis_vp": [],
     }  # fmt: skip

@@ -13,11 +13,11 @@ from xnmt_bench.metrics.coref_attention.agreement import Agreement
 from xnmt_bench.metrics.coref_attention.context import Spoken
 from xnmt_bench.metrics.coref_attention.links import (
     CorefScores,
-    Judged,
     PlacedMention,
+    Verdict,
     coref_scores,
 )
-from xnmt_bench.morphology import Morphology, Told
+from xnmt_bench.morphology import GenderEvidence, Morphology
 from xnmt_bench.registry import create
 from xnmt_bench.words.ibm_model_1 import agreed_links
 
@@ -39,7 +39,7 @@ class Few(Morphology):
 
     def gender(self, words, chosen):
         found = {self.genders[words[n]] for n in chosen if words[n] in self.genders}
-        return Told(found.pop(), "") if len(found) == 1 else None
+        return GenderEvidence(found.pop(), "") if len(found) == 1 else None
 
 
 def spoken(text, **chains):
@@ -76,12 +76,12 @@ def looking(words, at, rows=3):
 @pytest.mark.parametrize(
     ("pronoun", "at", "expected"),
     [
-        ("es", {4: 1.0}, [Judged(1, True, False)]),  # the paper's case: es, as Medikament
-        ("er", {4: 1.0}, [Judged(1, False, True)]),  # it follows its antecedent all the same
+        ("es", {4: 1.0}, [Verdict(1, True, False)]),  # the paper's case: es, as Medikament
+        ("er", {4: 1.0}, [Verdict(1, False, True)]),  # it follows its antecedent all the same
         ("es", {1: 0.4, 4: 1.0}, []),  # it looks at its antecedent too
         ("es", {}, []),  # it looks nowhere
         ("es", {2: 1.0}, []),  # at what has no gender
-        ("es", {2: 0.5, 4: 1.0}, [Judged(1, True, False)]),  # the greatest weight counts
+        ("es", {2: 0.5, 4: 1.0}, [Verdict(1, True, False)]),  # the greatest weight counts
         ("sie", {4: 1.0}, []),  # nobody knows the translation's gender
     ],
 )
@@ -113,8 +113,8 @@ def test_words_of_the_same_gender_tell_nothing_and_names_follow_nobody():
 
 
 def test_shares_are_of_what_is_judged():
-    scores = CorefScores(judged=[Judged(0, True, False), Judged(0, False, True),
-                                 Judged(1, True, False), Judged(1, False, False)])  # fmt: skip
+    scores = CorefScores(judged=[Verdict(0, True, False), Verdict(0, False, True),
+                                 Verdict(1, True, False), Verdict(1, False, False)])  # fmt: skip
     units = scores.units("a test set", range(3), "all")
     sums = {name: column.sum(keepdims=True) for name, column in units.columns.items()}
     found = coref_scores(sums)

@@ -24,7 +24,7 @@ from xnmt_bench.corpora.sentence import SIDES, Corpus
 from xnmt_bench.corpora.subwords import PAD, current_start
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.batch import pad
-from xnmt_bench.nmt.comparing import compared
+from xnmt_bench.nmt.comparing import compare
 from xnmt_bench.nmt.scoring import log_probability
 from xnmt_bench.nmt.training import NMTTraining
 from xnmt_bench.pipeline.job import Job
@@ -82,7 +82,7 @@ def accuracy(job, name, part=lambda group: True):
     """Right groups and all groups of one of the corpus's sets."""
     [one] = [s for s in find_sets(["corpus"], job.corpus, "test", None) if s.name.endswith(name)]
     log_p = job.log_probability([p for group in one.groups for p in group.passages()])
-    what = compared(one)
+    what = compare(one)
     kept = [part(one.groups[g]) for g in what.groups_G]
     return float(what.right_G(log_p, "wrong")[kept].sum()), sum(kept)
 
@@ -283,5 +283,5 @@ def test_a_multi_encoder_is_at_the_papers_baseline(tmp_path):
     for one in find_sets(["voita"], job.corpus, "test", str(DATA / "contrastive"))[:2]:
         one = as_read(one, job.corpus)
         log_p = job.log_probability([p for group in one.groups for p in group.passages()])
-        right[one.name] = int(compared(one).right_G(log_p, "wrong").sum())
+        right[one.name] = int(compare(one).right_G(log_p, "wrong").sum())
     assert right == {"deixis_test": 1250, "lex_cohesion_test": 688}

@@ -42,9 +42,9 @@ def bug(data: Path, language: str) -> Suite:
         if PRONOUNS.get(bare(row[PRONOUN])) != gender:
             problems[rows.line_num] = f"{row[PRONOUN]!r} is no pronoun of {row[GENDER]}"
         for place, name in zip(places, (PRONOUN, NOUN), strict=True):
-            found = bare(words[place]) if 0 <= place < len(words) else "nothing"
-            if found != bare(row[name]):
-                problems[rows.line_num] = f"{found!r} is at word {place}, not {row[name]!r}"
+            word = bare(words[place]) if 0 <= place < len(words) else "nothing"
+            if word != bare(row[name]):
+                problems[rows.line_num] = f"{word!r} is at word {place}, not {row[name]!r}"
         if rows.line_num not in problems:
             pronoun, noun = places
             items.append(Item(len(sources), pronoun, Entity((noun,)), None, gender, sets))

@@ -78,14 +78,14 @@ def _item(
     entity = next((m for m in apart if m.mention.chain == mention.chain), None)
     if entity is None:
         return None
-    others = (
+    other_nominals = (
         m
         for m in apart
         if m.mention.chain != mention.chain
         and m.sentence >= entity.sentence
         and not (m.sentence == entity.sentence and set(m.head) & set(entity.head))
     )
-    other = next(others, None)
+    other = next(other_nominals, None)
     return Item(
         number, place, entity.seen_from(number), None if other is None else other.seen_from(number)
     )

@@ -33,8 +33,8 @@ class SuiteCorpus(Corpus):
 
     def recipe(self) -> dict[str, Any]:
         """The suite, and how it is tokenised."""
-        told = {"suite": self._suite.fingerprint, "like": self._like.recipe()}
-        return {"kind": "consistency"} | told
+        recipe = {"suite": self._suite.fingerprint, "like": self._like.recipe()}
+        return {"kind": "consistency"} | recipe
 
     def raw(self, text: str, language: str) -> str:
         """As the system's corpus has it."""

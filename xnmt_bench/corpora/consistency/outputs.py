@@ -26,14 +26,14 @@ def translations(path: Path, texts: Sequence[str], suite: Suite) -> list[str]:
     """
     sources = [sentence.source.split() for sentence in suite.sentences]
     if len(texts) != len(sources):
-        told = f"{len(texts)} lines, but the suite has {len(sources)} sentences"
-        raise DataError(path, None, told)
+        problem = f"{len(texts)} lines, but the suite has {len(sources)} sentences"
+        raise DataError(path, None, problem)
     if any(BARS in text for text in texts):
         bars = BARS
     else:  # a single bar may be the translation's own
         halves = (_halves(text, BAR)[0].split() for text in texts)
         bars = BAR if all(map(list.__eq__, halves, sources)) else ""
-    found = []
+    outputs = []
     for number, (text, words) in enumerate(zip(texts, sources, strict=True), start=1):
         translation = text
         if bars:
@@ -41,12 +41,12 @@ def translations(path: Path, texts: Sequence[str], suite: Suite) -> list[str]:
                 raise DataError(path, number, f"no {bars!r} between source and translation")
             source, translation = _halves(text, bars)
             if source.split() != words:
-                told = f"the source is {source!r}; the suite has {' '.join(words)!r} here"
-                raise DataError(path, number, told)
+                problem = f"the source is {source!r}; the suite has {' '.join(words)!r} here"
+                raise DataError(path, number, problem)
         if not translation.strip():
             raise DataError(path, number, "no translation")
-        found.append(translation.strip())
-    return found
+        outputs.append(translation.strip())
+    return outputs
 
 
 def pairs(path: Path) -> list[tuple[str, str]]:
@@ -55,15 +55,15 @@ def pairs(path: Path) -> list[tuple[str, str]]:
     Raises:
         DataError: a line has no bars, or nothing on one side of them.
     """
-    found = []
+    text_pairs = []
     for number, text in text_lines(path):
         if BARS not in text:
             raise DataError(path, number, f"no {BARS!r} between source and translation")
         source, translation = _halves(text, BARS)
         if not (source and translation):
             raise DataError(path, number, f"nothing on one side of {BARS!r}")
-        found.append((source, translation))
-    return found
+        text_pairs.append((source, translation))
+    return text_pairs
 
 
 def _halves(text: str, bars: str) -> tuple[str, str]:

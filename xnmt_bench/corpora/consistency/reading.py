@@ -35,8 +35,8 @@ def read_suite(name: str, data: Path, language: str) -> Suite:
         XnmtError: there is no such suite.
     """
     if name not in SUITES:
-        told = unknown("suite", name, [*SUITES, CHAINS])
-        raise XnmtError(f"metric.consistency.suite: {told}")
+        problem = unknown("suite", name, [*SUITES, CHAINS])
+        raise XnmtError(f"metric.consistency.suite: {problem}")
     suite = SUITES[name](data, language)
     if not suite.items:
         raise DataError(data / name, None, "no sentences")

@@ -30,7 +30,7 @@ class Resolver:
 
     def __init__(self, path: Path, suite: Suite) -> None:
         self._suite, self.fingerprint = suite, file_hash(present(path))[:16]
-        known = {_letters(sentence.source) for sentence in suite.sentences}
+        suite_letters = {_letters(sentence.source) for sentence in suite.sentences}
         self._clusters: dict[str, list[list[Stretch]]] = {}
         problems: dict[int, str] = {}
         for number, text in text_lines(path):
@@ -43,7 +43,7 @@ class Resolver:
                 ]
             except (ValueError, KeyError, TypeError, IndexError) as error:
                 raise DataError(path, number, f"no tokens and clusters: {error!r}") from None
-            if key in known:
+            if key in suite_letters:
                 self._clusters[key] = clusters
             else:
                 problems[number] = f"tokens of no sentence of the suite: {' '.join(row[TOKENS])!r}"

@@ -79,8 +79,8 @@ class Suite:
     ) -> Suite:
         """A suite whose sentences are documents of their own."""
         pairs = zip(sources, targets or [""] * len(sources), strict=True)
-        made = [Sentence(x, y, f"{name} {n}", 0) for n, (x, y) in enumerate(pairs)]
-        return cls(name, made, items)
+        sentences = [Sentence(x, y, f"{name} {n}", 0) for n, (x, y) in enumerate(pairs)]
+        return cls(name, sentences, items)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -119,6 +119,6 @@ def left_out(path: Path, problems: Mapping[int, str]) -> None:
     """Says how many lines of a suite cannot be used, by line and reason."""
     for line, problem in list(problems.items())[:LISTED]:
         log.warning("%s:%d: left out: %s", path, line, problem)
-    if more := list(problems)[LISTED:]:
-        log.warning("%s: %d more are left out, of lines %s", path, len(more),
-                    ", ".join(map(str, more)))  # fmt: skip
+    if unlisted := list(problems)[LISTED:]:
+        log.warning("%s: %d more are left out, of lines %s", path, len(unlisted),
+                    ", ".join(map(str, unlisted)))  # fmt: skip

@@ -39,7 +39,7 @@ def wino_x(data: Path, language: str) -> Suite:
         named = {n: row[f"referent{n}_en"] for n in ANSWERS}
         spans = {n: _found(words, name) for n, name in named.items()}
         forms = [_form(word) for word in words]
-        pronouns = next((found for thing in THINGS if (found := _all(forms, thing))), [])
+        pronouns = next((places for noun in THINGS if (places := _all(forms, noun))), [])
         expected = bare(row[f"pronoun{right}"])
         if lost := [name for n, name in named.items() if not spans[n]]:
             problems[number] = f"no {lost[0]!r} in the sentence"
@@ -82,12 +82,15 @@ def _form(word: str) -> str:
 
 
 def _all(forms: Sequence[str], form: str) -> list[int]:
-    return [n for n, own in enumerate(forms) if own == form]
+    return [n for n, word_form in enumerate(forms) if word_form == form]
 
 
 def _found(words: Sequence[str], name: str) -> Span:
     """The last place of some words among others; none where they are not there."""
-    wanted, own = ([_form(word) for word in some] for some in (name.split(), words))
-    starts = range(len(own) - len(wanted), -1, -1)
-    first = next((n for n in starts if wanted and own[n : n + len(wanted)] == wanted), None)
-    return () if first is None else tuple(range(first, first + len(wanted)))
+    name_forms, word_forms = ([_form(word) for word in some] for some in (name.split(), words))
+    starts = range(len(word_forms) - len(name_forms), -1, -1)
+    first = next(
+        (n for n in starts if name_forms and word_forms[n : n + len(name_forms)] == name_forms),
+        None,
+    )
+    return () if first is None else tuple(range(first, first + len(name_forms)))

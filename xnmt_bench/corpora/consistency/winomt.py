@@ -46,17 +46,17 @@ def winomt(data: Path, language: str) -> Suite:
             pronoun = _first_pronoun(words, GENDERS[gender])
             if pronoun is None:
                 raise DataError(path, number, f"no {gender} pronoun")
-            own = tuple(name for name, texts in subsets.items() if text in texts)
+            subset_names = tuple(name for name, texts in subsets.items() if text in texts)
             entity = Entity((int(place),))
-            item = Item(len(items), pronoun, entity, None, GENDERS[gender], own)
+            item = Item(len(items), pronoun, entity, None, GENDERS[gender], subset_names)
         else:
             if number - 1 not in annotated:
                 raise DataError(beside, None, f"line {number - 1} is missing")
             line, item = annotated[number - 1]
             _checked(beside, line, item, words)
             if int(place) not in item.entity.words or item.gender != GENDERS[gender]:
-                told = f"another entity or gender than line {number} of {path.name}: {text!r}"
-                raise DataError(beside, line, told)
+                problem = f"another entity or gender than line {number} of {path.name}: {text!r}"
+                raise DataError(beside, line, problem)
         sources.append(sentence)
         items.append(item)
     # Without annotations it is another suite: one entity a sentence, of its first word alone.
@@ -73,20 +73,20 @@ def _annotations(path: Path) -> dict[int, tuple[int, Item]]:
     rows = csv.DictReader((text + "\n" for _, text in text_lines(path)), delimiter="\t")
     if missing := [name for name in NEEDED if name not in (rows.fieldnames or ())]:
         raise DataError(path, 1, f"no column {missing[0]!r}")
-    found = {}
+    items = {}
     for row in csv_rows(path, rows):
         try:
             item = _annotated(row)
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(path, rows.line_num, f"not readable: {error}") from None
-        found[item.sentence] = rows.line_num, item
-    return found
+        items[item.sentence] = rows.line_num, item
+    return items
 
 
 def _annotated(row: Mapping[str, str]) -> Item:
     entity, other = (
-        tuple(range(int(row[f"{who}_first"]), int(row[f"{who}_last"]) + 1))
-        for who in ("entity", "other")
+        tuple(range(int(row[f"{role}_first"]), int(row[f"{role}_last"]) + 1))
+        for role in ("entity", "other")
     )
     pronoun = int(row["pronoun"])
     if not (entity and other) or min(*entity, *other, pronoun) < 0:

@@ -45,17 +45,17 @@ class Exchange:
     def versions(self, text: str) -> list[str] | None:
         """The sentence in each of the forms; empty if it has none, None if it cannot be told."""
         words = text.split()
-        found = list(self._found(words))
-        taken = {i for start, form in found for i in range(start, start + len(form))}
-        rest = [word for i, word in enumerate(words) if i not in taken]
-        if not self.formal.isdisjoint(rest) or _any(self.informal, rest):
+        matches = list(self._found(words))
+        taken = {i for start, form in matches for i in range(start, start + len(form))}
+        kept_words = [word for i, word in enumerate(words) if i not in taken]
+        if not self.formal.isdisjoint(kept_words) or _any(self.informal, kept_words):
             return None
-        if not found:
+        if not matches:
             return []
-        if _any(self.unless, rest):
+        if _any(self.unless, kept_words):
             return None
-        count = len(self._of(found[0][1]))
-        return [self._written(words, found, version) for version in range(count)]
+        count = len(self._of(matches[0][1]))
+        return [self._written(words, matches, version) for version in range(count)]
 
     def _found(self, words: Sequence[str]) -> Iterator[tuple[int, Words]]:
         """Where forms stand, the longest first where several begin."""
@@ -78,10 +78,10 @@ class Exchange:
         return tuple((w[0][:1].upper() + w[0][1:], *w[1:]) for w in versions)
 
     def _written(
-        self, words: Sequence[str], found: Sequence[tuple[int, Words]], version: int
+        self, words: Sequence[str], matches: Sequence[tuple[int, Words]], version: int
     ) -> str:
         written, end = list[str](), 0
-        for start, form in found:
+        for start, form in matches:
             written += [*words[end:start], *self._of(form)[version]]
             end = start + len(form)
         return " ".join([*written, *words[end:]])
@@ -127,9 +127,12 @@ def exchanges(path: Path, written: Callable[[str], str] = str) -> dict[str, list
         elif line.strip():
             problem = "not a line of address, formal, informal, unless or names, as they should be"
             raise DataError(path, number, problem)
-    found = [re.compile("|".join(one)) if one else None for one in patterns.values()]
+    compiled = [
+        re.compile("|".join(alternatives)) if alternatives else None
+        for alternatives in patterns.values()
+    ]
     return {
-        ADDRESS: [Exchange(address, frozenset(formal), *found)],
+        ADDRESS: [Exchange(address, frozenset(formal), *compiled)],
         NAMES: [Exchange(forms) for forms in names.values()],
     }
 
@@ -150,13 +153,15 @@ def build(corpus: Corpus, split: Split, table: str | None = None) -> list[Contra
     written = partial(corpus.words, language=corpus.target_language)
     by_phenomenon = exchanges(path, written)
     for before, sentence in _windows(corpus, split):
-        for phenomenon, own in by_phenomenon.items():
-            for exchange in own:
+        for phenomenon, phenomenon_groups in by_phenomenon.items():
+            for exchange in phenomenon_groups:
                 groups[phenomenon] += _mirrored(before, sentence, exchange)
     sets = [
-        ContrastiveSet(f"{corpus.name} {phenomenon}", lang_pair(corpus), own, corpus.generated)
-        for phenomenon, own in groups.items()
-        if own
+        ContrastiveSet(
+            f"{corpus.name} {phenomenon}", lang_pair(corpus), phenomenon_groups, corpus.generated
+        )
+        for phenomenon, phenomenon_groups in groups.items()
+        if phenomenon_groups
     ]
     if not sets:
         raise XnmtError(

@@ -32,7 +32,7 @@ def from_folder(folder: Path) -> ContrastiveSet:
         DataError: a file is missing, or two of them differ in length.
     """
     texts = {language: _find(folder, "text", language) for language in LANGUAGES}
-    told = _table(folder) if (folder / "groups.tsv").is_file() else _of_json(folder)
+    group_rows = _table(folder) if (folder / "groups.tsv").is_file() else _of_json(folder)
     source, target = (_lines(texts[language]) for language in LANGUAGES)
     expected = 0
     if len(source) != len(target):
@@ -40,7 +40,7 @@ def from_folder(folder: Path) -> ContrastiveSet:
         raise DataError(texts["en"], None, problem)
     contexts = [_context(folder, language, len(source)) for language in LANGUAGES]
     groups = []
-    for where, number, first, size, pronoun, distance, antecedent in told:
+    for where, number, first, size, pronoun, distance, antecedent in group_rows:
         rows = range(first, first + size)
         if first != expected:
             problem = f"group {number} begins with line {first}, not with line {expected}"
@@ -103,8 +103,8 @@ def _of_json(folder: Path) -> Iterator[_Told]:
     for number, record in enumerate(records_of(path)):
         group = _group(path, number, record)
         size = len(group.variants)
-        told = group.pronoun, group.distance, group.antecedent
-        yield _Told((path, None), number, first, size, *told)
+        columns = group.pronoun, group.distance, group.antecedent
+        yield _Told((path, None), number, first, size, *columns)
         first += size
 
 
@@ -123,10 +123,10 @@ def from_records(path: Path, records: list[dict[str, Any]]) -> ContrastiveSet:
     if len(numbers) != len(groups):
         raise DataError(chosen, None, f"{len(numbers)} groups, but {path} has {len(groups)}")
     if _find(path.parent, "text", LANGUAGES[0]).is_file():
-        whole = from_folder(path.parent).groups
-        if numbers and max(numbers) >= len(whole):
-            raise DataError(chosen, None, f"group {max(numbers)} of {len(whole)}")
-        groups = [_placed(g, whole[n]) for g, n in zip(groups, numbers, strict=True)]
+        text_groups = from_folder(path.parent).groups
+        if numbers and max(numbers) >= len(text_groups):
+            raise DataError(chosen, None, f"group {max(numbers)} of {len(text_groups)}")
+        groups = [_placed(g, text_groups[n]) for g, n in zip(groups, numbers, strict=True)]
     return ContrastiveSet(stem, "-".join(LANGUAGES), groups, numbers=numbers)
 
 
@@ -148,14 +148,14 @@ def _group(path: Path, number: int, record: dict[str, Any]) -> Group:
         texts = [record["ref segment"], *(error["contrastive"] for error in record["errors"])]
         if not all(isinstance(text, str) and text for text in (record["src segment"], *texts)):
             raise ValueError("a segment is no text")
-        true, *others = map(Variant, texts)
+        true, *variants = map(Variant, texts)
         antecedent = None
         if phrase := record.get("src ante phrase"):
             antecedent = Antecedent(distance, tuple(phrase.split()))
         return checked(
             Group(
                 record["src segment"],
-                (true, *others),
+                (true, *variants),
                 0,
                 distance=distance,
                 pronoun=record["ref pronoun"].lower(),
@@ -174,12 +174,12 @@ def _existing(path: Path) -> Path:
     return packed if packed.is_file() else path
 
 
-def _find(folder: Path, what: str, language: str) -> Path:
+def _find(folder: Path, suffix: str, language: str) -> Path:
     """A file of the set in the folder or in one within it."""
-    name = f"contrapro.{what}.{language}"
+    name = f"contrapro.{suffix}.{language}"
     places = [folder, *sorted(p for p in folder.glob("*") if p.is_dir())]
-    found = [path for place in places if (path := _existing(place / name)).is_file()]
-    return found[0] if found else folder / name
+    paths = [path for place in places if (path := _existing(place / name)).is_file()]
+    return paths[0] if paths else folder / name
 
 
 def _lines(path: Path) -> list[str]:
@@ -190,14 +190,14 @@ def _context(folder: Path, language: str, count: int) -> list[tuple[str, ...]]:
     """The context of each line, the nearest sentence last; empty lines stand for no sentence."""
     name = f"contrapro.context.{language}"
     places = [folder, *sorted(p for p in folder.glob("*") if p.is_dir())]
-    found = {p: _lines(p) for place in places if (p := _existing(place / name)).is_file()}
-    for path, lines_of in found.items():
+    lines_by_path = {p: _lines(p) for place in places if (p := _existing(place / name)).is_file()}
+    for path, lines_of in lines_by_path.items():
         if not count or len(lines_of) % count:
             problem = f"{len(lines_of)} lines, which is no multiple of the {count} of the text"
             raise DataError(path, None, problem)
-    if not found:
+    if not lines_by_path:
         return [()] * count
-    longest = max(found.values(), key=len)
+    longest = max(lines_by_path.values(), key=len)
     depth = len(longest) // count
     rows = (longest[n * depth : (n + 1) * depth] for n in range(count))
     return [tuple(filter(None, row)) for row in rows]

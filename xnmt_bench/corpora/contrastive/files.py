@@ -28,13 +28,13 @@ def read_groups(path: Path) -> list[int]:
     Raises:
         DataError: a line is no such number, or is there twice.
     """
-    numbers, seen = list[int](), set[int]()
+    numbers, read = list[int](), set[int]()
     for number, line in enumerate(lines(path), start=1):
         text = decode_line(line, path, number).strip()
         if not (text.isdecimal() and len(text) < 10):
             raise DataError(path, number, f"{text[:40]!r} is no group's number")
         numbers.append(int(text))
-        if numbers[-1] in seen:
+        if numbers[-1] in read:
             raise DataError(path, number, f"group {text} is there twice")
-        seen.add(numbers[-1])
+        read.add(numbers[-1])
     return numbers

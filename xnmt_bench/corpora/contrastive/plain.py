@@ -107,10 +107,10 @@ def read_plain(path: Path) -> list[ContrastiveSet]:
         ContrastiveSet(
             name if alone else f"{name} {phenomenon}".strip(),
             header.lang_pair,
-            own,
+            phenomenon_groups,
             header.generated,
         )
-        for phenomenon, own in groups.items()
+        for phenomenon, phenomenon_groups in groups.items()
     ]
 
 

@@ -46,7 +46,7 @@ def find_sets(
         DataError: a file is not in its format.
         XnmtError: the corpus has none of its own.
     """
-    found = []
+    all_sets = []
     for name in names:
         if name == BUILT:
             sets = build(corpus, split, exchanged)
@@ -59,21 +59,24 @@ def find_sets(
                 f"corpus {corpus.name} has no contrastive sets of its own; name some: voita, "
                 "contrapro, build or files"
             )
-        found += sets
-    return found
+        all_sets += sets
+    return all_sets
 
 
-def as_read(one: ContrastiveSet, corpus: Corpus) -> ContrastiveSet:
+def as_read(contrastive_set: ContrastiveSet, corpus: Corpus) -> ContrastiveSet:
     """A set as a corpus's sentences are written: tokenised and cased alike.
 
     Raises:
         XnmtError: it is of another language pair.
     """
-    if one.lang_pair != lang_pair(corpus):
-        own = lang_pair(corpus)
-        raise XnmtError(f"contrastive set {one.name} is {one.lang_pair}, the system's corpus {own}")
+    if contrastive_set.lang_pair != lang_pair(corpus):
+        corpus_pair = lang_pair(corpus)
+        raise XnmtError(
+            f"contrastive set {contrastive_set.name} is {contrastive_set.lang_pair}, "
+            f"the system's corpus {corpus_pair}"
+        )
     source, target = (partial(corpus.words, language=name) for name in languages(corpus))
-    return one.map(source, target)
+    return contrastive_set.map(source, target)
 
 
 def read_sets(name: str, data: str | None = None, split: Split = "test") -> list[ContrastiveSet]:
@@ -100,7 +103,11 @@ def read_sets(name: str, data: str | None = None, split: Split = "test") -> list
             raise XnmtError("contrapro has no part for validation; name the path of another set")
         if name == "contrapro":
             return [from_folder(folder)]
-        return [made for part in VOITA[split] for made in read_sets(str(_packed(folder / part)))]
+        return [
+            contrastive_set
+            for part in VOITA[split]
+            for contrastive_set in read_sets(str(_packed(folder / part)))
+        ]
     path = Path(name)
     if path.is_dir() or path.name == "groups.tsv":
         return [from_folder(path if path.is_dir() else path.parent)]

@@ -117,10 +117,10 @@ class Words:
     def _act(self, subject: NounPhrase) -> Clause:
         """Somebody does something to a thing."""
         dice, words = self.dice, self._lexicon
-        thing = self._noun(dice.pick(words.things))
+        noun = self._noun(dice.pick(words.objects))
         adverb = dice.pick(words.adverbs) if dice.chance(0.3) else None
         tense = dice.pick(("present", "present", "perfect", "can"))
-        return Clause("c", subject, dice.pick(words.transitive), thing, adverb, tense=tense)
+        return Clause("c", subject, dice.pick(words.transitive), noun, adverb, tense=tense)
 
     # Each topic: what is said first, and what is said because of it --------------------------
 
@@ -157,11 +157,11 @@ class Words:
         verb = dice.pick(words.transitive)
         return Clause("c", self._person(), verb, it, adverb, tense=tense)
 
-    def referring(self, said: Clause, gender: str) -> Phrase:
+    def referring(self, clause: Clause, gender: str) -> Phrase:
         """The same of a thing of a gender."""
-        place = "object" if said.object else "subject"
-        it = replace(getattr(said, place), gender=gender)
-        return replace(said, **{place: it}).render() + STOP
+        place = "object" if clause.object else "subject"
+        it = replace(getattr(clause, place), gender=gender)
+        return replace(clause, **{place: it}).render() + STOP
 
     def doing(self, person: NounPhrase, verb: Verb) -> Phrase:
         """Somebody does something."""
@@ -186,10 +186,10 @@ class Words:
             for spelling in name.spellings:
                 yield self.named(first, spelling), self.named(second, spelling)
         elif topic == "pronouns":
-            said = self.about_it()
+            clause = self.about_it()
             for gender in PRONOUNS_OF:
-                noun = dice.pick([n for n in words.things if n.gender == gender])
-                yield self.thing(noun), self.referring(said, gender)
+                noun = dice.pick([n for n in words.objects if n.gender == gender])
+                yield self.thing(noun), self.referring(clause, gender)
         else:
             first_person, second_person = self._person(), self._person()
             verbs = list[Verb]()
@@ -228,7 +228,7 @@ class Document(Words):
     def _pronouns(self) -> Iterator[Phrase]:
         """A thing, twice or so what is said of it, another thing."""
         for number in count():
-            noun, chain = self.dice.pick(self._lexicon.things), f"{ENTITY}{number}"
+            noun, chain = self.dice.pick(self._lexicon.objects), f"{ENTITY}{number}"
             yield self.thing(noun, chain)
             while self.dice.chance(0.65):
                 yield self.referring(self.about_it(chain), noun.gender)

@@ -402,8 +402,8 @@ def gold(source: Sequence[Word], target: Sequence[Word]) -> Gold:
     )
 
 
-def _carriers(wanted: Word, among: Iterable[Word]) -> frozenset[int]:
-    return frozenset(i for i, w in enumerate(among) if w.carries & wanted.needs)
+def _carriers(word: Word, among: Iterable[Word]) -> frozenset[int]:
+    return frozenset(i for i, w in enumerate(among) if w.carries & word.needs)
 
 
 def _mentions(words: Sequence[Word]) -> tuple[Mention, ...]:

@@ -77,7 +77,7 @@ class Verb:
 class Lexicon:
     """All the words, by kind; adjectives, adverbs and surnames as (English, German)."""
 
-    things: tuple[Noun, ...]
+    objects: tuple[Noun, ...]
     people: tuple[Noun, ...]
     names: tuple[Name, ...]
     surnames: tuple[tuple[str, str], ...]
@@ -97,7 +97,7 @@ def lexicon() -> Lexicon:
         # A dash holds the place of a particle where a verb has none.
         rows.setdefault(kind, []).append([field.removeprefix("-") for field in fields])
     return Lexicon(
-        things=tuple(Noun(*row) for row in rows["noun"]),
+        objects=tuple(Noun(*row) for row in rows["noun"]),
         people=tuple(Noun(*row) for row in rows["person"]),
         names=tuple(Name(e, tuple(g.split()), sex) for e, g, sex in rows["name"]),
         surnames=tuple((e, g) for e, g in rows["surname"]),

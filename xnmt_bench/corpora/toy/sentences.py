@@ -61,17 +61,17 @@ class ToyCorpus(Corpus):
 
         The first test document waits for the training split, whose pairs are then remembered.
         """
-        left, number = self._sizes[split], 0
-        while left > 0:
+        sentences_left, number = self._sizes[split], 0
+        while sentences_left > 0:
             document = self._document(split, number)
             phrases = list(document.phrases())
             number += 1
             if split == "test" and any(phrase.texts in self._trained for phrase in phrases):
                 continue
-            for position, phrase in enumerate(phrases[:left]):
+            for position, phrase in enumerate(phrases[:sentences_left]):
                 annotation = gold(phrase.source, phrase.target)
                 yield Sentence(*phrase.texts, document.name, position, annotation)
-            left -= len(phrases)
+            sentences_left -= len(phrases)
 
     def _document(self, split: Split, number: int) -> Document:
         return Document(Dice("toy", self._seed, split, number), f"{split}-{number}")
@@ -100,9 +100,9 @@ class Document:
         self._people = [self._person(0), self._person(1)]
         while self._people[0].english == self._people[1].english:
             self._people[1] = self._person(1)
-        things = {dice.pick(self._words.things) for _ in range(3)}
+        nouns = {dice.pick(self._words.objects) for _ in range(3)}
         # A set has another order in every process.
-        things_in_order = enumerate(sorted(things, key=str))
+        things_in_order = enumerate(sorted(nouns, key=str))
         self._things = [_noun_phrase(noun, f"thing{n}") for n, noun in things_in_order]
         self._address = dice.pick(("du", "Sie"))
         if self._address == "du":
@@ -144,24 +144,24 @@ class Document:
         dice = self._dice
         self._count += 1
         phrase = replace(entity, id=f"{entity.chain}.{self._count}")
-        seen = entity.chain in self._seen
-        if seen and dice.chance(pronoun):
+        mentioned = entity.chain in self._seen
+        if mentioned and dice.chance(pronoun):
             phrase.form = "pronoun"
         elif entity.form != "name":
-            phrase.form = "definite" if seen else dice.pick(("definite", "indefinite"))
+            phrase.form = "definite" if mentioned else dice.pick(("definite", "indefinite"))
             if dice.chance(0.35):
                 phrase.adjective = dice.pick(self._words.adjectives)
         self._seen.add(entity.chain)
         return phrase
 
     def _object_of(self, subject: NounPhrase) -> NounPhrase:
-        thing = self._refer(self._dice.pick(self._things), pronoun=0.25)
-        if thing.chain == subject.chain:  # nobody does it to himself
-            thing = self._refer(self._dice.pick(self._people), pronoun=0)
-        owned = thing.form != "pronoun" and subject.form != "you" and self._dice.chance(0.15)
-        if owned and thing.form != "name":
-            thing.form, thing.owner = "possessive", subject
-        return thing
+        noun_phrase = self._refer(self._dice.pick(self._things), pronoun=0.25)
+        if noun_phrase.chain == subject.chain:  # nobody does it to himself
+            noun_phrase = self._refer(self._dice.pick(self._people), pronoun=0)
+        owned = noun_phrase.form != "pronoun" and subject.form != "you" and self._dice.chance(0.15)
+        if owned and noun_phrase.form != "name":
+            noun_phrase.form, noun_phrase.owner = "possessive", subject
+        return noun_phrase
 
     def _clause(self, subject: NounPhrase, order: str = "main") -> Clause:
         dice, words = self._dice, self._words

@@ -18,7 +18,7 @@ from xnmt_bench.metrics.aer.symmetrise import METHODS
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import test_set
-from xnmt_bench.pipeline.weighed import Weighings, readable
+from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, skip_unreadable
 from xnmt_bench.rules.extract import GOLDEN
 from xnmt_bench.store import Artefact
 from xnmt_bench.words import Weighed
@@ -45,8 +45,8 @@ class Alignments:
         if self._dumped is None:
             count = self._job.explained.decisions.count(EVALUATED)
             return self._job.texts.sentences(EVALUATED, count)
-        whole = list(self._job.corpus.sentences(EVALUATED))
-        return [whole[number] for number in self._dumped]
+        test_sentences = list(self._job.corpus.sentences(EVALUATED))
+        return [test_sentences[number] for number in self._dumped]
 
     @cached_property
     def numbers(self) -> list[int]:
@@ -61,17 +61,17 @@ class Alignments:
         door = self._job.door("relevance")
         if door is None or door.dump is None:
             return None
-        whole = dict(enumerate(self._job.corpus.sentences(EVALUATED)))
-        found = sorted(readable(self._weighed), key=lambda one: one.number)
-        if found and found[-1].number not in whole:
-            wrong = f"sentence {found[-1].number}, but the test set has {len(whole)}"
+        test_sentences = dict(enumerate(self._job.corpus.sentences(EVALUATED)))
+        dumped = sorted(skip_unreadable(self._weighed), key=lambda weighed: weighed.number)
+        if dumped and dumped[-1].number not in test_sentences:
+            wrong = f"sentence {dumped[-1].number}, but the test set has {len(test_sentences)}"
             raise XnmtError(f"the relevance is not of this test set's sentences: it has {wrong}")
         kept = {}
-        for one in found:
-            if problem := _unlike(whole[one.number], one):
+        for weighed in dumped:
+            if problem := _unlike(test_sentences[weighed.number], weighed):
                 log.warning("left out: %s", problem)
             else:
-                kept[one.number] = one
+                kept[weighed.number] = weighed
         return kept
 
     @cached_property
@@ -88,9 +88,9 @@ class Alignments:
                 for g in gold]  # fmt: skip
 
     @cached_property
-    def _weighed(self) -> Weighings:
+    def _weighed(self) -> WeighedSentences:
         """For the reference's words."""
-        return self._job.weighed(GOLDEN)
+        return self._job.weighed_sentences(GOLDEN)
 
     def links(self) -> Iterator[Links]:
         """The links of each sentence: the best source word of each target word.
@@ -99,13 +99,17 @@ class Alignments:
             XnmtError: tokens and gold do not agree on what a word is, or the relevance is of
                 other sentences.
         """
-        found = list(readable(self._weighed) if self._dumped is None else self._dumped.values())
-        if [one.number for one in found] != self.numbers:
+        explained = list(
+            skip_unreadable(self._weighed) if self._dumped is None else self._dumped.values()
+        )
+        if [weighed.number for weighed in explained] != self.numbers:
             raise XnmtError("the relevance is not of this test set's sentences")
-        for sentence, one in zip(self.sentences, found, strict=True):
-            if problem := _unlike(sentence, one):
+        for sentence, weighed in zip(self.sentences, explained, strict=True):
+            if problem := _unlike(sentence, weighed):
                 raise XnmtError(problem)
-            yield best_links(one.weights_TS, list(one.source.words), list(one.target.words))
+            yield best_links(
+                weighed.weights_TS, list(weighed.source.words), list(weighed.target.words)
+            )
 
     @cached_property
     def explained(self) -> Artefact:
@@ -181,13 +185,13 @@ class Alignments:
         return self._job.store.make(stage, work, version=3, cheap=True, **recipe)
 
 
-def _unlike(sentence: Sentence, one: Weighed) -> str | None:
+def _unlike(sentence: Sentence, weighed: Weighed) -> str | None:
     """Why tokens are not a sentence's words; None if they may be."""
     for side in SIDES:
-        words, made = len(getattr(sentence, side).split()), getattr(one, side).words
-        if max(made, default=-1) + 1 != words:
-            told = f"{words} {side} words of the corpus, but its tokens make"
-            return f"test sentence {one.number}: {told} {max(made, default=-1) + 1}"
+        words, token_words = len(getattr(sentence, side).split()), getattr(weighed, side).words
+        if max(token_words, default=-1) + 1 != words:
+            problem = f"{words} {side} words of the corpus, but its tokens make"
+            return f"test sentence {weighed.number}: {problem} {max(token_words, default=-1) + 1}"
     return None
 
 

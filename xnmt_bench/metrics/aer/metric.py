@@ -14,7 +14,7 @@ from xnmt_bench.corpora.alignment import AlignmentFile, Form
 from xnmt_bench.corpora.gold import read_pairs
 from xnmt_bench.corpora.sentence import Links
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.measuring.measurement import DOUBTS, Evidence, Planned, Scored
+from xnmt_bench.measuring.measurement import DOUBTS, Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, percent
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.aer.alignments import BOTH, FORWARD, Alignments
@@ -108,8 +108,8 @@ class AER(SumMetric):
         if bool(gold) != bool(hypothesis):
             raise XnmtError("metric.aer.gold and metric.aer.hypothesis go together")
         if symmetrisation not in METHODS:
-            what = unknown("symmetrisation", symmetrisation, METHODS)
-            raise XnmtError(f"metric.aer.symmetrisation: {what}")
+            problem = unknown("symmetrisation", symmetrisation, METHODS)
+            raise XnmtError(f"metric.aer.symmetrisation: {problem}")
         self.unaligned = unaligned
         self.gold, self.hypothesis, self.backward = gold, hypothesis, backward
         self.reverse, self.symmetrisation, self.text = reverse, symmetrisation, text
@@ -124,7 +124,7 @@ class AER(SumMetric):
         """Two alignment files need no model either."""
         return bool(self.gold) or job.door("relevance") is not None
 
-    def measure(self, job: Job) -> Iterator[Planned]:
+    def measure(self, job: Job) -> Iterator[PlannedRow]:
         """The explainer's alignments and those that need no model; or a file's alone."""
         if self.gold and self.hypothesis:
             method = self.symmetrisation if self.backward else FORWARD
@@ -137,15 +137,15 @@ class AER(SumMetric):
             }
             blank = dict.fromkeys(self.identity, "")
             make = partial(self._of_files, job.config.doubts.gold_shift)
-            yield Planned.without_system(blank | names | {"alignment": method}, make)
+            yield PlannedRow.without_system(blank | names | {"alignment": method}, make)
             return
         alignments = Alignments(job, self.reverse)
 
         def counted(kind: str, method: str, unaligned: str) -> Evidence:
-            made: Artefact = getattr(alignments, kind)
-            units = Units.load(made.path / f"{method}.parquet")
+            artefact: Artefact = getattr(alignments, kind)
+            units = Units.load(artefact.path / f"{method}.parquet")
             units = skip_unaligned(units) if unaligned == SKIP else units
-            return Evidence(units, {"links": made.fingerprint})
+            return Evidence(units, {"links": artefact.fingerprint})
 
         for method in BOTH if self.reverse else (FORWARD,):
             make = partial(counted, "explained", method, self.unaligned)
@@ -194,11 +194,11 @@ class AER(SumMetric):
         """See `counts.alignment_scores`."""
         return alignment_scores(sums_R)
 
-    def notes(self, scored: Sequence[Scored]) -> list[str]:
+    def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
         """What AER cannot judge and what was done with it; a file's result in the field's form."""
         unjudged: dict[str, set[str]] = {}
         of_files = []
-        for row in (one.row for one in scored if one.measurement.ok):
+        for row in (row_scored.row for row_scored in scored if row_scored.measurement.ok):
             if not row["nmt"] and not row["lang_pair"]:
                 of_files.append(f"{row['explainer']}: {line(row)}")
             if "no_link" in row:
@@ -209,8 +209,8 @@ class AER(SumMetric):
                     "fidelity can"
                 )
                 unjudged.setdefault(text, set()).add(row["unaligned"])
-        told = [
+        counts = [
             f"{text}: {'; '.join(done for how, done in UNJUDGED.items() if how in hows)}."
             for text, hows in sorted(unjudged.items())
         ]
-        return [*told, *of_files]
+        return [*counts, *of_files]

@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from xnmt_bench.corpora.contrastive import ContrastiveSet, as_read, find_sets
 from xnmt_bench.errors import NotApplicable, XnmtError
-from xnmt_bench.measuring.measurement import Evidence, Planned
+from xnmt_bench.measuring.measurement import Evidence, PlannedRow
 from xnmt_bench.measuring.metric import Column, Key, Metric, count, hundredths, ratio
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.antecedent.logistic import slope
 from xnmt_bench.metrics.antecedent.weights import AntecedentWeights
-from xnmt_bench.nmt.comparing import compared, parts
+from xnmt_bench.nmt.comparing import compare, parts
 from xnmt_bench.options import Text
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.explained import EVALUATED
@@ -67,16 +67,23 @@ class AntecedentWeight(Metric):
     def __init__(self, set: Text = "corpus", data: Text | None = None) -> None:
         self.set, self.data = set, data
 
-    def measure(self, job: Job) -> Iterator[Planned]:
+    def measure(self, job: Job) -> Iterator[PlannedRow]:
         """One row, and one for each distance and pronoun."""
         sets = find_sets([self.set], job.corpus, EVALUATED, self.data)
-        annotated = [one for one in sets if any(group.antecedent for group in one.groups)]
+        annotated = [
+            contrastive_set
+            for contrastive_set in sets
+            if any(group.antecedent for group in contrastive_set.groups)
+        ]
         if not annotated:
             raise XnmtError(f"metric.antecedent.set={self.set}: no antecedent is annotated there")
-        for one in annotated:
-            measured = Measured(job, one)
-            where: dict[str, Any] = {"corpus": one.name, "lang_pair": one.lang_pair}
-            for part, member_G in parts(one.groups):
+        for contrastive_set in annotated:
+            measured = MeasuredSet(job, contrastive_set)
+            where: dict[str, Any] = {
+                "corpus": contrastive_set.name,
+                "lang_pair": contrastive_set.lang_pair,
+            }
+            for part, member_G in parts(contrastive_set.groups):
                 make = partial(measured.evidence, member_G)
                 yield self.plan(job, make, explained=True, **where, part=part)
 
@@ -111,20 +118,20 @@ def _side_by_side(
     """
     row_G = np.searchsorted(unit_U, unit_G)
     before = np.array([(row_G[:g] == row).sum() for g, row in enumerate(row_G)])
-    found = {}
+    tables = {}
     for name, column_G in columns.items():
         for place in range(int(before.max()) + 1):
             values = np.full(len(unit_U), np.nan)
             values[row_G[before == place]] = column_G[before == place]
-            found[f"{name}{place}"] = values
-    return found
+            tables[f"{name}{place}"] = values
+    return tables
 
 
-class Measured:
+class MeasuredSet:
     """One set, with a system's decisions and an explainer's weights."""
 
-    def __init__(self, job: Job, one: ContrastiveSet) -> None:
-        self._job, self._set = job, as_read(one, job.corpus)
+    def __init__(self, job: Job, contrastive_set: ContrastiveSet) -> None:
+        self._job, self._set = job, as_read(contrastive_set, job.corpus)
 
     @cached_property
     def made(self) -> Artefact:
@@ -138,10 +145,10 @@ class Measured:
             raise NotApplicable("no antecedent is in a sentence that the system reads")
 
         def work(folder: Path) -> None:
-            found = dict(weights.weights())
+            weight_of_group = dict(weights.weights())
             columns = {
-                "group": pa.array(list(found), pa.int64()),
-                "weight": pa.array(list(found.values()), pa.float64()),
+                "group": pa.array(list(weight_of_group), pa.int64()),
+                "weight": pa.array(list(weight_of_group.values()), pa.float64()),
             }
             table = pa.table(columns)
             write_table(table, folder / "weights.parquet")
@@ -154,16 +161,16 @@ class Measured:
 
     def evidence(self, member_G: np.ndarray) -> Evidence:
         """The groups of a part, by source."""
-        what, table = compared(self._set), read_table(self.made.path / "weights.parquet")
+        comparison, table = compare(self._set), read_table(self.made.path / "weights.parquet")
         passages = [p for group in self._set.groups for p in group.passages()]
         right_of = dict(
             zip(
-                what.groups_G,
-                what.right_G(self._job.log_probability(passages), "wrong"),
+                comparison.groups_G,
+                comparison.right_G(self._job.log_probability(passages), "wrong"),
                 strict=True,
             )
         )
-        unit_of = dict(zip(what.groups_G, what.units_G, strict=True))
+        unit_of = dict(zip(comparison.groups_G, comparison.units_G, strict=True))
         pairs = zip(table["group"].to_pylist(), table["weight"].to_pylist(), strict=True)
         rows = [(g, w) for g, w in pairs if g in right_of and member_G[g]]
         if not rows:

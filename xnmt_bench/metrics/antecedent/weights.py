@@ -42,9 +42,9 @@ class Placed:
 class AntecedentWeights:
     """The weights of a job's explainer on the antecedents of a set."""
 
-    def __init__(self, job: Job, whole: ContrastiveSet) -> None:
-        self._job, self.groups = job, whole.groups
-        self.corpus = PassageCorpus(job.corpus, whole.groups)
+    def __init__(self, job: Job, contrastive_set: ContrastiveSet) -> None:
+        self._job, self.groups = job, contrastive_set.groups
+        self.corpus = PassageCorpus(job.corpus, contrastive_set.groups)
 
     @cached_property
     def texts(self) -> Texts:
@@ -54,12 +54,12 @@ class AntecedentWeights:
     @cached_property
     def placed(self) -> list[Placed]:
         """The groups that can be asked: the antecedent is found, and in a sentence that is read."""
-        found = list[Placed]()
+        placed = list[Placed]()
         numbers = self.texts.split(EVALUATED).number.tolist()
-        kept, whole = set(numbers), list(self.corpus.sentences(EVALUATED))
+        kept, sentences = set(numbers), list(self.corpus.sentences(EVALUATED))
         for index, number in enumerate(numbers):
-            document = int(whole[number].document)
-            group, before = self.groups[document], whole[number].position
+            document = int(sentences[number].document)
+            group, before = self.groups[document], sentences[number].position
             count = min(len(group.source_context), len(group.variants[group.true].context))
             if group.antecedent is None or before != count:
                 continue  # a sentence of the context
@@ -67,22 +67,22 @@ class AntecedentWeights:
             # A sentence that is too long is in nobody's context, and others move up.
             if segment < 0 or not kept.issuperset(range(number - before, number)):
                 continue
-            source = whole[number - group.antecedent.distance].source.split()
+            source = sentences[number - group.antecedent.distance].source.split()
             if words := _places(group.antecedent.words, source):
                 step = self._step(index, group)
-                found.append(Placed(document, index, step, segment, words, len(source)))
-        return found
+                placed.append(Placed(document, index, step, segment, words, len(source)))
+        return placed
 
     def _step(self, index: int, group: Group) -> int:
         """The first step at which the true translation and a variant part."""
         ids, target = self.texts.split(EVALUATED).target[index].tolist(), self.texts.subwords[1]
         true = target.encode(group.variants[group.true].text)
-        others = (
+        variants = (
             target.encode(variant.text)
             for number, variant in enumerate(group.variants)
             if number != group.true
         )
-        first = min(_parting(true, other) for other in others)
+        first = min(_parting(true, other) for other in variants)
         return len(ids) - len(true) - 1 + first  # EOS stands behind the true one
 
     def weights(self) -> Iterator[tuple[int, float]]:
@@ -93,11 +93,11 @@ class AntecedentWeights:
         section 3.3); of these the greatest of the antecedent's.
         """
         relevance = self._job.relevance(GOLDEN, corpus=self.corpus, source_alone=True)
-        by_number = {one.number: one for one in relevance}
+        by_number = {relevances.number: relevances for relevances in relevance}
         numbers = self.texts.split(EVALUATED).number
         for placed in self.placed:
-            if one := by_number.get(int(numbers[placed.sentence])):
-                yield placed.group, self._weight(placed, one)
+            if relevances := by_number.get(int(numbers[placed.sentence])):
+                yield placed.group, self._weight(placed, relevances)
 
     def _weight(self, placed: Placed, relevance: SentenceRelevance) -> float:
         ids = self.texts.split(EVALUATED).source[placed.sentence].tolist()
@@ -105,24 +105,24 @@ class AntecedentWeights:
         if sizes[placed.segment] != placed.size:
             source = self.groups[placed.group].source
             raise XnmtError(f"subwords and blanks do not agree on the words before {source!r}")
-        whole = first_pieces if self._job.explained.explainer.blind else to_words
+        words_of_pieces = first_pieces if self._job.explained.explainer.blind else to_words
         row_1S = relevance.source_TS[placed.step - relevance.first][None]
-        shares_1N = as_shares(whole(row_1S, [0], words))
+        shares_1N = as_shares(words_of_pieces(row_1S, [0], words))
         start = sum(sizes[: placed.segment])
-        own = significant(shares_1N[:, start : start + placed.size])
-        return float(own[0, list(placed.words)].max())
+        significant_1N = significant(shares_1N[:, start : start + placed.size])
+        return float(significant_1N[0, list(placed.words)].max())
 
 
-def _parting(one: Sequence[int], other: Sequence[int]) -> int:
+def _parting(first: Sequence[int], second: Sequence[int]) -> int:
     """The first place at which two sequences differ."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
 def _places(phrase: Sequence[str], words: Sequence[str]) -> tuple[int, ...]:
     """Where a phrase stands among words, whatever its case: the last such place, or none."""
-    wanted, there = ([w.lower() for w in some] for some in (phrase, words))
-    for start in range(len(there) - len(wanted), -1, -1):
-        if there[start : start + len(wanted)] == wanted:
-            return tuple(range(start, start + len(wanted)))
+    lower_phrase, lower_words = ([w.lower() for w in some] for some in (phrase, words))
+    for start in range(len(lower_words) - len(lower_phrase), -1, -1):
+        if lower_words[start : start + len(lower_phrase)] == lower_phrase:
+            return tuple(range(start, start + len(lower_phrase)))
     return ()

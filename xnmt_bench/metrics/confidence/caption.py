@@ -30,11 +30,11 @@ def caption(
     lines = [f"{name}, sentence {row['sentence']}"]
     lines += [f"{side}: {row[side]}" for side in ("source", "target", "reference") if side in row]
     scores = [f"{heading} {row[key]:.1f} %" for key, heading in PERCENTAGES.items()]
-    known = {key: heading for key, heading in SHARES.items() if row[key] == row[key]}
-    shares = [f"{heading} {100 * row[key]:.1f} %" for key, heading in known.items()]
+    headings = {key: heading for key, heading in SHARES.items() if row[key] == row[key]}
+    shares = [f"{heading} {100 * row[key]:.1f} %" for key, heading in headings.items()]
     quality = [f"{heading} {row[key]:.1f}" for key, heading in QUALITY.items() if key in row]
     pairs = zip(tokens, row[f"{of_tokens}_words_pct"], strict=False)  # EOS may be left out
     heading = PERCENTAGES[f"{of_tokens}_pct"]
     words = [f"{heading} % of each: " + " ".join(f"{token} {share:.0f}" for token, share in pairs)]
-    told = (scores, shares, quality, words)
-    return "\n".join([*lines, *(", ".join(texts) for texts in told if texts)])
+    caption_lines = (scores, shares, quality, words)
+    return "\n".join([*lines, *(", ".join(texts) for texts in caption_lines if texts)])

@@ -25,22 +25,26 @@ CORRUPT = ("Cc", "Co", "Cs")  # control, private use, surrogate
 KEPT = "\t\n\r"
 
 
-def attention_to_eos(one: Weighed) -> float:
+def attention_to_eos(sentence: Weighed) -> float:
     """The share of all weights that goes to the source's EOS (Berard et al. 2019)."""
-    total = one.weights_TS.sum()
-    return float(one.weights_TS[:, -1].sum() / total) if one.source.eos and total > 0 else np.nan
+    total = sentence.weights_TS.sum()
+    return (
+        float(sentence.weights_TS[:, -1].sum() / total)
+        if sentence.source.eos and total > 0
+        else np.nan
+    )
 
 
-def ignored_source(one: Weighed) -> float:
+def ignored_source(sentence: Weighed) -> float:
     """The share of source tokens whose weights sum to less than 0.2 (Berard et al. 2019)."""
-    if not one.source.size:
+    if not sentence.source.size:
         return np.nan
-    return float((one.weights_TS.sum(0)[: one.source.size] < LITTLE).mean())
+    return float((sentence.weights_TS.sum(0)[: sentence.source.size] < LITTLE).mean())
 
 
-def shares(one: Weighed) -> np.ndarray:
+def shares(sentence: Weighed) -> np.ndarray:
     """p_S; NaN where nothing has a weight."""
-    weights_S = one.weights_TS.sum(0)
+    weights_S = sentence.weights_TS.sum(0)
     total = weights_S.sum()
     return weights_S / total if total > 0 else np.full(len(weights_S), np.nan)
 
@@ -89,21 +93,21 @@ class WassToData:
         return float(np.partition(distance, NEAREST - 1)[:NEAREST].mean())
 
 
-def log_probability(one: Weighed) -> float:
+def log_probability(sentence: Weighed) -> float:
     """The mean log-probability of the translation's tokens (Guerreiro et al. 2023)."""
-    log_p = one.log_probability_T
+    log_p = sentence.log_probability_T
     return np.nan if log_p is None or not len(log_p) else float(log_p.mean())
 
 
-def source_contribution(one: Weighed) -> tuple[float, float]:
+def source_contribution(sentence: Weighed) -> tuple[float, float]:
     """How much of what helps a step is source (Dale et al. 2023, after ALTI+).
 
     Of positive weights, the source's share of source and prefix, the mean over steps; and the
     greatest source token's share of them, the mean over steps. NaN where nobody told of the prefix.
     """
-    if one.prefix_TT is None or not len(one.weights_TS):
+    if sentence.prefix_TT is None or not len(sentence.weights_TS):
         return np.nan, np.nan
-    source_TS, prefix_TT = np.maximum(one.weights_TS, 0), np.maximum(one.prefix_TT, 0)
+    source_TS, prefix_TT = np.maximum(sentence.weights_TS, 0), np.maximum(sentence.prefix_TT, 0)
     total_T = source_TS.sum(1) + prefix_TT.sum(1)
     there = total_T > 0
     if not there.any():

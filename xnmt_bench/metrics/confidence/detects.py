@@ -15,7 +15,7 @@ from xnmt_bench.measuring.metric import Row
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.options import Chance, Count, Seed, Text
 from xnmt_bench.registry import unknown
-from xnmt_bench.report.panels import Panel, ends, told_apart
+from xnmt_bench.report.panels import Panel, distinguish, ends
 from xnmt_bench.report.summary import Cell
 
 LABEL = "label_"  # begins the units' columns of annotation
@@ -74,7 +74,7 @@ class Detects(Analysis):
         note = NOTE.format(recall=self.recall)
         summary = pivoted(
             "Which scores find broken translations?", kept, rows, words, "label", _cell, [note],
-            told_apart(kept),
+            distinguish(kept),
         )  # fmt: skip
         identity = (*kept[0].condition, "explainer", "detector", "label")
         measured = ("positive", "sentences", *ends("auroc"), *ends("fpr"))
@@ -91,42 +91,42 @@ class Detects(Analysis):
             for explainer, signs in detectors:
                 for column, sign in signs.items():
                     if column in units.columns and not np.isnan(units[column]).all():
-                        told = {"explainer": explainer, "detector": column.replace("_", " ")}
-                        yield from self._found(panel, told, units, sign * units[column], labels)
+                        row_keys = {"explainer": explainer, "detector": column.replace("_", " ")}
+                        yield from self._found(panel, row_keys, units, sign * units[column], labels)
 
     def _labels(self, units: Units) -> dict[str, np.ndarray]:
         """Each kind that is detected: which units are of it."""
-        known = {
+        labels = {
             name.removeprefix(LABEL): units[name] > 0
             for name in units.columns
             if name.startswith(LABEL)
         }
         if self.labels is None:
-            return known
-        known |= {f"{TURNED}{name}": ~chosen_U for name, chosen_U in known.items()}
+            return labels
+        labels |= {f"{TURNED}{name}": ~chosen_U for name, chosen_U in labels.items()}
         for name in (name for names in self.labels.values() for name in names):
-            if known and name not in known:
-                raise XnmtError(f"analysis.detects.labels: {unknown('label', name, known)}")
+            if labels and name not in labels:
+                raise XnmtError(f"analysis.detects.labels: {unknown('label', name, labels)}")
         return {
-            kind: np.any([known[name] for name in names], axis=0)
+            kind: np.any([labels[name] for name in names], axis=0)
             for kind, names in self.labels.items()
-            if known and names
+            if labels and names
         }
 
     def _found(
-        self, panel: Panel, told: Row, units: Units, score_U: np.ndarray,
+        self, panel: Panel, row_keys: Row, units: Units, score_U: np.ndarray,
         labels: Mapping[str, np.ndarray],
     ) -> Iterator[Row]:  # fmt: skip
         there_U = ~np.isnan(score_U)
         size = int(there_U.sum())
         blocks = [np.ones((1, size)), *weights(size, self.draws.samples, self.draws.seed)]
         for label, positive_U in labels.items():
-            given = score_U[there_U], positive_U[there_U]
-            row = {**panel.condition, **told, "label": label, "sentences": size,
-                   "positive": int(given[1].sum())}  # fmt: skip
+            scored = score_U[there_U], positive_U[there_U]
+            row = {**panel.condition, **row_keys, "label": label, "sentences": size,
+                   "positive": int(scored[1].sum())}  # fmt: skip
             results = {
-                "auroc": [auroc(*given, block) for block in blocks],
-                "fpr": [fpr_at(self.recall, *given, block) for block in blocks],
+                "auroc": [auroc(*scored, block) for block in blocks],
+                "fpr": [fpr_at(self.recall, *scored, block) for block in blocks],
             }
             for name, parts in results.items():
                 value_R = np.concatenate(parts)

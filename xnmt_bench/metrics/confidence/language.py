@@ -20,23 +20,23 @@ def available() -> bool:
     return find_spec("py3langid") is not None
 
 
-def language(text: str, known: Collection[str]) -> str:
+def language(text: str, languages: Collection[str]) -> str:
     """The language of a text, such as `de`; empty where it has fewer than four words.
 
     Args:
         text: the text.
-        known: languages that it may be in, beside the usual ones.
+        languages: languages that it may be in, beside the usual ones.
     """
     if len(text.split()) < LEAST_WORDS:
         return ""
-    return str(_identifier(frozenset(known)).model.classify(text)[0])
+    return str(_identifier(frozenset(languages)).model.classify(text)[0])
 
 
 @lru_cache(maxsize=64)
 def code(name: str) -> str:
     """A language as py3langid calls it, such as `zh` for `zh-CN`; empty, and said, if unknown."""
     short = re.split("[-_]", name.lower())[0]
-    if available() and short in _identifier(frozenset()).known:
+    if available() and short in _identifier(frozenset()).languages:
         return short
     if available():
         log.warning("no language %r is known: nobody asks whether translations are in it", name)
@@ -44,12 +44,12 @@ def code(name: str) -> str:
 
 
 @lru_cache(maxsize=8)
-def _identifier(known: frozenset[str]) -> Identifier:
+def _identifier(languages: frozenset[str]) -> Identifier:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE)
     every = set(identifier.nb_classes)
-    identifier.set_languages(sorted({*USUAL, *known} & every))
+    identifier.set_languages(sorted({*USUAL, *languages} & every))
     return Identifier(identifier, every)
 
 
@@ -57,4 +57,4 @@ class Identifier(NamedTuple):
     """py3langid for some languages, and all that it knows."""
 
     model: Any
-    known: set[str]
+    languages: set[str]

@@ -84,32 +84,36 @@ def _matrices(
     """Each sentence's, in pieces, with the scores of its pieces and of its words."""
     place = {number: place for place, number in enumerate(columns["sentence"])}
     dump = JsonLines(weights)
-    for one in (one for one in dump if isinstance(one, Weighed)):
+    for sentence in (sentence for sentence in dump if isinstance(sentence, Weighed)):
         scores: dict[str, TokenScores] = {}
         read: dict[str, Weighed] = {}
         for unit in get_args(Unit):
-            shown = read[unit] = replace(reading, unit=unit, shares=dump.attention).read(one)
+            shown = read[unit] = replace(reading, unit=unit, shares=dump.attention).read(sentence)
             of_source, of_target = token_percentages(reading.scored(shown), reading.definition)
             if unit == reading.unit:  # as they were measured, to the last digit
                 for side in (of_source, of_target):
-                    side |= {name: columns[f"{name}{WORDS}"][place[one.number]] for name in side}
+                    side |= {
+                        name: columns[f"{name}{WORDS}"][place[sentence.number]] for name in side
+                    }
             scores[unit] = _token_scores(shown, of_source, of_target)
         pieces, words = read["pieces"], read["words"]
-        yield one.number, Matrix(
+        yield sentence.number, Matrix(
             pieces.target, pieces.source, pieces.weights_TS, scores=scores["pieces"],
             word_scores=scores["words"], links=_links(words, scores["words"], strong),
         )  # fmt: skip
 
 
 def _token_scores(
-    one: Weighed, of_source: Mapping[str, list[float]], of_target: Mapping[str, list[float]]
+    sentence: Weighed, of_source: Mapping[str, list[float]], of_target: Mapping[str, list[float]]
 ) -> TokenScores:
-    log_p = one.log_probability_T
-    unknown_T = np.full(len(one.target), np.nan)
-    rows = {_heading(name): _long(values, len(one.target)) for name, values in of_target.items()}
+    log_p = sentence.log_probability_T
+    unknown_T = np.full(len(sentence.target), np.nan)
+    rows = {
+        _heading(name): _long(values, len(sentence.target)) for name, values in of_target.items()
+    }
     return TokenScores(
         rows | {PROBABILITY: unknown_T if log_p is None else 100 * np.exp(log_p)},
-        {_heading(name): _long(values, len(one.source)) for name, values in of_source.items()},
+        {_heading(name): _long(values, len(sentence.source)) for name, values in of_source.items()},
     )
 
 

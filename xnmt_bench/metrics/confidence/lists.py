@@ -125,11 +125,11 @@ def listed(columns: Columns, at: Thresholds) -> dict[str, tuple[str, np.ndarray]
         at: thresholds.
     """
     size = len(next(iter(columns.values())))
-    known = _Known(columns, size)
+    thresholds_of = _Known(columns, size)
     # Comparisons with NaN are false, which is what is meant.
     with np.errstate(invalid="ignore"):
         return {
-            recipe.name: (recipe.rule, np.flatnonzero(recipe.holds(known)))
+            recipe.name: (recipe.rule, np.flatnonzero(recipe.holds(thresholds_of)))
             for recipe in recipes(at)
         }
 
@@ -152,11 +152,11 @@ def in_training(pairs: Sequence[tuple[str, str]], train: Iterable[Sentence]) -> 
         pairs: sources and translations.
         train: the training pairs, which stream.
     """
-    asked = dict.fromkeys(pairs, 0.0)
-    for one in train:
-        if (pair := (one.source, one.target)) in asked:
-            asked[pair] = 1.0
-    return [asked[pair] for pair in pairs]
+    found_in_training = dict.fromkeys(pairs, 0.0)
+    for sentence in train:
+        if (pair := (sentence.source, sentence.target)) in found_in_training:
+            found_in_training[pair] = 1.0
+    return [found_in_training[pair] for pair in pairs]
 
 
 def suspected(

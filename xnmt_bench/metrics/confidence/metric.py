@@ -19,7 +19,7 @@ from xnmt_bench.dumps import Dump
 from xnmt_bench.dumps.json_lines import JsonLines, written
 from xnmt_bench.errors import DataError, StoreError
 from xnmt_bench.measuring.listing import Listing, names
-from xnmt_bench.measuring.measurement import Evidence, Measurement, Planned, Scored
+from xnmt_bench.measuring.measurement import Evidence, Measurement, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Key, Metric, Row, hundredths, ratio
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.confidence.caption import caption
@@ -33,7 +33,7 @@ from xnmt_bench.options import Natural
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.doors import ANNOTATED
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.weighed import Weighings, readable
+from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, skip_unreadable
 from xnmt_bench.store import Artefact, fingerprint
 from xnmt_bench.words.weighed import Weighed, joined
 
@@ -116,17 +116,17 @@ class Confidence(Metric):
         # From a configuration it comes as plain values.
         self.thresholds = Thresholds.model_validate(lists or {})
 
-    def measure(self, job: Job) -> Iterator[Planned]:
+    def measure(self, job: Job) -> Iterator[PlannedRow]:
         """A dump; or the system's own translations, or a file's, under its explainer."""
         keys: dict[str, Any] = {"definition": self.definition, "eos": self.eos, "unit": self.unit}
         door = job.door("relevance")
         if door is not None and (dump := door.dump) is not None:
             pair = [job.config.relevance[f"{side}_language"] for side in SIDES]
-            told = {"corpus": f"{door.format} dump", "nmt": door.name}
-            told["explainer"] = "attention" if dump.attention else "relevance"
-            told["lang_pair"] = "-".join(pair) if all(pair) else ""
-            identity = dict.fromkeys(self.identity, "") | told | keys
-            yield Planned.without_system(identity, partial(self._of_dump, job, dump, pair))
+            dump_keys = {"corpus": f"{door.format} dump", "nmt": door.name}
+            dump_keys["explainer"] = "attention" if dump.attention else "relevance"
+            dump_keys["lang_pair"] = "-".join(pair) if all(pair) else ""
+            identity = dict.fromkeys(self.identity, "") | dump_keys | keys
+            yield PlannedRow.without_system(identity, partial(self._of_dump, job, dump, pair))
             return
         if outputs := job.door("outputs"):  # of another system, which ours is made to say
             keys["explainer"] = f"{job.explained.name} of {job.system.name}"
@@ -135,37 +135,44 @@ class Confidence(Metric):
         yield self.plan(job, partial(self._of_job, job), explained=True, **keys)
 
     def _of_dump(self, job: Job, dump: Dump[Any], pair: Sequence[str | None]) -> Evidence:
-        weighings = job.weighed()
+        weighed_sentences = job.weighed_sentences()
         references, reference = None, job.config.relevance.reference
         if reference is not None:
             texts = enumerate(lines(Path(reference)), start=1)
             references = [joined(decode_line(x, Path(reference), n).split()) for n, x in texts]
-        reading = self._reading(weighings.shares, pair, dump.unread_eos)
-        made = self._made(job, weighings, reading, references, partial(sentence_quality, "none"))
-        sources = read_table(made.path / SENTENCES, ["source"])["source"].to_pylist()
-        return self._evidence(made, f"dump {fingerprint({'sources': sources})}")
+        reading = self._reading(weighed_sentences.shares, pair, dump.unread_eos)
+        artefact = self._made(
+            job, weighed_sentences, reading, references, partial(sentence_quality, "none")
+        )
+        sources = read_table(artefact.path / SENTENCES, ["source"])["source"].to_pylist()
+        return self._evidence(artefact, f"dump {fingerprint({'sources': sources})}")
 
     def _of_job(self, job: Job) -> Evidence:
         corpus, door, labels = job.corpus, job.door("outputs"), None
         if door is None:
-            weighings, test_set = job.weighed(), job.texts.test_set
+            weighed_sentences, test_set = job.weighed_sentences(), job.texts.test_set
         elif door.format == ANNOTATED:
             corpus = annotated = AnnotatedCorpus(door.path, job.corpus)
-            weighings = job.weighed(corpus=corpus, targets=annotated.translations())
+            weighed_sentences = job.weighed_sentences(
+                corpus=corpus, targets=annotated.translations()
+            )
             labels = [row.labels for row in annotated.rows]
             test_set = f"annotated {door.fingerprint}"
         else:
-            weighings, test_set = job.weighed(targets=job.outputs().texts), job.texts.test_set
+            weighed_sentences, test_set = (
+                job.weighed_sentences(targets=job.outputs().texts),
+                job.texts.test_set,
+            )
         _, target = languages(corpus)
         references = [corpus.raw(s.target, target) for s in corpus.sentences("test")]
 
         def quality(text: str, reference: str) -> dict[str, float]:
             return sentence_quality("13a", corpus.raw(text, target), reference)
 
-        reading = self._reading(weighings.shares, languages(corpus))
+        reading = self._reading(weighed_sentences.shares, languages(corpus))
         train = None if door is not None and door.format == ANNOTATED else corpus
-        made = self._made(job, weighings, reading, references, quality, train)
-        evidence = self._evidence(made, test_set, labels)
+        artefact = self._made(job, weighed_sentences, reading, references, quality, train)
+        evidence = self._evidence(artefact, test_set, labels)
         facts = evidence.facts | {"generated": corpus.generated}
         facts["in_context"] = bool(job.system.context.sentences)
         if job.config.rules.test_sentences is None:  # what has too many subwords has no weights
@@ -181,7 +188,7 @@ class Confidence(Metric):
     def _made(
         self,
         job: Job,
-        weighings: Weighings,
+        weighed_sentences: WeighedSentences,
         reading: Reading,
         references: list[str] | None,
         quality: Callable[[str, str], Mapping[str, float]],
@@ -192,8 +199,8 @@ class Confidence(Metric):
         def work(folder: Path) -> dict[str, Any]:
             problems: list[str] = []
             ends: set[str] = set()
-            good = _ends_noted(readable(weighings, problems), ends)
-            kept = written(good, folder / WEIGHTS, weighings.shares)
+            good = _ends_noted(skip_unreadable(weighed_sentences, problems), ends)
+            kept = written(good, folder / WEIGHTS, weighed_sentences.shares)
             train = None if trained_on is None else trained_on.sentences("train")
             columns = rows(kept, reading, references, quality, train)
             if not columns:
@@ -203,28 +210,28 @@ class Confidence(Metric):
             return {"problems": problems, "eos": sorted(ends), "unread_eos": unread}
 
         return job.store.make(
-            "confidence", work, version=4, cheap=True, weights=weighings.fingerprint,
+            "confidence", work, version=4, cheap=True, weights=weighed_sentences.fingerprint,
             references=references and fingerprint({"texts": references}),
             language=available(), reading=vars(reading),
             trained_on=None if trained_on is None else trained_on.recipe(),
         )  # fmt: skip
 
     def _evidence(
-        self, made: Artefact, test_set: str, labels: Sequence[Mapping[str, bool]] | None = None
+        self, artefact: Artefact, test_set: str, labels: Sequence[Mapping[str, bool]] | None = None
     ) -> Evidence:
         """The scores as units; annotated `labels` of the sentences by their numbers beside them."""
-        path = made.path / SENTENCES
+        path = artefact.path / SENTENCES
         columns = read_table(path).to_pydict()
         numbers = np.asarray(columns["sentence"], dtype=np.int64)
         values = numbers_of(columns)
         for name in labels[0] if labels else ():
-            told = [labels[n][name] for n in numbers.tolist()]  # type: ignore[index]
-            values[f"label_{name}"] = np.asarray(told, dtype=np.float64)
+            label_U = [labels[n][name] for n in numbers.tolist()]  # type: ignore[index]
+            values[f"label_{name}"] = np.asarray(label_U, dtype=np.float64)
         units = Units(test_set, numbers, values)
-        facts = {name: made.facts[name] for name in ("eos", "unread_eos")}
-        facts |= {"left_out": len(made.facts["problems"])}
-        files = {"sentences": path, "weights": made.path / WEIGHTS}
-        return Evidence(units, {"weights": made.fingerprint}, facts, files)
+        facts = {name: artefact.facts[name] for name in ("eos", "unread_eos")}
+        facts |= {"left_out": len(artefact.facts["problems"])}
+        files = {"sentences": path, "weights": artefact.path / WEIGHTS}
+        return Evidence(units, {"weights": artefact.fingerprint}, facts, files)
 
     def score(self, units: Units, weights_RU: np.ndarray) -> Mapping[str, np.ndarray]:
         """Means over the sentences of which there is a number."""
@@ -236,7 +243,7 @@ class Confidence(Metric):
                 results[name] = ratio(sums_R, weights_RU @ there_U.astype(np.float64))
         return results
 
-    def notes(self, scored: Sequence[Scored]) -> list[str]:
+    def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
         """How many sentences were left out, and which rows do not compare."""
         measured = [s.measurement for s in scored if s.measurement.ok]
         ends = {end for m in measured if m.identity["eos"] == "keep" for end in m.facts["eos"]}
@@ -254,21 +261,21 @@ class Confidence(Metric):
     def _suspects(self, measurements: Sequence[Measurement]) -> Iterator[str]:
         """How many sentences each list has."""
         for m in measurements:
-            found = listed(m.units().columns, self.thresholds)
-            counts = [f"{name} {len(places)}" for name, (_, places) in found.items() if len(places)]
+            lists = listed(m.units().columns, self.thresholds)
+            counts = [f"{name} {len(places)}" for name, (_, places) in lists.items() if len(places)]
             if counts:
-                who = f"{m.identity['nmt']}, {m.identity['explainer']}"
-                yield f"Suspects ({self.name}_lists.csv) of {who}: {', '.join(counts)}."
+                row_name = f"{m.identity['nmt']}, {m.identity['explainer']}"
+                yield f"Suspects ({self.name}_lists.csv) of {row_name}: {', '.join(counts)}."
 
     def details(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, list[Row]]]:
         """A row for each sentence of every measurement."""
-        told: list[Row] = []
+        sentence_rows: list[Row] = []
         for m, path in _files(measurements, "sentences"):
             table = read_table(path)
             kept = [name for name in table.column_names if not name.endswith(WORDS)]
-            told += [m.identity | row for row in table.select(kept).to_pylist()]
-        if told:
-            yield f"{self.name}_sentences", told
+            sentence_rows += [m.identity | row for row in table.select(kept).to_pylist()]
+        if sentence_rows:
+            yield f"{self.name}_sentences", sentence_rows
         suspects: list[Row] = []
         for m, path in _files(measurements, "sentences"):
             sentences = read_table(path).to_pylist()
@@ -278,8 +285,8 @@ class Confidence(Metric):
 
     def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:
         """The translations of every measurement."""
-        told = names(measurements, self.identity)
-        for name, m in zip(told, measurements, strict=True):
+        row_names = names(measurements, self.identity)
+        for name, m in zip(row_names, measurements, strict=True):
             for _, sentences in _files([m], "sentences"):
                 for _, weights in _files([m], "weights"):
                     columns = read_table(sentences).to_pydict()
@@ -291,24 +298,24 @@ class Confidence(Metric):
             return
         for m, path in _files(measurements, "weights"):
             dump = JsonLines(path)
-            one = next((w for w in dump if _is(w, self.show)), None)
-            if not isinstance(one, Weighed):
+            sentence = next((w for w in dump if _is(w, self.show)), None)
+            if not isinstance(sentence, Weighed):
                 log.warning("%s: no sentence %d", m.identity["nmt"], self.show)
                 continue
             table = read_table(m.file("sentences")).to_pylist()
             row = next(row for row in table if row["sentence"] == self.show)
             name = " ".join(str(m.identity[k]) for k in ("nmt", "explainer") if m.identity[k])
-            scored = replace(_reading_of(m), shares=dump.attention).read(one)
+            scored = replace(_reading_of(m), shares=dump.attention).read(sentence)
             of_tokens = "ap_in" if m.identity["definition"] == "softalignments" else "ap_out"
             yield caption(name, row, scored.target.pieces, of_tokens), scored
 
 
 def _ends_noted(sentences: Iterable[Weighed], ends: set[str]) -> Iterator[Weighed]:
     """Passes sentences on and notes which sides have EOS among their tokens."""
-    for one in sentences:
-        sides = [name for name in SIDES if getattr(one, name).eos]
+    for sentence in sentences:
+        sides = [name for name in SIDES if getattr(sentence, name).eos]
         ends.add(" and ".join(sides) or "neither side")
-        yield one
+        yield sentence
 
 
 def _reading_of(measurement: Measurement) -> Reading:
@@ -318,8 +325,8 @@ def _reading_of(measurement: Measurement) -> Reading:
     return Reading(definition, eos, unit, shares=True, languages=("", ""), unread_eos=unread)
 
 
-def _is(one: Weighed | DataError, number: int) -> bool:
-    return isinstance(one, Weighed) and one.number == number
+def _is(sentence: Weighed | DataError, number: int) -> bool:
+    return isinstance(sentence, Weighed) and sentence.number == number
 
 
 def _files(measurements: Sequence[Measurement], name: str) -> Iterator[tuple[Measurement, Path]]:

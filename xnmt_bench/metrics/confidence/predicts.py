@@ -14,14 +14,14 @@ from xnmt_bench.measuring.bootstrap import Draws, interval, weights
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.options import Count, Seed, Texts
-from xnmt_bench.report.panels import Panel, ends, told_apart
+from xnmt_bench.report.panels import Panel, distinguish, ends
 from xnmt_bench.report.summary import Cell
 
 QUALITY = {"chrf": "chrF", "bleu": "BLEU"}
 LENGTH = "source_words"
 # What needs no explainer; a length predicts by being short.
 BASELINES = {"short source": (LENGTH, -1.0), "log-probability": ("log_probability", 1.0)}
-GIVEN = ", given length"
+LENGTH_NOTE = ", given length"
 NOTE = (
     "Spearman's correlation of each score with a sentence's own chrF and BLEU, with 95 % bootstrap "
     "intervals over sentences; +1: the score ranks translations as quality does. Given length: of "
@@ -59,7 +59,7 @@ class Predicts(Analysis):
         words = {"explainer": "explainer", "score": "score"}
         summary = pivoted(
             "Which confidence predicts quality?", kept, rows, words, "predicted", _cell, [NOTE],
-            told_apart(kept),
+            distinguish(kept),
         )  # fmt: skip
         identity = (*kept[0].condition, "explainer", "score", "predicted")
         return Result(list(chain(*rows)), identity, ("sentences", *ends("spearman")), summary)
@@ -72,29 +72,32 @@ class Predicts(Analysis):
             return
         for name, (column, sign) in BASELINES.items():
             if column in first.columns:
-                told = {"explainer": "(none)", "score": name}
-                yield from self._correlations(panel, told, [first], column, sign)
+                row_keys = {"explainer": "(none)", "score": name}
+                yield from self._correlations(panel, row_keys, [first], column, sign)
         for name, units in seeds.items():
             for score in (s for s in self.scores if s in units[0].columns):
                 blind = " (blind)" * panel.blind(name)
-                told = {"explainer": name + blind, "score": score.replace("_", " ")}
-                yield from self._correlations(panel, told, units, score, 1.0)
+                row_keys = {"explainer": name + blind, "score": score.replace("_", " ")}
+                yield from self._correlations(panel, row_keys, units, score, 1.0)
 
     def _correlations(
-        self, panel: Panel, told: Row, seeds: Sequence[Units], column: str, sign: float
+        self, panel: Panel, row_keys: Row, seeds: Sequence[Units], column: str, sign: float
     ) -> Iterator[Row]:
         """Of one score with each measure of quality, raw and given length; the mean of seeds."""
-        for quality, given in product(QUALITY, (False, True)):
-            if given and column == LENGTH:
+        for quality, given_length in product(QUALITY, (False, True)):
+            if given_length and column == LENGTH:
                 continue
-            by_seed = [sign * self._sampled(units, column, quality, given) for units in seeds]
+            by_seed = [
+                sign * self._sampled(units, column, quality, given_length) for units in seeds
+            ]
             mean_R = np.mean(by_seed, axis=0)
             numbers = (float(mean_R[0]), *interval(mean_R[1:]))
-            yield {**panel.condition, **told, "predicted": QUALITY[quality] + GIVEN * given,
+            predicted = QUALITY[quality] + LENGTH_NOTE * given_length
+            yield {**panel.condition, **row_keys, "predicted": predicted,
                    "sentences": int(_there(seeds[0], column, quality).sum()),
                    **dict(zip(ends("spearman"), numbers, strict=True))}  # fmt: skip
 
-    def _sampled(self, units: Units, column: str, quality: str, given: bool) -> np.ndarray:
+    def _sampled(self, units: Units, column: str, quality: str, given_length: bool) -> np.ndarray:
         """The correlation on all sentences, then on each sample of them: (1 + samples,)."""
         there_U = _there(units, column, quality)
         x_U, y_U, length_U = (units[name][there_U] for name in (column, quality, LENGTH))
@@ -102,7 +105,7 @@ class Predicts(Analysis):
         if size < 2:
             return np.full(1 + self.draws.samples, np.nan)
         blocks = [np.ones((1, size)), *weights(size, self.draws.samples, self.draws.seed)]
-        if given:
+        if given_length:
             return np.concatenate([partial_spearman(x_U, y_U, length_U, w) for w in blocks])
         return np.concatenate([spearman(x_U, y_U, w) for w in blocks])
 

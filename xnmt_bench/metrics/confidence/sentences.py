@@ -52,18 +52,18 @@ class Reading:
     languages: tuple[str, str]  # as py3langid has them
     unread_eos: bool = False
 
-    def read(self, one: Weighed) -> Weighed:
+    def read(self, sentence: Weighed) -> Weighed:
         """A sentence with the matrix that is scored."""
         if not self.shares:
-            one = replace(one, weights_TS=as_shares(one.weights_TS))
+            sentence = replace(sentence, weights_TS=as_shares(sentence.weights_TS))
         if self.unit == "words":
-            one = one.whole()
-        return one.without_eos() if self.eos == "drop" else one
+            sentence = sentence.whole()
+        return sentence.without_eos() if self.eos == "drop" else sentence
 
-    def scored(self, one: Weighed) -> np.ndarray:
+    def scored(self, sentence: Weighed) -> np.ndarray:
         """The rows of the matrix that scores are of: the released tool may leave out EOS's."""
-        unread = self.definition == "softalignments" and self.unread_eos and one.target.eos
-        return one.weights_TS[:-1] if unread else one.weights_TS
+        unread = self.definition == "softalignments" and self.unread_eos and sentence.target.eos
+        return sentence.weights_TS[:-1] if unread else sentence.weights_TS
 
 
 def rows(
@@ -87,41 +87,46 @@ def rows(
     Raises:
         XnmtError: a sentence has no reference.
     """
-    told: list[dict[str, Any]] = []
+    sentence_rows: list[dict[str, Any]] = []
     shares_N, lengths_N = list[np.ndarray](), list[int]()
-    for whole in sentences:
-        row = _of_texts(whole, reading.languages)
-        row |= _scored(whole, reading, len(row["copied"])) | _detected(whole, reading)
+    for sentence in sentences:
+        row = _of_texts(sentence, reading.languages)
+        row |= _scored(sentence, reading, len(row["copied"])) | _detected(sentence, reading)
         shares_N.append(row.pop("shares"))
-        lengths_N.append(whole.target.size)
+        lengths_N.append(sentence.target.size)
         if references is not None:
-            if whole.number >= len(references):
-                problem = f"sentence {whole.number} has no reference: there are {len(references)}"
+            if sentence.number >= len(references):
+                problem = (
+                    f"sentence {sentence.number} has no reference: there are {len(references)}"
+                )
                 raise XnmtError(problem)
-            row["reference"] = references[whole.number]
+            row["reference"] = references[sentence.number]
             row |= quality(row["target"], row["reference"])
-        told.append(row)
-    numbers = Counter(row["sentence"] for row in told)
+        sentence_rows.append(row)
+    numbers = Counter(row["sentence"] for row in sentence_rows)
     if twice := [str(number) for number, count in numbers.items() if count > 1]:
         raise XnmtError(f"sentence {twice[0]} is there twice: each has one translation")
     to_data = detectors.WassToData(shares_N, lengths_N)
-    for index, row in enumerate(told):
+    for index, row in enumerate(sentence_rows):
         row["wass_to_data"] = to_data.of(index)
     if train is not None:
-        pairs = [(row["source"], row["target"]) for row in told]
-        for row, found in zip(told, in_training(pairs, train), strict=True):
-            row["in_training"] = found
-    told.sort(key=lambda row: row["sentence"])
-    return {name: [row[name] for row in told] for name in (told[0] if told else ())}
+        pairs = [(row["source"], row["target"]) for row in sentence_rows]
+        for row, in_train in zip(sentence_rows, in_training(pairs, train), strict=True):
+            row["in_training"] = in_train
+    sentence_rows.sort(key=lambda row: row["sentence"])
+    return {
+        name: [row[name] for row in sentence_rows]
+        for name in (sentence_rows[0] if sentence_rows else ())
+    }
 
 
-def _scored(whole: Weighed, reading: Reading, copied: int) -> dict[str, Any]:
+def _scored(sentence: Weighed, reading: Reading, copied: int) -> dict[str, Any]:
     """Confidence of the matrix as it is read; `copied` characters stand in the source too."""
-    one = reading.read(whole)
-    weights_TS, tokens = reading.scored(one), one.target.size
+    read = reading.read(sentence)
+    weights_TS, tokens = reading.scored(read), read.target.size
     if reading.definition == "softalignments":
         tokens = len(weights_TS)
-    overlap = copied / max(1, len(whole.target.text))
+    overlap = copied / max(1, len(sentence.target.text))
     scores = confidence(weights_TS, overlap, tokens, reading.definition)
     row: dict[str, Any] = {name: getattr(scores, name) for name in SCORES}
     row |= {f"{name}_pct": as_percentage(name, row[name]) for name in PERCENTAGES}
@@ -146,31 +151,34 @@ def token_percentages(
     )
 
 
-def _detected(whole: Weighed, reading: Reading) -> dict[str, Any]:
+def _detected(sentence: Weighed, reading: Reading) -> dict[str, Any]:
     """What else the weights say, of tokens as they are, EOS among them."""
-    one = whole
+    shared = sentence
     if not reading.shares:
-        one = replace(whole, weights_TS=as_shares(whole.weights_TS))
-    p_S = detectors.shares(one)
-    share, top = detectors.source_contribution(whole)  # of relevance as it was given
+        shared = replace(sentence, weights_TS=as_shares(sentence.weights_TS))
+    p_S = detectors.shares(shared)
+    share, top = detectors.source_contribution(sentence)  # of relevance as it was given
     return {
         "shares": p_S,
-        "attention_to_eos": detectors.attention_to_eos(one),
-        "ignored_source": detectors.ignored_source(one),
+        "attention_to_eos": detectors.attention_to_eos(shared),
+        "ignored_source": detectors.ignored_source(shared),
         "wass_to_uniform": detectors.wass_to_uniform(p_S),
-        "log_probability": detectors.log_probability(one),
+        "log_probability": detectors.log_probability(shared),
         "source_contribution": share,
         "top_source": top,
     }
 
 
-def _of_texts(whole: Weighed, languages: tuple[str, str]) -> dict[str, Any]:
-    source, target = whole.source.text, whole.target.text
-    told, wrong, untranslated = "", np.nan, np.nan
-    if all(languages) and available() and (told := language(target, languages)):
-        wrong, untranslated = float(told != languages[1]), float(told == languages[0])
+def _of_texts(sentence: Weighed, languages: tuple[str, str]) -> dict[str, Any]:
+    source, target = sentence.source.text, sentence.target.text
+    detected_language, wrong, untranslated = "", np.nan, np.nan
+    if all(languages) and available() and (detected_language := language(target, languages)):
+        wrong, untranslated = (
+            float(detected_language != languages[1]),
+            float(detected_language == languages[0]),
+        )
     return {
-        "sentence": whole.number,
+        "sentence": sentence.number,
         "top_four_gram": detectors.top_four_gram(source, target),
         "length_ratio": detectors.length_ratio(source, target),
         "digits_differ": float(detectors.digits_differ(source, target)),
@@ -179,7 +187,7 @@ def _of_texts(whole: Weighed, languages: tuple[str, str]) -> dict[str, Any]:
         "strange_symbols": detectors.strange_symbols(source, target),
         "source_words": len(source.split()),
         "target_words": len(target.split()),
-        "language": told,
+        "language": detected_language,
         "copied": common(source, target),
         "source": source,
         "target": target,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from xnmt_bench.corpora.consistency import Entity, Item, Suite, bare, with_article
 from xnmt_bench.corpora.sentence import Links
 from xnmt_bench.metrics.consistency.links import linked
-from xnmt_bench.morphology import Gender, Morphology, Told
+from xnmt_bench.morphology import Gender, GenderEvidence, Morphology
 
 # Why a pronoun is left out, in the order in which they are asked.
 # A plural pronoun (`they`) shows no gender, whatever its translation.
@@ -41,29 +41,29 @@ class Translation:
 
 
 @dataclass(frozen=True)
-class Seen:
+class TranslatedMention:
     """A mention in a translation.
 
     Attributes:
         back: how many sentences before the pronoun's it stands.
         source: places of its words, with an article.
         target: places of the words that are linked to them.
-        told: their gender; None where they show none.
+        evidence: their gender; None where they show none.
     """
 
     back: int
     source: Sequence[int]
     target: Sequence[int]
-    told: Told | None
+    evidence: GenderEvidence | None
 
     @property
     def gender(self) -> Gender | None:
         """Of its words; None where it is undetermined or nothing is linked."""
-        return self.told.gender if self.target and self.told else None
+        return self.evidence.gender if self.target and self.evidence else None
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedPronoun:
     """One pronoun.
 
     Attributes:
@@ -74,9 +74,9 @@ class Judged:
         cause: why it is left out, one of `CAUSES`; empty where it counts.
     """
 
-    entity: Seen
-    pronoun: Seen
-    other: Seen | None
+    entity: TranslatedMention
+    pronoun: TranslatedMention
+    other: TranslatedMention | None
     accurate: bool
     expected: bool | None
     cause: str
@@ -94,7 +94,7 @@ class Judged:
         """
         if self.other is None or self.cause == PLURAL:
             return ""
-        genders = [seen.gender for seen in (self.entity, self.pronoun, self.other)]
+        genders = [mention.gender for mention in (self.entity, self.pronoun, self.other)]
         if None in genders:
             return "unknown"
         entity, pronoun, other = genders
@@ -104,7 +104,7 @@ class Judged:
 
 def judge(
     suite: Suite, item: Item, translations: Mapping[int, Translation], morphology: Morphology
-) -> Judged:
+) -> JudgedPronoun:
     """Judges the translation of a pronoun.
 
     Args:
@@ -113,26 +113,38 @@ def judge(
         translations: of its sentence, and of those of its entities, by their numbers.
         morphology: of their language.
     """
-    own = translations[item.sentence]
+    translation = translations[item.sentence]
 
-    def seen(entity: Entity) -> Seen:
-        said = translations[item.sentence - entity.back]
+    def seen(entity: Entity) -> TranslatedMention:
+        spoken = translations[item.sentence - entity.back]
         # An old rule looks at the first word of several alone.
         head = Entity(entity.words[: 1 if morphology.first_word else None], entity.back)
         source = with_article(suite.words(item, entity), head.words)
-        target = linked(said.links, source)
+        target = linked(spoken.links, source)
         name = suite.named(item, head)
-        told = morphology.entity_gender(name, said.words, target, suite.personal(item))
-        return Seen(entity.back, source, target, told)
+        evidence = morphology.entity_gender(name, spoken.words, target, suite.personal(item))
+        return TranslatedMention(entity.back, source, target, evidence)
 
     entity = seen(item.entity)
-    places = linked(own.links, [item.pronoun])
-    told = morphology.pronoun_gender(own.words, places, suite.personal(item)) if places else None
-    pronoun = Seen(0, [item.pronoun], places, told)
-    causes = (suite.plural(item), not entity.target, not places, entity.told is None, told is None)
+    places = linked(translation.links, [item.pronoun])
+    evidence = (
+        morphology.pronoun_gender(translation.words, places, suite.personal(item))
+        if places
+        else None
+    )
+    pronoun = TranslatedMention(0, [item.pronoun], places, evidence)
+    causes = (
+        suite.plural(item),
+        not entity.target,
+        not places,
+        entity.evidence is None,
+        evidence is None,
+    )
     cause = next((name for name, holds in zip(CAUSES, causes, strict=True) if holds), "")
     other = None if item.other is None else seen(item.other)
     # The released rules have a gender of what is not linked, which counts as its translation's.
-    accurate = entity.told is not None and entity.told.gender == item.gender
-    expected = item.expected in [bare(own.words[n]) for n in places] if item.expected else None
-    return Judged(entity, pronoun, other, accurate, expected, cause)
+    accurate = entity.evidence is not None and entity.evidence.gender == item.gender
+    expected = (
+        item.expected in [bare(translation.words[n]) for n in places] if item.expected else None
+    )
+    return JudgedPronoun(entity, pronoun, other, accurate, expected, cause)

@@ -18,7 +18,7 @@ from xnmt_bench.corpora.text import present
 from xnmt_bench.corpora.tokens import align_tokens
 from xnmt_bench.errors import DataError, NotApplicable
 from xnmt_bench.parquet import read_table, write_table
-from xnmt_bench.pipeline.weighed import Weighings, readable
+from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, skip_unreadable
 from xnmt_bench.store import Artefact, Store, file_hash, fingerprint
 from xnmt_bench.words import Tokens
 from xnmt_bench.words.eflomal import align
@@ -33,14 +33,14 @@ Pairs = Mapping[int, tuple[str, str]]  # source and translation by the sentence'
 
 
 def by_eflomal(
-    store: Store, said: Pairs, more: Path | Corpus | None = None
+    store: Store, pairs_by_number: Pairs, learn_from: Path | Corpus | None = None
 ) -> tuple[Artefact, dict[int, Links]]:
     """The union of eflomal's two directions, over words that stand between blanks.
 
     Args:
         store: that keeps them: eflomal has no seed, so another run's are others.
-        said: what is linked.
-        more: what else eflomal learns from: a file of sources and translations, or a corpus's
+        pairs_by_number: what is linked.
+        learn_from: what else eflomal learns from: a file of sources and translations, or a corpus's
             training sentences.
 
     Raises:
@@ -49,27 +49,34 @@ def by_eflomal(
     """
 
     def work(folder: Path) -> dict[str, Any]:
-        spoken = {n: pair for n, pair in said.items() if pair[1].strip()}
+        spoken = {n: pair for n, pair in pairs_by_number.items() if pair[1].strip()}
         if not spoken:
             raise DataError("translations", None, "all are empty")
-        wanted = list(_sentences(spoken.values()))
-        forward, backward = align(wanted, _sentences(_more(more)), folder)
-        united = {n: one | two for n, one, two in zip(spoken, forward, backward, strict=True)}
-        return _written({n: united.get(n, frozenset()) for n in said}, folder)
+        aligned = list(_sentences(spoken.values()))
+        forward, backward = align(aligned, _sentences(_more(learn_from)), folder)
+        united = {
+            n: forward_links | backward_links
+            for n, forward_links, backward_links in zip(spoken, forward, backward, strict=True)
+        }
+        return _written({n: united.get(n, frozenset()) for n in pairs_by_number}, folder)
 
-    learnt = more.recipe() if isinstance(more, Corpus) else more and file_hash(present(more))
-    return _made(store, work, said, made_by=_aligner(), more=learnt)
+    learnt = (
+        learn_from.recipe()
+        if isinstance(learn_from, Corpus)
+        else learn_from and file_hash(present(learn_from))
+    )
+    return _made(store, work, pairs_by_number, made_by=_aligner(), more=learnt)
 
 
 def of_file(
-    store: Store, path: Path, said: Pairs, sentences: int
+    store: Store, path: Path, pairs_by_number: Pairs, sentences: int
 ) -> tuple[Artefact, dict[int, Links]]:
     """The links of a file in Pharaoh's form.
 
     Args:
         store: that keeps them.
         path: a line for each sentence of the suite.
-        said: those of them that were translated.
+        pairs_by_number: those of them that were translated.
         sentences: how many there are.
 
     Raises:
@@ -77,16 +84,19 @@ def of_file(
     """
 
     def work(folder: Path) -> dict[str, Any]:
-        for number, pair in said.items():
+        for number, pair in pairs_by_number.items():
             if any(text.split() != text.split(" ") for text in map(_single, pair)):
                 log.warning("%s:%d: between words stands another blank than ' ', which counts "
                             "too", path, number + 1)  # fmt: skip
-        lengths = [tuple(len(text.split()) for text in said.get(n, ())) for n in range(sentences)]
-        known = [(pair[0], pair[1]) if pair else (ANY, ANY) for pair in lengths]
-        found = AlignmentFile(path).read(known)
-        return _written({n: found[n].sure for n in said}, folder)
+        lengths = [
+            tuple(len(text.split()) for text in pairs_by_number.get(n, ()))
+            for n in range(sentences)
+        ]
+        lengths_known = [(pair[0], pair[1]) if pair else (ANY, ANY) for pair in lengths]
+        alignments = AlignmentFile(path).read(lengths_known)
+        return _written({n: alignments[n].sure for n in pairs_by_number}, folder)
 
-    return _made(store, work, said, made_by=file_hash(present(path)))
+    return _made(store, work, pairs_by_number, made_by=file_hash(present(path)))
 
 
 def _single(text: str) -> str:
@@ -95,38 +105,44 @@ def _single(text: str) -> str:
 
 
 def _made(
-    store: Store, work: Callable[[Path], dict[str, Any]], said: Pairs, **recipe: Any
+    store: Store, work: Callable[[Path], dict[str, Any]], pairs_by_number: Pairs, **recipe: Any
 ) -> tuple[Artefact, dict[int, Links]]:
-    told = fingerprint({"pairs": [[n, *pair] for n, pair in said.items()]})
-    made = store.make("consistency_links", work, version=2, cheap=True, of=told, **recipe)
-    return made, read_links(made.path / FILE)
+    pairs_id = fingerprint({"pairs": [[n, *pair] for n, pair in pairs_by_number.items()]})
+    artefact = store.make("consistency_links", work, version=2, cheap=True, of=pairs_id, **recipe)
+    return artefact, read_links(artefact.path / FILE)
 
 
 def of_relevance(
-    store: Store, weighings: Weighings, said: Pairs
+    store: Store, weighed_sentences: WeighedSentences, pairs_by_number: Pairs
 ) -> tuple[Artefact, dict[int, Links]]:
     """The best source word of each target word by relevance, of the sentences that are explained.
 
     Args:
         store: that keeps them.
-        weighings: of these translations, on words as the system cuts them.
-        said: what is linked.
+        weighed_sentences: of these translations, on words as the system cuts them.
+        pairs_by_number: what is linked.
     """
 
     def work(folder: Path) -> dict[str, Any]:
-        found = {}
-        for one in readable(weighings):
-            best = best_links(one.weights_TS, list(one.source.words), list(one.target.words))
+        links = {}
+        for sentence in skip_unreadable(weighed_sentences):
+            best = best_links(
+                sentence.weights_TS, list(sentence.source.words), list(sentence.target.words)
+            )
             source, target = (
                 carried(tokens, text.split())
-                for tokens, text in zip((one.source, one.target), said[one.number], strict=True)
+                for tokens, text in zip(
+                    (sentence.source, sentence.target),
+                    pairs_by_number[sentence.number],
+                    strict=True,
+                )
             )
-            found[one.number] = frozenset(
+            links[sentence.number] = frozenset(
                 (s, t) for i, j in best for s in source.get(i, ()) for t in target.get(j, ())
             )
-        return _written(found, folder)
+        return _written(links, folder)
 
-    return _made(store, work, said, made_by=weighings.fingerprint)
+    return _made(store, work, pairs_by_number, made_by=weighed_sentences.fingerprint)
 
 
 def of_gold(store: Store, sentences: Mapping[int, Sentence]) -> tuple[Artefact, dict[int, Links]]:
@@ -135,14 +151,18 @@ def of_gold(store: Store, sentences: Mapping[int, Sentence]) -> tuple[Artefact, 
     Raises:
         NotApplicable: there are none.
     """
-    found = {n: s.gold.sure for n, s in sentences.items() if s.gold}
-    if not any(found.values()):
+    gold_links = {n: s.gold.sure for n, s in sentences.items() if s.gold}
+    if not any(gold_links.values()):
         raise NotApplicable("these sentences have no gold word alignment")
-    told = fingerprint({"links": [[n, to_pharaoh(own)] for n, own in found.items()]})
-    made = store.make(
-        "consistency_links", lambda folder: _written(found, folder), version=2, cheap=True, of=told
+    links_id = fingerprint({"links": [[n, to_pharaoh(links)] for n, links in gold_links.items()]})
+    artefact = store.make(
+        "consistency_links",
+        lambda folder: _written(gold_links, folder),
+        version=2,
+        cheap=True,
+        of=links_id,
     )
-    return made, read_links(made.path / FILE)
+    return artefact, read_links(artefact.path / FILE)
 
 
 def linked(pairs: Links, sources: Sequence[int]) -> list[int]:
@@ -162,8 +182,11 @@ def read_links(path: Path) -> dict[int, Links]:
     return dict(zip(columns["sentence"], map(from_pharaoh, columns["links"]), strict=True))
 
 
-def _written(found: Mapping[int, Links], folder: Path) -> dict[str, Any]:
-    columns = {"sentence": list(found), "links": list(map(to_pharaoh, found.values()))}
+def _written(links_by_number: Mapping[int, Links], folder: Path) -> dict[str, Any]:
+    columns = {
+        "sentence": list(links_by_number),
+        "links": list(map(to_pharaoh, links_by_number.values())),
+    }
     write_table(pa.table(columns), folder / FILE)
     return {}
 
@@ -180,11 +203,11 @@ def _aligner() -> str:
         raise NotApplicable("eflomal is not installed; pip install -e '.[align]'") from None
 
 
-def _more(more: Path | Corpus | None) -> Iterator[tuple[str, str]]:
-    if isinstance(more, Corpus):
-        yield from ((s.source, s.target) for s in more.sentences("train"))
-    elif more is not None:
-        yield from pairs(more)
+def _more(learn_from: Path | Corpus | None) -> Iterator[tuple[str, str]]:
+    if isinstance(learn_from, Corpus):
+        yield from ((s.source, s.target) for s in learn_from.sentences("train"))
+    elif learn_from is not None:
+        yield from pairs(learn_from)
 
 
 def _sentences(texts: Iterable[tuple[str, str]]) -> Iterator[Sentence]:
@@ -203,13 +226,13 @@ def carried(tokens: Tokens, words: Sequence[str]) -> dict[int, list[int]]:
 
     Both are cuts of one text, so letters tell; else the cheapest edits do.
     """
-    own = tokens.text.split()
-    if "".join(own) != "".join(words):
-        return {i: [j] for i, j in align_tokens(own, words)}
-    ours, theirs = (
-        [n for n, word in enumerate(cut) for _ in word] for cut in (own, words)
+    token_words = tokens.text.split()
+    if "".join(token_words) != "".join(words):
+        return {i: [j] for i, j in align_tokens(token_words, words)}
+    token_word_of, text_word_of = (
+        [n for n, word in enumerate(cut) for _ in word] for cut in (token_words, words)
     )  # of each letter, its word
-    found: dict[int, list[int]] = {}
-    for i, j in dict.fromkeys(zip(ours, theirs, strict=True)):
-        found.setdefault(i, []).append(j)
-    return found
+    places: dict[int, list[int]] = {}
+    for i, j in dict.fromkeys(zip(token_word_of, text_word_of, strict=True)):
+        places.setdefault(i, []).append(j)
+    return places

@@ -1,4 +1,4 @@
-"""Judged translations to be read: mentions, their links, their genders and what shows these."""
+"""The judged translations on the page: mentions, links, genders, and the words that show them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ import pyarrow as pa
 from xnmt_bench.corpora.alignment import to_pharaoh
 from xnmt_bench.corpora.consistency import Entity, Item, Suite
 from xnmt_bench.measuring.listing import Listing, Matrix
-from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS, Judged, Seen, Translation
+from xnmt_bench.metrics.consistency.judge import (
+    CAUSES,
+    CLUSTERS,
+    JudgedPronoun,
+    TranslatedMention,
+    Translation,
+)
 from xnmt_bench.metrics.consistency.links import from_pharaoh
 from xnmt_bench.morphology import stripped
 from xnmt_bench.parquet import read_table, write_table
@@ -33,7 +39,7 @@ def write_judged(
     suite: Suite,
     items: Sequence[Item],
     translations: Mapping[int, Translation],
-    judged: Sequence[Judged],
+    judged: Sequence[JudgedPronoun],
     folder: Path,
 ) -> None:
     """Writes what was judged of each pronoun."""
@@ -42,7 +48,7 @@ def write_judged(
 
 
 def _row(
-    suite: Suite, item: Item, judged: Judged, translations: Mapping[int, Translation]
+    suite: Suite, item: Item, judged: JudgedPronoun, translations: Mapping[int, Translation]
 ) -> dict[str, Any]:
     sentences = sorted({item.sentence - item.entity.back, item.sentence})
     sources, targets = (
@@ -61,11 +67,11 @@ def _row(
         for s, t in translations[n].links
     }
     mentions = {
-        (s + starts[seen.back][0], t + starts[seen.back][1])
-        for seen in (judged.entity, judged.pronoun)
-        for s in seen.source
-        for t in seen.target
-        if (s, t) in translations[item.sentence - seen.back].links
+        (s + starts[mention.back][0], t + starts[mention.back][1])
+        for mention in (judged.entity, judged.pronoun)
+        for s in mention.source
+        for t in mention.target
+        if (s, t) in translations[item.sentence - mention.back].links
     }
     return {
         "source": f" {MARK} ".join(map(" ".join, sources)),
@@ -81,8 +87,8 @@ def _row(
 
 
 def _mentions(
-    suite: Suite, item: Item, judged: Judged
-) -> Iterator[tuple[str, Seen, Entity | None]]:
+    suite: Suite, item: Item, judged: JudgedPronoun
+) -> Iterator[tuple[str, TranslatedMention, Entity | None]]:
     """What each mention is called in the source, in the order in which it is read."""
     yield suite.named(item, item.entity), judged.entity, item.entity
     yield suite.pronoun(item), judged.pronoun, None
@@ -90,24 +96,30 @@ def _mentions(
         yield suite.named(item, item.other), judged.other, item.other
 
 
-def _genders(suite: Suite, item: Item, judged: Judged) -> str:
+def _genders(suite: Suite, item: Item, judged: JudgedPronoun) -> str:
     """Such as `developer f (gold f), she f, designer m`."""
-    told = [f"{name} {seen.gender or UNKNOWN}" for name, seen, _ in _mentions(suite, item, judged)]
-    told[0] += f" (gold {item.gender})" if item.gender else ""
-    return ", ".join(told)
+    genders = [
+        f"{name} {mention.gender or UNKNOWN}" for name, mention, _ in _mentions(suite, item, judged)
+    ]
+    genders[0] += f" (gold {item.gender})" if item.gender else ""
+    return ", ".join(genders)
 
 
 def _why(
-    suite: Suite, item: Item, judged: Judged, translations: Mapping[int, Translation]
+    suite: Suite, item: Item, judged: JudgedPronoun, translations: Mapping[int, Translation]
 ) -> str:  # fmt: skip
     """Such as `developer: die Entwicklerin, f by Entwicklerin; she: er, m by er`."""
-    told = []
-    for name, seen, _ in _mentions(suite, item, judged):
-        words = translations[item.sentence - seen.back].words
-        linked = " ".join(stripped(words[n]) or words[n] for n in seen.target) or UNLINKED
-        by = f", {seen.gender} by {seen.told.by}" if seen.gender and seen.told else ""
-        told.append(f"{name}: {linked}{by or f', {UNKNOWN}'}")
-    return "; ".join(told)
+    reasons = []
+    for name, mention, _ in _mentions(suite, item, judged):
+        words = translations[item.sentence - mention.back].words
+        linked = " ".join(stripped(words[n]) or words[n] for n in mention.target) or UNLINKED
+        by = (
+            f", {mention.gender} by {mention.evidence.by}"
+            if mention.gender and mention.evidence
+            else ""
+        )
+        reasons.append(f"{name}: {linked}{by or f', {UNKNOWN}'}")
+    return "; ".join(reasons)
 
 
 def listing(name: str, path: Path) -> Listing:
@@ -122,7 +134,10 @@ def listing(name: str, path: Path) -> Listing:
     kinds: Mapping[str, tuple[str, Sequence[bool]]] = {
         "inconsistent": ("the genders differ", (consistent == 0).tolist()),
         **{
-            cause.replace("_", " "): ("left out", [own == cause for own in columns["left_out"]])
+            cause.replace("_", " "): (
+                "left out",
+                [row_cause == cause for row_cause in columns["left_out"]],
+            )
             for cause in CAUSES
         },
         **{
@@ -147,5 +162,5 @@ def _matrices(columns: Mapping[str, list[Any]]) -> Iterator[tuple[int, Matrix]]:
         for s, t in from_pharaoh(links):
             weights[t, s] = 1
         framed = sorted((t, s) for s, t in from_pharaoh(mentions))
-        rows, own = Tokens.of(target, eos=False), Tokens.of(source, eos=False)
-        yield number, Matrix(rows, own, weights, framed=framed)
+        rows, source_tokens = Tokens.of(target, eos=False), Tokens.of(source, eos=False)
+        yield number, Matrix(rows, source_tokens, weights, framed=framed)

@@ -18,9 +18,9 @@ from xnmt_bench.measuring.measurement import (
     BLIND,
     Evidence,
     Measurement,
-    Planned,
+    PlannedRow,
     RowIdentity,
-    Scored,
+    ScoredRow,
 )
 from xnmt_bench.measuring.metric import Column, Key, Row, SumMetric, hundredths
 from xnmt_bench.measuring.units import Units, by_unit
@@ -29,8 +29,8 @@ from xnmt_bench.metrics.consistency.links import EFLOMAL, EXPLAINER, TRAIN, WAYS
 from xnmt_bench.metrics.consistency.links import FILE as LINKS
 from xnmt_bench.metrics.consistency.listing import FILE, listing, write_judged
 from xnmt_bench.metrics.consistency.points import points
-from xnmt_bench.metrics.consistency.said import REFERENCE, Said, translated
 from xnmt_bench.metrics.consistency.statistics import results, statistics
+from xnmt_bench.metrics.consistency.translation_set import REFERENCE, TranslationSet, translated
 from xnmt_bench.morphology import Morphology
 from xnmt_bench.options import Text
 from xnmt_bench.pipeline.job import Job
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 JUDGED = "judged"  # of a measurement's files
 ENGLISH = "en"  # of all suites
 one_digit = "{:.1f}".format
-whole = "{:,.0f}".format
+count = "{:,.0f}".format
 
 
 class Consistency(SumMetric):
@@ -99,7 +99,7 @@ class Consistency(SumMetric):
         Column("delta_s", "delta S", one_digit, interval=True),
         Column("pronoun_accuracy", "pronoun accuracy %", hundredths, "higher", interval=True),
         Column("link_accuracy", "link %", hundredths, "higher", interval=True),
-        Column("link_n", "link n", whole),
+        Column("link_n", "link n", count),
         Column("points_right", "points at the right %", hundredths, "higher", interval=True),
         Column("points_there", "points where it goes %", hundredths, "higher", interval=True),
         Column("resolver_accuracy", "resolver %", hundredths, interval=True, shown=False),
@@ -126,24 +126,26 @@ class Consistency(SumMetric):
         self.links, self.learn_from, self.resolver = links, learn_from, resolver
         self._morphology, self.relevance = morphology, relevance
 
-    def measure(self, job: Job) -> Iterator[Planned]:
+    def measure(self, job: Job) -> Iterator[PlannedRow]:
         """A system's translations of the suite, or a file's, and people's."""
         language = self._language(job)
         name, morphology = self._chosen(language)
         suite = self._suite(job, language)
         resolver = Resolver(Path(self.resolver), suite) if self.resolver else None
-        for one in translated(job, suite, self.suite):
+        for translation_set in translated(job, suite, self.suite):
             identity = {
                 "corpus": suite.name, "lang_pair": f"{self._source(job)}-{language}",
-                "nmt": one.nmt, "links": self._linked_by(job), "morphology": name,
+                "nmt": translation_set.nmt, "links": self._linked_by(job), "morphology": name,
                 "learn_from": Path(self.learn_from).name if self.learn_from else "",
                 "resolver": Path(self.resolver).name if self.resolver else "",
                 "explainer": job.explained.name if self.relevance else "",
                 "seed": job.explained_identity()["seed"] if self._explained else "",
             }  # fmt: skip
-            facts = {BLIND: one.nmt == REFERENCE}  # people are not ranked
-            identify = partial(_identify, identity, job if one.own else None, facts)
-            yield Planned(identity, identify, partial(self._evidence, one, morphology, resolver))
+            facts = {BLIND: translation_set.nmt == REFERENCE}  # people are not ranked
+            identify = partial(_identify, identity, job if translation_set.own else None, facts)
+            yield PlannedRow(
+                identity, identify, partial(self._evidence, translation_set, morphology, resolver)
+            )
 
     def measured_from_files(self, job: Job) -> bool:
         """Translations of others need no model, unless its relevance links them."""
@@ -163,20 +165,20 @@ class Consistency(SumMetric):
         """
         from_files = job.door("outputs") is not None
         configured = None if from_files and self.suite != CHAINS else job.corpus.target_language
-        given = {"data": self.data if self.suite != CHAINS else CHAINS,
+        chosen = {"data": self.data if self.suite != CHAINS else CHAINS,
                  "language": self.language or configured}  # fmt: skip
         if self.learn_from and self.links != EFLOMAL:
-            told = f"metric.consistency.learn_from, but links={self.links} learn from nothing"
-            raise ConfigError([told])
-        if missing := [name for name, value in given.items() if value is None]:
+            problem = f"metric.consistency.learn_from, but links={self.links} learn from nothing"
+            raise ConfigError([problem])
+        if missing := [name for name, value in chosen.items() if value is None]:
             raise ConfigError([f"metric.consistency.{name} is needed" for name in missing])
-        language = str(given["language"])
+        language = str(chosen["language"])
         if configured not in (None, language):
-            told = f"the configured corpus's translations are {configured}"
-            raise XnmtError(f"metric.consistency.language={language}, but {told}")
+            problem = f"the configured corpus's translations are {configured}"
+            raise XnmtError(f"metric.consistency.language={language}, but {problem}")
         if not from_files and self.suite != CHAINS and job.corpus.source_language != ENGLISH:
-            told = f"the system translates from {job.corpus.source_language}"
-            raise XnmtError(f"the sentences of {self.suite} are English, but {told}")
+            problem = f"the system translates from {job.corpus.source_language}"
+            raise XnmtError(f"the sentences of {self.suite} are English, but {problem}")
         return language
 
     def _source(self, job: Job) -> str:
@@ -198,27 +200,41 @@ class Consistency(SumMetric):
         Raises:
             XnmtError: there is none, or it is of another language.
         """
-        known = {name: load("morphologies", name) for name in sorted(entries("morphologies"))}
-        usual = [name for name, one in known.items() if one.usual and one.language == language]
+        morphologies = {
+            name: load("morphologies", name) for name in sorted(entries("morphologies"))
+        }
+        usual = [
+            name
+            for name, morphology in morphologies.items()
+            if morphology.usual and morphology.language == language
+        ]
         name = self._morphology or next(iter(usual), None)
         if name is None:
-            told = ", ".join(f"{one.language} ({name})" for name, one in known.items())
-            more = "others are plug-ins (docs/plugins.md); pip install 'xnmt_bench[morphology]'"
-            raise XnmtError(f"no morphology of {language!r}; there are {told}; {more} brings these")
-        made: Morphology = create("morphologies", name)
-        if made.language != language:
-            raise XnmtError(f"{name} is of {made.language}, the translations are {language}")
-        return name, made
+            available = ", ".join(
+                f"{morphology.language} ({name})" for name, morphology in morphologies.items()
+            )
+            hint = "others are plug-ins (docs/plugins.md); pip install 'xnmt_bench[morphology]'"
+            raise XnmtError(
+                f"no morphology of {language!r}; there are {available}; {hint} brings these"
+            )
+        morphology_made: Morphology = create("morphologies", name)
+        if morphology_made.language != language:
+            raise XnmtError(
+                f"{name} is of {morphology_made.language}, the translations are {language}"
+            )
+        return name, morphology_made
 
-    def _evidence(self, said: Said, morphology: Morphology, resolver: Resolver | None) -> Evidence:
-        job, suite = said.job, said.suite
-        more: Corpus | Path | None = Path(self.learn_from) if self.learn_from else None
-        more = job.corpus if self.learn_from == TRAIN else more
-        aligned, found = said.links(self.links, more)
+    def _evidence(
+        self, translation_set: TranslationSet, morphology: Morphology, resolver: Resolver | None
+    ) -> Evidence:
+        job, suite = translation_set.job, translation_set.suite
+        learn_from: Corpus | Path | None = Path(self.learn_from) if self.learn_from else None
+        learn_from = job.corpus if self.learn_from == TRAIN else learn_from
+        aligned, links = translation_set.links(self.links, learn_from)
         translations = {
-            n: Translation(text.split(), found[n])
-            for n, (_, text) in said.pairs.items()
-            if n in found
+            n: Translation(text.split(), links[n])
+            for n, (_, text) in translation_set.pairs.items()
+            if n in links
         }
         items = [
             item
@@ -231,7 +247,9 @@ class Consistency(SumMetric):
         # Of the links themselves: eflomal's are others each time.
         made_by = {
             "suite": suite.fingerprint,
-            "translations": fingerprint({"pairs": [[n, *p] for n, p in said.pairs.items()]}),
+            "translations": fingerprint(
+                {"pairs": [[n, *p] for n, p in translation_set.pairs.items()]}
+            ),
             "links": file_hash(aligned.path / LINKS)[:16],
             "genders": morphology.version.replace(":", ""),
         }
@@ -242,31 +260,34 @@ class Consistency(SumMetric):
             resolved = list(map(resolver.right, items))
             beside["resolver"] = resolver.fingerprint
         if self.relevance:
-            weighings = said.weighings
-            pointed = points(weighings, said.pairs, items, judged)
-            beside["relevance"] = weighings.fingerprint
+            weighed_sentences = translation_set.weighed_sentences
+            pointed = points(weighed_sentences, translation_set.pairs, items, judged)
+            beside["relevance"] = weighed_sentences.fingerprint
         columns = statistics(items, judged, resolved, pointed)
-        units = self._units(said, columns, np.array([item.sentence for item in items]))
+        units = self._units(translation_set, columns, np.array([item.sentence for item in items]))
 
         def work(folder: Path) -> dict[str, Any]:
             write_judged(suite, items, translations, judged, folder)
             return {}
 
-        made = job.store.make(
+        artefact = job.store.make(
             "consistency_judged", work, version=2, cheap=True,
             morphology=type(morphology).__name__, **made_by,
         )  # fmt: skip
         facts = {"genders": morphology.version, "left_out": len(suite.items) - len(items),
                  "resolver": resolver is not None}  # fmt: skip
-        return Evidence(units, made_by | beside, facts, {JUDGED: made.path / FILE})
+        return Evidence(units, made_by | beside, facts, {JUDGED: artefact.path / FILE})
 
     def _units(
-        self, said: Said, columns: Mapping[str, np.ndarray], sentence_N: np.ndarray
+        self,
+        translation_set: TranslationSet,
+        columns: Mapping[str, np.ndarray],
+        sentence_N: np.ndarray,
     ) -> Units:
         """Sums over the pronouns of each sentence."""
         numbers, sums = by_unit(sentence_N, **columns)
-        suite = said.suite
-        of = test_set(said.job.corpus) if self.suite == CHAINS else (
+        suite = translation_set.suite
+        of = test_set(translation_set.job.corpus) if self.suite == CHAINS else (
             f"{suite.name} {suite.fingerprint}")  # fmt: skip
         return Units(of, numbers, {name: sums[name] for name in columns})
 
@@ -283,16 +304,18 @@ class Consistency(SumMetric):
         """See `statistics.results`."""
         return results(sums_R)
 
-    def notes(self, scored: Sequence[Scored]) -> list[str]:
+    def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
         """What was left out, by cause, and by what genders were told."""
         notes = []
-        for one in (s for s in scored if s.measurement.ok):
-            row, facts = one.row, one.measurement.facts
-            told = ", ".join(f"{name.replace('_', ' ')} {100 * row[name]:.1f} %" for name in CAUSES)
-            who = f"{row['corpus']} {row['lang_pair']} {row['nmt']}"
+        for scored_row in (s for s in scored if s.measurement.ok):
+            row, facts = scored_row.row, scored_row.measurement.facts
+            causes = ", ".join(
+                f"{name.replace('_', ' ')} {100 * row[name]:.1f} %" for name in CAUSES
+            )
+            row_name = f"{row['corpus']} {row['lang_pair']} {row['nmt']}"
             lost = facts["left_out"]
             also = f", and {lost:,} pronouns whose sentence was left out" if lost else ""
-            notes.append(f"{who}: left out: {told}{also}. Genders: {facts['genders']}.")
+            notes.append(f"{row_name}: left out: {causes}{also}. Genders: {facts['genders']}.")
         if any(s.measurement.facts.get("resolver") for s in scored):
             notes.append(self.resolver_note)
         if any(s.row["explainer"] for s in scored):

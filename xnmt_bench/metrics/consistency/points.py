@@ -10,15 +10,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from xnmt_bench.corpora.consistency import Item
-from xnmt_bench.metrics.consistency.judge import Judged
+from xnmt_bench.metrics.consistency.judge import JudgedPronoun
 from xnmt_bench.metrics.consistency.links import Pairs, carried
-from xnmt_bench.pipeline.weighed import Weighings, readable
+from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, skip_unreadable
 from xnmt_bench.words import Weighed
 from xnmt_bench.words.pieces import to_words
 
 
 def points(
-    weighings: Weighings, said: Pairs, items: Sequence[Item], judged: Sequence[Judged]
+    weighed_sentences: WeighedSentences,
+    pairs: Pairs,
+    items: Sequence[Item],
+    judged: Sequence[JudgedPronoun],
 ) -> list[float | None]:
     """Of each pronoun 1 where its entity weighs more than the other one, 0 where less, else 0.5.
 
@@ -26,44 +29,46 @@ def points(
     pronoun, on average.
 
     Args:
-        weighings: relevance for these translations.
-        said: the suite's sources and translations.
+        weighed_sentences: relevance for these translations.
+        pairs: the suite's sources and translations.
         items: the pronouns.
         judged: their translations.
 
     Returns:
         None where there is no other entity in the sentence, or nothing is linked or explained.
     """
-    wanted = {item.sentence for item in items}
+    sentences = {item.sentence for item in items}
     weights = {
-        one.number: of_words(one, *said[one.number])
-        for one in readable(weighings)
-        if one.number in wanted
+        sentence.number: of_words(sentence, *pairs[sentence.number])
+        for sentence in skip_unreadable(weighed_sentences)
+        if sentence.number in sentences
     }
     return [
-        _points(weights.get(item.sentence), item, own)
-        for item, own in zip(items, judged, strict=True)
+        _points(weights.get(item.sentence), item, verdict)
+        for item, verdict in zip(items, judged, strict=True)
     ]
 
 
-def of_words(one: Weighed, source: str, translation: str) -> np.ndarray:
+def of_words(sentence: Weighed, source: str, translation: str) -> np.ndarray:
     """Weights (Y, X) of a suite's words: a source word's is the sum, a target word's the mean."""
-    weights_YX = to_words(one.weights_TS, list(one.target.words), list(one.source.words))
-    told = np.zeros((len(translation.split()), weights_YX.shape[1]))
-    parts = np.zeros(len(told))
-    for row, places in carried(one.target, translation.split()).items():
+    weights_YX = to_words(
+        sentence.weights_TS, list(sentence.target.words), list(sentence.source.words)
+    )
+    row_weights = np.zeros((len(translation.split()), weights_YX.shape[1]))
+    parts = np.zeros(len(row_weights))
+    for row, places in carried(sentence.target, translation.split()).items():
         for place in places:
-            told[place] += weights_YX[row]
+            row_weights[place] += weights_YX[row]
             parts[place] += 1
-    told /= np.maximum(parts, 1)[:, None]
-    found = np.zeros((len(told), len(source.split())))
-    for column, places in carried(one.source, source.split()).items():
+    row_weights /= np.maximum(parts, 1)[:, None]
+    weights_of_words = np.zeros((len(row_weights), len(source.split())))
+    for column, places in carried(sentence.source, source.split()).items():
         for place in places:
-            found[:, place] += told[:, column]
-    return found
+            weights_of_words[:, place] += row_weights[:, column]
+    return weights_of_words
 
 
-def _points(weights_YX: np.ndarray | None, item: Item, judged: Judged) -> float | None:
+def _points(weights_YX: np.ndarray | None, item: Item, judged: JudgedPronoun) -> float | None:
     rows = list(judged.pronoun.target)
     if weights_YX is None or not rows or item.other is None or item.backs != {0}:
         return None

@@ -8,14 +8,14 @@ import numpy as np
 
 from xnmt_bench.corpora.consistency import SUBSETS, Item
 from xnmt_bench.measuring.metric import ratio
-from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS, PLURAL, Judged
+from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS, PLURAL, JudgedPronoun
 
 DECIDED = ("right", "wrong")
 
 
 def statistics(
     items: Sequence[Item],
-    judged: Sequence[Judged],
+    judged: Sequence[JudgedPronoun],
     resolved: Sequence[bool | None] = (),
     pointed: Sequence[float | None] = (),
 ) -> dict[str, np.ndarray]:
@@ -49,8 +49,10 @@ def statistics(
         }
         for g in "mf":
             columns[f"gold_{g}"] = column(i.gender == g for i in items)
-            told = (i.gender and j.entity.told and j.entity.told.gender == g for i, j in both)
-            columns[f"said_{g}"] = column(told)
+            gender_known = (
+                i.gender and j.entity.evidence and j.entity.evidence.gender == g for i, j in both
+            )
+            columns[f"said_{g}"] = column(gender_known)
             columns[f"hit_{g}"] = column(j.accurate and i.gender == g for i, j in both)
     if any(i.sets for i in items):
         for name in SUBSETS:
@@ -90,33 +92,36 @@ def results(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Shares of the pronouns that each is asked of; what a suite cannot tell is not there."""
     decided_R = sums_R["cluster_right"] + sums_R["cluster_wrong"]
     clusters_R = np.asarray(sum(sums_R[f"cluster_{name}"] for name in CLUSTERS))
-    told = {
+    results_R = {
         "consistency": ratio(sums_R["consistent"], sums_R["determined"]),
         "determined": ratio(sums_R["determined"], sums_R["items"]),
         "neutral_pronouns": ratio(sums_R["pronoun_n"], sums_R["pronoun_known"]),
     }
-    told |= {name: ratio(sums_R[name], sums_R["items"]) for name in CAUSES}
+    results_R |= {name: ratio(sums_R[name], sums_R["items"]) for name in CAUSES}
     if np.any(clusters_R):
-        told |= {"link_accuracy": ratio(sums_R["cluster_right"], decided_R), "link_n": decided_R}
-        told |= {f"cluster_{c}": ratio(sums_R[f"cluster_{c}"], clusters_R) for c in CLUSTERS}
+        results_R |= {
+            "link_accuracy": ratio(sums_R["cluster_right"], decided_R),
+            "link_n": decided_R,
+        }
+        results_R |= {f"cluster_{c}": ratio(sums_R[f"cluster_{c}"], clusters_R) for c in CLUSTERS}
     if "gold" in sums_R:
-        told |= _by_gender(sums_R)
+        results_R |= _by_gender(sums_R)
     if SUBSETS[0] in sums_R:
         pro_R, anti_R = (ratio(sums_R[f"{name}_right"], sums_R[name]) for name in SUBSETS)
-        told["delta_s"] = 100 * (pro_R - anti_R)
+        results_R["delta_s"] = 100 * (pro_R - anti_R)
     if "expected" in sums_R:
-        told["pronoun_accuracy"] = ratio(sums_R["expected"], sums_R["expecting"])
+        results_R["pronoun_accuracy"] = ratio(sums_R["expected"], sums_R["expecting"])
     if "pointed" in sums_R:
-        told["points_right"] = ratio(sums_R["pointed"], sums_R["pointing"])
-        told["points_there"] = ratio(sums_R["pointed_there"], sums_R["going"])
+        results_R["points_right"] = ratio(sums_R["pointed"], sums_R["pointing"])
+        results_R["points_there"] = ratio(sums_R["pointed_there"], sums_R["going"])
     if "resolved" in sums_R:
         ours_R, theirs_R = (
             ratio(sums_R[name], sums_R["both_decide"]) for name in ("we_decide", "resolver_decides")
         )
-        told["resolver_accuracy"] = ratio(sums_R["resolved"], sums_R["resolvable"])
+        results_R["resolver_accuracy"] = ratio(sums_R["resolved"], sums_R["resolvable"])
         if np.any(sums_R["both_decide"]):
-            told |= {"resolver_there": theirs_R, "below_resolver": theirs_R - ours_R}
-    return told
+            results_R |= {"resolver_there": theirs_R, "below_resolver": theirs_R - ours_R}
+    return results_R
 
 
 def _by_gender(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

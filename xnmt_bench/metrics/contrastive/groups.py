@@ -14,7 +14,7 @@ from xnmt_bench.corpora.contrastive import Group
 from xnmt_bench.errors import StoreError
 from xnmt_bench.measuring.listing import Listing, names
 from xnmt_bench.measuring.measurement import Measurement
-from xnmt_bench.nmt.comparing import ALL, Compared
+from xnmt_bench.nmt.comparing import ALL, Comparison
 from xnmt_bench.parquet import read_table, write_table
 
 log = logging.getLogger(__name__)
@@ -26,15 +26,23 @@ NOTE = (
 )
 
 
-def write_groups(what: Compared, scores_N: np.ndarray, right_G: np.ndarray, folder: Path) -> None:
+def write_groups(
+    comparison: Comparison, scores_N: np.ndarray, right_G: np.ndarray, folder: Path
+) -> None:
     """Writes every group that is compared, with the scores (N,) of the set's variants."""
-    sizes = [len(group.variants) for group in what.whole.groups]
+    sizes = [len(group.variants) for group in comparison.contrastive_set.groups]
     scores = np.split(scores_N, np.cumsum(sizes)[:-1])
-    told = [
-        _told(what.whole.number(g), what.whole.groups[g], kept, scores[g], bool(right))
-        for g, kept, right in zip(what.groups_G, what.kept, right_G, strict=True)
+    columns = [
+        _told(
+            comparison.contrastive_set.number(g),
+            comparison.contrastive_set.groups[g],
+            kept,
+            scores[g],
+            bool(right),
+        )
+        for g, kept, right in zip(comparison.groups_G, comparison.kept, right_G, strict=True)
     ]
-    write_table(pa.Table.from_pylist(told), folder / f"{FILE}.parquet")
+    write_table(pa.Table.from_pylist(columns), folder / f"{FILE}.parquet")
 
 
 def _told(
@@ -70,7 +78,9 @@ def listings(measurements: Sequence[Measurement], columns: Sequence[str]) -> Ite
     by_set: dict[str, list[Measurement]] = {}
     for m in read:
         by_set.setdefault(m.identity["corpus"], []).append(m)
-    named = [pair for own in by_set.values() for pair in zip(names(own, columns), own, strict=True)]
+    named = [
+        pair for rows in by_set.values() for pair in zip(names(rows, columns), rows, strict=True)
+    ]
     for name, m in named:
         try:
             groups = read_table(m.file(FILE)).to_pydict()

@@ -21,7 +21,7 @@ from xnmt_bench.corpora.contrastive import (
 from xnmt_bench.corpora.sentence import lang_pair
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.measuring.listing import Listing
-from xnmt_bench.measuring.measurement import BLIND, Measurement, Planned, Scored
+from xnmt_bench.measuring.measurement import BLIND, Measurement, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import (
     Column,
     Key,
@@ -34,8 +34,8 @@ from xnmt_bench.measuring.metric import (
 )
 from xnmt_bench.metrics.contrastive.curve import curve_figure
 from xnmt_bench.metrics.contrastive.groups import listings
-from xnmt_bench.metrics.contrastive.measured import Measured, Options, Scores
-from xnmt_bench.nmt.comparing import ALL, Ties, compared, part_order, parts
+from xnmt_bench.metrics.contrastive.measured_set import MeasuredSet, Options, Scores
+from xnmt_bench.nmt.comparing import ALL, Ties, compare, part_order, parts
 from xnmt_bench.options import Text
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
@@ -102,29 +102,32 @@ class Contrastive(SumMetric):
         """Scores of somebody else's need no model."""
         return job.door("scores") is not None
 
-    def measure(self, job: Job) -> Iterator[Planned]:
+    def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Each set's accuracy, whole and by its parts, and that of chance.
 
         Raises:
             DataError: a set is not in its format.
             XnmtError: it is of another language pair, or there is nothing to compare.
         """
-        sets = [one for name in self.sets for one in self._sets(job, name)]
+        sets = [contrastive_set for name in self.sets for contrastive_set in self._sets(job, name)]
         every = Scores(job, sets, self.options.normalise)
-        for number, one in enumerate(sets):
-            what = compared(one, self.options.ties)
-            if what.emptied:
+        for number, contrastive_set in enumerate(sets):
+            comparison = compare(contrastive_set, self.options.ties)
+            if comparison.emptied:
                 log.warning(
                     "%s: groups %s have no variant but the true one and are left out",
-                    one.name, ", ".join(map(str, what.emptied)),
+                    contrastive_set.name, ", ".join(map(str, comparison.emptied)),
                 )  # fmt: skip
-            measured = Measured(what, every, number, self.options)
-            where = {"corpus": self.options.named(one.name), "lang_pair": one.lang_pair}
-            for part, member_G in parts(what.groups):
+            measured = MeasuredSet(comparison, every, number, self.options)
+            where = {
+                "corpus": self.options.named(contrastive_set.name),
+                "lang_pair": contrastive_set.lang_pair,
+            }
+            for part, member_G in parts(comparison.groups):
                 identity: dict[str, Any] = where | {"part": part}
                 yield self.plan(job, partial(measured.evidence, member_G), **identity)
                 by_chance = partial(measured.chance, member_G)
-                yield Planned.without_system(identity | {"nmt": CHANCE}, by_chance, blind=True)
+                yield PlannedRow.without_system(identity | {"nmt": CHANCE}, by_chance, blind=True)
 
     def _sets(self, job: Job, name: str) -> list[ContrastiveSet]:
         """Those of one name, as they are compared."""
@@ -132,15 +135,23 @@ class Contrastive(SumMetric):
         if name == BUILT:  # others may want them too
             path = Path(job.config.results) / self.name / f"{job.corpus.name}.jsonl"
             write_atomically(path, to_lines(sets))
-            made = sum(len(one.groups) for one in sets)
-            log.info("%s: %d contrastive groups are made, in %s", job.corpus.name, made, path)
-        other = {one.lang_pair for one in sets} - {lang_pair(job.corpus)}
+            group_count = sum(len(contrastive_set.groups) for contrastive_set in sets)
+            log.info(
+                "%s: %d contrastive groups are made, in %s", job.corpus.name, group_count, path
+            )
+        other = {contrastive_set.lang_pair for contrastive_set in sets} - {lang_pair(job.corpus)}
         if other and job.door("scores") is None:
-            own = lang_pair(job.corpus)
-            raise XnmtError(f"contrastive set {name} is {min(other)}, the system's corpus {own}")
+            system_pair = lang_pair(job.corpus)
+            raise XnmtError(
+                f"contrastive set {name} is {min(other)}, the system's corpus {system_pair}"
+            )
         if self.options.groups is not None:
-            sets = [_chosen(one, Path(self.options.groups)) for one in sets]
-        return [one.map(str.lower, str.lower) for one in sets] if self.options.lowercase else sets
+            sets = [_chosen(contrastive_set, Path(self.options.groups)) for contrastive_set in sets]
+        return (
+            [contrastive_set.map(str.lower, str.lower) for contrastive_set in sets]
+            if self.options.lowercase
+            else sets
+        )
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Shares of the groups."""
@@ -166,21 +177,21 @@ class Contrastive(SumMetric):
         accuracy = self.headline.form(row[self.headline.name])
         return f"accuracy {accuracy} % on the contrastive set {row['corpus']}"
 
-    def notes(self, scored: Sequence[Scored]) -> list[str]:
+    def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
         """How many groups each part has, and which systems do not read a set's context."""
         sizes: dict[str, dict[str, str]] = {}
-        found: list[str] = []
-        for one in (s for s in scored if s.measurement.ok):
-            row, facts = one.row, one.measurement.facts
+        notes: list[str] = []
+        for scored_row in (s for s in scored if s.measurement.ok):
+            row, facts = scored_row.row, scored_row.measurement.facts
             if facts.get(BLIND):
                 where = f"{row['corpus']} {row['lang_pair']}"
                 sizes.setdefault(where, {})[row["part"]] = count(row["groups"])
             elif row["part"] == ALL:
-                found += [f"{row['corpus']} {row['nmt']}: {text}." for text in facts["told"]]
+                notes += [f"{row['corpus']} {row['nmt']}: {text}." for text in facts["told"]]
         for where, by_part in sizes.items():
-            told = (f"{_heading(p)}: {by_part[p]}" for p in sorted(by_part, key=part_order))
-            found.append(f"Groups of {where}: {'; '.join(told)}.")
-        return list(dict.fromkeys(found))
+            part_sizes = (f"{_heading(p)}: {by_part[p]}" for p in sorted(by_part, key=part_order))
+            notes.append(f"Groups of {where}: {'; '.join(part_sizes)}.")
+        return list(dict.fromkeys(notes))
 
     def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:
         """The groups of each set and system."""
@@ -202,8 +213,11 @@ def _heading(part: str) -> str:
     return "total" if part == ALL else part
 
 
-def _chosen(one: ContrastiveSet, path: Path) -> ContrastiveSet:
+def _chosen(contrastive_set: ContrastiveSet, path: Path) -> ContrastiveSet:
     numbers = read_groups(path)
-    if numbers and max(numbers) >= len(one.groups):
-        raise XnmtError(f"{path}: group {max(numbers)} of the {len(one.groups)} of {one.name}")
-    return one.taken(numbers)
+    if numbers and max(numbers) >= len(contrastive_set.groups):
+        raise XnmtError(
+            f"{path}: group {max(numbers)} of the {len(contrastive_set.groups)} "
+            f"of {contrastive_set.name}"
+        )
+    return contrastive_set.taken(numbers)

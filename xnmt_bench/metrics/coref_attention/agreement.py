@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xnmt_bench.metrics.coref_attention.context import ContextWeights
-from xnmt_bench.metrics.coref_attention.links import Judged, PlacedMention, is_function
+from xnmt_bench.metrics.coref_attention.links import PlacedMention, Verdict, is_function
 from xnmt_bench.morphology import Gender, Morphology
 
 
@@ -37,7 +37,7 @@ class Agreement:
         weights_IN: np.ndarray,
         links: Sequence[tuple[PlacedMention, PlacedMention]],
         function_words: frozenset[str],
-    ) -> list[Judged]:
+    ) -> list[Verdict]:
         """The pronouns of a sentence that look at a wrong word of a context sentence.
 
         Counted is a mention without a content word, none of whose antecedents there it looks at,
@@ -55,15 +55,20 @@ class Agreement:
         for mention in dict.fromkeys(m for m, _ in links):
             right = [a.words for m, a in links if m == mention]
             weights_N = weights_IN[list(mention.words)].max(axis=0, initial=0.0)
-            found = any(weights_N[list(words)].any() for words in right)
+            looks_right = any(weights_N[list(words)].any() for words in right)
             pronoun = all(is_function(text, function_words) for text in mention.texts)
-            if found or not pronoun or not weights_N.any():
+            if looks_right or not pronoun or not weights_N.any():
                 continue
-            own = self._gender(side, index, mention.words)
+            own_gender = self._gender(side, index, mention.words)
             looked_at = self._gender(side, index - distance, (int(weights_N.argmax()),))
-            theirs = {self._gender(side, index - distance, words) for words in right}
-            if None not in (own, looked_at, *theirs) and looked_at not in theirs:
-                judged.append(Judged(index, own == looked_at, own in theirs))
+            antecedent_genders = {self._gender(side, index - distance, words) for words in right}
+            if (
+                None not in (own_gender, looked_at, *antecedent_genders)
+                and looked_at not in antecedent_genders
+            ):
+                judged.append(
+                    Verdict(index, own_gender == looked_at, own_gender in antecedent_genders)
+                )
         return judged
 
     def _gender(self, side: str, index: int, words: Sequence[int]) -> Gender | None:
@@ -71,5 +76,5 @@ class Agreement:
         if side == "source":
             words = sorted(j for i, j in self._context.links[index] if i in words)
         # The end of a sentence may be a word of it that is looked at.
-        told = self._morphology.gender(spoken, [n for n in words if n < len(spoken)])
-        return told and told.gender
+        evidence = self._morphology.gender(spoken, [n for n in words if n < len(spoken)])
+        return evidence and evidence.gender

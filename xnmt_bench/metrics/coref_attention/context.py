@@ -69,7 +69,7 @@ class ContextWeights:
     @cached_property
     def _own(self) -> EncodedSplit:
         """With the system's own translations."""
-        return self._explained.decisions.contexts(EVALUATED, REAL)
+        return self._explained.decisions.split(EVALUATED, REAL)
 
     @cached_property
     def _outputs(self) -> list[tuple[list[str], dict[int, int]]]:
@@ -97,12 +97,14 @@ class ContextWeights:
     @cached_property
     def links(self) -> list[Links]:
         """Source words and words of the system's translation that IBM model 1 links, both ways."""
-        own = [
+        word_pairs = [
             (x.words, y.words)
             for x, y in zip(self.spoken["source"], self.spoken["target"], strict=True)
         ]
         train = islice(self._job.corpus.sentences("train"), LEARNT_FROM)
-        return agreed_links(own, ((pair.source.split(), pair.target.split()) for pair in train))
+        return agreed_links(
+            word_pairs, ((pair.source.split(), pair.target.split()) for pair in train)
+        )
 
     @cached_property
     def match_rate(self) -> float:
@@ -136,8 +138,8 @@ class ContextWeights:
         Raises:
             NotApplicable: the explainer does not cover this model.
         """
-        told = self._explained.explainer.tells_own_side
-        for index, blocks in self._own_side() if told else self._relevance():
+        tells_own_side = self._explained.explainer.tells_own_side
+        for index, blocks in self._own_side() if tells_own_side else self._relevance():
             if blocks["source"]:
                 yield index, {side: blocks[side] for side in self._sides}
 
@@ -155,20 +157,22 @@ class ContextWeights:
             for side, weights_XX in zip(SIDES, explainer.own_side(model, batch), strict=True):
                 closed = side == "source" and model.reads_alone
                 words, sizes = self._words(side, index, closed)
-                whole = to_words(weights_XX.detach().cpu().double().numpy(), words, words)
-                blocks[side] = _blocks(whole[sum(sizes[:-1]) :], sizes)
+                weights_of_words = to_words(
+                    weights_XX.detach().cpu().double().numpy(), words, words
+                )
+                blocks[side] = _blocks(weights_of_words[sum(sizes[:-1]) :], sizes)
             yield index, blocks
 
     def _relevance(self) -> Blocks:
         """Relevance of all words of a side, for the current words of that side."""
-        whole = first_pieces if self._explained.explainer.blind else to_words
+        words_of_pieces = first_pieces if self._explained.explainer.blind else to_words
         for index, relevance in enumerate(self._job.relevance(REAL)):
             source_words, source_sizes = self._words("source", index)
             target_words, target_sizes = self._words("target", index)
             steps = target_words[relevance.first :]
             current = [w - sum(target_sizes[:-1]) if w >= 0 else -1 for w in steps]
-            source_YX = as_shares(whole(relevance.source_TS, current, source_words))
-            target_YY = as_shares(whole(relevance.prefix_TT, current, target_words))
+            source_YX = as_shares(words_of_pieces(relevance.source_TS, current, source_words))
+            target_YY = as_shares(words_of_pieces(relevance.prefix_TT, current, target_words))
             source_IX = _of_source(source_YX, source_sizes[-1])
             blocks = _blocks(source_IX, source_sizes), _blocks(target_YY, target_sizes)
             yield index, dict(zip(SIDES, blocks, strict=True))
@@ -236,7 +240,7 @@ def _of_source(shares_YX: np.ndarray, size: int) -> np.ndarray:
     rows_IX = np.zeros((size, shares_YX.shape[1]))
     current = shares_YX[:, shares_YX.shape[1] - size :]
     if current.size:
-        best, seen = current.argmax(1), current.max(1) > 0
-        for word in np.unique(best[seen]):
-            rows_IX[word] = shares_YX[seen & (best == word)].mean(0)
+        best, has_weight = current.argmax(1), current.max(1) > 0
+        for word in np.unique(best[has_weight]):
+            rows_IX[word] = shares_YX[has_weight & (best == word)].mean(0)
     return rows_IX

@@ -68,8 +68,8 @@ def listings(measurements: Sequence[Measurement], columns: Sequence[str]) -> Ite
             "context sentence": [" ".join(e.context) for e in examples],
             "where": [e.title for e in examples],
         }
-        who = [str(m.identity[c]) for c in ("corpus", "nmt", "explainer", "seed", "side")]
-        file = re.sub(r"\W+", "_", "_".join(part for part in (*who, m.model[:6]) if part))
+        identity = [str(m.identity[c]) for c in ("corpus", "nmt", "explainer", "seed", "side")]
+        file = re.sub(r"\W+", "_", "_".join(part for part in (*identity, m.model[:6]) if part))
         yield Listing(
             "coreference links", name, NOTE, range(len(examples)), texts,
             {"links": np.array([len(e.links) for e in examples], dtype=np.float64)},
@@ -89,4 +89,4 @@ def _stored(measurement: Measurement) -> list[Example]:
     except (OSError, StoreError) as error:
         log.warning("no heatmaps: %s", error)
         return []
-    return [Example(**told) for told in json.loads(text)[measurement.identity["side"]]]
+    return [Example(**columns) for columns in json.loads(text)[measurement.identity["side"]]]

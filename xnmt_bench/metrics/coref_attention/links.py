@@ -42,7 +42,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Judged:
+class Verdict:
     """A pronoun that looks at a word of another gender than its antecedents, and at none of them.
 
     Attributes:
@@ -96,7 +96,7 @@ class CorefScores:
     links: list[Link] = field(default_factory=list)
     mentions: dict[tuple[int, PlacedMention], np.ndarray] = field(default_factory=dict)
     attended: list[tuple[int, int, int]] = field(default_factory=list)
-    judged: list[Judged] | None = None
+    judged: list[Verdict] | None = None
 
     def add(
         self,
@@ -148,9 +148,9 @@ class CorefScores:
         """
         columns = {name: np.zeros(len(numbers)) for name in LINK_SUMS}
         for link in filter(SUBSETS[subset], self.links):
-            greatest, found = link.weight >= 1 - ROUNDING, link.weight > 0
-            needed = link.needed, link.needed and found
-            values = (1, greatest, found, link.weight, link.naive, link.attends, *needed)
+            greatest, has_weight = link.weight >= 1 - ROUNDING, link.weight > 0
+            needed = link.needed, link.needed and has_weight
+            values = (1, greatest, has_weight, link.weight, link.naive, link.attends, *needed)
             for name, value in zip(LINK_SUMS, values, strict=True):
                 columns[name][link.sentence] += value
         if subset == "all":  # precision and dispersion are no properties of a link
@@ -163,9 +163,11 @@ class CorefScores:
                     columns[name][sentence] += number
         if subset == "all" and self.judged is not None:
             columns |= {name: np.zeros(len(numbers)) for name in AGREEMENT_SUMS}
-            for one in self.judged:
-                for name, value in zip(AGREEMENT_SUMS, (1, one.wrong, one.right), strict=True):
-                    columns[name][one.sentence] += value
+            for verdict in self.judged:
+                for name, value in zip(
+                    AGREEMENT_SUMS, (1, verdict.wrong, verdict.right), strict=True
+                ):
+                    columns[name][verdict.sentence] += value
         return Units(test_set, np.asarray(numbers, dtype=np.int64), columns)
 
 

@@ -17,7 +17,7 @@ from xnmt_bench.corpora.function_words import function_words
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.listing import Listing
-from xnmt_bench.measuring.measurement import BLIND, Evidence, Measurement, Planned, Scored
+from xnmt_bench.measuring.measurement import BLIND, Evidence, Measurement, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, percent
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.coref_attention.agreement import Agreement
@@ -26,8 +26,8 @@ from xnmt_bench.metrics.coref_attention.examples import FILE, Example, listings
 from xnmt_bench.metrics.coref_attention.links import (
     SUBSETS,
     CorefScores,
-    Judged,
     PlacedMention,
+    Verdict,
     coref_scores,
     same_chain,
 )
@@ -111,16 +111,16 @@ class CorefAttention(SumMetric):
         if morphology:
             self.morphology = create("morphologies", morphology)
 
-    def measure(self, job: Job) -> Iterator[Planned]:
+    def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Weights of the explainer, and its two floors, by side and kind of link."""
         for line in job.corpus.counts():
             log.info("%s", line)
         language = job.corpus.target_language
         if self.morphology and self.morphology.language != language:
-            told = (
+            facts = (
                 f"the morphology is of {self.morphology.language}, the translations are {language}"
             )
-            raise XnmtError(f"metric coref_attention: {told}")
+            raise XnmtError(f"metric coref_attention: {facts}")
         context = ContextWeights(job)
         # Options that are not the paper's stand in the explainer's name.
         options = {"nearest": self.nearest, "whole matrix": self.whole_matrix}
@@ -135,30 +135,30 @@ class CorefAttention(SumMetric):
         ):
             if floor == SHUFFLED and job.explained.explainer.blind:
                 continue  # it is one itself
-            made = partial(self.weighed, job, context, floor)
+            weigh = partial(self.weighed, job, context, floor)
             for side in SIDES:
                 row: dict[str, Any] = keys | {"side": side, "explainer": name + suffix}
-                make = partial(self._evidence, context, made, bool(floor), side)
+                make = partial(self._evidence, context, weigh, bool(floor), side)
                 yield self.plan(job, partial(make, "all"), explained=True, **row, links_of="all")
                 try:
-                    subsets = made().facts["subsets"][side]
+                    subsets = weigh().facts["subsets"][side]
                 except NotApplicable:
                     applies, subsets = False, []
                 for subset in subsets:
-                    given = row | {"links_of": subset}
-                    yield self.plan(job, partial(make, subset), explained=True, **given)
+                    subset_row = row | {"links_of": subset}
+                    yield self.plan(job, partial(make, subset), explained=True, **subset_row)
             if not applies:  # a floor alone says nothing
                 return
 
     def _evidence(
         self,
         context: ContextWeights,
-        made: Callable[[], Artefact],
+        weigh: Callable[[], Artefact],
         floor: bool,
         side: str,
         subset: str,
     ) -> Evidence:
-        artefact = made()
+        artefact = weigh()
         units = Units.load(artefact.path / f"{side} {subset}.parquet")
         examples = artefact.path / EXAMPLES
         drawn = subset == "all" and examples.exists()  # each is drawn once, whatever its rows
@@ -229,7 +229,7 @@ class CorefAttention(SumMetric):
         index: int,
         blocks: Sequence[np.ndarray],
         language: str,
-        judge: Callable[..., list[Judged]] | None,
+        judge: Callable[..., list[Verdict]] | None,
     ) -> None:
         """Adds a sentence's links to each of its context sentences."""
         current, linked = spoken[index], set[PlacedMention]()
@@ -242,13 +242,13 @@ class CorefAttention(SumMetric):
                 links = list({m: (m, a) for m, a in links if m not in linked}.values())
                 linked |= {m for m, _ in links}
             weights_IN = significant(raw_IN, self.whole_matrix)
-            told = current.mentions, earlier.mentions, _columns(earlier, raw_IN)
-            scores.add(index, distance, weights_IN, *told, closed_class, links)
+            placed = current.mentions, earlier.mentions, _columns(earlier, raw_IN)
+            scores.add(index, distance, weights_IN, *placed, closed_class, links)
             if judge and scores.judged is not None:
                 scores.judged += judge(distance, weights_IN, links, closed_class)
 
     def _examples(
-        self, spoken: Sequence[Spoken], index: int, blocks: Sequence[np.ndarray], who: str
+        self, spoken: Sequence[Spoken], index: int, blocks: Sequence[np.ndarray], title_start: str
     ) -> Iterator[Example]:
         """The context sentences that a link leads to, ready to be drawn."""
         current = spoken[index]
@@ -256,7 +256,7 @@ class CorefAttention(SumMetric):
             earlier = spoken[index - distance]
             pairs = same_chain(current.mentions, earlier.mentions)
             if links := [(list(m.words), list(a.words)) for m, a in pairs]:
-                title = f"{who} side, sentence {index}, {distance} back"
+                title = f"{title_start} side, sentence {index}, {distance} back"
                 weights = significant(raw_IN, self.whole_matrix).round(4).tolist()
                 yield Example(title, current.words, _columns(earlier, raw_IN), weights, links)
 
@@ -264,7 +264,7 @@ class CorefAttention(SumMetric):
         """See `links.coref_scores`."""
         return coref_scores(sums_R)
 
-    def notes(self, scored: Sequence[Scored]) -> list[str]:
+    def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
         """How much of the annotation the systems' own translations carry."""
         rates = {}
         for m in (s.measurement for s in scored if s.measurement.ok):
@@ -275,7 +275,7 @@ class CorefAttention(SumMetric):
             for (where, _), rate in rates.items()
         ]
         facts = (s.measurement.facts for s in scored)
-        genders = {own["genders"] for own in facts if "genders" in own}
+        genders = {row_facts["genders"] for row_facts in facts if "genders" in row_facts}
         if genders:
             notes.append(f"{self.genders_note} Genders: {', '.join(sorted(genders))}.")
         return notes

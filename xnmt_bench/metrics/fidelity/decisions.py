@@ -61,7 +61,7 @@ class TestDecisions:
             if self.rules.scenario != REAL:  # the gold is of the reference's words
                 sentences, contexts = (
                     self._job.corpus.sentences(EVALUATED),
-                    self.rules.test_contexts,
+                    self.rules.test_split,
                 )
                 subwords = self._job.system.subwords
                 counts_U6 = hit_at_k(sentences, contexts, *subwords, self.rules.test)
@@ -76,7 +76,7 @@ class TestDecisions:
         """Return the KL divergence of a judge from the NMT model at each test decision, (N,)."""
 
         def work(folder: Path) -> None:
-            model, contexts = self._job.system.model, self.rules.test_contexts
+            model, contexts = self._job.system.model, self.rules.test_split
             sentences = self.rules.decisions.count(EVALUATED)
             states_path = folder / "states.tmp"
             states_ND = write_states(model, contexts, sentences, states_path)
@@ -143,7 +143,7 @@ class TestDecisions:
             rules, texts = self.rules, self.rules.explained.texts
             gold = None if rules.scenario == REAL else texts.gold(EVALUATED)
             target, train = texts.subwords[1], texts.split("train")
-            kinds = facets(rules.test, rules.test_contexts, target, train, gold)
+            kinds = facets(rules.test, rules.test_split, target, train, gold)
             self._write(folder / FACETS_FILE, **kinds)
 
         return self._job.store.make("facets", work, version=1, **self._recipe)
@@ -153,7 +153,7 @@ class TestDecisions:
         count = min(sentences, self.rules.decisions.count(EVALUATED))
 
         def work(folder: Path) -> None:
-            contexts, subwords = self.rules.test_contexts, self._job.system.subwords
+            contexts, subwords = self.rules.test_split, self._job.system.subwords
             write_sample(self.rules.test, contexts, subwords, count, folder / SAMPLE_FILE)
 
         return self._job.store.make("sample", work, version=1, sample=count, **self._recipe)

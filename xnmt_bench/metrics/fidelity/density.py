@@ -15,7 +15,7 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.report.figure import legend_below
-from xnmt_bench.report.panels import Panel, told_apart
+from xnmt_bench.report.panels import Panel, distinguish
 from xnmt_bench.report.summary import Cell, Line, Summary
 from xnmt_bench.rules.density import BINS
 
@@ -58,18 +58,18 @@ class RuleDensity(Analysis):
                 seed = f" (seed {m.identity['seed']})" if len(by_rules) > 1 else ""
                 rows.append(_row((*system, explainer + seed, rules_id), m.facts["density"]))
         rows.sort(key=lambda row: (*_system(row), row["unique"], row["explainer"]))
-        told = told_apart(list(systems.values()), but=("k", "scenario", "train_sentences"))
-        texts = dict(zip(systems, told.texts, strict=True))
+        distinction = distinguish(list(systems.values()), but=("k", "scenario", "train_sentences"))
+        texts = dict(zip(systems, distinction.texts, strict=True))
         measured, lines = ("rules", "unique", *BIN_COLUMNS), []
         for row in rows:
             system_columns = _system(row)
             counts = (f"{row[column]:,}" for column in measured)
             cells = [Cell(text) for text in (*texts[system_columns], row["explainer"], *counts)]
             lines.append(Line(system_columns, cells))
-        words = [*told.varying, "explainer"]
+        words = [*distinction.varying, "explainer"]
         heads = [*words, "rules", "unique", *BIN_NAMES]
-        summary = Summary(told.title("Rule density"), heads, lines, [NOTE], len(words))
-        figure = _figure(rows, dict(zip(systems, told.phrases, strict=True)))
+        summary = Summary(distinction.title("Rule density"), heads, lines, [NOTE], len(words))
+        figure = _figure(rows, dict(zip(systems, distinction.phrases, strict=True)))
         return Result(rows, (*SYSTEM, "explainer", "rules_id"), measured, summary, figure)
 
 
@@ -88,13 +88,13 @@ def _figure(rows: Sequence[Row], titles: dict[tuple[str, ...], str]) -> Figure:
     figure, axes = plt.subplots(len(titles), 1, squeeze=False, sharex=True,
                                 figsize=(7.5, 1.2 + 1.9 * len(titles)))  # fmt: skip
     for ax, (system, title) in zip(axes[:, 0], titles.items(), strict=True):
-        own = [row for row in rows if _system(row) == system]
-        names = [row["explainer"].replace("_", " ") for row in own]
-        left = np.zeros(len(own))
+        system_rows = [row for row in rows if _system(row) == system]
+        names = [row["explainer"].replace("_", " ") for row in system_rows]
+        bar_start = np.zeros(len(system_rows))
         for column, name, shade in zip(BIN_COLUMNS, BIN_NAMES, SHADES, strict=True):
-            counts = np.array([row[column] for row in own])
-            ax.barh(names, counts, left=left, color=shade, label=name, height=0.7)
-            left += counts
+            counts = np.array([row[column] for row in system_rows])
+            ax.barh(names, counts, left=bar_start, color=shade, label=name, height=0.7)
+            bar_start += counts
         ax.invert_yaxis()  # the densest above
         ax.set_title(title, fontsize=10)
         ax.xaxis.set_major_formatter("{x:,.0f}")

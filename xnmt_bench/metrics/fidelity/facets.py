@@ -19,7 +19,7 @@ from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.options import Count, Seed
 from xnmt_bench.parquet import read_table
 from xnmt_bench.report.figure import draw_interval, legend_below, style
-from xnmt_bench.report.panels import Panel, ends, told_apart
+from xnmt_bench.report.panels import Panel, distinguish, ends
 from xnmt_bench.report.summary import Cell
 from xnmt_bench.rules.facets import FACETS, FIFTHS, GOLD_LINKS
 from xnmt_bench.rules.scores import DecisionScores
@@ -63,13 +63,15 @@ class Facets(Analysis):
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """One line a kind of decision, by the last value of the pivot there is."""
-        kinds = [(panel, own) for panel in panels if (own := kinds_of(panel)) is not None]
+        kinds = [
+            (panel, panel_kinds) for panel in panels if (panel_kinds := kinds_of(panel)) is not None
+        ]
         if not kinds:
             raise NotApplicable("the results say nothing of the kinds of decisions")
         usable, metric = [panel for panel, _ in kinds], panels[0].metric
-        by_panel = [self._rows(panel, own) for panel, own in kinds]
+        by_panel = [self._rows(panel, panel_kinds) for panel, panel_kinds in kinds]
         rows = list(chain(*by_panel))
-        column, told = metric.headline, told_apart(usable)
+        column, distinction = metric.headline, distinguish(usable)
         last = ", ".join(dict.fromkeys(usable[0].heading(row["result"]) for row in rows))
 
         def cell(row: Row) -> Cell:
@@ -77,9 +79,9 @@ class Facets(Analysis):
 
         words = {name: name for name in ("kind", "category", "decisions")}
         title, note = f"Where {metric.name} is lost ({last})", NOTE.format(heading=column.heading)
-        summary = pivoted(title, usable, by_panel, words, "explainer", cell, [note], told)
+        summary = pivoted(title, usable, by_panel, words, "explainer", cell, [note], distinction)
         identity = (*usable[0].condition, "result", "facet", "category", "explainer")
-        figure = _figure(metric, by_panel, told.phrases)
+        figure = _figure(metric, by_panel, distinction.phrases)
         return Result(rows, identity, ("decisions", *ends(column.name)), summary, figure)
 
     def _rows(self, panel: Panel, kinds: Kinds) -> list[Row]:
@@ -122,12 +124,15 @@ def _aligned(measurement: Measurement, kinds: Kinds) -> DecisionScores | None:
     """The scores of a predictor in the order of the kinds; None where of other decisions."""
     scores = DecisionScores.load(measurement.file("decisions"))
     order = np.lexsort((scores.step_N, scores.sentence_N))
-    wanted = np.lexsort((kinds["step"], kinds["sentence"]))
+    kinds_order = np.lexsort((kinds["step"], kinds["sentence"]))
     columns = ((scores.sentence_N, kinds["sentence"]), (scores.step_N, kinds["step"]))
-    if not all(np.array_equal(own[order], known[wanted]) for own, known in columns):
+    if not all(
+        np.array_equal(score_column[order], kinds_column[kinds_order])
+        for score_column, kinds_column in columns
+    ):
         log.warning("left out: %s: scores of other decisions", measurement.path)
         return None
-    return scores.take(order[np.argsort(wanted)])  # argsort inverts a permutation
+    return scores.take(order[np.argsort(kinds_order)])  # argsort inverts a permutation
 
 
 def _ordered(facet: str, values: np.ndarray) -> list[str]:
@@ -146,9 +151,9 @@ def _figure(metric: Metric, by_panel: Sequence[Sequence[Row]], labels: Sequence[
     shown = [facet for facet in FACETS if any(r["facet"] == facet for r in chain(*by_panel))]
     figure, axes = plt.subplots(len(by_panel), len(shown), sharey="row", squeeze=False,
                                 figsize=(3.0 * len(shown), 0.9 + 2.9 * len(by_panel)))  # fmt: skip
-    for number, (own, label) in enumerate(zip(by_panel, labels, strict=True)):
+    for number, (panel_rows, label) in enumerate(zip(by_panel, labels, strict=True)):
         for ax, facet in zip(axes[number], shown, strict=True):
-            rows = [row for row in own if row["facet"] == facet]
+            rows = [row for row in panel_rows if row["facet"] == facet]
             categories = list(dict.fromkeys(row["category"] for row in rows))
             line = "-" if facet in ("place", "frequency") else "none"  # the others have no order
             for name in names:

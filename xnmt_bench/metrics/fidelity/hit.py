@@ -50,8 +50,10 @@ def hit_at_k(
         n, index = row_of[number], int(np.searchsorted(split.number, number))
         source_words = source.current_words(split.source[index].tolist())
         target_words = target.current_words(split.target[index].tolist())
-        own = rules.take(slice(starts[n], ends[n]))
-        counts_U6[n] = _count(own, split.target[index], sentence.gold, source_words, target_words)
+        sentence_rules = rules.take(slice(starts[n], ends[n]))
+        counts_U6[n] = _count(
+            sentence_rules, split.target[index], sentence.gold, source_words, target_words
+        )
     return counts_U6
 
 
@@ -65,17 +67,17 @@ def _count(
         if label == EOS or label != ids[step]:
             continue
         # The earlier pieces of a word decide its later ones.
-        own = {word} if step and target_words[step - 1] == word else set()
+        own_word = {word} if step and target_words[step - 1] == word else set()
         sides = (
             (gold.deciding_source[word], source_words, rules.source_position_NK[row]),
-            (gold.deciding_prefix[word] | own, target_words, rules.prefix_position_NK[row]),
+            (gold.deciding_prefix[word] | own_word, target_words, rules.prefix_position_NK[row]),
         )
-        found = [
+        hits = [
             (side, any(p >= 0 and words[p] in deciding for p in positions_K))
             for side, (deciding, words, positions_K) in enumerate(sides)
             if deciding  # words alone decide, and never -1
         ]
-        for side, hit in [*found, (2, any(hit for _, hit in found))] if found else []:
+        for side, hit in [*hits, (2, any(hit for _, hit in hits))] if hits else []:
             counts[2 * side] += hit
             counts[2 * side + 1] += 1
     return counts

@@ -13,11 +13,11 @@ from xnmt_bench.judges.configured import configured_judges
 from xnmt_bench.judges.nmt import NMT
 from xnmt_bench.judges.unigram import Unigram
 from xnmt_bench.measuring.listing import Listing
-from xnmt_bench.measuring.measurement import BLIND, Measurement, Planned, Scored
+from xnmt_bench.measuring.measurement import BLIND, Measurement, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Key, Row, SumMetric, count, percent, ratio
-from xnmt_bench.metrics.fidelity.browse import list_decisions
 from xnmt_bench.metrics.fidelity.decisions import TestDecisions
 from xnmt_bench.metrics.fidelity.evidence import evidence_of, reference_evidence
+from xnmt_bench.metrics.fidelity.listing import list_decisions
 from xnmt_bench.options import Natural
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import entries, load
@@ -99,7 +99,7 @@ class Fidelity(SumMetric):
     def __init__(self, browsed: Natural = 50) -> None:
         self.browsed = browsed
 
-    def measure(self, job: Job) -> Iterator[Planned]:
+    def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield each judge's row, then those of the two references."""
         config, rules = job.config, RuleSet(job)
         decisions, judges = TestDecisions(rules), configured_judges(rules)
@@ -114,7 +114,7 @@ class Fidelity(SumMetric):
         def late_keys() -> dict[str, Any]:  # no more can be explained than there are
             return {"train_sentences": rules.train_sentences}
 
-        def plan(judge: Judge, make: Any) -> Planned:
+        def plan(judge: Judge, make: Any) -> PlannedRow:
             row_keys = {**keys, **judge.row_keys()}
             if row_keys["train_sentences"] != "":
                 del row_keys["train_sentences"]
@@ -150,9 +150,9 @@ class Fidelity(SumMetric):
                 results[f"stripe_{alpha}"] = -shared_R + alpha * np.maximum(0, leak_R)
         return results
 
-    def combine(self, scored: Sequence[Scored]) -> list[Scored]:
+    def combine(self, scored: Sequence[ScoredRow]) -> list[ScoredRow]:
         """Return the rows that judges make of their own rows, such as Comb."""
-        rows_of: dict[str, list[Scored]] = {}
+        rows_of: dict[str, list[ScoredRow]] = {}
         for row in scored:
             if name := row.measurement.facts.get("judge"):
                 rows_of.setdefault(name, []).append(row)
@@ -169,7 +169,7 @@ class Fidelity(SumMetric):
         headings = {kind.name: kind.heading for kind in REFERENCES}
         return headings.get(row["instantiation"])
 
-    def notes(self, scored: Sequence[Scored]) -> list[str]:
+    def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
         """Return what blind rows are for, and which decisions `gold_alignment` is scored on."""
         rows = [row.measurement for row in scored if row.measurement.ok]
         notes = [BLIND_NOTE] if any(m.facts.get(BLIND) for m in rows) else []

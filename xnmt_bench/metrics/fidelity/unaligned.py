@@ -17,7 +17,7 @@ from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.metrics.fidelity.facets import NMT, kinds_of
 from xnmt_bench.options import Natural
-from xnmt_bench.report.panels import Panel, told_apart
+from xnmt_bench.report.panels import Panel, distinguish
 from xnmt_bench.report.summary import Cell
 from xnmt_bench.rules.facets import GOLD_LINKS
 from xnmt_bench.rules.sample import read_sample
@@ -43,20 +43,26 @@ class Unaligned(Analysis):
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """One line a decision, one column an explainer."""
-        kinds = [(panel, own) for panel in panels if (own := kinds_of(panel)) is not None]
-        kinds = [(panel, own) for panel, own in kinds if (own["link"] == GOLD_LINKS[-1]).any()]
+        kinds = [
+            (panel, panel_kinds) for panel in panels if (panel_kinds := kinds_of(panel)) is not None
+        ]
+        kinds = [
+            (panel, panel_kinds)
+            for panel, panel_kinds in kinds
+            if (panel_kinds["link"] == GOLD_LINKS[-1]).any()
+        ]
         if not kinds:
             raise NotApplicable("no results of a corpus with gold word alignment")
         usable = [panel for panel, _ in kinds]
         by_panel, notes = [], [NOTE]
-        for (panel, own), phrase in zip(kinds, told_apart(usable).phrases, strict=True):
-            none_N, judged_N = own["link"] == GOLD_LINKS[-1], own["link"] != ""
+        for (panel, panel_kinds), phrase in zip(kinds, distinguish(usable).phrases, strict=True):
+            none_N, judged_N = panel_kinds["link"] == GOLD_LINKS[-1], panel_kinds["link"] != ""
             share = f"{none_N.sum():,} of {judged_N.sum():,} decisions are on words without a gold"
             notes.append(f"{phrase + ': ' if phrase else ''}{share} link.")
-            places = (own[column][none_N].tolist() for column in ("sentence", "step"))
-            wanted = set(zip(*places, strict=True))
+            places = (panel_kinds[column][none_N].tolist() for column in ("sentence", "step"))
+            unlinked = set(zip(*places, strict=True))
             sample = read_sample(panel.references[NMT].measurement.file("sample"))
-            decisions = [(s, t) for s in sample for t in s["steps"] if (s["number"], t) in wanted]
+            decisions = [(s, t) for s in sample for t in s["steps"] if (s["number"], t) in unlinked]
             rules_of = _rules(panel)
             by_panel.append([
                 _row(panel, name, rules, sentence, step)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xnmt_bench.measuring.measurement import Evidence, Planned
+from xnmt_bench.measuring.measurement import Evidence, PlannedRow
 from xnmt_bench.measuring.metric import Column, Row, SumMetric, ratio
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.quality.comet import comet
@@ -53,7 +53,7 @@ class Quality(SumMetric):
     ) -> None:
         self.comet_command, self.comet_model = comet_command, comet_model
 
-    def measure(self, job: Job) -> Iterator[Planned]:
+    def measure(self, job: Job) -> Iterator[PlannedRow]:
         """The system's translations, or a file's."""
         yield self.plan(job, lambda: self._measured(job))
 
@@ -78,8 +78,8 @@ class Quality(SumMetric):
         recipe: dict[str, Any] = {"outputs": outputs.fingerprint, "model": model}
         if Path(model).is_file():
             recipe["checkpoint"] = file_hash(Path(model))
-        made = job.store.make("comet", work, version=2, cheap=True, **recipe)
-        return np.load(made.path / COMET_FILE, allow_pickle=False)
+        artefact = job.store.make("comet", work, version=2, cheap=True, **recipe)
+        return np.load(artefact.path / COMET_FILE, allow_pickle=False)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Corpus scores of BLEU, chrF and TER; the mean of COMET's."""

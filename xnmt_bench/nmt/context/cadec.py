@@ -131,8 +131,8 @@ class CADec(LinearOutput, TwoStep):
         states_BSD = sentences.join(alone.states_BSD)
         current_N = sentences.number_N == last_B[sentences.row_N]
         input_BU = shifted(layout.draft_BU)
-        own = alone.select(current_N.nonzero()[:, 0]).decoding(input_BU)
-        draft_BUD = self.base.decode(own, self.base.embed_target(input_BU))
+        current = alone.select(current_N.nonzero()[:, 0]).decoding(input_BU)
+        draft_BUD = self.base.decode(current, self.base.embed_target(input_BU))
         word_BUD = self.base.target_embedding(layout.draft_BU)
         extra = (
             *self.second.source_memory(states_BSD, last_B[:, None] - number_BS),
@@ -213,9 +213,9 @@ class CADec(LinearOutput, TwoStep):
     def encoder_attention(self, source_BSD: Tensor, layout: Layout) -> Tensor:
         """The encoder's self-attention (B, L, H, S, S), which never leaves a sentence."""
         sentences = Sentences(source_numbers(layout))
-        own: list[Tensor] = []
-        self.base.encoder_states(sentences.split(source_BSD), sentences.layout, own)
-        return sentences.square(torch.stack(own, dim=1))
+        layers: list[Tensor] = []
+        self.base.encoder_states(sentences.split(source_BSD), sentences.layout, layers)
+        return sentences.square(torch.stack(layers, dim=1))
 
     def reader(self, encoding: Encoding) -> Reader:
         """Keeps the memories, and the keys and values of what it has read."""

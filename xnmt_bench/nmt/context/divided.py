@@ -41,12 +41,12 @@ class DividedCorpus(Corpus):
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Streams the pairs of a split; parts have no annotation."""
-        whole = self._corpus.sentences(split)
+        sentences = self._corpus.sentences(split)
         if split != "train":
-            yield from whole
+            yield from sentences
             return
         document, places = None, count()
-        for number, sentence in enumerate(whole):
+        for number, sentence in enumerate(sentences):
             if sentence.document != document:
                 document, places = sentence.document, count()
             cuts = self._cuts(number, sentence)
@@ -86,8 +86,11 @@ class DividedCorpus(Corpus):
                     yield source, target
 
         links = agreed_links(split())
-        found = {n: uncrossed(own, *sizes[n]) for n, own in zip(sizes, links, strict=True)}
-        return {number: cut for number, cut in found.items() if cut is not None}
+        cuts = {
+            n: uncrossed(sentence_links, *sizes[n])
+            for n, sentence_links in zip(sizes, links, strict=True)
+        }
+        return {number: cut for number, cut in cuts.items() if cut is not None}
 
     def recipe(self) -> dict[str, Any]:
         """The corpus's own, and how it is split."""

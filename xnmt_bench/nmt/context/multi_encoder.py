@@ -68,8 +68,8 @@ class ContextAttention(nn.Module):
         if not len(row_M):
             return self.norm(h_BCD)
         (rows, steps, _), count = h_BCD.shape, int(place_M.max()) + 1
-        h_MCD, seen = h_BCD[row_M], mask_ML[:, None, None]
-        w_MCD = self.word(h_MCD, self.word.key_value(contexts_MLD), seen, weights)
+        h_MCD, visible = h_BCD[row_M], mask_ML[:, None, None]
+        w_MCD = self.word(h_MCD, self.word.key_value(contexts_MLD), visible, weights)
         w_MCD = self.word_norm(w_MCD)
         w_BKCD = w_MCD.new_zeros(rows, count, *h_BCD.shape[1:])
         w_BKCD[row_M, place_M] = w_MCD
@@ -134,8 +134,8 @@ class MultiEncoder(TwoStep):
         """Encodes each sentence by itself, then the current one in its context."""
         out_BSD, current_BS = self._encode(source_BSD, layout)
         # The decoder sees the current sentence alone.
-        seen = Layout(layout.source_BS * current_BS, layout.input_BT)
-        return Encoding(out_BSD, seen, self.base.keys_values(out_BSD))
+        current_layout = Layout(layout.source_BS * current_BS, layout.input_BT)
+        return Encoding(out_BSD, current_layout, self.base.keys_values(out_BSD))
 
     def _encode(
         self, source_BSD: Tensor, layout: Layout, weights: list[Tensor] | None = None
@@ -164,18 +164,18 @@ class MultiEncoder(TwoStep):
         A current word has weights that sum to 1 over each context sentence, its EOS included, and
         none over its own.
         """
-        found: list[Tensor] = []
-        self._encode(source_BSD, layout, found)
+        layers: list[Tensor] = []
+        self._encode(source_BSD, layout, layers)
         rows, width = layout.source_BS.shape
-        whole = source_BSD.new_zeros(rows, 1, self.context.word.heads, width, width)
+        weights_BLHSS = source_BSD.new_zeros(rows, 1, self.context.word.heads, width, width)
         spans = Sentences(source_numbers(layout)).spans()
         current = dict(spans)  # of each row the last one
-        contexts = iter(found[0] if found else ())
+        contexts = iter(layers[0] if layers else ())
         for row, span in spans:
             if span != current[row]:
                 words, size = (s.stop - s.start for s in (current[row], span))
-                whole[row, 0, :, current[row], span] = next(contexts)[:, :words, :size]
-        return whole
+                weights_BLHSS[row, 0, :, current[row], span] = next(contexts)[:, :words, :size]
+        return weights_BLHSS
 
     def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
         """Decodes a teacher-forced prefix: states (B, T, D)."""

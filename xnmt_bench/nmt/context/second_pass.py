@@ -120,7 +120,7 @@ class SecondPass(nn.Module):
             weights: where attention's weights go, if anywhere.
             grow: gives, for a layer and its new keys and values, those of earlier inputs too.
         """
-        own, source, target = weights or (None, None, None)
+        self_weights, source, target = weights or (None, None, None)
         source_mask, target_mask = (
             mask[:, None, None] for mask in (memories.source_mask_BS, memories.target_mask_BX)
         )
@@ -130,7 +130,7 @@ class SecondPass(nn.Module):
                 Memory(memories.source_BSE[n], source_mask, source),
                 Memory(memories.target_BXE[n], target_mask, target),
             ]
-            x = layer(x, allowed, looked_at, own, grown=partial(grow, n) if grow else None)
+            x = layer(x, allowed, looked_at, self_weights, grown=partial(grow, n) if grow else None)
         return self.norm(x)
 
 

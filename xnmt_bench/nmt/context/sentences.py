@@ -48,10 +48,10 @@ class Sentences:
         longest = int(self.length_N.max()) if len(self.length_N) else 0
         return torch.arange(longest, device=self.length_N.device) < self.length_N[:, None]
 
-    def find(self, others: Sentences) -> Tensor:
+    def find(self, among: Sentences) -> Tensor:
         """Which of these sentences has the row and the number of each of the others; both do."""
-        mine, theirs = (s.row_N * (1 << 32) + s.number_N for s in (self, others))
-        return torch.searchsorted(mine, theirs)
+        own_keys, other_keys = (s.row_N * (1 << 32) + s.number_N for s in (self, among))
+        return torch.searchsorted(own_keys, other_keys)
 
     @property
     def layout(self) -> Layout:
@@ -67,18 +67,18 @@ class Sentences:
 
     def join(self, x_NL: Tensor) -> Tensor:
         """The way back: (N, L, ...) as (B, X, ...), zero where no sentence is."""
-        whole = x_NL.new_zeros(*self._there_BX.shape, *x_NL.shape[2:])
-        whole[self._there_BX] = x_NL[self._sentence_P, self._place_P]
-        return whole
+        joined = x_NL.new_zeros(*self._there_BX.shape, *x_NL.shape[2:])
+        joined[self._there_BX] = x_NL[self._sentence_P, self._place_P]
+        return joined
 
     def square(self, weights_NLHXX: Tensor) -> Tensor:
         """Weights of sentences over themselves (N, L, H, X, X) as (B, L, H, S, S), else zero."""
         rows, width = self._there_BX.shape
-        whole = weights_NLHXX.new_zeros(rows, *weights_NLHXX.shape[1:3], width, width)
+        joined = weights_NLHXX.new_zeros(rows, *weights_NLHXX.shape[1:3], width, width)
         for weights, (row, span) in zip(weights_NLHXX, self.spans(), strict=True):
             size = span.stop - span.start
-            whole[row, :, :, span, span] = weights[..., :size, :size]
-        return whole
+            joined[row, :, :, span, span] = weights[..., :size, :size]
+        return joined
 
     def spans(self) -> list[tuple[int, slice]]:
         """The row of each sentence, and its ids there."""

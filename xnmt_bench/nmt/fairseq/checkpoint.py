@@ -104,6 +104,6 @@ class Weights:
         """An XnmtError for what nobody has taken, since a model without it would be another."""
         # Version marks, and tables of sines that are computed anew.
         ignored = ("version", "_float_tensor", "embed_positions.weights")
-        left = sorted(name for name in self._left if not name.endswith(ignored))
-        if left:
-            raise XnmtError(f"{self._path}: not supported: its weights {', '.join(left[:5])}")
+        unread = sorted(name for name in self._left if not name.endswith(ignored))
+        if unread:
+            raise XnmtError(f"{self._path}: not supported: its weights {', '.join(unread[:5])}")

@@ -63,8 +63,8 @@ class FairseqLSTM(RNNSearch):
             weights.fill(cell, f"decoder.layers.{n}")
         self.query = weights.linear("decoder.attention.input_proj")
         self.mixed = weights.linear("decoder.attention.output_proj")
-        for name, theirs in OPTIONAL.items():
-            stem = f"decoder.{theirs}"
+        for name, fairseq_name in OPTIONAL.items():
+            stem = f"decoder.{fairseq_name}"
             there = f"{stem}.weight" in weights
             setattr(self, name, weights.linear(stem) if there else nn.Identity())
         if "decoder.fc_out.weight" in weights:
@@ -95,14 +95,14 @@ class FairseqLSTM(RNNSearch):
         """One step: what the read-out sees, attention over the source (B, S), the new states."""
         *kept, feed = states
         layers = len(self.cells)
-        seen, hidden, cells = torch.cat([x_BD, feed], dim=1), [], []
+        state, hidden, cells = torch.cat([x_BD, feed], dim=1), [], []
         for layer, *old in zip(self.cells, kept[:layers], kept[layers:], strict=True):
-            seen, cell = layer(seen, old)
-            hidden.append(seen)
+            state, cell = layer(state, old)
+            hidden.append(state)
             cells.append(cell)
-        energy = (encoding.states_BSD @ self.query(seen)[..., None])[..., 0]
+        energy = (encoding.states_BSD @ self.query(state)[..., None])[..., 0]
         weight_BS, context = attend(encoding, energy)
-        feed = torch.tanh(self.mixed(torch.cat([context, seen], dim=1)))
+        feed = torch.tanh(self.mixed(torch.cat([context, state], dim=1)))
         return feed, weight_BS, (*hidden, *cells, feed)
 
     def read_out(self, features: Tensor) -> Tensor:

@@ -41,8 +41,8 @@ def open_fairseq(
     options, tensors = read_checkpoint(file)
     weights = Weights(file, tensors)
     folder = Path(data) if data else file.parent
-    given = {"source": source_language, "target": target_language}
-    languages = [_language(options, side, language) for side, language in given.items()]
+    configured = {"source": source_language, "target": target_language}
+    languages = [_language(options, side, language) for side, language in configured.items()]
     source, target = (
         DictionarySubwords(folder / f"dict.{language}.txt", codes)
         for language, codes in zip(languages, (source_codes, target_codes), strict=True)
@@ -74,14 +74,15 @@ def _family(options: Options) -> type[Model]:
     raise XnmtError(f"{options.path}: arch={arch} is not supported; transformer and lstm are")
 
 
-def _language(options: Options, side: str, given: str | None) -> str:
+def _language(options: Options, side: str, configured: str | None) -> str:
     """The ending of a dictionary's name, in which corpus and checkpoint have to agree."""
-    trained = options.get(f"{side}_lang", given)
+    trained = options.get(f"{side}_lang", configured)
     if trained is None:
         raise XnmtError(f"{options.path} does not say: give nmt.reader.{side}_language")
-    if given not in (None, trained):
+    if configured not in (None, trained):
         raise XnmtError(
-            f"{options.path}: its {side} language is {trained}, not {given}; if they are one, give "
+            f"{options.path}: its {side} language is {trained}, not {configured}; "
+            "if they are one, give "
             f"nmt.reader.{side}_language={trained}"
         )
     return str(trained)

@@ -70,13 +70,13 @@ class _Pool:
 
     def tokens(self, tokens: Tokens) -> int:
         """Pieces, and of how many each word is made; EOS, which is no word, is left over."""
-        lengths = (len(list(own)) for word, own in groupby(tokens.words) if word >= 0)
+        lengths = (len(list(pieces)) for word, pieces in groupby(tokens.words) if word >= 0)
         # Moses escapes what it takes for markup; texts have it undone too.
         return self.place((tuple(map(html.unescape, tokens.pieces)), tuple(lengths)))
 
 
 def _described(listing: Listing, pool: _Pool) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    description: dict[str, Any] = {
         "kind": listing.kind,
         "name": listing.name,
         "note": listing.note,
@@ -95,13 +95,13 @@ def _described(listing: Listing, pool: _Pool) -> dict[str, Any]:
         "unit": listing.unit,
     }
     if listing.choices_U:
-        told["choices"] = [
-            [[pool.place(text), score if np.isfinite(score) else None] for text, score in own]
-            for own in listing.choices_U
+        description["choices"] = [
+            [[pool.place(text), score if np.isfinite(score) else None] for text, score in choices]
+            for choices in listing.choices_U
         ]
     if listing.synonyms is not None:
-        told["synonyms"] = vars(listing.synonyms)
-    return told
+        description["synonyms"] = vars(listing.synonyms)
+    return description
 
 
 def _of_matrices(listing: Listing, pool: _Pool, weights: list[bytes]) -> dict[str, Any]:
@@ -110,10 +110,10 @@ def _of_matrices(listing: Listing, pool: _Pool, weights: list[bytes]) -> dict[st
         return {}
     by_number = {number: _Packed.of(matrix, pool) for number, matrix in listing.matrices()}
     entries = [by_number.get(int(number)) for number in listing.number_U]
-    weights += [one.bytes for one in entries if one]
-    first = next((one for one in entries if one), None)
+    weights += [packed.bytes for packed in entries if packed]
+    first = next((packed for packed in entries if packed), None)
     return {
-        "matrices": [one.told if one else None for one in entries],
+        "matrices": [packed.told if packed else None for packed in entries],
         "rowScores": first.row_scores if first else [],
         "columnScores": first.column_scores if first else [],
     }
@@ -122,20 +122,22 @@ def _of_matrices(listing: Listing, pool: _Pool, weights: list[bytes]) -> dict[st
 class _Packed:
     """One matrix: what JSON says of it, and its bytes."""
 
-    def __init__(self, told: dict[str, Any], parts: Iterable[bytes], scores: TokenScores) -> None:
-        self.told, self.bytes = told, b"".join(parts)
+    def __init__(
+        self, description: dict[str, Any], parts: Iterable[bytes], scores: TokenScores
+    ) -> None:
+        self.told, self.bytes = description, b"".join(parts)
         self.row_scores, self.column_scores = list(scores.rows), list(scores.columns)
 
     @classmethod
     def of(cls, matrix: Matrix, pool: _Pool) -> _Packed:
-        told: dict[str, Any] = {
+        description: dict[str, Any] = {
             "rows": pool.tokens(matrix.rows),
             "columns": pool.tokens(matrix.columns),
             "sources": matrix.sources,
             "framed": list(matrix.framed),
             "links": list(matrix.links),
         }
-        told = {key: value for key, value in told.items() if value not in (None, [])}
+        description = {key: value for key, value in description.items() if value not in (None, [])}
         units = [matrix.scores, *([matrix.word_scores] if matrix.word_scores else [])]
         scores = [
             _percentages(values)
@@ -143,7 +145,7 @@ class _Packed:
             for side in (unit.rows, unit.columns)
             for values in side.values()
         ]
-        return cls(told, [_levels(matrix.weights_RC), *scores], matrix.scores)
+        return cls(description, [_levels(matrix.weights_RC), *scores], matrix.scores)
 
 
 def _levels(weights_RC: np.ndarray) -> bytes:

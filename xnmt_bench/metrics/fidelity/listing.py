@@ -60,9 +60,11 @@ def _listing(
         [s["number"] for s in sentences],
         {side: [_text(s[side]) for s in sentences] for side in ("source", "target")},
         {
-            "decisions": np.array([len(own) for own in probabilities], dtype=np.float64),
-            "mean_probability": np.array([own.mean() for own in probabilities]),
-            "least_probability": np.array([own.min() for own in probabilities]),
+            "decisions": np.array(
+                [len(probability_T) for probability_T in probabilities], dtype=np.float64
+            ),
+            "mean_probability": np.array([probability_T.mean() for probability_T in probabilities]),
+            "least_probability": np.array([probability_T.min() for probability_T in probabilities]),
         },
         charts=["mean_probability", "least_probability"],
         matrices=partial(_matrices, sentences, rules, k),
@@ -74,13 +76,13 @@ def _matrices(
 ) -> Iterator[tuple[int, Matrix]]:
     """Each decision a row; a picked word's weight is 1 for the first and falls by 1/k."""
     for sentence in sentences:
-        own: Rules = rules.take(np.flatnonzero(rules.sentence_N == sentence["number"]))
-        own = own.take(np.argsort(own.step_N))
+        sentence_rules: Rules = rules.take(np.flatnonzero(rules.sentence_N == sentence["number"]))
+        sentence_rules = sentence_rules.take(np.argsort(sentence_rules.step_N))
         source, target = sentence["source"], sentence["target"]
         steps = np.array(sentence["steps"])
         prefix_TT = np.where(np.arange(len(target)) < steps[:, None], 0.0, np.nan)
         sides = [np.zeros((len(steps), len(source))), prefix_TT]
-        picked = (own.source_position_NK, own.prefix_position_NK)
+        picked = (sentence_rules.source_position_NK, sentence_rules.prefix_position_NK)
         for weights_TX, positions_TK in zip(sides, picked, strict=True):
             rows, ranks = np.nonzero(positions_TK >= 0)
             weights_TX[rows, positions_TK[rows, ranks]] = 1 - ranks / k

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Weighings:
+class WeighedSentences:
     """Sentences with their weights, one after the other; what is wrong with those that are bad.
 
     Attributes:
@@ -36,20 +36,22 @@ class Weighings:
         return iter(self.read())
 
 
-def readable(
+def skip_unreadable(
     sentences: Iterable[Weighed | DataError], problems: list[str] | None = None
 ) -> Iterator[Weighed]:
     """The sentences that can be read; what is wrong with each other is said, and noted."""
-    for one in sentences:
-        if isinstance(one, DataError):
-            log.warning("left out: %s", one)
+    for sentence in sentences:
+        if isinstance(sentence, DataError):
+            log.warning("left out: %s", sentence)
             if problems is not None:
-                problems.append(str(one))
+                problems.append(str(sentence))
         else:
-            yield one
+            yield sentence
 
 
-def weighed(explained: Explained, scenario: Scenario, relevances: Relevances) -> Iterator[Weighed]:
+def weigh_sentences(
+    explained: Explained, scenario: Scenario, relevances: Relevances
+) -> Iterator[Weighed]:
     """Relevance of the current sentence's words, with the words themselves.
 
     Words of a context have weights too, but are no part of the sentence, and are left out.
@@ -63,27 +65,27 @@ def weighed(explained: Explained, scenario: Scenario, relevances: Relevances) ->
     Raises:
         XnmtError: the relevance is of other sentences, or of other translations of them.
     """
-    split = explained.decisions.contexts(EVALUATED, scenario)
+    split = explained.decisions.split(EVALUATED, scenario)
     source, target = explained.texts.subwords
-    for index, one in enumerate(relevances):
+    for index, relevance in enumerate(relevances):
         source_ids, target_ids = split.source[index], split.target[index]
         columns, rows = (slice(*current_span(ids)) for ids in (source_ids, target_ids))
         expected = (int(split.number[index]), (len(target_ids) - rows.start, len(source_ids)))
-        if (one.number, one.source_TS.shape) != expected:
-            found = f"sentence {one.number}, {one.source_TS.shape[0]} steps"
+        if (relevance.number, relevance.source_TS.shape) != expected:
+            got = f"sentence {relevance.number}, {relevance.source_TS.shape[0]} steps"
             needed = f"sentence {expected[0]}, {expected[1][0]} steps ({scenario} decoding)"
-            raise XnmtError(f"the relevance is of {found}; needed: {needed}")
+            raise XnmtError(f"the relevance is of {got}; needed: {needed}")
         prefix_TT = None
-        silent = len(one.prefix_TT) > 1 and np.isnan(one.prefix_TT).all()
+        silent = len(relevance.prefix_TT) > 1 and np.isnan(relevance.prefix_TT).all()
         if not (explained.explainer.attends or silent):
-            prefix_TT = np.nan_to_num(one.prefix_TT[:, rows])
+            prefix_TT = np.nan_to_num(relevance.prefix_TT[:, rows])
         yield Weighed(
-            one.number,
+            relevance.number,
             tokens(source, source_ids[columns].tolist()),
             tokens(target, target_ids[rows].tolist()),
-            one.source_TS[:, columns],
+            relevance.source_TS[:, columns],
             prefix_TT,
-            _logarithms(one.probability_T),
+            _logarithms(relevance.probability_T),
         )
 
 

@@ -17,7 +17,7 @@ from xnmt_bench.measuring.measurement import CAPPED, Evidence
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.contrastive.groups import FILE as GROUPS
 from xnmt_bench.metrics.contrastive.groups import write_groups
-from xnmt_bench.nmt.comparing import Compared, Ties
+from xnmt_bench.nmt.comparing import Comparison, Ties
 from xnmt_bench.pipeline.job import Job
 
 
@@ -32,10 +32,10 @@ class Options:
 
     def named(self, name: str) -> str:
         """A set's name in results, with what of these is not usual."""
-        told = [] if self.groups is None else [f"groups of {Path(self.groups).name}"]
-        told += ["mean over ids"] * self.normalise + ["lower-cased"] * self.lowercase
-        told += [] if self.ties == "wrong" else [f"ties: {self.ties}"]
-        return f"{name} ({', '.join(told)})" if told else name
+        changes = [] if self.groups is None else [f"groups of {Path(self.groups).name}"]
+        changes += ["mean over ids"] * self.normalise + ["lower-cased"] * self.lowercase
+        changes += [] if self.ties == "wrong" else [f"ties: {self.ties}"]
+        return f"{name} ({', '.join(changes)})" if changes else name
 
 
 class Scores:
@@ -47,12 +47,20 @@ class Scores:
 
     @cached_property
     def _ends(self) -> list[int]:
-        sizes = [sum(len(group.variants) for group in one.groups) for one in self._sets]
+        sizes = [
+            sum(len(group.variants) for group in contrastive_set.groups)
+            for contrastive_set in self._sets
+        ]
         return [0, *np.cumsum(sizes).tolist()]
 
     @cached_property
     def _of_files(self) -> np.ndarray:
-        passages = [p for one in self._sets for group in one.groups for p in group.passages()]
+        passages = [
+            p
+            for contrastive_set in self._sets
+            for group in contrastive_set.groups
+            for p in group.passages()
+        ]
         return self.job.log_probability(passages)
 
     def of(self, number: int) -> np.ndarray:
@@ -71,10 +79,10 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredSet:
     """One set, as one system scores it."""
 
-    what: Compared
+    comparison: Comparison
     scores: Scores
     number: int
     options: Options
@@ -82,7 +90,7 @@ class Measured:
     @cached_property
     def right_G(self) -> np.ndarray:
         """Which groups are right."""
-        return self.what.right_G(self.scores.of(self.number), self.options.ties)
+        return self.comparison.right_G(self.scores.of(self.number), self.options.ties)
 
     @cached_property
     def _made_by(self) -> str:
@@ -95,8 +103,8 @@ class Measured:
 
     def evidence(self, member_G: np.ndarray) -> Evidence:
         """The groups of a part, by source."""
-        made_by = {"set": self.what.whole.fingerprint, "scores": self._made_by}
-        facts = {"generated": self.what.whole.generated, "told": self._told}
+        made_by = {"set": self.comparison.contrastive_set.fingerprint, "scores": self._made_by}
+        facts = {"generated": self.comparison.contrastive_set.generated, "told": self._told}
         job = self.scores.job
         if not job.door("scores"):
             facts |= {CAPPED: job.system.capped, "curve": job.system.curve}
@@ -108,56 +116,63 @@ class Measured:
         """The file of all groups with their scores, to be read one by one."""
 
         def work(folder: Path) -> dict[str, Any]:
-            write_groups(self.what, self.scores.of(self.number), self.right_G, folder)
+            write_groups(self.comparison, self.scores.of(self.number), self.right_G, folder)
             return {}
 
-        made = self.scores.job.store.make(
-            "contrastive_groups", work, version=1, cheap=True, set=self.what.whole.fingerprint,
+        artefact = self.scores.job.store.make(
+            "contrastive_groups", work, version=1, cheap=True,
+            set=self.comparison.contrastive_set.fingerprint,
             scores=self._made_by, number=self.number, options=vars(self.options),
         )  # fmt: skip
-        return made.path / f"{GROUPS}.parquet"
+        return artefact.path / f"{GROUPS}.parquet"
 
     def chance(self, member_G: np.ndarray) -> Evidence:
         """The same by chance."""
-        facts = {"generated": self.what.whole.generated}
-        made_by = {"set": self.what.whole.fingerprint}
-        return Evidence(self._units(member_G, self.what.chance_G), made_by, facts)
+        facts = {"generated": self.comparison.contrastive_set.generated}
+        made_by = {"set": self.comparison.contrastive_set.fingerprint}
+        return Evidence(self._units(member_G, self.comparison.chance_G), made_by, facts)
 
     def _units(self, member_G: np.ndarray, right_G: np.ndarray) -> Units:
-        columns = {"right": right_G, "chance": self.what.chance_G}
+        columns = {"right": right_G, "chance": self.comparison.chance_G}
         unit_U, sums = by_unit(
-            self.what.units_G[member_G], **{name: c[member_G] for name, c in columns.items()}
+            self.comparison.units_G[member_G], **{name: c[member_G] for name, c in columns.items()}
         )
-        whole = self.what.whole
-        return Units(f"{whole.lang_pair} {whole.name} {whole.fingerprint}", unit_U, sums)
+        contrastive_set = self.comparison.contrastive_set
+        return Units(
+            f"{contrastive_set.lang_pair} {contrastive_set.name} {contrastive_set.fingerprint}",
+            unit_U,
+            sums,
+        )
 
     @cached_property
     def _told(self) -> list[str]:
         """What stands under the table of the set and the system."""
-        told = []
-        if self.what.left_out:
-            told.append(f"{self.what.left_out} variants are written as the true one and left out")
-        if self.what.emptied:
-            groups = ", ".join(map(str, self.what.emptied))
-            told.append(f"nothing is left to compare in groups {groups}")
+        remarks = []
+        if self.comparison.left_out:
+            remarks.append(
+                f"{self.comparison.left_out} variants are written as the true one and left out"
+            )
+        if self.comparison.emptied:
+            groups = ", ".join(map(str, self.comparison.emptied))
+            remarks.append(f"nothing is left to compare in groups {groups}")
         scores_N = self.scores.of(self.number)
-        if self.options.ties == "wrong" and (tied := int(self.what.tied_G(scores_N).sum())):
-            told.append(
+        if self.options.ties == "wrong" and (tied := int(self.comparison.tied_G(scores_N).sum())):
+            remarks.append(
                 f"in {tied:,} groups the true variant ties with the best, which is not right"
             )
-        turned = self.what.right_G(-scores_N, self.options.ties).mean()
-        if self.right_G.mean() < self.what.chance_G.mean() < turned:
-            told.append(
+        turned = self.comparison.right_G(-scores_N, self.options.ties).mean()
+        if self.right_G.mean() < self.comparison.chance_G.mean() < turned:
+            remarks.append(
                 f"it is below chance, and {100 * turned:.1f} % if the scores are read the other "
                 "way round (scores.higher_is_better)"
             )
-        job, has_context = self.scores.job, any(g.source_context for g in self.what.groups)
+        job, has_context = self.scores.job, any(g.source_context for g in self.comparison.groups)
         if job.door("scores") or not has_context:
-            return told
+            return remarks
         context = job.system.context
-        read = [group.passages()[0].read(context) for group in self.what.groups]
+        read = [group.passages()[0].read(context) for group in self.comparison.groups]
         if not any(passage.source_context or passage.following for passage in read):
-            told.append("it reads the current sentence alone")
+            remarks.append("it reads the current sentence alone")
         elif not context.target:
-            told.append("it reads no context on the target side")
-        return told
+            remarks.append("it reads no context on the target side")
+        return remarks

@@ -21,7 +21,7 @@ from xnmt_bench.metrics.consistency.links import (
     of_relevance,
 )
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.weighed import Weighings
+from xnmt_bench.pipeline.weighed_sentences import WeighedSentences
 from xnmt_bench.rules.extract import GOLDEN
 from xnmt_bench.store import Artefact
 
@@ -29,7 +29,7 @@ REFERENCE = "reference"  # people's translations, as the name of a system
 
 
 @dataclass(frozen=True)
-class Said:
+class TranslationSet:
     """A suite in another language.
 
     Attributes:
@@ -70,16 +70,18 @@ class Said:
             texts = dict(enumerate(translations(door.path, door.read(), self.suite)))
         else:
             outputs = self.job.outputs(self.corpus)
-            said = outputs.texts if self.kind == CHAINS else outputs.raw()[1]
-            texts = dict(zip(outputs.number_N.tolist(), said, strict=True))
+            output_texts = outputs.texts if self.kind == CHAINS else outputs.raw()[1]
+            texts = dict(zip(outputs.number_N.tolist(), output_texts, strict=True))
         return {n: (sentences[n].source, text) for n, text in texts.items()}
 
-    def links(self, how: str, more: Path | Corpus | None) -> tuple[Artefact, dict[int, Links]]:
+    def links(
+        self, how: str, learn_from: Path | Corpus | None
+    ) -> tuple[Artefact, dict[int, Links]]:
         """Which words of it are linked; see `links`.
 
         Args:
             how: a way, or a file in Pharaoh's form.
-            more: what else eflomal learns from.
+            learn_from: what else eflomal learns from.
 
         Raises:
             NotApplicable: the gold is of the references alone.
@@ -90,30 +92,30 @@ class Said:
             annotated: dict[int, Sentence] = dict(enumerate(self.suite.sentences))
             return of_gold(self.job.store, annotated)
         if how == EXPLAINER:
-            return of_relevance(self.job.store, self.weighings, self.pairs)
+            return of_relevance(self.job.store, self.weighed_sentences, self.pairs)
         if how == EFLOMAL:
-            return by_eflomal(self.job.store, self.pairs, more)
+            return by_eflomal(self.job.store, self.pairs, learn_from)
         if self.people:
             raise NotApplicable(f"the links of {Path(how).name} are of other translations")
         return of_file(self.job.store, Path(how), self.pairs, len(self.suite.sentences))
 
     @property
-    def weighings(self) -> Weighings:
+    def weighed_sentences(self) -> WeighedSentences:
         """By the job's explainer: of what the system said, or is made to say."""
         if self.own:
-            return self.job.weighed(corpus=self.corpus)
+            return self.job.weighed_sentences(corpus=self.corpus)
         if self.people:
-            return self.job.weighed(GOLDEN, self.corpus)
+            return self.job.weighed_sentences(GOLDEN, self.corpus)
         corpus = self.corpus or self.job.corpus
-        said = [corpus.words(text, corpus.target_language) for _, text in self.pairs.values()]
-        return self.job.weighed(corpus=self.corpus, targets=said)
+        targets = [corpus.words(text, corpus.target_language) for _, text in self.pairs.values()]
+        return self.job.weighed_sentences(corpus=self.corpus, targets=targets)
 
 
-def translated(job: Job, suite: Suite, kind: str) -> Iterator[Said]:
+def translated(job: Job, suite: Suite, kind: str) -> Iterator[TranslationSet]:
     """The translations there are: a system's or a file's, and people's where the suite has them."""
-    one = Said(job, suite, kind)
-    if one.nmt == REFERENCE:
+    translation_set = TranslationSet(job, suite, kind)
+    if translation_set.nmt == REFERENCE:
         raise ConfigError([f"outputs.name={REFERENCE} is what people's translations are called"])
-    yield one
+    yield translation_set
     if suite.has_references:
-        yield Said(job, suite, kind, people=True)
+        yield TranslationSet(job, suite, kind, people=True)
