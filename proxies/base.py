@@ -56,7 +56,7 @@ class RuleEmbedding(nn.Module):
                 nn.init.normal_(table.weight, std=dimension**-0.5)
 
     def forward(self, words_BK: Tensor, positions_BK: Tensor) -> Tensor:
-        """Embeds words (-1 for none) and, where asked for, their places."""
+        """Embed words (-1 for none) and, where asked for, their places."""
         source, prefix = words_BK.split(self.k, dim=1)
         x = torch.cat([_look_up(self.source, source), _look_up(self.prefix, prefix)], dim=1)
         if self.place is not None:
@@ -67,7 +67,7 @@ class RuleEmbedding(nn.Module):
 
 
 def _look_up(table: nn.Embedding, ids: Tensor) -> Tensor:
-    """Looks ids up; -1, a place that no word fills, is the table's last entry."""
+    """Look ids up; -1, a place that no word fills, is the table's last entry."""
     return table(torch.where(ids < 0, table.num_embeddings - 1, ids))
 
 
@@ -80,7 +80,7 @@ class LearnedQueryAttention(nn.Module):
         self.key = nn.Linear(dimension, dimension)
 
     def forward(self, states_BKD: Tensor) -> Tensor:
-        """The weighted sum of the states, (B, D)."""
+        """Return the weighted sum of the states, (B, D)."""
         energy_BK = torch.tanh(self.key(states_BKD)) @ self.query
         return (energy_BK.softmax(-1)[:, None] @ states_BKD)[:, 0]
 
@@ -90,7 +90,7 @@ class Proxy(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, words_BK: Tensor, positions_BK: Tensor) -> Tensor:
-        """Logits (B, V) of the label.
+        """Return logits (B, V) of the label.
 
         Args:
             words_BK: ids of the rule's words, k of the source and k of the prefix, -1 for none.

@@ -1,4 +1,4 @@
-"""PackedRules for training, read from a memory-mapped file so that any number of them streams."""
+"""Rules for training, read from a memory-mapped file so that any number of them streams."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ PackedRules = np.ndarray
 
 
 def pack(label_N: np.ndarray, words_NK: np.ndarray, positions_NK: np.ndarray) -> PackedRules:
-    """PackedRules as one integer array; places behind the last that is told apart are that one."""
+    """Pack rules into one integer array; places behind the last that is told apart are that one."""
     places_NK = np.minimum(positions_NK, LONGEST - 1)
     return np.concatenate([label_N[:, None], words_NK, places_NK], axis=1, dtype=np.int32)
 
 
 def narrowest(words: int) -> np.dtype:
-    """The integers that a file of decisions needs for so many words in the larger vocabulary."""
+    """Return the integer type that a file of rules needs for the larger vocabulary's words."""
     return np.dtype("<i2" if words <= 2**15 else "<i4")
 
 
 def append(decisions: PackedRules, file: BinaryIO, kind: np.dtype) -> None:
-    """Adds decisions to a file that `open_decisions` reads."""
+    """Add decisions to a file that `open_decisions` reads."""
     # Not by `tofile`, which says nothing of a disk that is full.
     file.write(np.ascontiguousarray(decisions, dtype=kind).tobytes())
 
 
 def open_decisions(path: Path, k: int, kind: np.dtype) -> PackedRules:
-    """Memory-maps a file of decisions."""
+    """Memory-map a file of decisions."""
     return np.memmap(path, dtype=kind, mode="r").reshape(-1, 1 + 4 * k)
 
 
 def unpack(decisions: PackedRules) -> tuple[Tensor, Tensor, Tensor]:
-    """Labels (B,), word ids (B, 2k) and places (B, 2k)."""
+    """Return labels (B,), word ids (B, 2k) and places (B, 2k)."""
     rows = torch.from_numpy(np.array(decisions, dtype=np.int64))
     middle = (rows.shape[1] + 1) // 2
     return rows[:, 0], rows[:, 1:middle], rows[:, middle:]
 
 
 class VisibleWords:
-    """PackedRules with all the words that each can see, from which rules are drawn at random.
+    """Decisions with all the words that each can see, from which rules are drawn at random.
 
     Args:
         label_N: the decisions' labels.
@@ -76,7 +76,7 @@ class VisibleWords:
         return len(self.label_N)
 
     def drawn(self, rows: np.ndarray, k: int, generator: np.random.Generator) -> PackedRules:
-        """Rules of min(k, visible) words a side, every choice and order of them as likely.
+        """Return rules of min(k, visible) words a side, every choice and order of them as likely.
 
         Args:
             rows: the decisions that are asked for.
@@ -105,12 +105,12 @@ class Words:
         self.positions = np.concatenate([places for _, places in sentences]).astype(np.int32)
 
     def of(self, sentence: int) -> np.ndarray:
-        """The ids of one sentence's words."""
+        """Return the ids of one sentence's words."""
         start = self.start_B[sentence]
         return self.ids[start : start + self.count_B[sentence]]
 
     def before(self, sentence_N: np.ndarray, step_N: np.ndarray) -> np.ndarray:
-        """How many words of each decision's sentence stand before its step."""
+        """Return how many words of each decision's sentence stand before its step."""
         # Positions rise within a sentence; lifted, they rise throughout.
         lift = int(self.positions.max(initial=0)) + 1
         of_word = np.repeat(np.arange(len(self.count_B)), self.count_B)
@@ -121,7 +121,7 @@ class Words:
     def drawn(
         self, sentence_B: np.ndarray, count_B: np.ndarray, k: int, generator: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Ids and positions (B, k) of words drawn from the first of each sentence, -1 for none."""
+        """Return ids and positions (B, k) of words drawn from each sentence's first, or -1."""
         size = max(k, int(count_B.max(initial=0)))
         keys = generator.random((len(sentence_B), size))
         keys[np.arange(size) >= count_B[:, None]] = 2.0  # behind every word that is there
@@ -135,7 +135,7 @@ class Words:
 
 @dataclass(frozen=True)
 class DrawnRules:
-    """PackedRules whose rules are drawn when they are read: the same for one seed and epoch."""
+    """Decisions whose rules are drawn when they are read: the same for one seed and epoch."""
 
     contexts: VisibleWords
     rows: np.ndarray
@@ -173,5 +173,5 @@ class DecisionBatches(IterableDataset):
 def loader(
     decisions: PackedRules | DrawnRules, batch_size: int, seed: int | None = None, epoch: int = 0
 ) -> DataLoader:
-    """A data loader of whole batches; in order where no seed is given."""
+    """Return a data loader of whole batches; in order where no seed is given."""
     return DataLoader(DecisionBatches(decisions, batch_size, seed, epoch), batch_size=None)

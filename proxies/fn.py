@@ -40,7 +40,7 @@ class FN(Proxy):
         )
 
     def forward(self, words_BK: Tensor, positions_BK: Tensor) -> Tensor:
-        """Logits (B, V)."""
+        """Return logits (B, V)."""
         x = self.embedding(words_BK, positions_BK)
         bags = [side.sum(1) for side in x.split(self.k, dim=1)]
         return self.layers(torch.cat(bags, dim=-1))

@@ -37,6 +37,6 @@ class RN(Proxy):
         )
 
     def forward(self, words_BK: Tensor, positions_BK: Tensor) -> Tensor:
-        """Logits (B, V)."""
+        """Return logits (B, V)."""
         states, _ = self.lstm(self.dropout(self.embedding(words_BK, positions_BK)))
         return self.output(self.dropout(self.attention(states)))

@@ -45,6 +45,6 @@ class SA(Proxy):
         self.output = nn.Linear(dimension, vocabulary.target)
 
     def forward(self, words_BK: Tensor, positions_BK: Tensor) -> Tensor:
-        """Logits (B, V)."""
+        """Return logits (B, V)."""
         states = self.encoder(self.dropout(self.embedding(words_BK, positions_BK)))
         return self.output(self.dropout(self.attention(states)))

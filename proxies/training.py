@@ -64,19 +64,19 @@ class ProxyTraining(SeededModule):
         self._lessons, self._options = lessons, options
 
     def train_dataloader(self) -> Iterable[DecisionBatch]:
-        """This epoch's order."""
+        """Return this epoch's order."""
         return self._lessons.train(self.trainer.current_epoch)
 
     def val_dataloader(self) -> Iterable[DecisionBatch]:
-        """The held-out decisions."""
+        """Return the held-out decisions."""
         return self._lessons.valid()
 
     def training_step(self, batch: DecisionBatch, batch_idx: int) -> Tensor:
-        """Mean negative log-likelihood in nats."""
+        """Return mean negative log-likelihood in nats."""
         return self._loss("train_loss", batch)
 
     def validation_step(self, batch: DecisionBatch, batch_idx: int) -> None:
-        """The same on the held-out part."""
+        """Log the loss on the held-out part."""
         self._loss(MONITOR, batch)
 
     def _loss(self, name: str, batch: DecisionBatch) -> Tensor:
@@ -88,7 +88,7 @@ class ProxyTraining(SeededModule):
         return loss
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Adam."""
+        """Return Adam."""
         return torch.optim.Adam(self.parameters(), lr=self._options.learning_rate)
 
 
@@ -96,7 +96,7 @@ class ProxyTraining(SeededModule):
 def _log_q(
     proxy: Proxy, decisions: PackedRules, batch_size: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Labels (B,) and log Q (B, V) of decisions, batch by batch, so that V is never kept."""
+    """Yield labels (B,) and log Q (B, V) of decisions, batch by batch, so that V is never kept."""
     device = next(proxy.eval().parameters()).device
     for batch in loader(decisions, batch_size):
         label_B, words_BK, positions_BK = (column.to(device) for column in batch)

@@ -31,7 +31,7 @@ OURS = ("xnmt_bench.", "proxies.")
 
 
 def guarded(command: Callable[..., None], *arguments: Any) -> None:
-    """Calls a function; what the user can mend ends the program in one line for each fault.
+    """Call a function; what the user can mend ends the program in one line for each fault.
 
     The status is 2 for a configuration that cannot be meant, 130 for Ctrl-C, and 1 for the rest.
     """
@@ -58,12 +58,12 @@ def guarded(command: Callable[..., None], *arguments: Any) -> None:
 
 
 def _sweeps() -> bool:
-    """Whether an exit would end a whole sweep, where an exception ends its job alone."""
+    """Return whether an exit would end a whole sweep, where an exception ends its job alone."""
     return HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
 
 
 def refused(error: HydraException) -> NoReturn:
-    """Ends the program for what Hydra would not compose, or for a sweep of which a job failed."""
+    """End the program for what Hydra would not compose, or for a sweep of which a job failed."""
     composing = isinstance(error, ConfigCompositionException | OverrideParseException)
     cause = error.__cause__
     if isinstance(cause, ConfigKeyError | ConfigAttributeError) and cause.parent_node is not None:
@@ -83,7 +83,7 @@ def _refuse(problems: Iterable[str]) -> NoReturn:
 
 
 def prepare(arguments: Sequence[str], conf: Path) -> None:
-    """Makes plug-ins known to Hydra, and ends with status 2 where a choice does not exist.
+    """Make plug-ins known to Hydra, and ends with status 2 where a choice does not exist.
 
     Args:
         arguments: of the command line.
@@ -99,7 +99,7 @@ def prepare(arguments: Sequence[str], conf: Path) -> None:
 
 
 def _register_plugins(arguments: Sequence[str]) -> None:
-    """Makes every plug-in a choice of its group.
+    """Make every plug-in a choice of its group.
 
     One that is named on the command line is imported, so that its signature is its configuration;
     the others are not, and can still be chosen by a configuration file.
@@ -129,7 +129,7 @@ def _register_plugins(arguments: Sequence[str]) -> None:
 
 
 def _unknown_choices(arguments: Sequence[str], conf: Path) -> list[str]:
-    """A message for each choice of a group that does not exist, with what may have been meant."""
+    """Return a message for each choice that its group lacks, with the nearest names."""
     problems = []
     for argument in arguments:
         if new_option := MOVED.get(argument.partition("=")[0].lstrip("+")):
@@ -153,7 +153,7 @@ def _unknown_choices(arguments: Sequence[str], conf: Path) -> list[str]:
 
 
 def quoted(argument: str) -> str:
-    """`explain=Der Hund schläft .` as Hydra's grammar wants it, which knows few characters bare.
+    """Quote `explain=Der Hund schläft .`, since Hydra's grammar allows few characters bare.
 
     Other arguments, and sentences that are quoted already, stay as they are.
     """

@@ -16,7 +16,7 @@ FOLLOWED = ("xnmt_bench.explainers", "xnmt_bench.nmt", "xnmt_bench.words", "xnmt
 
 
 def code_hash(cls: type) -> str:
-    """Hashes the class's module and the modules that it imports, directly or through others.
+    """Hash the class's module and the modules that it imports, directly or through others.
 
     Comments, layout and docstrings do not count. Imports are followed inside `FOLLOWED` and inside
     the class's own package, where that is another one.
@@ -54,7 +54,7 @@ def _drop_docstrings(tree: ast.Module) -> None:
 
 
 def _imported_modules(tree: ast.Module, spec: ModuleSpec) -> Iterator[str]:
-    """Yields the full name of each imported module; of `from a import b` both `a` and `a.b`."""
+    """Yield the full name of each imported module; of `from a import b` both `a` and `a.b`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

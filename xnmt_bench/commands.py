@@ -18,12 +18,12 @@ CONF = next(folder for folder in (HERE / "conf", HERE.parent / "conf") if folder
 
 
 def train() -> None:
-    """Makes what is missing, from subwords to proxies, and measures the configured metrics."""
+    """Make what is missing, from subwords to proxies, and measures the configured metrics."""
     _command("train")
 
 
 def evaluate() -> None:
-    """Prints the tables, or with `explain=...` what explainers say of one sentence."""
+    """Print the tables, or with `explain=...` what explainers say of one sentence."""
     _command("evaluate")
 
 

@@ -34,7 +34,7 @@ Device = Annotated[str, AfterValidator(_named)]
 
 
 def find_device(name: Device) -> torch.device:
-    """The device of a name: `auto` (a GPU where there is one), `cpu`, `cuda`, `cuda:1`, `mps`.
+    """Return the device of a name: `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`, `mps`.
 
     Raises:
         ConfigError: this machine has none such.
@@ -51,23 +51,23 @@ def find_device(name: Device) -> torch.device:
 
 
 def _count(kind: str) -> int:
-    """How many devices of a kind there are."""
+    """Return how many devices of a kind there are."""
     return 1 if kind == "cpu" else torch.get_device_module(kind).device_count()
 
 
 def device_of(module: nn.Module) -> torch.device:
-    """Where a module's weights are."""
+    """Return where a module's weights are."""
     return next(module.parameters()).device
 
 
 def exact(device: torch.device) -> torch.dtype:
-    """The widest floating point that a device has."""
+    """Return the widest floating point that a device has."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 
 @contextmanager
 def arithmetic(precision: Precision, device: torch.device) -> Iterator[None]:
-    """Computes products in a precision: float32 throughout, or with shorter factors.
+    """Compute products in a precision: float32 throughout, or with shorter factors.
 
     `tf32` has 10 bits of a factor's mantissa, `bf16` 7 and sums them in float32; all that is no
     product stays float32.
@@ -85,7 +85,7 @@ def arithmetic(precision: Precision, device: torch.device) -> Iterator[None]:
 
 
 def check_precision(precision: Precision, device: torch.device) -> None:
-    """Asks whether a device has such products.
+    """Ask whether a device has such products.
 
     Raises:
         ConfigError: it has none.
@@ -112,7 +112,7 @@ class Room:
         self._sizes: dict[torch.device, int] = {}
 
     def on(self, device: torch.device) -> int:
-        """How much."""
+        """Return how much."""
         if device not in self._sizes:
             self._sizes[device] = self._given or self._room(device)
         return self._sizes[device]
@@ -126,7 +126,7 @@ class Room:
         return max(self._cpu, free // self._each)
 
     def tried(self, device: torch.device, work: Callable[[int], Result]) -> Result:
-        """What `work` gives of a size, the greatest that memory is enough for.
+        """Return what `work` gives for a size, the greatest that fits into memory.
 
         Raises:
             RuntimeError: it is not enough for a few either.
@@ -148,7 +148,7 @@ class Room:
 
 
 def _of_memory(error: RuntimeError) -> bool:
-    """Whether memory ran out, whoever says so."""
+    """Return whether memory ran out, whoever says so."""
     return isinstance(error, torch.OutOfMemoryError) or any(
         phrase in str(error) for phrase in SHORT
     )

@@ -38,7 +38,7 @@ class ConfigError(XnmtError):
 
 
 def refusal(error: Exception) -> str:
-    """Why a checkpoint was refused, in one line; torch's own text says how to load it unsafely."""
+    """Return why a checkpoint was refused, without torch's advice to load it unsafely."""
     if named := re.search(r"GLOBAL (\S+)", str(error)):
         return f"it holds {named[1]}; nothing but tensors and plain values is unpickled"
     message = str(error).partition("WeightsUnpickler error: ")[2] or str(error)

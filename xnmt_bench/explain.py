@@ -27,7 +27,7 @@ END = " _eos "  # of a sentence that another one follows
 
 
 def explain(config: DictConfig) -> None:
-    """Shows what each explainer says of a sentence, in the terminal and as a file."""
+    """Show what each explainer says of a sentence, in the terminal and as a file."""
     model = _model(config)
     passage = _passage(model, config)
     console = Console()
@@ -49,7 +49,7 @@ def explain(config: DictConfig) -> None:
 
 
 def _passage(model: NMTModel, config: DictConfig) -> Passage:
-    """The sentence and those before it; what has no target is translated, one after the other.
+    """Return the sentence and those before it; a sentence without a target is translated.
 
     Raises:
         XnmtError: there are more or fewer targets than sentences, and not one.
@@ -79,7 +79,7 @@ def _translation(model: NMTModel, passage: Passage, beam: int) -> str:
 
 
 def _model(config: DictConfig) -> NMTModel:
-    """The system at `nmt.path`, or the one in the store that was trained as configured.
+    """Return the system at `nmt.path`, or the one in the store that was trained as configured.
 
     Raises:
         XnmtError: there is none, since `evaluate.py` never trains.

@@ -74,7 +74,7 @@ class SeededModule(pl.LightningModule):
     kept_by: tuple[str, Mode] = (MONITOR, "min")
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
-        """Makes this step's dropout a function of the seed and the step alone."""
+        """Make this step's dropout a function of the seed and the step alone."""
         # The CPU's generator reads 32 bits only, so the seed has to be mixed into those.
         torch.manual_seed((self.seed * 2_654_435_761 + self.global_step) % 2**32)
 
@@ -97,33 +97,33 @@ class _Converged(pl.Callback):
         return all(self._waited(name) >= max(1, self._patience) for name in self._monitors)
 
     def _waited(self, name: str) -> int:
-        """Epochs since a value was better than ever before."""
+        """Return epochs since a value was better than ever before."""
         values = [epoch[name] for epoch in self.curve]
         best = {"min": min, "max": max}[self._monitors[name]](values, default=0.0)
         return len(values) - 1 - values.index(best) if values else -1
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Stops at once where a training goes on that had ended."""
+        """Stop at once where a training goes on that had ended."""
         trainer.should_stop |= self.ended
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Looks at an epoch before its checkpoint is written."""
+        """Look at an epoch before its checkpoint is written."""
         if trainer.state.fn == "fit":
             values = {name: float(trainer.callback_metrics[name]) for name in self._names}
             self.curve.append({"step": trainer.global_step, **values})
             trainer.should_stop |= self.ended
 
     def state_dict(self) -> dict[str, Any]:
-        """What it has seen."""
+        """Return the epochs and losses so far, for a checkpoint."""
         return {"curve": self.curve}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """What it had seen."""
+        """Restore what `state_dict` returned."""
         self.curve = state_dict["curve"]
 
 
 def inverse_square_root(optimizer: torch.optim.Optimizer, warmup_steps: int) -> dict[str, Any]:
-    """Lightning's configuration of the Transformer's schedule (Vaswani et al. 2017, 5.3).
+    """Return Lightning's configuration of the Transformer's schedule (Vaswani et al. 2017, 5.3).
 
     The rate climbs linearly to the optimizer's own during the warm-up and falls with the inverse
     square root of the step after it.
@@ -146,7 +146,7 @@ def fit(
     from_start: bool = False,
     average: int | None = None,
 ) -> tuple[SeededModule, dict[str, Any]]:
-    """Trains a module to its best validation loss, going on where a killed run stood.
+    """Train a module to its best validation loss, going on where a killed run stood.
 
     Args:
         build: makes the module with fresh weights.
@@ -231,13 +231,13 @@ class _LastWeights(pl.Callback):
         self._folder, self._count = folder, count
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Removes what a killed run wrote behind the step from which this one goes on."""
+        """Remove what a killed run wrote behind the step from which this one goes on."""
         for path in self._folder.glob("*.safetensors"):
             if int(path.stem) > trainer.global_step:
                 path.unlink()
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Writes those of now, whole or not at all, and removes the oldest."""
+        """Write those of now, whole or not at all, and removes the oldest."""
         if trainer.state.fn != "fit":
             return
         with replacing(self._folder / f"{trainer.global_step:012}.safetensors") as temporary:
@@ -250,7 +250,7 @@ class _LastWeights(pl.Callback):
 
 
 def mean_weights(folder: Path) -> dict[str, Tensor]:
-    """The mean of the weights in a folder, summed in double."""
+    """Return the mean of the weights in a folder, summed in double."""
     files = [load_file(path) for path in sorted(folder.glob("*.safetensors"))]
     return {
         name: torch.stack([w[name].double() for w in files]).mean(0).to(weight)
@@ -267,12 +267,12 @@ class _Diverging(pl.Callback):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: Any, outputs: Any, *arguments: Any
     ) -> None:
-        """Looks at the losses that are logged, since each look waits for the device."""
+        """Look at the losses that are logged, since each look waits for the device."""
         if trainer.global_step % LOGGED_STEPS == 0:
             self._check(trainer, "", float(outputs["loss"]), HOPELESS * math.log(pl_module.choices))
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Looks before a checkpoint is kept; overfitting may raise this loss as far as it will."""
+        """Look before a checkpoint is kept; overfitting may raise this loss as far as it will."""
         self._check(trainer, "validation ", float(trainer.callback_metrics[MONITOR]), math.inf)
 
     def _check(self, trainer: pl.Trainer, kind: str, loss: float, most: float) -> None:
@@ -300,7 +300,7 @@ class _WholeOrNot(TorchCheckpointIO):
 
 
 def _resumable(folder: Path) -> str | None:
-    """The last whole checkpoint of a training, if there is one."""
+    """Return the last whole checkpoint of a training, if there is one."""
     there = sorted(folder.glob("*.ckpt"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in sorted(there, key=lambda path: path.name != "last.ckpt"):
         try:
@@ -318,7 +318,7 @@ def _weights(path: Path) -> dict[str, Tensor]:
 
 
 def clean(folder: Path) -> None:
-    """Removes the checkpoints of a training whose result has been saved."""
+    """Remove the checkpoints of a training whose result has been saved."""
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 
 
@@ -331,25 +331,25 @@ class _Progress(pl.Callback):
         self._note = ""
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Begins the line, at the epoch from which training goes on."""
+        """Begin the line, at the epoch from which training goes on."""
         done = trainer.current_epoch
         self._stage = Stage(self._description, self._max_epochs, "epochs", done=done)
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, module: pl.LightningModule, outputs: Any, batch: Any, index: int
     ) -> None:
-        """Says where it stands, every so often."""
+        """Say where it stands, every so often."""
         part = (index + 1) / trainer.num_training_batches
         assert self._stage
         self._stage.step(trainer.current_epoch + part, self._note)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Keeps the loss to be said."""
+        """Keep the loss to be said."""
         if MONITOR in trainer.callback_metrics:
             self._note = f"validation loss {float(trainer.callback_metrics[MONITOR]):.3f}"
 
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Ends the line."""
+        """End the line."""
         if self._stage:
             self._stage.__exit__(None, None, None)
         self._stage = None

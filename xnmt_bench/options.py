@@ -41,7 +41,7 @@ class Section(BaseModel):
 
 
 def section(made_by: Callable[..., Any], but: Iterable[str] = ()) -> type[BaseModel]:
-    """The schema of a class or function by its signature.
+    """Return the schema of a class or function by its signature.
 
     Args:
         made_by: the class or function.
@@ -70,7 +70,7 @@ def section(made_by: Callable[..., Any], but: Iterable[str] = ()) -> type[BaseMo
 
 
 def faults(schema: type[BaseModel], values: Any, where: str = "") -> Iterator[str]:
-    """What is wrong with some values, one line each, by the full name of the leaf.
+    """Yield the faults of some values, one line each, by the full name of the leaf.
 
     Args:
         schema: what they should be.
@@ -108,7 +108,7 @@ def faults(schema: type[BaseModel], values: Any, where: str = "") -> Iterator[st
 
 
 def _wrong(problem: Any, value: Any, schema: type[BaseModel], path: list[str]) -> str:
-    """A problem in words."""
+    """Return a problem in words."""
     if problem["type"] == "extra_forbidden":
         near = get_close_matches(path[-1], schema.model_fields, n=1)
         return f": no such option{f'; did you mean {near[0]}?' if near else ''}"

@@ -13,18 +13,18 @@ from xnmt_bench.store import replacing
 
 
 def write_table(table: pa.Table, path: Path) -> None:
-    """Writes a table, with a checksum for each page."""
+    """Write a table, with a checksum for each page."""
     with replacing(path) as temporary:
         pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 
 def column_names(path: Path) -> list[str]:
-    """The columns of a file that can be read."""
+    """Return the columns of a file that can be read."""
     return list(pq.read_schema(path).names)
 
 
 def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """Reads some columns, or all of them.
+    """Read some columns, or all of them.
 
     Raises:
         StoreError: the file is missing, truncated or altered, or lacks a column.

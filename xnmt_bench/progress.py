@@ -41,7 +41,7 @@ class Stage:
         self._before = self._done = done
 
     def step(self, done: float, note: str = "") -> None:
-        """Says how many steps are done, parts of one included, unless it has only just said so."""
+        """Say how many steps are done, parts of one included, unless it has only just said so."""
         self._done, now = done, time.monotonic()
         if self._shown and now - self._said >= (REFRESH if self._terminal else EVERY):
             self._said = now
@@ -79,7 +79,7 @@ class Stage:
 
 
 def _fitting(parts: list[str], width: int) -> str:
-    """The first parts, as many as a line holds whole."""
+    """Return the first parts, as many as a line holds whole."""
     while len(line := ", ".join(parts)) > width and len(parts) > 1:
         parts = parts[:-1]
     return line[:width]
@@ -95,7 +95,7 @@ def _duration(seconds: float) -> str:
 def track(
     items: Iterable[Item], description: str, total: int, unit: str, shown: bool = True
 ) -> Iterator[Item]:
-    """The items again, saying how many are done.
+    """Yield the items again, saying how many are done.
 
     Args:
         items: what is worked on.

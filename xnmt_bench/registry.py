@@ -44,7 +44,7 @@ KINDS = {
 
 
 def entries(kind: str) -> dict[str, EntryPoint]:
-    """Every declared thing of a kind by its name, in alphabetical order, not yet imported.
+    """Return every declared thing of a kind by its name, in alphabetical order, not yet imported.
 
     Raises:
         XnmtError: two packages declare the same name.
@@ -60,7 +60,7 @@ def entries(kind: str) -> dict[str, EntryPoint]:
 
 
 def load(kind: str, name: str) -> Any:
-    """What stands behind a name: a class.
+    """Return the class behind a name.
 
     Raises:
         XnmtError: no such name (the nearest ones are named), or its package cannot be imported.
@@ -75,7 +75,7 @@ def load(kind: str, name: str) -> Any:
 
 
 def create(kind: str, name: str, *arguments: Any, **options: Any) -> Any:
-    """An object of the class behind a name.
+    """Return an object of the class behind a name.
 
     Raises:
         XnmtError: as `load`; or the class refuses an option.
@@ -88,7 +88,7 @@ def create(kind: str, name: str, *arguments: Any, **options: Any) -> Any:
 
 
 def instantiate(description: str, node: Any, *arguments: Any) -> Any:
-    """An object from a configuration node with `_target_`.
+    """Return an object from a configuration node with `_target_`.
 
     Args:
         description: it is, for a message, such as `explainer 'attention'`.
@@ -111,7 +111,7 @@ def instantiate(description: str, node: Any, *arguments: Any) -> Any:
 
 
 def unknown(noun: str, name: str, names_there: Iterable[str]) -> str:
-    """The message for a name that is not there: what was meant, or all there are."""
+    """Return the message for a name that is not there: what was meant, or all there are."""
     names = sorted(names_there)
     if near := get_close_matches(name, names, n=3):
         return f"no {noun} {name!r}; did you mean {' or '.join(near)}?"
@@ -119,7 +119,7 @@ def unknown(noun: str, name: str, names_there: Iterable[str]) -> str:
 
 
 def options(made_by: type, but: Iterable[str] = ()) -> dict[str, Any]:
-    """The options of a class by its signature, `but` some: their defaults, ??? where none is."""
+    """Return a class's options by its signature, without `but`: their defaults, ??? for none."""
     return {
         name: "???" if p.default is p.empty else p.default
         for name, p in inspect.signature(made_by).parameters.items()
@@ -128,7 +128,7 @@ def options(made_by: type, but: Iterable[str] = ()) -> dict[str, Any]:
 
 
 def load_explainer(name: str, **phi_options: Any) -> Any:
-    """An explainer by its name on the command line, a plug-in's too, with options of its own.
+    """Return an explainer by its name on the command line, plug-ins included.
 
     Raises:
         XnmtError: as `create`.

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 def train(config: DictConfig) -> None:
-    """Measures every configured metric of the job, making what is missing.
+    """Measure every configured metric of the job, making what is missing.
 
     With `metric=[]` it ends with the trained system.
 
@@ -62,7 +62,7 @@ def train(config: DictConfig) -> None:
 
 
 def evaluate(config: DictConfig) -> None:
-    """Reports what was measured; or, with `explain`, shows one sentence's relevance.
+    """Report what was measured; or, with `explain`, shows one sentence's relevance.
 
     What comes in by a door needs no training, so it is measured here too.
 
@@ -132,18 +132,18 @@ def _start(config: DictConfig, job_type: str) -> Tracker:
 
 
 def configured_metrics(config: DictConfig) -> dict[str, Metric]:
-    """The metrics that are asked for, by name, in the order in which they are."""
+    """Return the metrics that are asked for, by name, in the order in which they are."""
     nodes = config.get("metric") or {}
     return {name: instantiate(f"metric {name!r}", nodes[name]) for name in nodes}
 
 
 def draws(config: DictConfig) -> Draws:
-    """How intervals are drawn."""
+    """Return how intervals are drawn."""
     return Draws(config.bootstrap.samples, config.bootstrap.seed)
 
 
 def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
-    """Measures a metric of a job, each row written as it comes.
+    """Measure a metric of a job, each row written as it comes.
 
     Returns:
         What went wrong. A row that failed says so and the others go on.
@@ -197,7 +197,7 @@ def _analyses(
     results: Path,
     tracker: Tracker,
 ) -> list[ShownTable]:
-    """Asks every configured analysis of what was measured."""
+    """Ask every configured analysis of what was measured."""
     from xnmt_bench.analyses.analysis import Analysis, publish
 
     nodes = config.get("analysis") or {}

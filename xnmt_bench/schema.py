@@ -146,7 +146,7 @@ class SystemSection(Section):
 
 
 def check(config: DictConfig, complete: bool = True) -> None:
-    """Checks a whole configuration.
+    """Check a whole configuration.
 
     Args:
         config: the configuration.
@@ -169,7 +169,7 @@ def check(config: DictConfig, complete: bool = True) -> None:
 
 
 def _leaves(node: Any, where: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value by its full name."""
+    """Yield every value by its full name."""
     if isinstance(node, Mapping):
         for name, value in node.items():
             yield from _leaves(value, f"{where}.{name}" if where else str(name))
@@ -223,7 +223,7 @@ def _named(node: Mapping[str, Any], where: str) -> Iterator[str]:
 def _with_target(
     node: Any, where: str, beside: type[Section] | None = None, hidden: Sequence[str] = ()
 ) -> Iterator[str]:
-    """Faults of a node that is made into an object by its `_target_`.
+    """Yield faults of a node that is made into an object by its `_target_`.
 
     Args:
         node: the node.
@@ -295,7 +295,7 @@ def _sizes(kind: str, name: Any, sizes: Any, where: str) -> Iterator[str]:
 
 
 def _between_leaves(values: Mapping[str, Any]) -> Iterator[str]:
-    """What no leaf can tell alone."""
+    """Yield faults that only several leaves together show."""
     k, rules = values.get("k"), values.get("rules")
     largest = rules.get("largest_k") if isinstance(rules, Mapping) else None
     if isinstance(k, int) and isinstance(largest, int) and 1 <= largest < k:

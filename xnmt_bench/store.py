@@ -30,20 +30,20 @@ PARTIAL = ".partial"  # ending of a folder that is not finished
 
 
 def fingerprint(recipe: Mapping[str, Any]) -> str:
-    """16 hexadecimal digits that change whenever the recipe does."""
+    """Return 16 hexadecimal digits that change whenever the recipe does."""
     canonical = json.dumps(recipe, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
 def file_hash(path: Path) -> str:
-    """SHA-256 of a file, read in blocks."""
+    """Return SHA-256 of a file, read in blocks."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Lets an error of the disk say where it was, since a write that fails names no file.
+    """Let an error of the disk say where it was, since a write that fails names no file.
 
     Raises:
         OSError: the same, with a file's name.
@@ -60,7 +60,7 @@ def naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary file that takes the place of `path` when it is whole, and is removed if it fails.
+    """Yield a temporary file that replaces `path` when it is whole, and is removed if it fails.
 
     Raises:
         OSError: the disk did not take it; `path` is named.
@@ -78,7 +78,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Writes a text file so that a reader sees the old content or the new, never a part."""
+    """Write a text file so that a reader sees the old content or the new, never a part."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
@@ -106,7 +106,7 @@ class Artefact:
 
     @classmethod
     def open(cls, path: Path) -> Artefact:
-        """Opens an artefact and verifies its files, once a process unless they were touched since.
+        """Open an artefact and verifies its files, once a process unless they were touched since.
 
         Raises:
             StoreError: no artefact is there, or a file is missing, truncated or altered.
@@ -122,7 +122,7 @@ class Artefact:
         return artefact
 
     def _state(self) -> tuple[tuple[str, int, int], ...]:
-        """What changes whenever somebody writes to a file: digest, size and time."""
+        """Return what changes with every write to a file: digest, size and time."""
         stats = ((d, self.path / n) for n, d in self.files.items() if (self.path / n).exists())
         return tuple((d, p.stat().st_size, p.stat().st_mtime_ns) for d, p in stats)
 
@@ -131,7 +131,7 @@ _verified: dict[Path, tuple[tuple[str, int, int], ...]] = {}
 
 
 def verified(path: Path) -> Path:
-    """A file's own path, once the artefact that it lies in, if any, has been verified.
+    """Return a file's own path, once the artefact that it lies in, if any, has been verified.
 
     Raises:
         StoreError: a file of the artefact is missing, truncated or altered.
@@ -164,7 +164,7 @@ def _verify(path: Path, digest: str) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Holds the lock of one artefact; the system frees it when a job is killed."""
+    """Hold the lock of one artefact; the system frees it when a job is killed."""
     lock = FileLock(path.parent / f".{path.name}.lock")
     try:
         lock.acquire(timeout=0)
@@ -189,7 +189,7 @@ class Store:
         self.root, self.may_make = Path(root), may_make
 
     def all(self, stage: str) -> list[Artefact]:
-        """Every finished artefact of a stage, in the order of their names."""
+        """Return every finished artefact of a stage, in the order of their names."""
         folders = sorted(meta.parent for meta in (self.root / stage).glob(f"*/{META}"))
         return [Artefact.open(folder) for folder in folders if folder.suffix != PARTIAL]
 
@@ -202,7 +202,7 @@ class Store:
         cheap: bool = False,
         **made_from: Any,
     ) -> Artefact:
-        """Opens the artefact of a recipe, making it first if nobody has.
+        """Open the artefact of a recipe, making it first if nobody has.
 
         Args:
             stage: the kind of artefact: `nmt`, `rules`, `proxy`...
@@ -253,7 +253,7 @@ def _make(
 
 
 def repair(root: Path) -> None:
-    """Verifies every artefact of a store, drops the damaged ones and whatever was made from them.
+    """Verify every artefact of a store, drops the damaged ones and whatever was made from them.
 
     Args:
         root: the folder of the store.

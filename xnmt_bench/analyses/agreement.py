@@ -26,7 +26,7 @@ NOTE = (
 
 
 def kendall_tau(first_ER: np.ndarray, second_ER: np.ndarray) -> np.ndarray:
-    """Kendall's tau-a of two scorings of E things, for each of R samples.
+    """Return Kendall's tau-a of two scorings of E things, for each of R samples.
 
     1 where all pairs stand in the same order, -1 where all are reversed; a tie counts as neither.
     """
@@ -36,7 +36,7 @@ def kendall_tau(first_ER: np.ndarray, second_ER: np.ndarray) -> np.ndarray:
 
 
 def places(scores_ER: np.ndarray) -> np.ndarray:
-    """Places from 1, least score first; ties share the better place; shape as given."""
+    """Return places from 1, least score first; ties share the better place; shape as given."""
     return 1 + (scores_ER[None] < scores_ER[:, None]).sum(1)
 
 
@@ -49,11 +49,11 @@ class Ranking:
     rows: dict[str, list[Measurement]]  # of each thing, those of its seeds
 
     def system(self, shared: Iterable[str]) -> tuple[Any, ...]:
-        """Its values of the columns that another metric has too."""
+        """Return its values of the columns that another metric has too."""
         return tuple(self.columns[column] for column in shared)
 
     def named(self, columns: Iterable[str]) -> str:
-        """The metric, and what was fixed of it."""
+        """Return the metric, and what was fixed of it."""
         fixed = ", ".join(f"{column}={self.columns[column]}" for column in columns)
         return f"{self.metric.name}{f' ({fixed})' if fixed else ''}"
 
@@ -84,7 +84,7 @@ class Agreement(Analysis):
         self.draws = Draws(samples, seed)
 
     def results(self, by_metric: Mapping[str, Sequence[Panel]]) -> Iterator[tuple[str, Result]]:
-        """One answer for every two metrics that compare the same kind of things."""
+        """Yield a result for each pair of metrics that compare the same kind of things."""
         answered = False
         for first_metric, second_metric in combinations(by_metric.values(), 2):
             first, second = first_metric[0].metric, second_metric[0].metric
@@ -96,13 +96,13 @@ class Agreement(Analysis):
             raise NotApplicable(f"no two metrics have {LEAST} rows in common")
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
-        """One metric alone agrees with nothing."""
+        """Return nothing: one metric alone has no agreement."""
         raise NotApplicable("agreement is between two metrics")
 
     def _joined(
         self, first_panels: Sequence[Panel], second_panels: Sequence[Panel]
     ) -> Iterator[Pair]:
-        """Two metrics' rankings that differ in no column that both have."""
+        """Yield two metrics' rankings that differ in no column that both have."""
         sides = [list(_rankings(panels)) for panels in (first_panels, second_panels)]
         if not all(sides):
             return
@@ -114,7 +114,7 @@ class Agreement(Analysis):
                     yield first, second, names
 
     def _fixed(self, rankings: Sequence[Ranking], shared: Sequence[str]) -> Sequence[Ranking]:
-        """The rankings whose own columns have the values that are fixed."""
+        """Return the rankings whose own columns have the values that are fixed."""
         for column in (c for c in rankings[0].columns if c not in shared):
             values = {}  # by system; the greatest that it has comes last
             for r in sorted(rankings, key=lambda r: sortable(r.columns[column])):
@@ -123,7 +123,7 @@ class Agreement(Analysis):
         return rankings
 
     def _result(self, pairs: Sequence[Pair]) -> Result:
-        """A line for each thing that a pair ranks, a row and a note for each pair."""
+        """Return a line for each thing that a pair ranks, a row and a note for each pair."""
         first, second, _ = pairs[0]
         shared = [c for c in first.columns if c in second.columns]
         own_columns = [[c for c in r.columns if c not in shared] for r in (first, second)]
@@ -164,7 +164,7 @@ class Agreement(Analysis):
     def _compared(
         self, first: Ranking, second: Ranking, names: Sequence[str]
     ) -> tuple[np.ndarray, np.ndarray, Row]:
-        """Values and places (2, E, 1 + R) by both metrics, and how the rankings agree."""
+        """Return values and places (2, E, 1 + R) by both metrics, and how the rankings agree."""
         metrics = [r.metric for r in (first, second) for _ in names]
         measured = [r.rows[name] for r in (first, second) for name in names]
         together = JointBootstrap(metrics, measured, self.draws)

@@ -49,14 +49,14 @@ class Analysis(ABC):
 
     @abstractmethod
     def analyse(self, panels: Sequence[Panel]) -> Result:
-        """Answers the question for one metric, of which there is at least one panel.
+        """Answer the question for one metric, of which there is at least one panel.
 
         Raises:
             NotApplicable: the question has no meaning for these, and what it would take.
         """
 
     def results(self, by_metric: Mapping[str, Sequence[Panel]]) -> Iterator[tuple[str, Result]]:
-        """The answer for each metric that the question fits, behind the name of its files.
+        """Yield the answer for each metric that the question fits, behind the name of its files.
 
         Raises:
             NotApplicable: it fits none.
@@ -82,7 +82,7 @@ def pivoted(
     distinction: Distinction | None = None,
     order: Sequence[Any] | None = None,
 ) -> Summary:
-    """Each panel's rows as a table: a line for each combination of words, a column for each value.
+    """Lay out each panel's rows as a table: a line for each combination of words, a column a value.
 
     Args:
         title: how it starts.
@@ -128,7 +128,7 @@ def publish(
     results: Path,
     tracker: Tracker,
 ) -> ShownTable:
-    """Writes table and figure of an analysis under its name, tells the tracker, shows the table.
+    """Write table and figure of an analysis under its name, tells the tracker, shows the table.
 
     A number's signature has the row's identity and `made_from`, all it takes to make it again.
     """

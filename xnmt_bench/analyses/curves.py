@@ -36,7 +36,7 @@ class Curve(Analysis):
     log: ClassVar[bool] = False  # the axis is logarithmic
 
     def text(self, panel: Panel) -> str:
-        """A panel's place on the axis, in words."""
+        """Return a panel's place on the axis, in words."""
         keys = {key.name: key for key in panel.metric.keys}
         phrases = [
             keys[c].phrase.format(keys[c].text(panel.condition[c]))
@@ -46,7 +46,7 @@ class Curve(Analysis):
         return ", ".join(phrases)
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
-        """One line a thing and value of the pivot, one column a place on the axis."""
+        """Return one line a thing and value of the pivot, one column a place on the axis."""
         metric = panels[0].metric
         if not set(self.columns) <= set(panels[0].condition):
             raise NotApplicable(f"its rows have no {self.columns[0]}")
@@ -77,7 +77,7 @@ class Curve(Analysis):
         return Result(rows, identity, ends(metric.headline.name), summary, figure)
 
     def _rows(self, group: Sequence[Panel]) -> Iterator[Row]:
-        """Every number of panels that differ in the axis alone."""
+        """Yield every number of panels that differ in the axis alone."""
         metric, column = group[0].metric, group[0].metric.headline
         measured = {p for panel in group for p in panel.rows}
         for pivot in sort_pivots(measured, group[0].pivot_values):
@@ -90,7 +90,7 @@ class Curve(Analysis):
                                **dict(zip(ends(column.name), numbers, strict=True))}  # fmt: skip
 
     def _order(self, panel: Panel) -> list[Any]:
-        """What is usual comes first."""
+        """Return a key that sorts the usual value first."""
         usual = {key.name: key.usual for key in panel.metric.keys}
         values = {column: panel.condition[column] for column in self.columns}
         return [sortable("" if v == usual[column] else v) for column, v in values.items()]
@@ -102,7 +102,7 @@ class Curve(Analysis):
         titles: Sequence[str],
         places: Sequence[str],
     ) -> Figure:
-        """One axes a group, by the last value of the pivot there is."""
+        """Return one axes a group, by the last value of the pivot there is."""
         compared, column = groups[0][0].metric.compared, groups[0][0].metric.headline
         names = sorted({row[compared] for row in chain(*by_group)})
         axis = sorted({row[self.columns[0]] for row in chain(*by_group)}, key=sortable)

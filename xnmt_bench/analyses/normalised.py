@@ -47,7 +47,7 @@ class Normalised(Analysis):
         self.floor, self.ceiling, self.draws = floor, ceiling, Draws(samples, seed)
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
-        """One line a thing, one column a value of the pivot; the best first."""
+        """Return one line a thing, one column a value of the pivot; the best first."""
         metric = panels[0].metric
         usable = [
             p for p in panels
@@ -90,7 +90,7 @@ class Normalised(Analysis):
     def _figure(
         self, compared: str, by_panel: Sequence[Sequence[Row]], labels: Sequence[str]
     ) -> Figure:
-        """Each thing's score by the last column there is, one line of points a panel."""
+        """Return each thing's score by the last column there is, one line of points a panel."""
         names = sorted({row[compared] for panel_rows in by_panel for row in panel_rows})
         figure, ax = plt.subplots(figsize=(7.5, 1.6 + 0.5 * len(by_panel)))
         for place, panel_rows in enumerate(by_panel):

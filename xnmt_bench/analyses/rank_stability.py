@@ -29,7 +29,7 @@ NOTE = (
 def stability(
     metric: Metric, rows: Mapping[str, Sequence[Measurement]], share: float, draws: Draws
 ) -> float:
-    """The rate at which samples of a share of the units order things as all the units do.
+    """Return the rate at which samples of a share of the units order things as all the units do.
 
     Each thing's value is the mean of those of its seeds.
     """
@@ -60,7 +60,7 @@ class RankStability(Analysis):
         self.explainers, self.shares, self.draws = explainers, shares, Draws(samples, seed)
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
-        """One line a panel and value of the pivot, one column a share."""
+        """Return one line a panel and value of the pivot, one column a share."""
         metric, distinction = panels[0].metric, distinguish(panels)
         by_panel: list[list[Row]] = []
         orders: dict[str, list[str]] = {}
@@ -87,7 +87,7 @@ class RankStability(Analysis):
         return Result(rows, identity, ("rate", "order"), summary, figure)
 
     def _measured(self, panel: Panel) -> dict[str, dict[str, list[Measurement]]]:
-        """By value of the pivot, what is ranked: whatever is measured for all of its values."""
+        """Return what is ranked by each value of the pivot: names measured for all values."""
         by_pivot = panel.by_pivot(derived=True)
         by_pivot = {p: by_name for p, by_name in by_pivot.items() if p not in panel.metric.csv_only}
         names = set.intersection(*map(set, by_pivot.values())) if by_pivot else set()
@@ -102,7 +102,7 @@ class RankStability(Analysis):
     def _figure(
         self, panels: Sequence[Panel], titles: Sequence[str], by_panel: Sequence[Sequence[Row]]
     ) -> Figure:
-        """The rate against the share of the test set, one axes a panel."""
+        """Return the rate against the share of the test set, one axes a panel."""
         shown = [plotted for plotted in zip(panels, titles, by_panel, strict=True) if plotted[-1]]
         figure, axes = plt.subplots(1, len(shown), figsize=(1 + 3.4 * len(shown), 3.4),
                                     squeeze=False, sharey=True)  # fmt: skip

@@ -36,7 +36,7 @@ class Ranking(Analysis):
         self.wanted, self.explainers = list(results), explainers
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
-        """One line a thing, a value and a place for each column."""
+        """Return one line a thing, a value and a place for each column."""
         metric = panels[0].metric
         usable = [p for p in panels if all(p.measured(pivot) for pivot in self.wanted)]
         if not usable:
@@ -58,7 +58,7 @@ class Ranking(Analysis):
         return Result(rows, identity, (column.name, "rank", "agrees"), summary)
 
     def _rows(self, panel: Panel) -> list[Row]:
-        """The best by the last of the columns first."""
+        """Return the best by the last of the columns first."""
         column, by_pivot = panel.metric.headline, panel.by_pivot()
         names = sorted(set.intersection(*(set(by_pivot[p]) for p in self.wanted)))
         names = [n for n in names if self.explainers is None or n in self.explainers]

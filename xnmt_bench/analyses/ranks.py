@@ -10,7 +10,7 @@ import numpy as np
 
 
 def ranks(values_U: np.ndarray, weights_RU: np.ndarray) -> np.ndarray:
-    """Average ranks (R, U) of values; equal values share theirs."""
+    """Return average ranks (R, U) of values; equal values share theirs."""
     _, group_U = np.unique(values_U, return_inverse=True)
     order = np.argsort(group_U, kind="stable")
     starts = np.flatnonzero(np.diff(group_U[order], prepend=-1))
@@ -20,7 +20,7 @@ def ranks(values_U: np.ndarray, weights_RU: np.ndarray) -> np.ndarray:
 
 
 def correlation(x_RU: np.ndarray, y_RU: np.ndarray, weights_RU: np.ndarray) -> np.ndarray:
-    """Pearson's correlation (R,); NaN where one of the two does not vary."""
+    """Return Pearson's correlation (R,); NaN where one of the two does not vary."""
     x_RU, y_RU = _centred(x_RU, weights_RU), _centred(y_RU, weights_RU)
     covariance_R = (weights_RU * x_RU * y_RU).sum(1)
     spread_R = np.sqrt((weights_RU * x_RU**2).sum(1) * (weights_RU * y_RU**2).sum(1))
@@ -31,14 +31,14 @@ def correlation(x_RU: np.ndarray, y_RU: np.ndarray, weights_RU: np.ndarray) -> n
 
 
 def spearman(x_U: np.ndarray, y_U: np.ndarray, weights_RU: np.ndarray) -> np.ndarray:
-    """Spearman's rank correlation (R,)."""
+    """Return Spearman's rank correlation (R,)."""
     return correlation(ranks(x_U, weights_RU), ranks(y_U, weights_RU), weights_RU)
 
 
 def partial_spearman(
     x_U: np.ndarray, y_U: np.ndarray, given_U: np.ndarray, weights_RU: np.ndarray
 ) -> np.ndarray:
-    """The same of what a third variable leaves: Pearson's of the residuals of ranks (R,)."""
+    """Return rho given a third variable: Pearson's of the residuals of ranks (R,)."""
     given_RU = ranks(given_U, weights_RU)
     x_RU, y_RU = (_residual(ranks(z_U, weights_RU), given_RU, weights_RU) for z_U in (x_U, y_U))
     return correlation(x_RU, y_RU, weights_RU)
@@ -49,7 +49,7 @@ def _centred(x_RU: np.ndarray, weights_RU: np.ndarray) -> np.ndarray:
 
 
 def _residual(x_RU: np.ndarray, given_RU: np.ndarray, weights_RU: np.ndarray) -> np.ndarray:
-    """What is left of ranks when a line through those of another variable is taken away."""
+    """Return ranks without the line through the ranks of another variable."""
     x_RU, given_RU = (_centred(z_RU, weights_RU) for z_RU in (x_RU, given_RU))
     spread_R1 = (weights_RU * given_RU**2).sum(1, keepdims=True)
     together_R1 = (weights_RU * given_RU * x_RU).sum(1, keepdims=True)
@@ -58,7 +58,7 @@ def _residual(x_RU: np.ndarray, given_RU: np.ndarray, weights_RU: np.ndarray) ->
 
 
 def auroc(score_U: np.ndarray, positive_U: np.ndarray, weights_RU: np.ndarray) -> np.ndarray:
-    """The area under the ROC curve (R,): how often a positive unit has the greater score.
+    """Return the area under the ROC curve (R,): how often a positive unit has the greater score.
 
     Ties count for half. NaN where there are no positive or no negative units.
     """
@@ -74,7 +74,7 @@ def auroc(score_U: np.ndarray, positive_U: np.ndarray, weights_RU: np.ndarray) -
 def fpr_at(
     recall: float, score_U: np.ndarray, positive_U: np.ndarray, weights_RU: np.ndarray
 ) -> np.ndarray:
-    """The share (R,) of negative units that are flagged where `recall` of the positive are.
+    """Return the share (R,) of negative units that are flagged where `recall` of the positive are.
 
     Units are flagged from a threshold on, so equal scores are flagged together.
     """

@@ -44,7 +44,7 @@ class Difference:
 def compare(
     metric: Metric, first: Sequence[Measurement], second: Sequence[Measurement], draws: Draws
 ) -> Difference:
-    """Compares two things by a metric's headline, averaged over the measurements of their seeds."""
+    """Compare two things by a metric's headline, averaged over the measurements of their seeds."""
     together = JointBootstrap([metric, metric], [first, second], draws)
     first_R, second_R = together.values()
     log = metric.headline.log
@@ -59,7 +59,7 @@ def compare(
 
 
 def holm(p_values: Sequence[float]) -> np.ndarray:
-    """P-values corrected for their number (Holm 1979), in the given order."""
+    """Return P-values corrected for their number (Holm 1979), in the given order."""
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
     stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
@@ -81,7 +81,7 @@ class Significance(Analysis):
         self.samples, self.seed, self.level = samples, seed, level
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
-        """One line a pair, the better one first; one column a value of the pivot."""
+        """Return one line a pair, the better one first; one column a value of the pivot."""
         metric, by_panel = panels[0].metric, [self._rows(panel) for panel in panels]
         rows = list(chain(*by_panel))
         if not rows:

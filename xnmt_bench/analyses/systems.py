@@ -19,12 +19,12 @@ class Systems(Analysis):
     name = "systems"
 
     def results(self, by_metric: Mapping[str, Sequence[Panel]]) -> Iterator[tuple[str, Result]]:
-        """One answer for all metrics."""
+        """Yield one result for all metrics together."""
         panels = [panel for metric_panels in by_metric.values() for panel in metric_panels]
         yield self.name, self.analyse(panels)
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
-        """The headline of each panel of systems, of the whole test set where it has parts."""
+        """Return the headline of each panel of systems, on the whole test set."""
         shown = [panel for panel in panels if panel.metric.compared == "nmt"]
         if not shown:
             raise NotApplicable("no metric that compares systems has results, such as quality")
@@ -51,7 +51,7 @@ class Systems(Analysis):
 
 
 def _rows(panel: Panel, column: Column) -> Iterator[tuple[str, Row]]:
-    """Each system's number in a panel."""
+    """Yield each system's number in a panel."""
     pivot = next(iter(panel.rows))  # they are sorted: the whole stands before its parts
     for name in panel.names:
         if numbers := pooled(column, panel.of(pivot, name)):

@@ -79,7 +79,7 @@ class AlignmentFile:
     def read(
         self, lengths: Sequence[tuple[int, int]] | None = None, pairs: int | None = None
     ) -> list[Alignment]:
-        """The alignments, one for each sentence pair.
+        """Return the alignments, one for each sentence pair.
 
         Args:
             lengths: words of each pair, source and target, where they are known.
@@ -115,7 +115,7 @@ class AlignmentFile:
     def _link(
         self, text: str, line: int, lengths: Sequence[tuple[int, int]] | None, pairs: int | None
     ) -> tuple[int, tuple[int, int], bool]:
-        """The number of its pair, the link itself, and whether it is sure."""
+        """Return the number of its pair, the link itself, and whether it is sure."""
         match = (_PHARAOH if self.form == "pharaoh" else _NAACL).fullmatch(text)
         if not match:
             example = "3-4 or 3p4" if self.form == "pharaoh" else "1 3 4 S"
@@ -137,5 +137,5 @@ class AlignmentFile:
 
 
 def to_pharaoh(links: Links) -> str:
-    """Links as one line of Pharaoh's form, counted from 0."""
+    """Link as one line of Pharaoh's form, counted from 0."""
     return " ".join(f"{i}-{j}" for i, j in sorted(links))

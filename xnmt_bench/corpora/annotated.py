@@ -34,7 +34,7 @@ class Annotated:
 
 
 def read_annotated(path: Path) -> list[Annotated]:
-    """Reads a CSV with a header: `src`, `mt`, `ref`, and labels of 0 and 1.
+    """Read a CSV with a header: `src`, `mt`, `ref`, and labels of 0 and 1.
 
     A label is a column whose first cell is 0 or 1; others, and one without a name, are left alone.
 
@@ -83,7 +83,7 @@ class AnnotatedCorpus(Corpus):
         self.rows, self._path, self._like = read_annotated(path), path, like
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
-        """The test set; each sentence is a document of its own."""
+        """Yield the test set; each sentence is a document of its own."""
         if split == "test":
             for number, row in enumerate(self.rows):
                 source = self._like.words(row.source, self.source_language)
@@ -91,17 +91,17 @@ class AnnotatedCorpus(Corpus):
                 yield Sentence(source, target, f"{self.name} {number}", 0)
 
     def translations(self) -> list[str]:
-        """What is annotated, one a sentence."""
+        """Return the annotated translations, one a sentence."""
         return [self._like.words(row.translation, self.target_language) for row in self.rows]
 
     def recipe(self) -> dict[str, Any]:
-        """The file, and how it is tokenised."""
+        """Return the file, and how it is tokenised."""
         return {"kind": "annotated", "file": file_hash(self._path), "like": self._like.recipe()}
 
     def raw(self, text: str, language: str) -> str:
-        """As the system's corpus has it."""
+        """Return the text as the system's corpus has it."""
         return self._like.raw(text, language)
 
     def words(self, text: str, language: str) -> str:
-        """As the system's corpus has it."""
+        """Return the words as the system's corpus has them."""
         return self._like.words(text, language)

@@ -25,7 +25,7 @@ class EncodedSide:
 
     @classmethod
     def open(cls, stem: Path) -> EncodedSide:
-        """Opens what `encode` wrote; the ids stay on disk."""
+        """Open what `encode` wrote; the ids stay on disk."""
         ids, ends = Path(f"{stem}.ids"), Path(f"{stem}.ends")
         if ends.stat().st_size == 0:  # an empty file cannot be mapped
             return cls(np.zeros(0, "<i4"), np.zeros(0, "<i8"))
@@ -33,12 +33,12 @@ class EncodedSide:
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[int]]) -> EncodedSide:
-        """The ids of some sentences, in memory."""
+        """Return the ids of some sentences, in memory."""
         ends = np.cumsum([len(row) for row in rows], dtype="<i8")
         return cls(np.asarray([i for row in rows for i in row], dtype="<i4"), ends)
 
     def taken(self, order: np.ndarray) -> EncodedSide:
-        """The sentences at some indices, in their order; the ids stay where they are."""
+        """Return the sentences at some indices, in their order; the ids stay where they are."""
         return EncodedSide(self._ids, self._ends, order)
 
     def __len__(self) -> int:
@@ -51,7 +51,7 @@ class EncodedSide:
         return np.array(self._ids[start : self._ends[index]])  # a copy: nobody writes into the file
 
     def lengths(self) -> np.ndarray:
-        """Ids of each sentence, EOS included; shape (N,)."""
+        """Return ids of each sentence, EOS included; shape (N,)."""
         lengths = np.diff(self._ends, prepend=0)
         return lengths if self._order is None else lengths[self._order]
 
@@ -64,7 +64,7 @@ class SideWriter:
         self._ids, self._ends = (stack.enter_context(path.open("wb")) for path in (ids, ends))
 
     def write(self, row: Sequence[int]) -> None:
-        """Appends the ids of a sentence."""
+        """Append the ids of a sentence."""
         # Not by `tofile`, which says nothing of a disk that is full.
         self._ids.write(np.asarray(row, dtype="<i4").tobytes())
         end = self._ids.tell() // 4  # in ids, of four bytes each
@@ -81,7 +81,7 @@ class EncodedSplit:
 
     @classmethod
     def open(cls, folder: Path, split: Split) -> EncodedSplit:
-        """Opens what `encode` wrote."""
+        """Open what `encode` wrote."""
         return cls(
             EncodedSide.open(folder / f"{split}.source"),
             EncodedSide.open(folder / f"{split}.target"),
@@ -92,7 +92,7 @@ class EncodedSplit:
         return len(self.number)
 
     def taken(self, order: np.ndarray) -> EncodedSplit:
-        """The pairs at some indices, in their order."""
+        """Return the pairs at some indices, in their order."""
         sides = (self.source.taken(order), self.target.taken(order))
         return EncodedSplit(*sides, self.number[order])
 
@@ -106,7 +106,7 @@ def encode(
     context: Context = ALONE,
     splits: Sequence[Split] = SPLITS,
 ) -> dict[str, dict[str, int]]:
-    """Encodes splits into a folder, in one pass and in the memory of one sentence.
+    """Encode splits into a folder, in one pass and in the memory of one sentence.
 
     Args:
         corpus: where the pairs come from.
@@ -155,7 +155,7 @@ def _kept(
     corpus: Corpus, split: Split, subwords: tuple[Subwords, Subwords], max_length: int,
     counts: dict[str, int],
 ) -> Iterator[_Pair]:  # fmt: skip
-    """The pairs that are not too long; such ones are in no other sentence's context either."""
+    """Yield the pairs that are short enough; a long pair is in no context either."""
     source, target = subwords
     for number, sentence in enumerate(corpus.sentences(split)):
         sides = (source.encode(sentence.source), target.encode(sentence.target))
@@ -166,7 +166,7 @@ def _kept(
 
 
 def _with_following(pairs: Iterator[_Pair], count: int) -> Iterator[tuple[_Pair, list[_Pair]]]:
-    """Each pair and those that follow it in its document, `count` at most."""
+    """Yield each pair and those that follow it in its document, `count` at most."""
     waiting: deque[_Pair] = deque()
     for pair in chain(pairs, repeat(None, count)):
         waiting += [] if pair is None else [pair]

@@ -29,7 +29,7 @@ TYPES = {1: "u1", 2: "i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2", 9: "<u4", 10:
 
 
 def read_dictionary(path: Path) -> list[str]:
-    """The words of a `dict.*.txt` in the order of their numbers.
+    """Return the words of a `dict.*.txt` in the order of their numbers.
 
     Raises:
         DataError: no such file, or a line that is not a word and its count.
@@ -50,7 +50,7 @@ def read_dictionary(path: Path) -> list[str]:
 
 
 def join(pieces: Iterable[str]) -> str:
-    """The text of BPE pieces (`to@@ day`), SentencePiece pieces or whole words."""
+    """Return the text of BPE pieces (`to@@ day`), SentencePiece pieces or whole words."""
     text = " ".join(pieces)
     if WORD_START in text:
         return text.replace(" ", "").replace(WORD_START, " ").strip()
@@ -80,11 +80,11 @@ class FairseqBinCorpus(Corpus):
         self._root, self._splits = Path(root), dict(splits)
 
     def raw(self, text: str, language: str) -> str:
-        """A sentence's words, put together from their subwords."""
+        """Return a sentence's words, put together from their subwords."""
         return join(text.split())
 
     def _files(self, split: str, language: str) -> tuple[Path, Path]:
-        """The index and the ids of one side."""
+        """Return the index and the ids of one side."""
         stem = f"{self._splits[split]}.{'-'.join(languages(self))}.{language}"
         return self._root / f"{stem}.idx", self._root / f"{stem}.bin"
 
@@ -92,7 +92,7 @@ class FairseqBinCorpus(Corpus):
         return self._root / f"dict.{language}.txt"
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
-        """Streams the pairs; a split is one document."""
+        """Stream the pairs; a split is one document."""
         files = [self._files(split, language) for language in languages(self)]
         words = [read_dictionary(self._dictionary(language)) for language in languages(self)]
         sides = (_texts(*pair, side) for pair, side in zip(files, words, strict=True))
@@ -104,7 +104,7 @@ class FairseqBinCorpus(Corpus):
             yield Sentence(source, target, self._splits[split], position)
 
     def recipe(self) -> dict[str, Any]:
-        """The bytes of every file, and which side is which."""
+        """Return the bytes of every file, and which side is which."""
         paths = [self._dictionary(language) for language in languages(self)]
         for split in self._splits:
             paths += [path for language in languages(self) for path in self._files(split, language)]
@@ -113,7 +113,7 @@ class FairseqBinCorpus(Corpus):
 
 
 def _texts(index: Path, data: Path, dictionary: list[str]) -> Iterator[str]:
-    """Each sentence of one side, without its EOS."""
+    """Yield each sentence of one side, without its EOS."""
     for path in (index, data):
         present(path)
     dtype, starts, ends, first = _index(index)
@@ -135,7 +135,7 @@ def _texts(index: Path, data: Path, dictionary: list[str]) -> Iterator[str]:
 
 
 def _index(path: Path) -> tuple[np.dtype, np.ndarray, np.ndarray, int]:
-    """The type of the ids, each sentence's begin and end among them, and what they count from.
+    """Return the ids' type, each sentence's begin and end among them, and what they count from.
 
     The older format counts from 1, as Lua did.
     """

@@ -46,5 +46,5 @@ _WORDS = {
 
 
 def function_words(language: str) -> frozenset[str]:
-    """The lower-cased function words of a language; none for a language without a list."""
+    """Return the lower-cased function words of a language; none for a language without a list."""
     return frozenset(_WORDS.get(language, "").split())

@@ -17,7 +17,7 @@ BETWEEN_SIDES = " ||| "  # of a file that holds both
 
 
 def read_pairs(paths: Sequence[Path]) -> list[tuple[str, str]]:
-    """Sentence pairs from two line-aligned files, or from one of `source ||| target` lines.
+    """Return sentence pairs from two line-aligned files, or from one of `source ||| target` lines.
 
     Raises:
         DataError: unequal lengths, an empty side or a line without a separator, with file and line.
@@ -82,7 +82,7 @@ class GoldCorpus(Corpus):
         self._links = AlignmentFile(Path(links), base, reverse, form=form)
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
-        """Streams a split; each gold pair is a document of its own."""
+        """Stream a split; each gold pair is a document of its own."""
         if split == "valid":
             yield from self._training.sentences(split)
             return
@@ -97,7 +97,7 @@ class GoldCorpus(Corpus):
             yield Sentence(x, y, str(number), 0, Gold(links.sure, links.possible))
 
     def recipe(self) -> dict[str, Any]:
-        """The training corpus's recipe, the bytes of the gold and how it is read."""
+        """Return the training corpus's recipe, the bytes of the gold and how it is read."""
         return {
             "kind": "gold",
             "training": self._training.recipe(),
@@ -108,15 +108,15 @@ class GoldCorpus(Corpus):
         }
 
     def words(self, text: str, language: str) -> str:
-        """As the training corpus has it."""
+        """Return the words as the training corpus has them."""
         return self._training.words(text, language)
 
     def raw(self, text: str, language: str) -> str:
-        """As the training corpus has it, which is tokenised alike."""
+        """Return the text as the training corpus has it, which is tokenised alike."""
         return self._training.raw(text, language)
 
     def counts(self) -> Iterator[str]:
-        """The training corpus's own, and how many of its training pairs are left out."""
+        """Yield the training corpus's own, and how many of its training pairs are left out."""
         yield from self._training.counts()
         repeats = _repeats(read_pairs(self._text))
         repeated = sum(map(repeats, self._training.sentences("train")))
@@ -124,6 +124,6 @@ class GoldCorpus(Corpus):
 
 
 def _repeats(pairs: Sequence[tuple[str, str]]) -> Callable[[Sentence], bool]:
-    """Tells of a sentence whether either side of it is that side of one of the pairs."""
+    """Tell of a sentence whether either side of it is that side of one of the pairs."""
     sources, targets = map(frozenset, zip(*pairs, strict=True))
     return lambda sentence: sentence.source in sources or sentence.target in targets

@@ -30,7 +30,7 @@ class Document:
 
 
 def read_document(folder: Path, name: str, needed: str | None = None) -> Document:
-    """Reads `<folder>/Basedata/<name>_words.xml` and its markables.
+    """Read `<folder>/Basedata/<name>_words.xml` and its markables.
 
     A mention that runs over several sentences is cut at the end of its first. A layer of mentions
     that is no XML leaves the text without mentions and stands in `problem`.
@@ -73,7 +73,7 @@ def read_document(folder: Path, name: str, needed: str | None = None) -> Documen
 
 
 def document_names(folder: Path) -> list[str]:
-    """The documents of a folder, in order.
+    """Return the documents of a folder, in order.
 
     Raises:
         DataError: there are none.
@@ -97,7 +97,7 @@ def _elements(path: Path) -> ET.Element:
 
 
 def _span(path: Path, markable: ET.Element, places: dict[str, int]) -> tuple[int, ...]:
-    """The words of `word_3..word_5,word_9`: a discontinuous span has a comma."""
+    """Return the words of `word_3..word_5,word_9`: a discontinuous span has a comma."""
     span: list[int] = []
     for part in markable.get("span", "").split(","):
         ends = part.split("..")
@@ -109,7 +109,7 @@ def _span(path: Path, markable: ET.Element, places: dict[str, int]) -> tuple[int
 
 
 def _answer(path: Path, markable: ET.Element, attribute: str | None) -> bool | None:
-    """What an attribute says; None where it says nothing."""
+    """Return an attribute's yes or no; None where it is not given."""
     answer = markable.get(attribute) if attribute else None
     if answer not in (None, "yes", "no"):
         problem = f"{markable.get('id')}: {attribute} is {answer!r}, not yes or no"

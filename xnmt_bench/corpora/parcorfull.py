@@ -84,7 +84,7 @@ class ParCorFull(Corpus):
         self.tokenizer, self._needed = tokenizer, needed
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
-        """Streams a split."""
+        """Stream a split."""
         yield from self._test if split == "test" else self._training.sentences(split)
 
     @cached_property
@@ -111,18 +111,18 @@ class ParCorFull(Corpus):
         return statistics
 
     def words(self, text: str, language: str) -> str:
-        """As the training corpus has it."""
+        """Return the words as the training corpus has them."""
         return self._training.words(text, language)
 
     def raw(self, text: str, language: str) -> str:
-        """As the training corpus has it, or without this corpus's own tokenisation."""
+        """Return the text as the training corpus has it, or without this corpus's tokenisation."""
         raw = self._training.raw(text, language)
         # Twice would glue quotes to words.
         done = self._training.tokenizer or not self.tokenizer
         return raw if done else detokenizer(language)(raw.split())
 
     def counts(self) -> Iterator[str]:
-        """Counts of each side, beside those of Dinarelli et al. (2024), Table 1."""
+        """Count of each side, beside those of Dinarelli et al. (2024), Table 1."""
         for language, statistics in self.statistics.items():
             paper = ", ".join(map(str, TABLE_1.get(language, ("not there",))))
             matched = 100 * statistics.matched / max(1, statistics.mention_tokens)
@@ -161,13 +161,13 @@ class ParCorFull(Corpus):
                 yield f"{part}/{names[0]}", _paired(source, target, folders[0])
 
     def _retokenised(self, tokens: list[str], language: str) -> tuple[list[str], dict[int, int]]:
-        """The words as the system reads them, and where each token is among them."""
+        """Return the words as the system reads them, and where each token is among them."""
         raw = detokenizer(language)(tokens)
         words = tokenizer(self.tokenizer, language)(raw).split()
         return words, dict(align_tokens(tokens, words))
 
     def recipe(self) -> dict[str, Any]:
-        """The training corpus's recipe and the bytes of every file."""
+        """Return the training corpus's recipe and the bytes of every file."""
         folders = [self._root / p / x.upper() for p in self._parts for x in languages(self)]
         files = sorted(path for folder in folders for path in folder.glob("*/*.xml"))
         if not files:
@@ -182,7 +182,7 @@ class ParCorFull(Corpus):
 
 
 def carried(mentions: Iterable[Mention], place: Mapping[int, int]) -> tuple[Mention, ...]:
-    """Mentions on another tokenisation or wording of their sentence.
+    """Return mentions on another tokenisation or wording of their sentence.
 
     Args:
         mentions: on the tokens of one.
@@ -196,7 +196,7 @@ def carried(mentions: Iterable[Mention], place: Mapping[int, int]) -> tuple[Ment
 
 
 def _paired(source: Document, target: Document, folder: Path) -> list[tuple[Side, Side]]:
-    """The sentence pairs of a document; sentences without a counterpart are left out.
+    """Return the sentence pairs of a document; sentences without a counterpart are left out.
 
     Raises:
         DataError: the sides differ, and NLTK is not installed.

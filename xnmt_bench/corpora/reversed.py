@@ -20,7 +20,7 @@ class ReversedCorpus(Corpus):
         self.target_language, self.source_language = languages(corpus)
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
-        """Streams the pairs of a split, in the corpus's own order."""
+        """Stream the pairs of a split, in the corpus's own order."""
         for s in self._corpus.sentences(split):
             g = s.gold
             gold = g and Gold(
@@ -29,22 +29,22 @@ class ReversedCorpus(Corpus):
             yield Sentence(s.target, s.source, s.document, s.position, gold)
 
     def recipe(self) -> dict[str, Any]:
-        """The corpus's own recipe, marked."""
+        """Return the corpus's own recipe, marked."""
         return {"reversed": self._corpus.recipe()}
 
     def raw(self, text: str, language: str) -> str:
-        """As the corpus has it."""
+        """Return the text as the wrapped corpus has it."""
         return self._corpus.raw(text, language)
 
     def words(self, text: str, language: str) -> str:
-        """As the corpus has it."""
+        """Return the words as the wrapped corpus has them."""
         return self._corpus.words(text, language)
 
     def counts(self) -> Iterator[str]:
-        """The corpus's own."""
+        """Yield the corpus's own."""
         return self._corpus.counts()
 
 
 def flipped(links: Links) -> Links:
-    """Links with their sides exchanged: the other direction's in this one's terms."""
+    """Link with their sides exchanged: the other direction's in this one's terms."""
     return frozenset((j, i) for i, j in links)

@@ -84,14 +84,14 @@ class Corpus(ABC):
 
     @abstractmethod
     def sentences(self, split: Split) -> Iterator[Sentence]:
-        """The pairs of a split, in an order that never changes."""
+        """Yield the pairs of a split, in an order that never changes."""
 
     @abstractmethod
     def recipe(self) -> dict[str, Any]:
-        """Everything that decides the sentences, as plain JSON values."""
+        """Return everything that decides the sentences, as plain JSON values."""
 
     def raw(self, text: str, language: str) -> str:
-        """A text as it was before it was cut into words, since scores of tokens compare with none.
+        """Return a text as it was before it was cut into words; scores of tokens do not compare.
 
         Args:
             text: words between blanks, as `sentences` yields them.
@@ -100,7 +100,7 @@ class Corpus(ABC):
         return text
 
     def words(self, text: str, language: str) -> str:
-        """A text from elsewhere as `sentences` would yield it: tokenised and cased alike.
+        """Return a text from elsewhere as `sentences` would yield it: tokenised and cased alike.
 
         Args:
             text: as it was written.
@@ -109,19 +109,19 @@ class Corpus(ABC):
         return text
 
     def contrastive(self, split: Split) -> list[ContrastiveSet]:
-        """Contrastive sets of its own, for validation or for the test; none where it has none."""
+        """Return the corpus's own contrastive sets of a split; empty for none."""
         return []
 
     def counts(self) -> Iterator[str]:
-        """Counts worth a line each, beside published ones where there are any."""
+        """Count worth a line each, beside published ones where there are any."""
         return iter(())
 
 
 def languages(corpus: Corpus) -> tuple[str, str]:
-    """Of the source and the target side."""
+    """Return the languages of source and target."""
     return corpus.source_language, corpus.target_language
 
 
 def lang_pair(corpus: Corpus) -> str:
-    """The pair in the field's notation, such as `de-en`."""
+    """Return the pair in the field's notation, such as `de-en`."""
     return "-".join(languages(corpus))

@@ -33,26 +33,26 @@ class Subwords(ABC):
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many ids there are."""
+        """Return how many ids there are."""
 
     @abstractmethod
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without BOS and EOS."""
+        """Return the ids of a text, without BOS and EOS."""
 
     @abstractmethod
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids; special ones are left out."""
+        """Return the text of ids; special ones are left out."""
 
     @abstractmethod
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """The ids as they are written in the model."""
+        """Return the ids as they are written in the model."""
 
     def begin_words(self, before: Sequence[int], ids: Sequence[int]) -> list[bool]:
-        """Whether each id begins a word where the id of the same place in `before` precedes it."""
+        """Return whether each id begins a word, given the id that precedes it in `before`."""
         return [piece.startswith(WORD_START) for piece in self.pieces(ids)]
 
     def words(self, ids: Sequence[int]) -> list[int]:
-        """For each id the 0-based number of the word it is a piece of; -1 for special ids."""
+        """Return the number of each id's word, from 0; -1 for special ids."""
         words, current = [], -1
         begin = self.begin_words([BOS, *ids[:-1]], ids)
         for i, begins in zip(ids, begin, strict=True):
@@ -65,7 +65,7 @@ class Subwords(ABC):
         return words
 
     def current_words(self, ids: Sequence[int]) -> list[int]:
-        """The same for a concatenation, counted in its current sentence; -1 in its context."""
+        """Return the number of each id's word in the current sentence; -1 in its context."""
         start, end = current_span(ids)
         return [-1] * start + self.words(ids[start:end]) + [-1] * (len(ids) - end)
 
@@ -74,7 +74,7 @@ class SentencePiece(Subwords):
     """A SentencePiece model whose special ids are ours; `▁` starts a word."""
 
     def __init__(self, path: Path | str) -> None:
-        """Loads a model file.
+        """Load a model file.
 
         Raises:
             DataError: no such file, not a SentencePiece model, or other special ids than ours.
@@ -101,33 +101,33 @@ class SentencePiece(Subwords):
         return self._model.get_piece_size()
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without BOS and EOS."""
+        """Return the ids of a text, without BOS and EOS."""
         return self._model.encode(text)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids; special ones are left out."""
+        """Return the text of ids; special ones are left out."""
         return self._model.decode([int(i) for i in ids if i not in SPECIAL])
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """The ids as they are written in the model."""
+        """Return the ids as they are written in the model."""
         return [self._model.id_to_piece(int(i)) for i in ids]
 
 
 def current_start(ids: Sequence[int] | np.ndarray) -> int:
-    """Where the current sentence of a concatenation begins: behind the last separator."""
+    """Return where the current sentence of a concatenation begins: behind the last separator."""
     places = np.flatnonzero(np.asarray(ids) == SEPARATOR)
     return int(places[-1]) + 1 if len(places) else 0
 
 
 def current_span(ids: Sequence[int] | np.ndarray) -> tuple[int, int]:
-    """Where the current sentence of a concatenation begins, and where it ends, EOS included."""
+    """Return where the current sentence of a concatenation begins and ends, EOS included."""
     start = current_start(ids)
     ends = np.flatnonzero(np.asarray(ids)[start:] == EOS)
     return start, start + int(ends[0]) + 1 if len(ends) else len(ids)
 
 
 def train_subwords(sentences: Iterable[str], path: Path, kind: str, size: int) -> None:
-    """Trains a model on a stream of sentences and writes it to a file.
+    """Train a model on a stream of sentences and writes it to a file.
 
     Args:
         sentences: the training side.

@@ -18,14 +18,14 @@ from xnmt_bench.store import file_hash
 
 
 def present(path: Path) -> Path:
-    """The path of a file that is there; a DataError where it is not."""
+    """Return the path of a file that is there; a DataError where it is not."""
     if not path.is_file():
         raise DataError(path, None, "no such file")
     return path
 
 
 def lines(path: Path) -> Iterator[bytes]:
-    """The lines of a plain or gzip file.
+    """Yield the lines of a plain or gzip file.
 
     Raises:
         DataError: there is no such file, or it is a damaged gzip file.
@@ -41,7 +41,7 @@ def lines(path: Path) -> Iterator[bytes]:
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file as text, with their numbers from 1; as `lines` and `decode_line`."""
+    """Yield the lines of a file as text, with their numbers from 1; see `lines`, `decode_line`."""
     return ((n, decode_line(line, path, n)) for n, line in enumerate(lines(path), start=1))
 
 
@@ -49,7 +49,7 @@ Row = TypeVar("Row")
 
 
 def csv_rows(path: Path, rows: Iterable[Row]) -> Iterator[Row]:
-    """The rows of a CSV reader; a DataError where there is no CSV."""
+    """Yield the rows of a CSV reader; a DataError where there is no CSV."""
     try:
         yield from rows
     except csv.Error as error:
@@ -58,7 +58,7 @@ def csv_rows(path: Path, rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def decode_line(line: bytes, path: Path, number: int) -> str:
-    """One line of UTF-8 text without its line end.
+    """Return one line of UTF-8 text without its line end.
 
     Raises:
         DataError: the bytes are not UTF-8.
@@ -71,7 +71,7 @@ def decode_line(line: bytes, path: Path, number: int) -> str:
 
 
 def visible(text: str) -> bool:
-    """Whether there is anything to read: blanks, control and zero-width characters are nothing."""
+    """Return whether a text can be seen: blanks, control and zero-width characters cannot."""
     return any(unicodedata.category(character)[0] not in "ZC" for character in text)
 
 
@@ -100,7 +100,7 @@ class TextCorpus(Corpus):
         return [self._root / f"{self._splits[split]}.{language}" for language in languages(self)]
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
-        """Streams the pairs; a plain-text file is one document."""
+        """Stream the pairs; a plain-text file is one document."""
         paths = self._paths(split)
         for number, pair in enumerate(zip_longest(*map(lines, paths)), start=1):
             if None in pair:
@@ -117,6 +117,6 @@ class TextCorpus(Corpus):
             yield Sentence(source, target, self._splits[split], number - 1)
 
     def recipe(self) -> dict[str, Any]:
-        """The bytes of every file, and which side is which."""
+        """Return the bytes of every file, and which side is which."""
         files = {s: [file_hash(present(path)) for path in self._paths(s)] for s in self._splits}
         return {"kind": "text", "pair": list(languages(self)), "files": files}

@@ -14,7 +14,7 @@ VERSION = 2  # raise it when the same text is cut otherwise
 
 @cache
 def tokenizer(name: str | None, language: str) -> Callable[[str], str]:
-    """A function that puts blanks between a text's words; English clitics may stand alone already.
+    """Return a function that puts blanks between words; English clitics may stand alone already.
 
     Args:
         name: `moses` (sacremoses, nothing escaped), or None for the text as it stands.
@@ -37,7 +37,7 @@ def tokenizer(name: str | None, language: str) -> Callable[[str], str]:
 
 @cache
 def detokenizer(language: str) -> Callable[[Sequence[str]], str]:
-    """A function that joins tokens to raw text, by Moses' rules for a language.
+    """Return a function that joins tokens to raw text, by Moses' rules for a language.
 
     Penn Treebank quotes become plain ones, as they stand in raw text.
     """
@@ -49,7 +49,7 @@ def detokenizer(language: str) -> Callable[[Sequence[str]], str]:
 
 
 def align_tokens(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int]]:
-    """Pairs of tokens that the cheapest edits carry from one sequence to the other.
+    """Return pairs of tokens that the cheapest edits carry from one sequence to the other.
 
     Insertion, deletion, substitution and the swap of two neighbours cost 1 each. Matched,
     substituted and swapped tokens are paired; inserted and deleted ones are not. Where edits cost
@@ -78,7 +78,7 @@ def align_tokens(first: Sequence[str], second: Sequence[str]) -> list[tuple[int,
 
 
 def _costs(first: Sequence[str], second: Sequence[str]) -> list[list[int]]:
-    """Edits between every two prefixes."""
+    """Return edits between every two prefixes."""
     rows = [list(range(len(second) + 1))]
     for i in range(1, len(first) + 1):
         row = [i]
@@ -92,5 +92,5 @@ def _costs(first: Sequence[str], second: Sequence[str]) -> list[list[int]]:
 
 
 def _swapped(first: Sequence[str], second: Sequence[str], i: int, j: int) -> bool:
-    """Whether the last two tokens of both prefixes are each other's, exchanged."""
+    """Return whether the last two tokens of both prefixes are each other's, exchanged."""
     return min(i, j) > 1 and first[i - 2] == second[j - 1] != first[i - 1] == second[j - 2]

@@ -63,7 +63,7 @@ class TsvCorpus(Corpus):
         self.tokenizer, self._lowercase = tokenizer, lowercase
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
-        """Streams the pairs of a split, documents in the order of the files."""
+        """Stream the pairs of a split, documents in the order of the files."""
         for language in languages(self):
             if language not in self._columns:
                 problem = f"no column {language!r} among {self._columns}"
@@ -104,7 +104,7 @@ class TsvCorpus(Corpus):
         return fields
 
     def recipe(self) -> dict[str, Any]:
-        """The bytes of the files, and how they are split and tokenised."""
+        """Return the bytes of the files, and how they are split and tokenised."""
         return {
             "kind": "tsv",
             "pair": list(languages(self)),
@@ -115,10 +115,10 @@ class TsvCorpus(Corpus):
         } | ({"lowercase": True} if self._lowercase else {})
 
     def words(self, text: str, language: str) -> str:
-        """Tokenised, and in small letters, as configured."""
+        """Return tokenised, and in small letters, as configured."""
         words = words_of(self.tokenizer, language)(text)
         return words.lower() if self._lowercase else words
 
     def raw(self, text: str, language: str) -> str:
-        """Without the blanks that the tokeniser put between words."""
+        """Return the text without the blanks that the tokeniser put between words."""
         return detokenizer(language)(text.split()) if self.tokenizer else text

@@ -51,14 +51,14 @@ class Dump(ABC, Generic[Entry]):
 
     @abstractmethod
     def entries(self) -> Iterator[Entry]:
-        """What stands in the file for one sentence after the other, as it is."""
+        """Yield the raw entry of each sentence in the file."""
 
     @abstractmethod
     def weighed(self, entry: Entry) -> Weighed:
-        """One of them, read; a DataError where that cannot be done."""
+        """Read one entry; a DataError where that cannot be done."""
 
     def __iter__(self) -> Iterator[Weighed | DataError]:
-        """Each sentence, or what is wrong with it; a file that ends too early is wrong as well."""
+        """Yield each sentence, or its error; a file that ends too early is an error as well."""
         count = 0
         for entry in self.entries():
             count += 1
@@ -83,7 +83,7 @@ class Dump(ABC, Generic[Entry]):
         log_probability_T: np.ndarray | None = None,
         prefix_TT: np.ndarray | None = None,
     ) -> Weighed:
-        """A sentence, if its parts fit.
+        """Return a sentence, if its parts fit.
 
         Args:
             line: where it stands.
@@ -123,13 +123,13 @@ class Dump(ABC, Generic[Entry]):
         return list(self.texts_of(self.target))
 
     def texts_of(self, path: Path) -> Iterator[str]:
-        """The lines of a text file."""
+        """Yield the lines of a text file."""
         # Of bytes that are no UTF-8 nothing is lost: the sentence that has them is refused.
         decoded = (line.decode("utf-8", "surrogateescape") for line in lines(path))
         return (text.removeprefix("\ufeff").rstrip("\r\n") for text in decoded)
 
     def numbers(self, line: int, text: str, between: str | None = None) -> list[float]:
-        """The numbers of a line; a DataError names what is none."""
+        """Return the numbers of a line; a DataError names what is none."""
         parts = text.split(between)
         try:
             return [float(part) for part in parts]
@@ -138,7 +138,7 @@ class Dump(ABC, Generic[Entry]):
             raise DataError(self.path, line, f"{wrong!r} is no number{_why(wrong)}") from None
 
     def matrix(self, rows: Sequence[tuple[int, list[float]]], of: str) -> np.ndarray:
-        """Rows of numbers with their lines as one matrix; a DataError where they are ragged."""
+        """Return rows of numbers with their lines as a matrix; a DataError if they are ragged."""
         for line, row in rows:
             if len(row) != len(rows[0][1]):
                 problem = f"{len(row)} weights, but the rows above have {len(rows[0][1])}"
@@ -165,7 +165,7 @@ def _why(text: str) -> str:
 
 
 def _unfit(sides: Sequence[Tokens], weights_TS: np.ndarray) -> str | None:
-    """Why tokens and weights do not belong together; None if they may."""
+    """Return why tokens and weights do not belong together; None if they may."""
     for name, tokens, count in zip(SIDES, sides, weights_TS.shape[::-1], strict=True):
         if len(tokens) != count:
             whether = "with EOS" if tokens.eos else "without EOS"
@@ -177,7 +177,7 @@ def _unfit(sides: Sequence[Tokens], weights_TS: np.ndarray) -> str | None:
 
 
 def unlikely(weights_TS: np.ndarray, attention: bool) -> str | None:
-    """Why weights cannot be meant; None if they can.
+    """Return why weights are implausible; None if they are not.
 
     Args:
         weights_TS: the weights.

@@ -31,7 +31,7 @@ class Nematus(Dump[Block]):
     """
 
     def entries(self) -> Iterator[Block]:
-        """The blocks, blank lines between them."""
+        """Yield the blocks, blank lines between them."""
         block: Block | None = None
         place = 0
         for number, text in enumerate(self.texts_of(self.path), start=1):
@@ -47,7 +47,7 @@ class Nematus(Dump[Block]):
             yield block
 
     def weighed(self, entry: Block) -> Weighed:
-        """A block, read."""
+        """Return a block, read."""
         line, header = entry.header
         parts = _parts(header)
         if len(parts) < 5:
@@ -62,7 +62,7 @@ class Nematus(Dump[Block]):
     def told(
         self, line: int, place: int, source: list[str], target: list[str], matrix: np.ndarray
     ) -> Weighed:
-        """A matrix with its tokens."""
+        """Return a matrix with its tokens."""
         eos = matrix.shape == (len(target) + 1, len(source) + 1)
         return self.made(line, place, source, target, matrix, (eos, eos))
 
@@ -73,7 +73,7 @@ class OpenNMTLua(Nematus):
     def told(
         self, line: int, place: int, source: list[str], target: list[str], matrix: np.ndarray
     ) -> Weighed:
-        """A row a target token."""
+        """Return a row a target token."""
         return self.made(line, place, source, target, matrix, (False, False))
 
 
@@ -87,7 +87,7 @@ class Sockeye(Nematus):
     def told(
         self, line: int, place: int, source: list[str], target: list[str], matrix: np.ndarray
     ) -> Weighed:
-        """A row a source token."""
+        """Return a row a source token."""
         eos = target[-1:] == [EOS_TOKEN]
         pieces = target[:-1] if eos else target
         return self.made(line, place, source, pieces, matrix.T, (False, eos))

@@ -26,7 +26,7 @@ class Fairseq(Dump[tuple[int, Lines]]):
     """
 
     def entries(self) -> Iterator[tuple[int, Lines]]:
-        """The lines of each sentence, which stand together behind its `S-`."""
+        """Yield the lines of each sentence, which stand together behind its `S-`."""
         number, lines = -1, Lines()
         for line, text in enumerate(self.texts_of(self.path), start=1):
             if match := KEPT.match(text):
@@ -40,7 +40,7 @@ class Fairseq(Dump[tuple[int, Lines]]):
             yield number, lines
 
     def weighed(self, entry: tuple[int, Lines]) -> Weighed:
-        """The lines of a sentence, read."""
+        """Return the lines of a sentence, read."""
         number, lines = entry
         first = min(line for line, _ in lines.values())
         if missing := [kind for kind in "SHA" if kind not in lines]:

@@ -31,7 +31,7 @@ class JsonLines(Dump[tuple[int, int, str]]):
     """
 
     def __init__(self, path: Path, source: Path | None = None, target: Path | None = None) -> None:
-        """Reads the header; a DataError if the first line is none."""
+        """Read the header; a DataError if the first line is none."""
         super().__init__(path, source, target)
         try:
             header = json.loads(next(self.texts_of(self.path), ""))
@@ -43,14 +43,14 @@ class JsonLines(Dump[tuple[int, int, str]]):
         self.attention = header.get("attention") is True
 
     def entries(self) -> Iterator[tuple[int, int, str]]:
-        """Line, number and text of each sentence."""
+        """Yield line, number and text of each sentence."""
         texts = islice(enumerate(self.texts_of(self.path), start=1), 1, None)
         written = ((line, text) for line, text in texts if text.strip())
         for place, (line, text) in enumerate(written):
             yield line, place, text
 
     def weighed(self, entry: tuple[int, int, str]) -> Weighed:
-        """A line, read."""
+        """Return a line, read."""
         line, place, text = entry
         try:
             values = json.loads(text)
@@ -98,7 +98,7 @@ def _size(array: np.ndarray) -> str:
 
 
 def written(sentences: Iterable[Weighed], path: Path, attention: bool) -> Iterator[Weighed]:
-    """Passes sentences on and writes the form, with one of them in memory.
+    """Pass sentences on and writes the form, with one of them in memory.
 
     Args:
         sentences: in any order.
@@ -132,7 +132,7 @@ def _told(sentence: Weighed) -> dict[str, Any]:
 
 
 def _rounded(array: np.ndarray) -> Any:
-    """Seven significant digits, which float32 has."""
+    """Return seven significant digits, which float32 has."""
     return [_rounded(row) for row in array] if array.ndim > 1 else [
         float(f"{x:.7g}") for x in array.tolist()
     ]  # fmt: skip

@@ -37,7 +37,7 @@ class Marian(Dump[Line]):
     unread_eos: ClassVar[bool] = True
 
     def entries(self) -> Iterator[Line]:
-        """Each translation with its source."""
+        """Yield each translation with its source."""
         sources, number = self.sources, -1
         for line, text in enumerate(self.texts_of(self.path), start=1):
             parts = text.split(BAR)
@@ -57,7 +57,7 @@ class Marian(Dump[Line]):
             yield Line(line, text, number, sources[number])
 
     def weighed(self, entry: Line) -> Weighed:
-        """A line, read."""
+        """Return a line, read."""
         parts = [part.strip() for part in entry.text.split(BAR)]
         if len(parts) < 2:
             needed = f"target {BAR} weights (--alignment soft)"

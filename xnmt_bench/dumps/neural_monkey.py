@@ -24,7 +24,7 @@ class NeuralMonkey(Dump[tuple[int, str, str]]):
     texts: ClassVar = ("source", "target")
 
     def entries(self) -> Iterator[tuple[int, str, str]]:
-        """Number and both sides of each sentence.
+        """Yield number and both sides of each sentence.
 
         Raises:
             DataError: no array of three axes, one of pickled objects, or of another number of
@@ -50,7 +50,7 @@ class NeuralMonkey(Dump[tuple[int, str, str]]):
             yield number, source, target
 
     def weighed(self, entry: tuple[int, str, str]) -> Weighed:
-        """A sentence of the array."""
+        """Return a sentence of the array."""
         number, source, target = entry
         rows, columns = self._weights_NST.shape[-2:]
         tokens = source.split()[:rows], target.split()[:columns]

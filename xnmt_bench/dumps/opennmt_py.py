@@ -36,7 +36,7 @@ class OpenNMTPy(Dump[Table]):
     texts: ClassVar = ("source", "target")
 
     def entries(self) -> Iterator[Table]:
-        """The tables between the log's other lines."""
+        """Yield the tables between the log's other lines."""
         table, place = None, 0
         for line, text in enumerate(self.texts_of(self.path), start=1):
             logged = LOGGED.match(text)
@@ -53,7 +53,7 @@ class OpenNMTPy(Dump[Table]):
             yield table
 
     def weighed(self, entry: Table) -> Weighed:
-        """A table, read."""
+        """Return a table, read."""
         texts = []
         for path, lines in ((self.source, self.sources), (self.target, self.targets)):
             if entry.place >= len(lines):

@@ -42,7 +42,7 @@ class Attention(Explainer):
 
     @torch.no_grad()
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
-        """Attention weights; labels play no part."""
+        """Return attention weights; labels play no part."""
         weights = Forced.of(model, batch).attention
         prefix = weights.prefix_BLHTT
         return Relevance.of_inputs(
@@ -50,7 +50,7 @@ class Attention(Explainer):
         )
 
     def reduce(self, weights_BLHTX: Tensor) -> Tensor:
-        """Layers and heads made one, as configured: (B, T, X)."""
+        """Return layers and heads made one, as configured: (B, T, X)."""
         _, layers, heads, *_ = weights_BLHTX.shape
         if self.layer is not None and not -layers <= self.layer < layers:
             raise XnmtError(f"attention: no layer {self.layer}; the model has {layers}")
@@ -65,7 +65,7 @@ class Attention(Explainer):
 
     @torch.no_grad()
     def own_side(self, model: NMTModel, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Self-attention of encoder and decoder, reduced as configured.
+        """Return self-attention of encoder and decoder, reduced as configured.
 
         Raises:
             NotApplicable: the model has none on one of its sides.

@@ -36,7 +36,7 @@ class Relevance:
 
     @classmethod
     def of_inputs(cls, batch: Batch, source_BTS: Tensor, input_BTT: Tensor | None) -> Relevance:
-        """From scores over source ids and over decoder inputs (input 0 is BOS, input j is y_{j-1}).
+        """Make relevance of scores over source ids and decoder inputs (0 is BOS, j is y_{j-1}).
 
         What a step cannot see is marked absent, whatever score it was given.
         """
@@ -96,12 +96,12 @@ class Explainer(ABC):
     sizes: ClassVar[tuple[str, ...]] = ()
 
     def prepare(self, train: EncodedSplit) -> Mapping[str, np.ndarray] | None:
-        """What it learns from the training split before it explains; None for nothing."""
+        """Return what it learns from the training split before it explains; None for nothing."""
         return None
 
     @abstractmethod
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
-        """Relevance of every word for every step of every sentence.
+        """Return relevance of every word for every step of every sentence.
 
         Args:
             model: the model under explanation.
@@ -110,7 +110,7 @@ class Explainer(ABC):
         """
 
     def own_side(self, model: NMTModel, batch: Batch) -> tuple[Tensor, Tensor]:
-        """How much each source and target id of one sentence looks at its own side: (S, S), (T, T).
+        """Return how much each id of one sentence looks at its own side: (S, S), (T, T).
 
         Raises:
             NotApplicable: not of this model.
@@ -120,7 +120,7 @@ class Explainer(ABC):
     def __call__(
         self, model: NMTModel, pairs: Iterable[tuple[str, str] | Passage]
     ) -> list[Explanation]:
-        """Explains raw sentence pairs: the model's own choice at each step of the given target.
+        """Explain raw sentence pairs: the model's own choice at each step of the given target.
 
         Args:
             model: an open system, from `xnmt_bench.load_model`.
@@ -163,7 +163,7 @@ class Explainer(ABC):
 
 
 def context_of(model: NMTModel, passage: Passage) -> Context:
-    """The sentences around each that a model reads: as trained, or all that there are if unknown.
+    """Return the sentences around each that a model reads: as trained, or all if unknown.
 
     Raises:
         XnmtError: the passage has a context, and the model reads none.
@@ -181,7 +181,7 @@ def context_of(model: NMTModel, passage: Passage) -> Context:
 
 @torch.no_grad()
 def decide(model: NMTModel, batch: Batch, weights: bool = False) -> tuple[Batch, Tensor]:
-    """The batch labelled with the model's own choices f(c_t), and their log-probabilities (B, T).
+    """Label a batch with the model's own choices f(c_t); also return their log P, (B, T).
 
     The context is the given target's prefix: the paper's teacher-forcing decode.
 
@@ -198,7 +198,7 @@ def decide(model: NMTModel, batch: Batch, weights: bool = False) -> tuple[Batch,
 
 @torch.no_grad()
 def follow(model: NMTModel, batch: Batch, weights: bool = False) -> tuple[Batch, Tensor]:
-    """The same with the target's own words y_t: golden data, and what alignment explains."""
+    """Label a batch with the target's own words y_t, as golden data and alignment need."""
     batch = _passed(model, batch, weights)
     assert batch.forced is not None
     log_probability_BT = model.log_probability(batch.forced.states_BTD, batch.target_BT)
@@ -217,7 +217,7 @@ def in_parts(
     most: Callable[[int, int], int],
     explain: Callable[[Batch], tuple[Tensor, Tensor]],
 ) -> Relevance:
-    """Explains sentences of like length together, without the padding of the others.
+    """Explain sentences of like length together, without the padding of the others.
 
     Args:
         batch: the sentences.
@@ -237,7 +237,7 @@ def in_parts(
 
 
 def _alike(batch: Batch, most: Callable[[int, int], int]) -> Iterator[list[int]]:
-    """Rows of sentences of like length, little of which is padding."""
+    """Yield rows of sentences of like length, little of which is padding."""
     masks = (batch.source_mask_BS, batch.target_mask_BT)
     lengths = list(zip(*(mask.sum(1).tolist() for mask in masks), strict=True))
     rows: list[int] = []
@@ -256,7 +256,7 @@ def _alike(batch: Batch, most: Callable[[int, int], int]) -> Iterator[list[int]]
 
 
 def require_labels(batch: Batch) -> Tensor:
-    """The labels of a batch.
+    """Return the labels of a batch.
 
     Raises:
         ValueError: nobody has decided what is to be explained.

@@ -24,7 +24,7 @@ class Code(Explainer):
     blind: ClassVar[bool] = True
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
-        """Numbers in [0, 1) from the ids of word and label alone."""
+        """Return numbers in [0, 1) from the ids of word and label alone."""
         labels_BT = require_labels(batch)
         source_BTS = _hash(batch.source_BS[:, None], labels_BT[:, :, None])
         input_BTT = _hash(batch.input_BT[:, None], labels_BT[:, :, None])

@@ -32,7 +32,7 @@ class GoldAlignment(Explainer):
     needs_gold: ClassVar[bool] = True
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
-        """Reads the links off the corpus; neither model nor labels play a part.
+        """Read the links off the corpus; neither model nor labels play a part.
 
         Raises:
             NotApplicable: the batch carries no annotation.
@@ -50,7 +50,7 @@ class GoldAlignment(Explainer):
 
 
 def _weights(gold: Gold, source_S: Tensor, target_T: Tensor) -> Tensor:
-    """The weight of each link, for every piece of its words; (T, S)."""
+    """Return the weight of each link, for every piece of its words; (T, S)."""
     weight_TS = torch.zeros(len(target_T), len(source_S))
     for i, j in gold.possible:
         weight = SURE if (i, j) in gold.sure else POSSIBLE

@@ -31,7 +31,7 @@ SHORTEST = 4  # steps of a chunk
 
 
 def chunk_of(steps: int) -> int:
-    """How many steps a chunk has."""
+    """Return how many steps a chunk has."""
     return max(SHORTEST, -(-steps // CHUNKS))
 
 
@@ -61,7 +61,7 @@ class SharedPass:
         self._states_BXD = self._slope_BXD = torch.empty(0)
 
     def chunks(self) -> Iterator[list[list[int]]]:
-        """Steps that walk back together, chunk by chunk: `gradient` knows the last chunk alone."""
+        """Yield steps that walk back together; `gradient` keeps the last chunk alone."""
         while self._prefix.steps < self._end:
             self._start = self._prefix.steps
             stop = min(self._start + chunk_of(self._end), self._end)
@@ -77,7 +77,7 @@ class SharedPass:
 
     @contextmanager
     def _recorded(self) -> Iterator[None]:
-        """Keeps what walking back needs."""
+        """Keep what walking back needs."""
         # Fused attention walks back from one step at a time.
         kernel = sdpa_kernel(SDPBackend.MATH) if self._together > 1 else nullcontext()
         # cuDNN's LSTM has no backward pass in evaluation mode.
@@ -87,7 +87,7 @@ class SharedPass:
     def gradient(
         self, _forward: Any, inputs: tuple[Tensor, ...], steps: Sequence[int], *_: Any
     ) -> Any:
-        """The gradients of P(label given c_t) at n steps, (n, B, ...), as Captum asks for them."""
+        """Return the gradients of P(label | c_t) at n steps, (n, B, ...), as Captum needs."""
         places = torch.as_tensor(steps) - self._start
         slopes_nBXD = self._slope_BXD.new_zeros(len(steps), *self._slope_BXD.shape)
         slopes_nBXD[range(len(steps)), :, places] = self._slope_BXD[:, places].transpose(0, 1)
@@ -104,7 +104,7 @@ class SharedPass:
 
 
 def _output_gradient(model: NMTModel, states_BXD: Tensor, labels_BX: Tensor) -> Tensor:
-    """The gradient of each label's probability with respect to its own state, all at once."""
+    """Return the gradient of each label's probability with respect to its own state."""
     flat, labels = states_BXD.detach().flatten(0, 1), labels_BX.flatten()
     parts, rows = [], model.output_rows(flat)
     for s, y in zip(flat.split(rows), labels.split(rows), strict=True):
@@ -130,7 +130,7 @@ class _Gradient(Explainer):
         self._room = Room(positions, cpu=512, each=2**20)
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
-        """Sums Captum's attributions over the embedding; T backward passes over one forward."""
+        """Sum Captum's attributions over the embedding; T backward passes over one forward."""
         return self._room.tried(batch.source_BS.device, partial(self._relevance, model, batch))
 
     def _relevance(self, model: NMTModel, batch: Batch, positions: int) -> Relevance:

@@ -34,11 +34,11 @@ class Lexicon(Explainer):
         self.iterations, self.sentences = iterations, sentences
 
     def prepare(self, train: EncodedSplit) -> Mapping[str, np.ndarray]:
-        """The table: `source` and `target` ids of each pair, and its `probability`."""
+        """Return the table: `source` and `target` ids of each pair, and its `probability`."""
         return ibm_model_1(train, min(self.sentences, len(train)), self.iterations)
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
-        """How probable the label is as a translation of each source word.
+        """Return how probable the label is as a translation of each source word.
 
         Raises:
             XnmtError: nobody has prepared it.

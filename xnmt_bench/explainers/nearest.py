@@ -18,7 +18,7 @@ class Nearest(Explainer):
     blind: ClassVar[bool] = True
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
-        """Minus the distance to the diagonal; neither model nor labels play a part."""
+        """Return minus the distance to the diagonal; neither model nor labels play a part."""
         source_length_B, target_length_B = (
             mask.sum(1, keepdim=True) for mask in (batch.source_mask_BS, batch.target_mask_BT)
         )
@@ -34,7 +34,7 @@ class Nearest(Explainer):
 
 
 def previous_first(batch: Batch) -> Tensor:
-    """Scores over decoder inputs (B, T, T) that rank the nearest word first."""
+    """Score over decoder inputs (B, T, T) that rank the nearest word first."""
     # Greater for what stands further right; what a step cannot see is marked absent later.
     size, steps = batch.target_BT.shape
     nearness = torch.arange(steps, dtype=torch.float32, device=batch.target_BT.device)

@@ -39,7 +39,7 @@ class PredictionDifference(Explainer):
         self._room = Room(positions, cpu=2048, each=2**18)
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
-        """Ablates each source word and each prefix word once."""
+        """Ablate each source word and each prefix word once."""
         return self._room.tried(batch.source_BS.device, partial(_relevance, model, batch))
 
 
@@ -73,13 +73,13 @@ class Ablation:
         self._whole_BT = model.log_probability(whole_BTD, self._labels_BT).exp()
 
     def source(self) -> Tensor:
-        """Without each source word, (B, T, S)."""
+        """Return P without each source word, (B, T, S)."""
         rows, steps = self._labels_BT.shape
         together = self._positions // (rows * steps)
         return self._lost(self._without_source, self._batch.source_BS.shape[1], together)
 
     def inputs(self) -> Tensor:
-        """Without each decoder input, (B, T, T). Input 0 is BOS and no word: 0."""
+        """Return P without each decoder input, (B, T, T). Input 0 is BOS and no word: 0."""
         rows, steps = self._labels_BT.shape
         parts = [self._whole_BT.new_zeros(rows, steps, 1)]
         if steps > 1:
@@ -96,7 +96,7 @@ class Ablation:
         return lost.view(rows, steps, words)
 
     def _without_source(self, keep_RS: Tensor) -> Tensor:
-        """Encodes anew without the words switched off; every step may change."""
+        """Encode anew without the words switched off; every step may change."""
         rows_R = self._rows(keep_RS)
         probability_RT = self._whole_BT[rows_R]
         # What is off in the padding of a shorter sentence changes nothing.
@@ -112,7 +112,7 @@ class Ablation:
         return probability_RT
 
     def _without_input(self, keep_RX: Tensor) -> Tensor:
-        """Goes on behind the steps before the word that is off; only those after it change."""
+        """Go on behind the steps before the word that is off; only those after it change."""
         rows_R = self._rows(keep_RX)
         probability_RT = self._whole_BT[rows_R]
         for row, step, states in _together(self._changed(rows_R, keep_RX), self._positions):
@@ -121,7 +121,7 @@ class Ablation:
         return probability_RT
 
     def _changed(self, rows_R: Tensor, keep_RX: Tensor) -> Iterator[Changed]:
-        """The steps of some rows that a removed word changes, block by block of words."""
+        """Yield the steps of some rows that a removed word changes, block by block of words."""
         there_RX = self._batch.target_mask_BT[rows_R, 1:]
         off_RX = (keep_RX == 0) & there_RX
         word_R = torch.where(off_RX.any(1), off_RX.int().argmax(1) + 1, 0)  # one in each row
@@ -136,7 +136,7 @@ class Ablation:
                 yield some[row], step + start, states[row, step]
 
     def _blocks(self) -> Iterator[tuple[int, int]]:
-        """Decoder inputs whose removals are read together, from the first of them on."""
+        """Yield decoder inputs whose removals are read together, from the first of them on."""
         (rows, steps), start, most = self._labels_BT.shape, 1, self._positions
         while start < steps:
             steps_left = steps - start
@@ -149,12 +149,12 @@ class Ablation:
             start += count
 
     def _rows(self, keep_RX: Tensor) -> Tensor:
-        """Of which sentence each row is."""
+        """Return the sentence that each row is of."""
         return torch.arange(len(keep_RX), device=keep_RX.device) % len(self._labels_BT)
 
 
 def _together(changed: Iterable[Changed], most: int) -> Iterator[Changed]:
-    """The same, so many at once that the output layer's weights are not read for a few."""
+    """Yield larger blocks, so that the output layer's weights are not read for few rows."""
     waiting: list[Changed] = []
     for part in changed:
         waiting.append(part)

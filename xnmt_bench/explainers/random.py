@@ -26,7 +26,7 @@ class Random(Explainer):
         self.seed = seed
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
-        """One draw for each word and step."""
+        """Return one draw for each word and step."""
         source_BTS = torch.zeros(*batch.target_BT.shape, batch.source_BS.shape[1])
         input_BTT = torch.zeros(*batch.target_BT.shape, batch.target_BT.shape[1])
         lengths = zip(

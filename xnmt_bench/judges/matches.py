@@ -40,7 +40,7 @@ class Matches:
     def label(
         self, words_K: np.ndarray, own_row: int, generator: np.random.Generator
     ) -> int | None:
-        """The label of another decision, drawn by the chance that a random draw shows these words.
+        """Return another decision's label, drawn by its chance to show these words.
 
         Args:
             words_K: k source words, then k prefix words; -1 for none.
@@ -59,7 +59,7 @@ class Matches:
         return int(self._contexts.label_N[rows[min(drawn, len(rows) - 1)]])
 
     def decisions(self, words_K: np.ndarray) -> Weighted:
-        """Return the decisions that can show the words of a rule, and the chance of a draw of them."""
+        """Return the decisions that can show a rule's words, and the chance of such a draw."""
         source, prefix = (sorted(side[side >= 0].tolist()) for side in np.split(words_K, 2))
         key = (*source, -1, *prefix)
         if key not in self._known:
@@ -76,7 +76,7 @@ class Matches:
         return self._known[key]
 
     def _in_sentence(self, n: int, source: Counter[int], prefix: Counter[int]) -> Weighted:
-        """The steps of a sentence that can show the words, and the chance of each."""
+        """Return the steps of a sentence that can show the words, and the chance of each."""
         contexts = self._contexts
         rows_T = np.arange(self._starts[n], self._starts[n + 1])
         everything_T = np.full(len(rows_T), contexts.source.count_B[n])
@@ -88,7 +88,7 @@ class Matches:
         return rows_T[possible], chance_T[possible]
 
     def _chance(self, ids: np.ndarray, visible_T: np.ndarray, words: Counter[int]) -> np.ndarray:
-        """How probable it is to draw just these of the first visible words of a side; (T,)."""
+        """Return the chance to draw just these of the first visible words of a side; (T,)."""
         drawn_T = np.minimum(self._k, visible_T)
         ways_T = (drawn_T == words.total()) / self._ways[visible_T, drawn_T]
         for word, times in words.items():
@@ -101,7 +101,7 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 
 def _sentences_by_word(words: Words) -> dict[int, np.ndarray]:
-    """The numbers of the sentences that hold each word, ascending."""
+    """Return the numbers of the sentences that hold each word, ascending."""
     sentence = np.repeat(np.arange(len(words.count_B)), words.count_B)
     pairs = np.unique(np.stack([words.ids.astype(np.int64), sentence]), axis=1)
     ids, starts = np.unique(pairs[0], return_index=True)

@@ -93,7 +93,7 @@ class RuleSet:
         return self.explained.rules(self.learned_from, "train")
 
     def training(self) -> Iterator[Rules]:
-        """Yields the rules of the first `train_sentences` training sentences, shard by shard."""
+        """Yield the rules of the first `train_sentences` training sentences, shard by shard."""
         sentences_left = self.train_sentences
         for path in shards(self.training_artefact.path, "train"):
             rules = read_rules(path, self.k)
@@ -104,5 +104,5 @@ class RuleSet:
                 return
 
     def training_labels(self, sentences: int) -> Artefact:
-        """Returns the system's labels of the first training sentences, in the store."""
+        """Return the system's labels of the first training sentences, in the store."""
         return self.decisions.labels("train", self.learned_from, sentences)

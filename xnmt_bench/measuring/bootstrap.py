@@ -26,7 +26,7 @@ class Draws:
 def weights(
     units: int, samples: int, seed: int, drawn: int | None = None, stream: int = 0
 ) -> Iterator[np.ndarray]:
-    """How often each unit is drawn in each sample, with replacement.
+    """Yield how often each unit is drawn in each sample, with replacement.
 
     The same numbers give the same draws, so two metrics of the same units are resampled alike.
 
@@ -49,7 +49,7 @@ def weights(
 def resample(
     metric: Metric, units: Units, draws: Draws, drawn: int | None = None, stream: int = 0
 ) -> dict[str, np.ndarray]:
-    """Each result on the whole test set, then on each sample: (1 + samples,) by column."""
+    """Return each result on the whole test set, then on each sample: (1 + samples,) by column."""
     blocks = [np.ones((1, len(units)))]
     if len(units):
         blocks += weights(len(units), draws.samples, draws.seed, drawn, stream)
@@ -58,7 +58,7 @@ def resample(
 
 
 def interval(samples_R: np.ndarray) -> tuple[float, float]:
-    """The 95 % percentile interval of samples; those without a number are left out."""
+    """Return the 95 % percentile interval of samples; those without a number are left out."""
     if np.isnan(samples_R).all():  # numpy would warn
         return float("nan"), float("nan")
     low, high = np.nanpercentile(samples_R, [2.5, 97.5])
@@ -66,7 +66,7 @@ def interval(samples_R: np.ndarray) -> tuple[float, float]:
 
 
 def score(metric: Metric, measurement: Measurement, draws: Draws) -> ScoredRow:
-    """The numbers of a row, with their intervals; damaged units make it a failed one."""
+    """Return the numbers of a row, with their intervals; damaged units make it a failed one."""
     signed = measurement.signature(metric.name, bootstrap=f"{draws.samples}@{draws.seed}")
     if not measurement.ok:
         return ScoredRow(measurement, {}, signed)
@@ -120,7 +120,7 @@ class JointBootstrap:
         self.paired = len(set(self._streams)) == 1 and numbers is not None
 
     def values(self, column: str | None = None, share: float = 1.0) -> np.ndarray:
-        """Of each thing the value on the whole test set, then on each sample: (things, 1 + R).
+        """Return each thing's value on the whole test set, then on each sample: (things, 1 + R).
 
         Args:
             column: the result; each metric's own headline, if not given.

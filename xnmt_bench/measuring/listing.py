@@ -106,7 +106,7 @@ class Listing:
 
 
 def names(measurements: Sequence[Measurement], columns: Sequence[str]) -> list[str]:
-    """A name for each measurement: system, explainer, and what else tells it from the others.
+    """Name each measurement by system, explainer, and the columns in which it differs.
 
     Args:
         measurements: of one metric.

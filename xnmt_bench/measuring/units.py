@@ -41,19 +41,19 @@ class Units:
         return self.columns[name]
 
     def take(self, numbers: np.ndarray) -> Units:
-        """The units of the given numbers."""
+        """Return the units of the given numbers."""
         rows = np.isin(self.number_U, numbers)
         columns = {name: column[rows] for name, column in self.columns.items()}
         return Units(self.test_set, self.number_U[rows], columns)
 
     def save(self, path: Path) -> None:
-        """Writes the units as Parquet."""
+        """Write the units as Parquet."""
         table = pa.table({NUMBER: self.number_U, **self.columns})
         write_table(table.replace_schema_metadata({TEST_SET: self.test_set}), path)
 
     @classmethod
     def load(cls, path: Path) -> Units:
-        """Reads what `save` wrote.
+        """Read what `save` wrote.
 
         Raises:
             StoreError: the file is not readable.
@@ -67,7 +67,7 @@ class Units:
 
 
 def common(units: Sequence[Units]) -> np.ndarray | None:
-    """The numbers of the units that all have; None where their test sets differ or share none."""
+    """Return the numbers of shared units; None where test sets differ or share none."""
     if len({u.test_set for u in units}) != 1:
         return None
     numbers = reduce(np.intersect1d, (u.number_U for u in units))
@@ -77,7 +77,7 @@ def common(units: Sequence[Units]) -> np.ndarray | None:
 def by_unit(
     numbers_N: np.ndarray, **columns: np.ndarray
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Sums of columns (N,) over the rows of each number, which the column `rows` counts.
+    """Sum of columns (N,) over the rows of each number, which the column `rows` counts.
 
     Returns:
         The numbers (U,), and sums (U,) by name.

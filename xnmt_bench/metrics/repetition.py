@@ -36,7 +36,7 @@ class Repetition(SumMetric):
     compared = "nmt"
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
-        """The system's translations, or a file's."""
+        """Yield the system's translations, or a file's."""
         yield self.plan(job, lambda: self._measured(job))
 
     def _measured(self, job: Job) -> Evidence:
@@ -56,7 +56,7 @@ class Repetition(SumMetric):
         return Evidence(units, {"outputs": outputs.fingerprint}, facts)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Shares of the content words of all documents."""
+        """Return shares of the content words of all documents."""
         return {
             "repeated": ratio(sums_R["repeated"], sums_R["words"]),
             "reference": ratio(sums_R["reference_repeated"], sums_R["reference_words"]),
@@ -64,14 +64,14 @@ class Repetition(SumMetric):
         }
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
-        """Which languages have no list of function words."""
+        """Return which languages have no list of function words."""
         facts = [s.measurement.facts for s in scored if s.measurement.ok]
         missing = sorted({f["language"] for f in facts if not f["listed"]})
         return [f"No function words of {name} are known: all words count." for name in missing]
 
 
 def repeated(texts: Sequence[str], functional: frozenset[str]) -> tuple[int, int]:
-    """Of a document's content words, how many stand in it before; and all of them.
+    """Count a document's content words that stand earlier in it; and all content words.
 
     Args:
         texts: its sentences, as words between blanks.

@@ -18,14 +18,14 @@ class GenderEvidence(NamedTuple):
 
 
 def stripped(word: str) -> str:
-    """A word without the punctuation that is attached to it."""
+    """Return a word without the punctuation that is attached to it."""
     return re.sub(r"^\W+|\W+$", "", word)
 
 
 def listed(
     words: Sequence[str], chosen: Sequence[int], pronouns: Mapping[str, Gender]
 ) -> GenderEvidence | None:
-    """The gender of the first chosen word that is in a list of pronouns, all in lower case."""
+    """Return the gender of the first chosen word in a list of pronouns, all in lower case."""
     forms = (stripped(words[place]).lower() for place in chosen)
     return next((GenderEvidence(pronouns[form], form) for form in forms if form in pronouns), None)
 
@@ -47,7 +47,7 @@ class Morphology(ABC):
 
     @abstractmethod
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
-        """The grammatical gender of what some words of a sentence name or stand for.
+        """Return the grammatical gender of what some words of a sentence name or stand for.
 
         Args:
             words: the whole sentence, which may be looked at.
@@ -60,7 +60,7 @@ class Morphology(ABC):
     def pronoun_gender(
         self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
     ) -> GenderEvidence | None:
-        """The gender that a pronoun or possessive shows by its form, and by nothing else.
+        """Return the gender that a pronoun or possessive shows by its form, and by nothing else.
 
         Args:
             words: the whole sentence.
@@ -72,7 +72,7 @@ class Morphology(ABC):
     def entity_gender(
         self, entity: str, words: Sequence[str], chosen: Sequence[int], personal: bool = True
     ) -> GenderEvidence | None:
-        """The same of the translation of an entity, whose name in the source may say more.
+        """Return the gender of an entity's translation; its name in the source may help.
 
         Args:
             entity: the source's words, in lower case.

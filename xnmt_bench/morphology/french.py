@@ -58,7 +58,7 @@ class French(Morphology):
     def pronoun_gender(
         self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
     ) -> GenderEvidence | None:
-        """Of `il` and `elle`, in `qu'elle`, `dit-elle` and `elle-même` too; `cela` is a neuter."""
+        """Return the gender of `il` and `elle`, also in `qu'elle`, `dit-elle`; `cela` is n."""
         forms = (part for n in chosen for part in re.findall(r"\w+", words[n].lower()))
         return next(
             (GenderEvidence(PRONOUNS[form], form) for form in forms if form in PRONOUNS), None
@@ -66,7 +66,7 @@ class French(Morphology):
 
 
 def _plural(token: Any) -> bool:
-    """Whether it is one, or stands behind an article of one."""
+    """Return whether it is one, or stands behind an article of one."""
     return "Plur" in token.morph.get("Number") or any(
         child.lower_ in ("les", "des", "aux", "ces") for child in token.children
     )
@@ -85,7 +85,7 @@ def _analysed(text: str) -> Any:
 
 
 def _tokens(words: Sequence[str], chosen: Sequence[int]) -> list[Any]:
-    """The tagger's tokens that are part of chosen words."""
+    """Return the tagger's tokens that are part of chosen words."""
     starts, place = [], 0
     for word in words:
         starts.append(place)

@@ -74,13 +74,13 @@ class GermanNouns(Morphology):
     def entity_gender(
         self, entity: str, words: Sequence[str], chosen: Sequence[int], personal: bool = True
     ) -> GenderEvidence | None:
-        """`dem Koch`, masculine or neuter, is a man."""
+        """Return `dem Koch`, masculine or neuter, is a man."""
         sexes, by = self._shown(words, chosen)
         gender = "m" if personal and sexes == {"m", "n"} else _only(sexes)
         return gender and GenderEvidence(gender, by)
 
     def _shown(self, words: Sequence[str], chosen: Sequence[int]) -> tuple[frozenset[str], str]:
-        """The genders that words can have, all or none where they show none, and what tells."""
+        """Return the genders that words can have, and the words that show them."""
         words = [stripped(word) or word for word in words]
         for place in chosen:
             if (noun_genders := self._noun(words[place])) is not None:
@@ -96,7 +96,7 @@ class GermanNouns(Morphology):
     def pronoun_gender(
         self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
     ) -> GenderEvidence | None:
-        """`sein` and `ihm` are masculine or neuter: of a person masculine, else of no gender.
+        """Return the gender; `sein` and `ihm` are masculine for a person, ambiguous for a thing.
 
         Personal pronouns and possessives come before demonstratives. `der` is a feminine dative
         too, and `sein` at the end of a clause a verb: they tell nothing.
@@ -110,7 +110,7 @@ class GermanNouns(Morphology):
         return None
 
     def _noun(self, word: str) -> frozenset[str] | None:
-        """The genders that a noun can have, of a plural none; None where it is no known noun."""
+        """Return the genders of a noun, none for a plural; None for an unknown noun."""
         if not word[:1].isupper() or _sexes(word):
             return None
         if word in self._nouns:
@@ -126,7 +126,7 @@ class GermanNouns(Morphology):
     def _agreed(
         self, noun: frozenset[str], word: str, article: str | None
     ) -> tuple[frozenset[str], str]:
-        """The genders on which a noun and its article agree; none is a plural (`die Hunde`)."""
+        """Return the genders on which noun and article agree; none is a plural (`die Hunde`)."""
         if article is None:
             # `Studenten` is a plural too.
             return frozenset[str]() if word in self._weak else noun, word
@@ -195,12 +195,12 @@ class GermanNouns(Morphology):
 
 
 def _sexes(form: str) -> str:
-    """The genders that an article, a pronoun or a possessive can have by its form."""
+    """Return the genders that an article, a pronoun or a possessive can have by its form."""
     return SHOWN.get(form.lower(), "")
 
 
 def _article(words: Sequence[str], place: int) -> str | None:
-    """The nearest article before a noun."""
+    """Return the nearest article before a noun."""
     for n in range(place - 1, max(-1, place - REACH - 1), -1):
         if words[n].lower() in ARTICLES:
             return words[n].lower()

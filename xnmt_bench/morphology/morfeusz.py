@@ -49,7 +49,7 @@ class Morfeusz(Morphology):
     def pronoun_gender(
         self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
     ) -> GenderEvidence | None:
-        """By a list; of a thing `jego` and the like may be neuter, and tell nothing."""
+        """Return the gender by a list. For a thing, `jego` and the like may be neuter: None."""
         evidence = listed(words, chosen, PRONOUNS)
         return None if evidence and not personal and evidence.by in ALSO_NEUTER else evidence
 
@@ -62,7 +62,7 @@ def _analyser() -> Any:
 
 
 def _noun(token: str) -> Gender | None:
-    """A word's gender as a noun in the singular."""
+    """Return a word's gender as a noun in the singular."""
     readings: list[tuple[bool, Gender]] = []
     for _, _, (_, lemma, tag, kinds, *_) in _analyser().analyse(token):
         parts = [part.split(".") for part in tag.split(":")]

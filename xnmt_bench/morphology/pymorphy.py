@@ -17,14 +17,14 @@ NAMES = {"ru": "Russian", "uk": "Ukrainian"}
 
 
 def forms(masculine: str, feminine: str, neuter: str) -> dict[str, Gender]:
-    """Pronouns by their forms."""
+    """Return pronouns by their forms."""
     by_gender: dict[Gender, str] = {"m": masculine, "f": feminine, "n": neuter}
     return {form: gender for gender, words in by_gender.items() for form in words.split()}
 
 
 @cache
 def analyser(language: str = "ru") -> Any:
-    """The analyser of pymorphy3 for a language; an XnmtError where it is not installed."""
+    """Return the analyser of pymorphy3 for a language; an XnmtError where it is not installed."""
     analyser_version(language)
     import pymorphy3
 
@@ -32,7 +32,7 @@ def analyser(language: str = "ru") -> Any:
 
 
 def analyser_version(language: str = "ru") -> str:
-    """Of the analyser and its dictionary; an XnmtError where one is not installed."""
+    """Return the versions of analyser and dictionary; an XnmtError if one is missing."""
     packages = (PACKAGE, f"{PACKAGE}-dicts-{language}")
     try:
         return ", ".join(f"{name} {version(name)}" for name in packages)
@@ -77,7 +77,7 @@ class Pymorphy(Morphology):
     def pronoun_gender(
         self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
     ) -> GenderEvidence | None:
-        """By the list; of a thing `его` and the like may be neuter, and tell nothing."""
+        """Return the gender by the list. For a thing, `его` and the like may be neuter: None."""
         evidence = listed(words, chosen, self.pronouns)
         return None if evidence and not personal and evidence.by in self._also_neuter else evidence
 

@@ -58,7 +58,7 @@ class Spanish(Morphology):
     def pronoun_gender(
         self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
     ) -> GenderEvidence | None:
-        """Of `él` and `ella`: verbs of dropped pronouns tell none, nor clitics, articles too."""
+        """Return the gender of `él` and `ella`; clitics and articles are ambiguous."""
         return listed(words, chosen, PRONOUNS)
 
 

@@ -60,13 +60,13 @@ class NMTModel(nn.Module, ABC):
 
     @classmethod
     def refuses(cls, context: Context) -> str | None:
-        """Why it cannot read such a context; None if it can."""
+        """Return why it cannot read such a context; None if it can."""
         if cls.reads_separators or not (context.sentences or context.following):
             return None
         return "knows no separator, so it reads no context"
 
     def start_from(self, trained: NMTModel) -> None:
-        """Takes the weights of a trained model.
+        """Take the weights of a trained model.
 
         Raises:
             ValueError: it is of another architecture or of other sizes; the message says in what.
@@ -76,33 +76,33 @@ class NMTModel(nn.Module, ABC):
         copy_weights(trained, self)
 
     def draft(self, source_BS: Tensor) -> Tensor | None:
-        """A first translation of each current sentence (B, U), of models that read one too."""
+        """Return a first translation of each current sentence (B, U), for models that read one."""
         return None
 
     def training_draft(self, batch: Batch, options: DraftOptions) -> Tensor | None:
-        """What stands for it in training."""
+        """Return what replaces the first translation in training."""
         return None
 
     def collate(self, pairs: Sequence[tuple[Ids, Ids]]) -> Batch:
-        """Pairs of ids as this model reads them, on its device."""
+        """Return pairs of ids as this model reads them, on its device."""
         batch = Batch.collate(pairs).to(device_of(self))
         return replace(batch, draft_BU=self.draft(batch.source_BS))
 
     @abstractmethod
     def embed_source(self, ids_BS: Tensor) -> Tensor:
-        """Embeddings of source words, (B, S, D), before any position is added."""
+        """Return embeddings of source words, (B, S, D), before any position is added."""
 
     @abstractmethod
     def embed_target(self, ids_BT: Tensor) -> Tensor:
-        """Embeddings of decoder inputs, (B, T, D), before any position is added."""
+        """Return embeddings of decoder inputs, (B, T, D), before any position is added."""
 
     @abstractmethod
     def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
-        """Encodes source embeddings."""
+        """Encode source embeddings."""
 
     @abstractmethod
     def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
-        """Decodes a whole teacher-forced prefix in one pass.
+        """Decode a whole teacher-forced prefix in one pass.
 
         Returns:
             States (B, T, D'), from which `logits` reads the distribution of each step. State t
@@ -111,34 +111,34 @@ class NMTModel(nn.Module, ABC):
 
     @abstractmethod
     def logits(self, states: Tensor) -> Tensor:
-        """Unnormalised log-probabilities (..., V) of states (..., D')."""
+        """Return unnormalised log-probabilities (..., V) of states (..., D')."""
 
     @abstractmethod
     def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
-        """The attention weights of the same pass as `decode`."""
+        """Return the attention weights of the same pass as `decode`."""
 
     def reader(self, encoding: Encoding) -> Reader:
-        """What a search reads targets with."""
+        """Return what a search reads targets with."""
         return Reader(self, encoding)
 
     def prefix(self, encoding: Encoding) -> Prefix[Any]:
-        """What reads decoder inputs part by part, and forks."""
+        """Return what reads decoder inputs part by part, and forks."""
         return Prefix(self, encoding)
 
     def encoder_attention(self, source_BSD: Tensor, layout: Layout) -> Tensor | None:
-        """The encoder's self-attention (B, L, H, S, S); None where the model has none."""
+        """Return the encoder's self-attention (B, L, H, S, S); None where the model has none."""
         return None
 
     def forward(self, batch: Batch) -> Tensor:
-        """Logits (B, T, V) of every step under teacher forcing, from ids."""
+        """Return logits (B, T, V) of every step under teacher forcing, from ids."""
         return self.logits(self.states(batch))
 
     def states(self, batch: Batch) -> Tensor:
-        """Decoder states (B, T, D') of every step under teacher forcing, from ids."""
+        """Return decoder states (B, T, D') of every step under teacher forcing, from ids."""
         return Forced(self, batch).states_BTD
 
     def logit_parts(self, states_RD: Tensor) -> Iterator[Tensor]:
-        """The logits of one part of V after another, (R, P).
+        """Yield the logits of one part of V after another, (R, P).
 
         Here all V in one. Who has others is asked of many states at once: on a CPU they are narrow.
         """
@@ -151,13 +151,13 @@ class NMTModel(nn.Module, ABC):
             cls.logit_parts = NMTModel.logit_parts  # type: ignore[method-assign]
 
     def output_rows(self, states: Tensor) -> int:
-        """How many of some states (R, D') the output layer is asked of at once."""
+        """Return how many of some states (R, D') the output layer is asked of at once."""
         vocabulary, cpu = getattr(self, "target_subwords", None), states.device.type == "cpu"
         width = len(vocabulary) if vocabulary else self.logits(states[:1]).shape[-1]
         return max(OUTPUT_ROWS[cpu], OUTPUT_NUMBERS[cpu] // width)
 
     def log_probability(self, states: Tensor, labels: Tensor) -> Tensor:
-        """Log-probabilities (...) of labels (...) at states (..., D')."""
+        """Return log-probabilities (...) of labels (...) at states (..., D')."""
         flat = states.flatten(0, -2)
         parts = [
             output.log_probability(self.logit_parts(s), y)
@@ -166,7 +166,7 @@ class NMTModel(nn.Module, ABC):
         return torch.cat(parts).view(labels.shape)
 
     def decide(self, states: Tensor, labels: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The model's own choices f(c_t) = argmax P at states (..., D'), as ids (...).
+        """Return the model's own choices f(c_t) = argmax P at states (..., D'), as ids (...).
 
         Beside them log-probabilities (...): of the labels (...), if there are any, else of the
         choices.
@@ -180,7 +180,7 @@ class NMTModel(nn.Module, ABC):
         return choices, log_p
 
     def _asked(self, flat: Tensor, beside: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """States that the output layer is asked of at once, and what stands beside them."""
+        """Yield states that the output layer is asked of at once, and what stands beside them."""
         has_whole_logits = type(self).logit_parts is NMTModel.logit_parts
         parts = flat.device.type == "cpu" and not has_whole_logits
         rows = output.ROWS if parts else self.output_rows(flat)
@@ -188,7 +188,7 @@ class NMTModel(nn.Module, ABC):
 
 
 def copy_weights(trained: nn.Module, fresh: nn.Module) -> None:
-    """Gives a module the weights of another one; a ValueError that names the first misfit."""
+    """Give a module the weights of another one; a ValueError that names the first misfit."""
     trained_weights, fresh_weights = trained.state_dict(), fresh.state_dict()
     for name in sorted(trained_weights.keys() | fresh_weights.keys()):
         here, there = (
@@ -210,7 +210,7 @@ class Reader:
         self._read: list[Tensor] = []
 
     def read(self, ids_RT: Tensor) -> Tensor:
-        """Reads further inputs of every row, padded with PAD: the state behind the last, (R, D)."""
+        """Read further inputs of every row, padded with PAD: the state behind the last, (R, D)."""
         new = [row[row != PAD] for row in ids_RT]  # rows may read unlike numbers of words
         old = self._read or [row[:0] for row in new]
         self._read = [torch.cat(both) for both in zip(old, new, strict=True)]
@@ -220,13 +220,13 @@ class Reader:
         return last_of(states_RTD, input_RT != PAD)
 
     def select(self, rows: Tensor) -> None:
-        """Goes on with some of the rows, in a new order, some perhaps more than once."""
+        """Go on with some of the rows, in a new order, some perhaps more than once."""
         self.encoding = self.encoding.select(rows)
         if self._read:
             self._read = [self._read[row] for row in rows.tolist()]
 
 
 def last_of(states_RTD: Tensor, mask_RT: Tensor) -> Tensor:
-    """Each row's state at its last input that is no padding, (R, D)."""
+    """Return each row's state at its last input that is no padding, (R, D)."""
     last_R = mask_RT.sum(1) - 1
     return states_RTD[torch.arange(len(last_R), device=last_R.device), last_R]

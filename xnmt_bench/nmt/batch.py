@@ -42,7 +42,7 @@ class Batch:
 
     @classmethod
     def collate(cls, pairs: Sequence[tuple[Ids, Ids]]) -> Batch:
-        """Pads pairs of id sequences."""
+        """Pad pairs of id sequences."""
         return cls(pad(x for x, _ in pairs), pad(y for _, y in pairs))
 
     @property
@@ -75,15 +75,15 @@ class Batch:
         return shifted(self.target_BT)
 
     def labelled(self, labels_BT: Tensor) -> Batch:
-        """The same sentences with labels."""
+        """Return the same sentences with labels."""
         return replace(self, labels_BT=labels_BT)
 
     def to(self, device: torch.device | str) -> Batch:
-        """The same batch on a device."""
+        """Return the same batch on a device."""
         return self._changed(lambda x: x.to(device, non_blocking=x.is_pinned()))
 
     def pin_memory(self) -> Batch:
-        """The same batch where a GPU reads it while others are computed."""
+        """Return the same batch where a GPU reads it while others are computed."""
         return self._changed(Tensor.pin_memory)
 
     def _changed(self, change: Callable[[Tensor], Tensor]) -> Batch:
@@ -91,7 +91,7 @@ class Batch:
         return Batch(change(self.source_BS), change(self.target_BT), labels, draft, self.gold)
 
     def take(self, rows: list[int]) -> Batch:
-        """Some of the sentences, without the padding of the others."""
+        """Return some of the sentences, without the padding of the others."""
         s, t = (int(mask[rows].sum(1).max()) for mask in (self.source_mask_BS, self.target_mask_BT))
         labels, draft = self.labels_BT, self.draft_BU
         gold = None if self.gold is None else tuple(self.gold[row] for row in rows)
@@ -105,12 +105,12 @@ class Batch:
 
 
 def shifted(ids_BT: Tensor) -> Tensor:
-    """Decoder inputs of target ids: BOS, then all but the last."""
+    """Return decoder inputs of target ids: BOS, then all but the last."""
     return torch.cat([torch.full_like(ids_BT[:, :1], BOS), ids_BT[:, :-1]], dim=1)
 
 
 def pad(rows: Iterable[Ids | Tensor], device: torch.device | None = None) -> Tensor:
-    """Rows of ids as one tensor, padded with PAD behind."""
+    """Return rows of ids as one tensor, padded with PAD behind."""
     rows = list(rows)
     if any(isinstance(row, Tensor) for row in rows):
         tensors = [torch.as_tensor(row, dtype=torch.long, device=device) for row in rows]
@@ -123,7 +123,7 @@ def pad(rows: Iterable[Ids | Tensor], device: torch.device | None = None) -> Ten
 
 
 def segments(ids: Tensor) -> Tensor:
-    """The segment of each source id (B, S), counted from 1, 0 in the padding.
+    """Return the segment of each source id (B, S), counted from 1, 0 in the padding.
 
     A separator opens a segment, and so does what stands behind an EOS: a following sentence.
     """
@@ -132,7 +132,7 @@ def segments(ids: Tensor) -> Tensor:
 
 
 def input_segments(ids: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The same of decoder inputs (B, T), of which BOS, the separator's own id, opens the first.
+    """Number the sentences of decoder inputs (B, T); BOS, the separator's id, opens the first.
 
     Args:
         ids: the inputs.
@@ -161,11 +161,11 @@ class Layout:
         return self.source_BS > 0
 
     def select(self, rows: Tensor) -> Layout:
-        """The rows of the given indices."""
+        """Return the rows of the given indices."""
         return self.map(lambda x: x[rows])
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Layout:
-        """The same layout with every tensor changed."""
+        """Return the same layout with every tensor changed."""
         draft = None if self.draft_BU is None else change(self.draft_BU)
         return Layout(change(self.source_BS), change(self.input_BT), draft)
 
@@ -190,20 +190,20 @@ class Encoding:
         return self.layout.mask_BS
 
     def select(self, rows: Tensor) -> Encoding:
-        """The rows of the given indices."""
+        """Return the rows of the given indices."""
         return self.map(lambda x: x[rows])
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Encoding:
-        """The same encoding with every tensor changed."""
+        """Return the same encoding with every tensor changed."""
         extra = tuple(map(change, self.extra))
         return Encoding(change(self.states_BSD), self.layout.map(change), extra)
 
     def decoding(self, input_BT: Tensor) -> Encoding:
-        """The same encoding for other decoder inputs, such as a prefix that has grown."""
+        """Return the same encoding for other decoder inputs, such as a prefix that has grown."""
         return self.reading(input_segments(input_BT))
 
     def reading(self, segment_BT: Tensor) -> Encoding:
-        """The same by the segments of the inputs."""
+        """Return the encoding for inputs of these segments."""
         return replace(self, layout=replace(self.layout, input_BT=segment_BT))
 
 

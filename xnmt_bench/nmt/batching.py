@@ -15,7 +15,7 @@ POOL = 100  # batches' worth of pairs that are sorted together: little padding, 
 
 
 def buckets(lengths: np.ndarray, order: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
-    """Cuts pairs, taken in an order, into batches of like length.
+    """Cut pairs, taken in an order, into batches of like length.
 
     Args:
         lengths: padded cost of each pair, in tokens: the longer of its two sides; shape (N,).
@@ -67,7 +67,7 @@ class PairBatches(IterableDataset):
 def steps_of(
     split: EncodedSplit, batch_tokens: int, seed: int, part: int, steps: int, counts: dict[int, int]
 ) -> PairBatches:
-    """A part of the endless row of epochs' batches, of so many steps; parts count from 0.
+    """Return a part of the endless row of epochs' batches, of so many steps; parts count from 0.
 
     Args:
         split: of which the batches are.
@@ -91,7 +91,7 @@ def steps_of(
 
 
 def loader(batches: IterableDataset, device: torch.device) -> DataLoader:
-    """A data loader of whole batches, in their order.
+    """Return a data loader of whole batches, in their order.
 
     For a GPU, which would wait for them, other processes make them ahead.
     """

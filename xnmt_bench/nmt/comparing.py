@@ -56,7 +56,7 @@ class Comparison:
         return np.array([1 / len(kept) for kept in self.kept])
 
     def right_G(self, scores_N: np.ndarray, ties: Ties) -> np.ndarray:
-        """Whether the true variant scores strictly better than every other.
+        """Return whether the true variant scores strictly better than every other.
 
         Args:
             scores_N: of every variant of the set, the greater the better.
@@ -70,12 +70,12 @@ class Comparison:
         return np.array(right, dtype=bool)
 
     def tied_G(self, scores_N: np.ndarray) -> np.ndarray:
-        """Whether the true variant has the best score, and another one has it too."""
+        """Return whether the true variant has the best score, and another one has it too."""
         every = self._compared(scores_N)
         return np.array([s[t] == s.max() and (s == s[t]).sum() > 1 for s, t in every], dtype=bool)
 
     def _compared(self, scores_N: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
-        """Of each group the scores that are compared, and which of them is the true one's."""
+        """Yield the compared scores of each group, and the place of the true one among them."""
         sizes = [len(group.variants) for group in self.contrastive_set.groups]
         by_group = np.split(scores_N, np.cumsum(sizes)[:-1])
         for g, kept in zip(self.groups_G, self.kept, strict=True):
@@ -83,7 +83,7 @@ class Comparison:
 
 
 def compare(contrastive_set: ContrastiveSet, ties: Ties = "wrong") -> Comparison:
-    """Leaves out variants that are written as the true one is, which no score can tell apart.
+    """Leave out variants written as the true one is, which no score can tell apart.
 
     With `ties=first`, as published scripts count, nothing is left out.
 
@@ -110,7 +110,7 @@ def compare(contrastive_set: ContrastiveSet, ties: Ties = "wrong") -> Comparison
 
 
 def parts(groups: Sequence[Group]) -> Iterator[tuple[str, np.ndarray]]:
-    """The parts of a set by distance and by pronoun: their names, and their members (G,)."""
+    """Yield the parts of a set by distance and by pronoun: their names, and their members (G,)."""
     yield ALL, np.ones(len(groups), dtype=bool)
     for labels in ([_distance(g) for g in groups], [g.pronoun for g in groups]):
         names = set(labels) - {""}
@@ -126,6 +126,6 @@ def _distance(group: Group) -> str:
 
 
 def part_order(name: str) -> tuple[int, str]:
-    """All, the distances, then the pronouns."""
+    """Return all, the distances, then the pronouns."""
     order = [ALL, *(f"distance {n}" for n in range(FARTHEST + 1)), f"distance >{FARTHEST}", UNKNOWN]
     return (order.index(name), "") if name in order else (len(order), name)

@@ -21,7 +21,7 @@ def translate(
     length_penalty: float = 1.0,
     prefixes: Sequence[Ids] | None = None,
 ) -> list[list[int]]:
-    """Translates a batch of sentences.
+    """Translate a batch of sentences.
 
     Args:
         model: the system.
@@ -52,7 +52,7 @@ def translate(
 def _search(
     model: NMTModel, reader: Reader, inputs_RT: Tensor, limits: list[int], beam: int, penalty: float
 ) -> list[list[int]]:
-    """Keeps `beam` open hypotheses a sentence; a finished sentence leaves the batch."""
+    """Keep `beam` open hypotheses a sentence; a finished sentence leaves the batch."""
     device, open_sentences = inputs_RT.device, list(range(len(limits)))
     finished: list[list[tuple[float, list[int]]]] = [[] for _ in limits]
     # What is written stays on the host, or each hypothesis that ends would wait for the device.

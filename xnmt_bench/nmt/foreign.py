@@ -56,19 +56,19 @@ class Renumbering:
         return len(self.theirs_V)
 
     def ours(self, their_ids: Iterable[int]) -> list[int]:
-        """Our ids of a text's; what is special in the toolkit is unknown in a text."""
+        """Return our ids for a text; the toolkit's special ids count as unknown there."""
         return [UNK if self._ours[i] in SPECIAL else self._ours[i] for i in their_ids]
 
     def theirs(self, our_ids: Iterable[int]) -> list[int]:
-        """The toolkit's ids of ours."""
+        """Return the toolkit's ids of ours."""
         return [int(self.theirs_V[int(i)]) for i in our_ids]
 
     def possible(self, our_ids: Tensor) -> Tensor:
-        """Changes logits (..., V) in our order in place: what is unpredictable is impossible."""
+        """Change logits (..., V) in our order in place: what is unpredictable is impossible."""
         our_ids[..., self.unpredictable] = -torch.inf
         return our_ids
 
 
 def made_from(files: Sequence[Path], options: Any) -> str:
-    """A fingerprint that changes with any file or option of a model."""
+    """Return a fingerprint that changes with any file or option of a model."""
     return fingerprint({"files": {f.name: file_hash(f) for f in files}, "options": options})

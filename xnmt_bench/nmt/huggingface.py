@@ -45,7 +45,7 @@ def open_huggingface(
     target_language: str | None = None,
     prefix: str | None = None,
 ) -> HuggingFaceModel:
-    """Opens a model of the hub, or of a folder that `save_pretrained` wrote.
+    """Open a model of the hub, or of a folder that `save_pretrained` wrote.
 
     Args:
         path: the folder, or the model's name on the hub.
@@ -88,7 +88,7 @@ def open_huggingface(
 
 
 def _read(path: str, family: str) -> tuple[Path, PreTrainedTokenizerBase, PreTrainedModel]:
-    """The folder of a model, its tokenizer and itself, with every weight that it needs."""
+    """Return the folder of a model, its tokenizer and itself, with every weight that it needs."""
     transformers.utils.logging.disable_progress_bar()
     folder = Path(path)
     if not folder.is_dir():
@@ -145,11 +145,11 @@ class HuggingFaceModel(NMTModel):
             self.register_buffer(name, torch.as_tensor(ids, dtype=torch.long), persistent=False)
 
     def embed_source(self, ids_BS: Tensor) -> Tensor:
-        """Source embeddings (B, S, D), scaled as the encoder's first layer reads them."""
+        """Return source embeddings (B, S, D), scaled as the encoder's first layer reads them."""
         return self._embed(self.model.get_encoder(), self.source_ids[ids_BS])
 
     def embed_target(self, ids_BT: Tensor) -> Tensor:
-        """Embeddings of decoder inputs (B, T, D), scaled likewise."""
+        """Return embeddings of decoder inputs (B, T, D), scaled likewise."""
         return self._embed(self.model.get_decoder(), self.target_ids[ids_BT])
 
     @staticmethod
@@ -157,7 +157,7 @@ class HuggingFaceModel(NMTModel):
         return stack.get_input_embeddings()(their_ids) * _scale(stack)  # type: ignore[operator]
 
     def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
-        """Encodes source embeddings in their frame; `extra` holds the mask of the whole."""
+        """Encode source embeddings in their frame; `extra` holds the mask of the whole."""
         encoder = self.model.get_encoder()
         before, after = (
             self._embed(encoder, ids).expand(len(source_BSD), -1, -1)
@@ -174,11 +174,11 @@ class HuggingFaceModel(NMTModel):
         return Encoding(states, layout, (mask,))
 
     def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
-        """Decodes a teacher-forced prefix: states (B, T, D)."""
+        """Decode a teacher-forced prefix: states (B, T, D)."""
         return self._decode(encoding, input_BTD).last_hidden_state[:, len(self.before_target) - 1 :]
 
     def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
-        """Cross-attention and decoder self-attention, less what goes to the frame."""
+        """Return cross-attention and decoder self-attention, less what goes to the frame."""
         decoded = self._decode(encoding, input_BTD, output_attentions=True)
         framed, before = len(self.before_target) - 1, len(self.before_source)
         words = slice(before, before + encoding.mask_BS.shape[1])
@@ -191,7 +191,7 @@ class HuggingFaceModel(NMTModel):
     def _decode(
         self, encoding: Encoding, input_BTD: Tensor, framed: bool = True, **options: Any
     ) -> Any:
-        """Runs the decoder on the frame and the inputs, or on inputs that go on from kept ones."""
+        """Run the decoder on the frame and the inputs, or on inputs that go on from kept ones."""
         decoder = self.model.get_decoder()
         if framed:
             before = self._embed(decoder, self.before_target[:-1])
@@ -205,20 +205,20 @@ class HuggingFaceModel(NMTModel):
         )
 
     def reader(self, encoding: Encoding) -> Reader:
-        """Keeps the keys and values of what it has read."""
+        """Keep the keys and values of what it has read."""
         return HuggingFaceReader(self, encoding)
 
     def prefix(self, encoding: Encoding) -> Prefix[Any]:
-        """Keeps the keys and values of what it has read, and of the source."""
+        """Keep the keys and values of what it has read, and of the source."""
         return HuggingFacePrefix(self, encoding)
 
     def logits(self, states: Tensor) -> Tensor:
-        """Unnormalised log-probabilities (..., V)."""
+        """Return unnormalised log-probabilities (..., V)."""
         our_logits = self._their_logits(states).index_select(-1, self.target_ids)
         return self.target_subwords.ids.possible(our_logits)
 
     def logit_parts(self, states_RD: Tensor) -> Iterator[Tensor]:
-        """The logits of one part of V after another, (R, P)."""
+        """Yield the logits of one part of V after another, (R, P)."""
         ids = self.target_subwords.ids
         return linear_parts(*self._output(states_RD), ids.runs, ids.unpredictable)
 
@@ -227,7 +227,7 @@ class HuggingFaceModel(NMTModel):
         return F.linear(*self._output(states))
 
     def _output(self, states: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """What the output layer is asked with, its weights and its bias."""
+        """Return the output layer's input, weights and bias."""
         config = self.model.config
         # T5 scales where input and output embeddings are one; newer versions say so by itself.
         if config.model_type == "t5" and getattr(
@@ -239,7 +239,7 @@ class HuggingFaceModel(NMTModel):
 
     @torch.no_grad()
     def verify(self) -> None:
-        """Compares a few ids' logits with those of the model's own path from ids.
+        """Compare a few ids' logits with those of the model's own path from ids.
 
         Raises:
             XnmtError: they differ, so explained would be another function than what translates.
@@ -268,7 +268,7 @@ class HuggingFaceModel(NMTModel):
 
 
 def _scale(stack: nn.Module) -> float:
-    """What an encoder or a decoder multiplies embeddings by, where its embedding does not."""
+    """Return the factor of a stack's embeddings, where its embedding layer does not scale them."""
     return float(getattr(stack, "embed_scale", 1.0))
 
 
@@ -281,7 +281,7 @@ class HuggingFacePrefix(Prefix[HuggingFaceModel]):
         self._framed = len(model.before_target) - 1  # positions before the first input
 
     def read(self, input_BXD: Tensor) -> Tensor:
-        """Reads further inputs of every row: the state behind each, (B, X, D)."""
+        """Read further inputs of every row: the state behind each, (B, X, D)."""
         decoded = self.model._decode(
             self.encoding, input_BXD, framed=not self.steps, past_key_values=self._kept,
             use_cache=True,
@@ -315,7 +315,7 @@ class HuggingFaceReader(Reader):
         self._kept = EncoderDecoderCache(DynamicCache(), DynamicCache())
 
     def read(self, ids_RT: Tensor) -> Tensor:
-        """Reads further inputs of every row; the state behind the last, (R, D)."""
+        """Read further inputs of every row; the state behind the last, (R, D)."""
         assert (ids_RT != PAD).all()
         input_RTD, begins = self.model.embed_target(ids_RT), not self._kept.get_seq_length()
         decoded = self.model._decode(
@@ -324,6 +324,6 @@ class HuggingFaceReader(Reader):
         return decoded.last_hidden_state[:, -1]  # type: ignore[no-any-return]
 
     def select(self, rows: Tensor) -> None:
-        """Goes on with some of the rows, in a new order, some perhaps more than once."""
+        """Go on with some of the rows, in a new order, some perhaps more than once."""
         super().select(rows)
         self._kept.reorder_cache(rows)  # type: ignore[arg-type]

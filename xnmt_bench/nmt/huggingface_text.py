@@ -40,22 +40,22 @@ class HubSubwords(Subwords):
         return len(self.ids)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text; what looks like a special token is an unknown word."""
+        """Return the ids of a text; what looks like a special token is an unknown word."""
         return self.ids.ours(bare(self._tokenizer, self._key, text))
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids; special ones are left out."""
+        """Return the text of ids; special ones are left out."""
         words = self.ids.theirs(i for i in ids if i not in SPECIAL)
         options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
         return str(self._tokenizer.decode(words, **options))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """The ids as they are written in the vocabulary."""
+        """Return the ids as they are written in the vocabulary."""
         return [self._pieces[int(i)] for i in ids]
 
 
 def bare(tokenizer: PreTrainedTokenizerBase, key: str, text: str) -> list[int]:
-    """The tokenizer's ids of a text with nothing around it; the key is `text` or `text_target`."""
+    """Return the tokenizer's ids of a bare text; the key is `text` or `text_target`."""
     return tokenizer(**{key: text}, add_special_tokens=False)["input_ids"]  # type: ignore[no-any-return]
 
 
@@ -77,7 +77,7 @@ class Frame:
 def find_frame(
     tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig, prefix: str | None
 ) -> Frame:
-    """What this tokenizer, with its languages set, puts around a sentence.
+    """Find the ids that this tokenizer, with its languages set, puts around a sentence.
 
     Raises:
         XnmtError: it closes no sentence with EOS, or does not say what the decoder starts with.
@@ -99,7 +99,7 @@ def find_frame(
 
 
 def _around(tokenizer: PreTrainedTokenizerBase, key: str) -> tuple[list[int], list[int]]:
-    """The ids before and behind a text."""
+    """Return the ids before and behind a text."""
     inner, framed = bare(tokenizer, key, "a"), tokenizer(**{key: "a"})["input_ids"]  # any text does
     start = next(i for i in range(len(framed)) if framed[i : i + len(inner)] == inner)
     return framed[:start], framed[start + len(inner) :]
@@ -108,7 +108,7 @@ def _around(tokenizer: PreTrainedTokenizerBase, key: str) -> tuple[list[int], li
 def set_languages(
     tokenizer: PreTrainedTokenizerBase, source: str | None, target: str | None
 ) -> None:
-    """Tells a multilingual tokenizer its languages, or raises an XnmtError for an unknown one."""
+    """Tell a multilingual tokenizer its languages, or raises an XnmtError for an unknown one."""
     # M2M100 tells its languages; others' codes are special tokens, among which nothing is so named.
     codes = set(getattr(tokenizer, "lang_code_to_token", tokenizer.all_special_tokens))
     sides = (("src_lang", "source_language", source), ("tgt_lang", "target_language", target))

@@ -27,7 +27,7 @@ MEANING = ("heads", "pre_norm", "tied", "position_shift")  # sizes that no weigh
 def build_model(
     architecture: str, sizes: dict[str, Any], source: Subwords, target: Subwords
 ) -> NMTModel:
-    """A model with fresh weights; an XnmtError for an architecture or size that there is not."""
+    """Return a model with fresh weights; an XnmtError for an unknown architecture or size."""
     model: NMTModel = create("architectures", architecture, source, target, **sizes)
     return model
 
@@ -35,7 +35,7 @@ def build_model(
 def save_model(
     model: NMTModel, architecture: str, sizes: dict[str, Any], folder: Path, context: Context
 ) -> None:
-    """Writes weights, sizes, both vocabularies and the context of its training into a folder."""
+    """Write weights, sizes, both vocabularies and the context of its training into a folder."""
     for side in SIDES:
         subwords: SentencePiece = getattr(model, f"{side}_subwords")
         shutil.copyfile(subwords.path, folder / f"{side}.model")  # the folder stands alone
@@ -49,7 +49,7 @@ def save_model(
 
 
 def load_model(path: str | Path, device: Device = "cpu") -> NMTModel:
-    """Opens a trained system, ready to be explained.
+    """Open a trained system, ready to be explained.
 
     Args:
         path: the folder that `train.py` named, such as `outputs/store/nmt/0123456789abcdef`.
@@ -91,7 +91,7 @@ def load_model(path: str | Path, device: Device = "cpu") -> NMTModel:
 
 
 def weights_id(folder: Path) -> str:
-    """The fingerprint of a trained system's weights; a StoreError where there are none."""
+    """Return the fingerprint of a trained system's weights; a StoreError where there are none."""
     path = folder / "model.safetensors"
     if not path.exists():
         raise StoreError(f"{folder}: no NMT model is here")
@@ -99,7 +99,7 @@ def weights_id(folder: Path) -> str:
 
 
 def start_from(model: NMTModel, sizes: dict[str, Any], path: str | Path) -> None:
-    """Gives a model the weights of a trained system; an XnmtError if they do not fit.
+    """Give a model the weights of a trained system; an XnmtError if they do not fit.
 
     Args:
         model: with fresh weights.

@@ -28,7 +28,7 @@ def linear_parts(
     runs: Sequence[slice] | None = None,
     never: Sequence[int] = (),
 ) -> Iterator[Tensor]:
-    """Logits (R, P) of one part of the vocabulary after another.
+    """Yield logits (R, P) of one part of the vocabulary after another.
 
     Args:
         states_RD: the states.
@@ -47,7 +47,7 @@ def linear_parts(
 
 
 def _narrow(runs: Sequence[slice], states_RD: Tensor) -> Iterator[slice]:
-    """The same rows, of which few enough are asked at once."""
+    """Yield the rows in parts that memory holds."""
     narrow = max(NARROWEST, NUMBERS // max(1, len(states_RD)))
     for run in runs:
         width = narrow if states_RD.device.type == "cpu" else run.stop - run.start
@@ -67,19 +67,19 @@ class LinearOutput:
     impossible: Sequence[int] = ()
 
     def logits(self, states: Tensor) -> Tensor:
-        """Unnormalised log-probabilities (..., V)."""
+        """Return unnormalised log-probabilities (..., V)."""
         logits = self.output(states)
         if self.impossible:
             logits[..., self.impossible] = -torch.inf
         return logits
 
     def logit_parts(self, states_RD: Tensor) -> Iterator[Tensor]:
-        """The logits of one part of V after another, (R, P)."""
+        """Yield the logits of one part of V after another, (R, P)."""
         return linear_parts(states_RD, self.output.weight, self.output.bias, never=self.impossible)
 
 
 def log_probability(parts: Iterable[Tensor], labels_R: Tensor) -> Tensor:
-    """Log-probabilities (R,) of labels by the logits of all parts; NaN of a label that is none."""
+    """Return log P (R,) of labels by the logits of all parts; NaN for an id that is no label."""
     running = _Seen(labels_R)
     for logits_RP in parts:
         running.add(logits_RP)
@@ -87,7 +87,7 @@ def log_probability(parts: Iterable[Tensor], labels_R: Tensor) -> Tensor:
 
 
 def decide(parts: Iterable[Tensor], labels_R: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """First choices (R,), and log-probabilities (R,) of labels or, without any, of the choices."""
+    """Return first choices (R,), and log P (R,) of labels or, without any, of the choices."""
     running, choices = _Seen(labels_R), []
     for logits_RP in parts:
         choices.append(logits_RP.argmax(1) + running.words)
@@ -111,7 +111,7 @@ class _Seen:
         self._sums: list[Tensor] = []
 
     def add(self, logits_RP: Tensor) -> None:
-        """Takes up another part."""
+        """Take up another part."""
         if logits_RP.dtype != torch.float64:  # shorter logits' exponentials are not summed as such
             logits_RP = logits_RP.float()
         greatest_R = logits_RP.amax(1)
@@ -127,7 +127,7 @@ class _Seen:
         self.words += logits_RP.shape[1]
 
     def log_probability(self) -> Tensor:
-        """Log-probabilities (R,)."""
+        """Return log-probabilities (R,)."""
         choice_RX = torch.stack(self.greatest, dim=1)
         greatest_RX = choice_RX.detach()
         greatest_R = greatest_RX.amax(1)

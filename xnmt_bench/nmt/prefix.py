@@ -40,7 +40,7 @@ class Prefix(Generic[Model]):
         self._inputs: list[Tensor] = []
 
     def read(self, input_BXD: Tensor) -> Tensor:
-        """Reads further inputs of every row: the state behind each, (B, X, D')."""
+        """Read further inputs of every row: the state behind each, (B, X, D')."""
         self._inputs.append(input_BXD)
         self.steps += input_BXD.shape[1]
         encoding = self.encoding.reading(self.encoding.layout.input_BT[:, : self.steps])
@@ -48,7 +48,7 @@ class Prefix(Generic[Model]):
         return states_BTD[:, self.steps - input_BXD.shape[1] :]
 
     def fork(self, steps: int, rows: Tensor) -> Prefix[Model]:
-        """The first steps of some rows, each perhaps more than once, to go on from.
+        """Return the first steps of some rows, each perhaps more than once, to go on from.
 
         What is read there never shows here.
         """
@@ -58,6 +58,6 @@ class Prefix(Generic[Model]):
         return forked
 
     def _keep(self, forked: Prefix[Model], steps: int, rows: Tensor) -> None:
-        """Hands on what was computed of the first steps."""
+        """Hand on what was computed of the first steps."""
         if steps:
             forked._inputs = [torch.cat(self._inputs, dim=1)[rows, :steps]]

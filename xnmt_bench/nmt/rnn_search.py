@@ -57,7 +57,7 @@ class RNNSearch(LinearOutput, NMTModel):
         self.dropout = nn.Dropout(dropout)
 
     def make_attention(self, memory: int, units: int) -> None:
-        """The layers of `look`.
+        """Make the layers of `look`.
 
         Args:
             memory: dimension of the encoder's states.
@@ -68,21 +68,21 @@ class RNNSearch(LinearOutput, NMTModel):
         self.attention_energy = nn.Linear(units, 1, bias=False)
 
     def embed_source(self, ids_BS: Tensor) -> Tensor:
-        """Source embeddings (B, S, D)."""
+        """Return source embeddings (B, S, D)."""
         return self.source_embedding(ids_BS)
 
     def embed_target(self, ids_BT: Tensor) -> Tensor:
-        """Target embeddings (B, T, D)."""
+        """Return target embeddings (B, T, D)."""
         return self.target_embedding(ids_BT)
 
     def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
-        """Encodes source embeddings; `extra` holds the first hidden state and attention's keys."""
+        """Encode source embeddings; `extra` holds the first hidden state and attention's keys."""
         states, (hidden, _) = self._run_encoder(source_BSD, layout)
         start = torch.tanh(self.start(hidden[1]))  # the backward direction has read it all
         return Encoding(states, layout, (start, self.attention_key(states)))
 
     def _run_encoder(self, source_BSD: Tensor, layout: Layout) -> tuple[Tensor, States]:
-        """The encoder's states (B, S, D), and the last hidden and cell states of its layers."""
+        """Return the encoder's states (B, S, D), and its layers' last hidden and cell states."""
         lengths_B = layout.mask_BS.sum(1).cpu()  # where packing wants them
         # Packing keeps the backward direction from starting in the padding.
         packed = nn.utils.rnn.pack_padded_sequence(
@@ -97,25 +97,25 @@ class RNNSearch(LinearOutput, NMTModel):
         return states_BSD, last
 
     def begin(self, encoding: Encoding) -> States:
-        """What the first step is handed, rows first."""
+        """Return what the first step is given, rows first."""
         return encoding.extra[0], torch.zeros_like(encoding.extra[0])
 
     def step(
         self, encoding: Encoding, x_BD: Tensor, states: States
     ) -> tuple[Tensor, Tensor, States]:
-        """One step: what the read-out sees, attention over the source (B, S), the new states."""
+        """Run a step: return the read-out's input, attention over the source (B, S), states."""
         weight_BS, context = self.look(encoding, states[0])
         states = self.cell(torch.cat([x_BD, context], -1), states)
         return torch.cat([states[0], context, x_BD], -1), weight_BS, states
 
     def look(self, encoding: Encoding, state_BD: Tensor) -> tuple[Tensor, Tensor]:
-        """Attention over the source (B, S) from a state of the decoder, and what it mixes."""
+        """Return attention over the source (B, S) from a state, and the attended mixture."""
         query = self.attention_query(state_BD)[:, None]
         energy = self.attention_energy(torch.tanh(query + encoding.extra[1]))[..., 0]
         return attend(encoding, energy)
 
     def read_out(self, features: Tensor) -> Tensor:
-        """The states that `logits` reads, (..., D)."""
+        """Return the states that `logits` reads, (..., D)."""
         return torch.tanh(self.readout(features))
 
     def _decode(self, encoding: Encoding, input_BTD: Tensor) -> tuple[Tensor, Tensor]:
@@ -127,20 +127,20 @@ class RNNSearch(LinearOutput, NMTModel):
         return self.dropout(self.read_out(torch.stack(features, 1))), torch.stack(weights, 1)
 
     def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
-        """Decodes a teacher-forced prefix: read-outs (B, T, D)."""
+        """Decode a teacher-forced prefix: read-outs (B, T, D)."""
         return self._decode(encoding, input_BTD)[0]
 
     def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
-        """Attention over the source; there is none over the prefix."""
+        """Return attention over the source; there is none over the prefix."""
         states_BTD, weight_BTS = self._decode(encoding, input_BTD)
         return AttentionWeights(weight_BTS[:, None, None], None, states_BTD)
 
     def prefix(self, encoding: Encoding) -> Prefix[Any]:
-        """Keeps the decoder's states."""
+        """Keep the decoder's states."""
         return RecurrentPrefix(self, encoding)
 
     def reader(self, encoding: Encoding) -> Reader:
-        """Keeps the decoder's states."""
+        """Keep the decoder's states."""
         return RecurrentReader(self, encoding)
 
 
@@ -152,7 +152,7 @@ class RecurrentPrefix(Prefix[RNNSearch]):
         self._states = [model.begin(encoding)]
 
     def read(self, input_BXD: Tensor) -> Tensor:
-        """Reads further inputs of every row: the read-out behind each, (B, X, D)."""
+        """Read further inputs of every row: the read-out behind each, (B, X, D)."""
         features = []
         for x_BD in input_BXD.unbind(1):
             feature, _, states = self.model.step(self.encoding, x_BD, self._states[-1])
@@ -176,7 +176,7 @@ class RecurrentReader(Reader):
         self._states = model.begin(encoding)
 
     def read(self, ids_RT: Tensor) -> Tensor:
-        """Reads further inputs of every row, padded with PAD; the state behind the last, (R, D)."""
+        """Read further inputs of every row, padded with PAD; the state behind the last, (R, D)."""
         features = []
         for ids_R in ids_RT.unbind(1):
             x_RD, word_R1 = self.model.embed_target(ids_R), (ids_R != PAD)[:, None]
@@ -188,12 +188,12 @@ class RecurrentReader(Reader):
         return self.model.read_out(last_of(torch.stack(features, 1), ids_RT != PAD))
 
     def select(self, rows: Tensor) -> None:
-        """Goes on with some of the rows, in a new order, some perhaps more than once."""
+        """Go on with some of the rows, in a new order, some perhaps more than once."""
         super().select(rows)
         self._states = tuple(state[rows] for state in self._states)
 
 
 def attend(encoding: Encoding, energy_BS: Tensor) -> tuple[Tensor, Tensor]:
-    """Attention's weights over the source (B, S) and what they mix of its states (B, D)."""
+    """Return attention's weights over the source (B, S) and what they mix of its states (B, D)."""
     weight_BS = energy_BS.masked_fill(~encoding.mask_BS, -torch.inf).softmax(-1)
     return weight_BS, (weight_BS[:, None] @ encoding.states_BSD)[:, 0]

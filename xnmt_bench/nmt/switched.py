@@ -26,12 +26,12 @@ class SwitchedOff:
         self.input_BTD = model.embed_target(batch.input_BT)
 
     def encoding(self, rows_R: Tensor, keep_RS: Tensor) -> Encoding:
-        """Of some rows, which keep the source words that are not 0."""
+        """Encode some rows, keeping the source words that are not 0."""
         source_RSD = self.source_BSD[rows_R]
         source_RSD = source_RSD * keep_RS[..., None].to(source_RSD)
         return self._model.encode(source_RSD, self._layout.select(rows_R))
 
     def inputs(self, rows_R: Tensor, keep_RX: Tensor, start: int = 0) -> Tensor:
-        """Decoder inputs (R, X, D) from one on, of some rows, which keep those that are not 0."""
+        """Return decoder inputs (R, X, D) of some rows, from one on, with the kept words."""
         input_RXD = self.input_BTD[rows_R, start : start + keep_RX.shape[1]]
         return input_RXD * keep_RX[..., None].to(input_RXD)

@@ -73,7 +73,7 @@ class NMTTraining(SeededModule):
         looked_at: Mapping[str, Callable[[NMTModel], float]] | None = None,
         validate_every: int | None = None,
     ) -> None:
-        """Training of a model.
+        """Train a model.
 
         Args:
             model: with fresh weights, or with those that training starts from.
@@ -98,7 +98,7 @@ class NMTTraining(SeededModule):
             self.kept_by = (TOGETHER, "max")
 
     def train_dataloader(self) -> DataLoader:
-        """This epoch's order of this epoch's batches."""
+        """Return this epoch's batches, in this epoch's order."""
         return loader(self._batches(self.trainer.current_epoch), self.device)
 
     def _batches(self, epoch: int) -> PairBatches:
@@ -111,18 +111,18 @@ class NMTTraining(SeededModule):
     def max_epochs_of(
         train: EncodedSplit, options: NMTTrainingOptions, seed: int, validate_every: int | None
     ) -> int:
-        """How many epochs the trainer has at most; one of `validate_every` steps, if given."""
+        """Return the greatest number of epochs; each has `validate_every` steps, if given."""
         if validate_every is None:
             return options.max_epochs
         batches = len(PairBatches(train, options.batch_tokens, seed))
         return -(-options.max_epochs * batches // validate_every)
 
     def val_dataloader(self) -> DataLoader:
-        """The validation split in corpus order."""
+        """Return the validation split in corpus order."""
         return loader(PairBatches(self._valid_split, self._options.batch_tokens, None), self.device)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Smoothed cross-entropy a token, in nats."""
+        """Return smoothed cross-entropy a token, in nats."""
         options = self._options
         batch = replace(batch, draft_BU=self.model.training_draft(batch, self._draft_options))
         loss = self._loss(batch, options.label_smoothing, options.context_discount)
@@ -130,13 +130,13 @@ class NMTTraining(SeededModule):
         return loss
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Cross-entropy a token of the current sentence, unsmoothed, weighted by tokens."""
+        """Log the cross-entropy a token of the current sentence, unsmoothed, weighted by tokens."""
         batch = replace(batch, draft_BU=self.model.draft(batch.source_BS))
         tokens = int(batch.current_BT.sum())
         self.log(MONITOR, self._loss(batch, 0.0, 0.0), prog_bar=True, batch_size=tokens)
 
     def on_validation_epoch_end(self) -> None:
-        """What else is looked at."""
+        """Log what else training looks at."""
         if self._looked_at:
             values = {name: look(self.model) for name, look in self._looked_at.items()}
             self.log_dict(values | {TOGETHER: sum(values.values())}, batch_size=1)
@@ -155,7 +155,7 @@ class NMTTraining(SeededModule):
         return (weights * loss).sum() / weights.sum()
 
     def configure_optimizers(self) -> Any:
-        """Adam with the inverse-square-root schedule."""
+        """Return Adam with the inverse-square-root schedule."""
         rate, warmup = self._options.learning_rate, self._options.warmup_steps
         # Vaswani et al. 2017, section 5.3.
         learning = [weight for weight in self.parameters() if weight.requires_grad]

@@ -21,7 +21,7 @@ from xnmt_bench.options import Count, Natural, Rate
 
 
 def sinusoids(positions: Tensor, dimension: int, like: Tensor) -> Tensor:
-    """Positions (...) as sines and cosines (..., D) (Vaswani et al. 2017, section 3.5)."""
+    """Return positions (...) as sines and cosines (..., D) (Vaswani et al. 2017, section 3.5)."""
     if exact(like.device) != torch.float64:
         positions = positions.cpu()  # in float64, so that a far position is exact too
     even = torch.arange(0, dimension, 2, device=positions.device, dtype=torch.float64)
@@ -50,7 +50,7 @@ class MultiHeadAttention(nn.Module):
     def __init__(
         self, dimension: int, heads: int, dropout: float, memory: int | None = None
     ) -> None:
-        """Attention with fresh weights.
+        """Make attention with fresh weights.
 
         Args:
             dimension: of the queries and of the result.
@@ -72,7 +72,7 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self, query_BTD: Tensor, keys_values: Tensor, mask: Tensor, weights: list[Tensor] | None
     ) -> Tensor:
-        """Attends from queries to memory.
+        """Attend from queries to memory.
 
         Args:
             query_BTD: queries.
@@ -94,13 +94,13 @@ class MultiHeadAttention(nn.Module):
         return self.out(mixed.transpose(1, 2).flatten(2))
 
     def look(self, memory: Memory, query_BTD: Tensor) -> Tensor:
-        """The same to a memory."""
+        """Return attention to a memory."""
         mixed: Tensor = self(query_BTD, *memory)
         return mixed
 
 
 def feed_forward(dimension: int, inner: int, dropout: float) -> nn.Sequential:
-    """The feed-forward block of Vaswani et al. (2017), section 3.3."""
+    """Return the feed-forward block of Vaswani et al. (2017), section 3.3."""
     return nn.Sequential(
         nn.Linear(dimension, inner), nn.ReLU(), nn.Dropout(dropout), nn.Linear(inner, dimension)
     )
@@ -133,7 +133,7 @@ class Layer(nn.Module):
         self_weights: list[Tensor] | None = None,
         grown: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
-        """Runs the layer.
+        """Run the layer.
 
         Args:
             x: states of this side, (B, T, D).
@@ -209,11 +209,11 @@ class Transformer(LinearOutput, NMTModel):
             nn.init.normal_(self.output.weight, std=dimension**-0.5)
 
     def embed_source(self, ids_BS: Tensor) -> Tensor:
-        """Scaled source embeddings (B, S, D)."""
+        """Return scaled source embeddings (B, S, D)."""
         return self.source_embedding(ids_BS) * self.scale
 
     def embed_target(self, ids_BT: Tensor) -> Tensor:
-        """Scaled target embeddings (B, T, D)."""
+        """Return scaled target embeddings (B, T, D)."""
         return self.target_embedding(ids_BT) * self.scale
 
     def place(
@@ -223,7 +223,7 @@ class Transformer(LinearOutput, NMTModel):
         positions: Tensor | None = None,
         target: bool = False,
     ) -> Tensor:
-        """Embeddings with their positions added.
+        """Return embeddings with their positions added.
 
         Args:
             x_BTD: embeddings.
@@ -238,32 +238,32 @@ class Transformer(LinearOutput, NMTModel):
         return self.dropout(x_BTD + sinusoids(positions, x_BTD.shape[2], x_BTD))
 
     def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
-        """Encodes source embeddings; `extra` holds each decoder layer's keys and values."""
+        """Encode source embeddings; `extra` holds each decoder layer's keys and values."""
         states = self.encoder_states(source_BSD, layout)
         # Computed here, they are shared by all rows that share an encoding.
         return Encoding(states, layout, self.keys_values(states))
 
     def keys_values(self, states_BSD: Tensor) -> tuple[Tensor, ...]:
-        """Each decoder layer's keys and values of the encoder's states, (B, S, 2D)."""
+        """Return each decoder layer's keys and values of the encoder's states, (B, S, 2D)."""
         return tuple(layer.cross_attention.key_value(states_BSD) for layer in self.decoder)  # type: ignore[operator, union-attr]
 
     def encoder_states(
         self, source_BSD: Tensor, layout: Layout, weights: list[Tensor] | None = None
     ) -> Tensor:
-        """The encoder's states (B, S, D); each layer's weights are appended to a list, if given."""
+        """Return the encoder's states (B, S, D); append layers' weights to a list, if given."""
         x, mask = self.place(source_BSD, layout.source_BS), layout.mask_BS[:, None, None]
         for layer in self.encoder:
             x = layer(x, mask, self_weights=weights)
         return self.encoder_norm(x)
 
     def encoder_attention(self, source_BSD: Tensor, layout: Layout) -> Tensor:
-        """Self-attention of every encoder layer and head, (B, L, H, S, S)."""
+        """Return self-attention of every encoder layer and head, (B, L, H, S, S)."""
         weights: list[Tensor] = []
         self.encoder_states(source_BSD, layout, weights)
         return torch.stack(weights, dim=1)
 
     def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
-        """Decodes a teacher-forced prefix: states (B, T, D)."""
+        """Decode a teacher-forced prefix: states (B, T, D)."""
         return self._decode(encoding, input_BTD)
 
     def _decode(
@@ -273,7 +273,7 @@ class Transformer(LinearOutput, NMTModel):
         prefix: list[Tensor] | None = None,
         cross: list[Tensor] | None = None,
     ) -> Tensor:
-        """States; attention's weights are appended to lists, of the prefix and of the source."""
+        """Return states; append attention weights over prefix and source to lists."""
         x = self.place(input_BTD, encoding.layout.input_BT, target=True)
         # Padding stands behind every word, so that this hides it too.
         allowed, source_mask = causal(input_BTD), encoding.mask_BS[:, None, None]
@@ -282,15 +282,15 @@ class Transformer(LinearOutput, NMTModel):
         return self.decoder_norm(x)
 
     def reader(self, encoding: Encoding) -> Reader:
-        """Keeps the keys and values of what it has read."""
+        """Keep the keys and values of what it has read."""
         return TransformerReader(self, encoding)
 
     def prefix(self, encoding: Encoding) -> Prefix[Any]:
-        """Keeps the keys and values of what it has read."""
+        """Keep the keys and values of what it has read."""
         return TransformerPrefix(self, encoding)
 
     def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
-        """Cross-attention and decoder self-attention of every layer and head."""
+        """Return cross-attention and decoder self-attention of every layer and head."""
         prefix, cross = [], []  # type: list[Tensor], list[Tensor]
         states = self._decode(encoding, input_BTD, prefix, cross)
         return AttentionWeights(torch.stack(cross, dim=1), torch.stack(prefix, dim=1), states)
@@ -307,7 +307,7 @@ class Cache:
         self._seen_RT = torch.zeros(len(rows), 0, dtype=torch.bool, device=rows.device)
 
     def open(self, mask_RT: Tensor) -> tuple[Tensor, Tensor]:
-        """Makes room for further inputs; the position of each, and what each may attend to.
+        """Make room for further inputs; the position of each, and what each may attend to.
 
         Args:
             mask_RT: True where a row has an input.
@@ -320,14 +320,14 @@ class Cache:
         return positions, allowed
 
     def grow(self, layer: int, new_RTD: Tensor) -> Tensor:
-        """Keeps a layer's new keys and values behind its earlier ones; all of them."""
+        """Keep a layer's new keys and values behind its earlier ones; all of them."""
         old = self._keys_values[layer]
         grown = new_RTD if old is None else torch.cat([old, new_RTD], dim=1)
         self._keys_values[layer] = grown
         return grown
 
     def select(self, rows: Tensor) -> None:
-        """Goes on with some of the rows."""
+        """Go on with some of the rows."""
         self._keys_values = [None if kept is None else kept[rows] for kept in self._keys_values]
         self._seen_RT = self._seen_RT[rows]
 
@@ -343,7 +343,7 @@ class TransformerReader(Reader):
         self._cache = Cache(self._segment_R, len(model.decoder))
 
     def read(self, ids_RT: Tensor) -> Tensor:
-        """Reads further inputs of every row, padded with PAD; the state behind the last, (R, D)."""
+        """Read further inputs of every row, padded with PAD; the state behind the last, (R, D)."""
         mask_RT = ids_RT != PAD
         positions, allowed = self._cache.open(mask_RT)
         segment_RT = self._segment_R[:, None] + (ids_RT == SEPARATOR).cumsum(1)
@@ -356,7 +356,7 @@ class TransformerReader(Reader):
         return last_of(self.model.decoder_norm(x), mask_RT)
 
     def select(self, rows: Tensor) -> None:
-        """Goes on with some of the rows, in a new order, some perhaps more than once."""
+        """Go on with some of the rows, in a new order, some perhaps more than once."""
         super().select(rows)
         self._cache.select(rows)
         self._segment_R = self._segment_R[rows]
@@ -370,7 +370,7 @@ class TransformerPrefix(Prefix[Transformer]):
         self._kept: list[list[Tensor]] = [[] for _ in model.decoder]
 
     def read(self, input_BXD: Tensor) -> Tensor:
-        """Reads further inputs of every row: the state behind each, (B, X, D)."""
+        """Read further inputs of every row: the state behind each, (B, X, D)."""
         model, start, stop = self.model, self.steps, self.steps + input_BXD.shape[1]
         segment_BX = self.encoding.layout.input_BT[:, start:stop]
         positions = torch.arange(start, stop, device=input_BXD.device)
@@ -395,7 +395,7 @@ class TransformerPrefix(Prefix[Transformer]):
 
 
 def causal(x_BT: Tensor, earlier: int = 0) -> Tensor:
-    """True where input t of (B, T, ...) may see input t' of these and earlier ones, (T, T + E)."""
+    """Return True where input t may see input t' of these and E earlier ones, (T, T + E)."""
     steps = x_BT.shape[1]
     return torch.ones(steps, earlier + steps, dtype=torch.bool, device=x_BT.device).tril(earlier)
 

@@ -31,7 +31,7 @@ class ValidationBLEU:
         self._valid = valid
 
     def __call__(self, model: NMTModel) -> float:
-        """From 0 to 100."""
+        """Return BLEU, from 0 to 100."""
         valid, decode = self._valid, model.target_subwords.decode
         order = np.argsort(valid.source.lengths(), kind="stable")
         hypotheses, references = list[str](), list[str]()
@@ -57,7 +57,7 @@ class ContrastiveAccuracy:
         self.fingerprint = " ".join(contrastive_set.fingerprint for contrastive_set in sets)
 
     def __call__(self, model: NMTModel) -> float:
-        """From 0 to 100."""
+        """Return the mean accuracy, from 0 to 100."""
         return 100 * float(
             np.mean([self._accuracy(model, contrastive_set) for contrastive_set in self._sets])
         )

@@ -45,12 +45,12 @@ class Decisions:
         return ExtractionOptions(**{key: self._config.rules[key] for key in fields})
 
     def count(self, name: Split) -> int:
-        """How many sentences of a split are explained."""
+        """Return how many sentences of a split are explained."""
         configured, available = self._config.rules[f"{name}_sentences"], len(self.texts.split(name))
         return available if configured is None else min(configured, available)
 
     def split(self, name: Split, scenario: Scenario, sentences: int | None = None) -> EncodedSplit:
-        """A split in the order in which it is explained; its targets' prefixes are the contexts.
+        """Return a split in the order of explanation; its targets' prefixes are the contexts.
 
         Args:
             name: of the split.
@@ -64,7 +64,7 @@ class Decisions:
     def decided(
         self, name: Split, scenario: Scenario, sentences: int | None = None
     ) -> dict[str, Any]:
-        """What decides contexts and labels: a part of recipes.
+        """Return what decides contexts and labels: a part of recipes.
 
         Raises:
             XnmtError: there is no such scenario.
@@ -85,7 +85,7 @@ class Decisions:
         return recipe
 
     def labels(self, name: Split, scenario: Scenario, sentences: int | None = None) -> Artefact:
-        """The labels of a split's first sentences in the order in which it is explained.
+        """Return the labels of a split's first sentences in the order in which it is explained.
 
         Args:
             name: of the split.
@@ -107,7 +107,7 @@ class Decisions:
         )  # fmt: skip
 
     def visible_words(self, scenario: Scenario, sentences: int) -> VisibleWords:
-        """The training decisions with all the words that each can see, to draw rules from."""
+        """Return the training decisions with all words that each can see, to draw rules from."""
         folder = self.labels("train", scenario, sentences).path
         names = ("sentence", "step", "label")
         parts = [read_columns(path, names) for path in shards(folder, "train")]
@@ -123,7 +123,7 @@ class Decisions:
 def _words(
     side: EncodedSide, sentences: int, special: tuple[int, ...]
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Ids and positions of the words of each sentence that may stand in a rule."""
+    """Return ids and positions of the words of each sentence that may stand in a rule."""
     words = []
     for i in range(sentences):
         ids = side[i]

@@ -22,7 +22,7 @@ from xnmt_bench.store import META, Artefact, file_hash, fingerprint, verified
 
 
 def _texts(path: Path) -> Iterator[str]:
-    """One a line; an empty translation is a translation too."""
+    """Yield one text a line; an empty translation is a translation too."""
     return (text for _, text in text_lines(path))
 
 
@@ -39,7 +39,7 @@ def _numbers(path: Path) -> np.ndarray:
 
 
 def _relevance(path: Path) -> list[SentenceRelevance]:
-    """This project's Parquet shards, as `store/rules/<fingerprint>` holds them."""
+    """Return this project's Parquet shards, as `store/rules/<fingerprint>` holds them."""
     for shard in sorted((path / "test").glob("*.parquet")):
         verified(shard)  # all before the first is read: nothing of a damaged set is used
     return list(relevance(path, "test"))
@@ -77,7 +77,7 @@ class Door:
 
     @classmethod
     def configured(cls, kind: str, config: DictConfig) -> Door | None:
-        """The door of a kind, if something stands before it; a format nobody reads is an error."""
+        """Return the door of a kind, if its path is given; an unknown format is an error."""
         node = config[kind]
         if node.path is None:
             return None
@@ -103,7 +103,7 @@ class Door:
         return fingerprint(read)
 
     def read(self) -> Any:
-        """What is behind it; a DataError with file and line where that is not readable."""
+        """Read what is behind it; a DataError with file and line where that is not readable."""
         return READERS[self.kind][self.format](self.path)
 
     @property
@@ -118,6 +118,6 @@ class Door:
         return load("dumps", self.format)(self.path, **self.beside)
 
     def counted(self, count: int, expected: int, noun: str) -> None:
-        """Raises a DataError unless it says as much as it should."""
+        """Raise a DataError unless it says as much as it should."""
         if count != expected:
             raise DataError(self.path, None, f"{count} lines, but there are {expected} {noun}")

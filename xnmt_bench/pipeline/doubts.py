@@ -17,12 +17,12 @@ from xnmt_bench.store import Store
 
 
 def exceeds(value: float, threshold: float | None) -> bool:
-    """Whether something is beyond its threshold; there may be none."""
+    """Return whether something is beyond its threshold; there may be none."""
     return threshold is not None and value > threshold
 
 
 def about_texts(texts: Texts, store: Store, thresholds: DictConfig) -> Iterator[str]:
-    """Doubts about a test set: that it was learnt by heart, or that the system cannot read it.
+    """Yield doubts about a test set: it stands in training, or the system cannot read it.
 
     Args:
         texts: of the system's corpus.
@@ -49,7 +49,7 @@ def about_texts(texts: Texts, store: Store, thresholds: DictConfig) -> Iterator[
 
 
 def _shared_pairs(corpus: Corpus) -> tuple[int, int]:
-    """How many test pairs are also training pairs, and how many test pairs there are."""
+    """Return how many test pairs are also training pairs, and how many test pairs there are."""
     # The test set fits into memory, the training split need not.
     test = [(s.source, s.target) for s in corpus.sentences(EVALUATED)]
     test_pairs = set(test)
@@ -60,7 +60,7 @@ def _shared_pairs(corpus: Corpus) -> tuple[int, int]:
 
 
 def _coverage(texts: Texts) -> dict[str, Any]:
-    """The share of unknown subwords a side, and how well the vocabularies fit the other sides."""
+    """Return the share of unknown subwords a side, and how the vocabularies fit the other sides."""
     sentences, unknown = texts.sentences(EVALUATED), {}
     own_length = other_length = 0
     for side, vocabulary, other_vocabulary in zip(
@@ -77,7 +77,7 @@ def _coverage(texts: Texts) -> dict[str, Any]:
 def about_decisions(
     label_N: np.ndarray, gold_N: np.ndarray, thresholds: DictConfig
 ) -> Iterator[str]:
-    """Doubts about a system that decides almost always alike, or hardly knows its next word.
+    """Yield doubts about a system that decides almost always alike, or hardly knows its next word.
 
     Args:
         label_N: what the system decides.

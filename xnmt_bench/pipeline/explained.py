@@ -111,7 +111,7 @@ class Explained:
         return {"explainer": options_of_phi, "code": code_hash(type(self.explainer))}
 
     def rules(self, scenario: Scenario, name: Split, source_alone: bool = False) -> Artefact:
-        """Relevance and rules of a split.
+        """Return relevance and rules of a split.
 
         Args:
             scenario: where contexts and labels come from.
@@ -152,6 +152,6 @@ class Explained:
         )  # fmt: skip
 
     def relevance(self, scenario: Scenario, source_alone: bool = False) -> Relevances:
-        """The whole relevance of the test set, sentence by sentence, and what it was made from."""
+        """Return the whole relevance of the test set, sentence by sentence."""
         artefact = self.rules(scenario, EVALUATED, source_alone)
         return Relevances(artefact.fingerprint, lambda: relevance(artefact.path, EVALUATED))

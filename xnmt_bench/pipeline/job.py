@@ -39,7 +39,7 @@ CORPUS_EXTRAS = ("subwords", "max_length", "reversed", "data")
 
 
 def trainer_options(config: DictConfig, logger: Logger | None = None) -> TrainerOptions:
-    """How training runs, as configured; a ConfigError where the device is not there, or not so."""
+    """Return how training runs; a ConfigError where the device, or its precision, is missing."""
     device = find_device(config.device)
     check_precision(config.rules.precision, device)
     return TrainerOptions(device, **plain(config.trainer), logger=logger)
@@ -68,12 +68,12 @@ class Job:
         self.progress = self.options.progress_bar
 
     def changed(self, changes: dict[str, Any]) -> Job:
-        """Another job that differs in some configuration and shares the store."""
+        """Return another job that differs in some configuration and shares the store."""
         merged = OmegaConf.merge(self.config, changes)
         return Job(merged, self.options, store=self.store)  # type: ignore[arg-type]
 
     def door(self, kind: str) -> Door | None:
-        """What others made of a kind (`outputs`, `scores`, `relevance`), if anything."""
+        """Return the door of a kind (`outputs`, `scores`, `relevance`); None if it is closed."""
         return Door.configured(kind, self.config)
 
     @property
@@ -107,12 +107,12 @@ class Job:
         return list(about_texts(self.texts, self.store, self.config.doubts))
 
     def translations(self, corpus: Corpus | None = None) -> Translations:
-        """The system's own translations of the corpus, or of a test set of the metric's own."""
+        """Return the system's own translations of the corpus, or of a metric's own test set."""
         texts = self.texts if corpus is None else self.system.read(corpus, (EVALUATED,))
         return Translations(self.store, self.system, texts, self.config.nmt.beam, self.progress)
 
     def outputs(self, corpus: Corpus | None = None) -> Outputs:
-        """Translations of the test set: a file's, where one is given, else the system's own.
+        """Return translations of the test set: a file's, where one is given, else the system's own.
 
         Args:
             corpus: a test set of the metric's own in the configured corpus's place.
@@ -155,7 +155,7 @@ class Job:
         return log_p_N / scores["ids"].to_numpy() if normalise else log_p_N
 
     def scored(self, pairs: Sequence[Passage | tuple[str, str]]) -> Artefact:
-        """What the system gives to pairs, as `log_probability` has it, in the store."""
+        """Return the stored scores that the system gives to pairs; see `log_probability`."""
         system, room = self.system, Room(self.config.rules.batch_tokens, cpu=1024, each=2**20)
         passages = (p if isinstance(p, Passage) else Passage(*p) for p in pairs)
         read = [passage.read(system.context) for passage in passages]
@@ -190,7 +190,7 @@ class Job:
         targets: Sequence[str] | None = None,
         source_alone: bool = False,
     ) -> Relevances:
-        """Relevance of every word of the test set for every step; a file's, if one is given.
+        """Return relevance of every word of the test set for every step; a file's, if one is given.
 
         Args:
             scenario: where contexts and labels come from.
@@ -213,7 +213,7 @@ class Job:
         corpus: Corpus | None = None,
         targets: Sequence[str] | None = None,
     ) -> WeighedSentences:
-        """The test set's translations with the weights of source words; a dump's, if one is given.
+        """Return the test set's translations with weights of source words, or a dump's.
 
         The arguments are those of `relevance`; an explainer that says nothing of prefix words will
         do.
@@ -238,7 +238,7 @@ class Job:
         return (self.explained if corpus is None else self._explained(corpus)), scenario
 
     def system_identity(self) -> dict[str, Any]:
-        """What is measured, as the first columns of every table say it."""
+        """Return the first columns of every table: corpus, language pair, system."""
         door = self.door("outputs") or self.door("scores")
         return {
             "corpus": self.corpus.name,
@@ -247,7 +247,7 @@ class Job:
         }
 
     def explained_identity(self) -> dict[str, Any]:
-        """The same with the explainer, and the seed of one that draws."""
+        """Return the same with the explainer, and the seed of one that draws."""
         if door := self.door("relevance"):  # which does not say whose decisions it explains
             return self.system_identity() | {"nmt": "", "explainer": door.name, "seed": ""}
         seed = self.config.seed if self.explained.seeded else ""
@@ -268,18 +268,18 @@ class _Targets(Corpus):
         self._corpus, self._targets = corpus, list(targets)
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
-        """The test sentences; the annotation is left out, since it is of the references."""
+        """Yield the test sentences; the annotation is left out, since it is of the references."""
         pairs = zip(self._corpus.sentences(split), self._targets, strict=True)
         return (replace(sentence, target=text, gold=None) for sentence, text in pairs)
 
     def recipe(self) -> dict[str, Any]:
-        """The corpus's own, and the targets."""
+        """Return the corpus's own, and the targets."""
         return {"corpus": self._corpus.recipe(), "targets": self._targets}
 
     def raw(self, text: str, language: str) -> str:
-        """As the corpus has it."""
+        """Return the text as the wrapped corpus has it."""
         return self._corpus.raw(text, language)
 
     def words(self, text: str, language: str) -> str:
-        """As the corpus has it."""
+        """Return the words as the wrapped corpus has them."""
         return self._corpus.words(text, language)

@@ -48,7 +48,7 @@ class Outputs:
     fingerprint: str
 
     def raw(self) -> tuple[list[str], list[str], list[str]]:
-        """Sources, translations and references as they were before tokenisation."""
+        """Return sources, translations and references as they were before tokenisation."""
         raw, (source, target) = self.corpus.raw, languages(self.corpus)
         return (
             [raw(s.source, source) for s in self.sentences],
@@ -67,7 +67,7 @@ class Translations:
         self._store, self._beam, self._progress = store, beam, progress
 
     def made(self, name: Split, sentences: int | None = None) -> Artefact:
-        """The translations of a split's first sentences; of the test set always of all."""
+        """Return the translations of a split's first sentences; of the test set always of all."""
         # Some metrics want the whole test set, and it shall not be translated a second time.
         count = len(self.texts.split(name)) if name == "test" or sentences is None else sentences
 
@@ -81,7 +81,7 @@ class Translations:
         )  # fmt: skip
 
     def outputs(self) -> Outputs:
-        """Those of the test set."""
+        """Return those of the test set."""
         artefact, texts = self.made("test"), self.texts
         translations, number_N = _lines(artefact.path / "test.txt"), texts.split("test").number
         return Outputs(
@@ -90,16 +90,16 @@ class Translations:
         )  # fmt: skip
 
     def split(self, name: Split, sentences: int) -> EncodedSplit:
-        """A split's first sentences with the system's translations in the references' place."""
+        """Return a split's first sentences with the system's translations as targets."""
         artefact = self.made(name, sentences)
         return replace(self.texts.drawn(name), target=EncodedSide.open(artefact.path / name))
 
     def _own_depth(self, name: Split, index: int) -> int:
-        """How many of its own translations stand before a translation."""
+        """Return how many of its own translations stand before a translation."""
         return self.texts.depth(name, index) if self.texts.context.target else 0
 
     def _translate(self, name: Split, sentences: int, folder: Path) -> None:
-        """Translates a split's first sentences, shard by shard; one that is there is left alone."""
+        """Translate a split's first sentences, shard by shard; one that is there is left alone."""
         places = self.texts.places(name)[self.texts.order(name)[:sentences]]
         if not self.texts.context.target:  # nothing has to be translated before anything else
             places = np.zeros_like(places)
@@ -121,7 +121,7 @@ class Translations:
     def _translated(
         self, name: Split, places: np.ndarray, shard: range, batch_tokens: int
     ) -> list[str]:
-        """A shard's sentences, those of a document one after the other.
+        """Return a shard's sentences, those of a document one after the other.
 
         Where the target has a context, it is the system's own translations of it.
         """
@@ -144,7 +144,7 @@ class Translations:
         return [model.target_subwords.decode(outputs[i]) for i in shard]
 
     def _encode(self, name: Split, folder: Path) -> None:
-        """Writes translations as ids too, each behind its own context."""
+        """Write translations as ids too, each behind its own context."""
         target, before = self.texts.subwords[1], deque[list[int]](maxlen=FARTHEST)
         with ExitStack() as stack:
             text = stack.enter_context(
@@ -158,7 +158,7 @@ class Translations:
 
 
 def _shards(places: np.ndarray) -> list[range]:
-    """Sentences in shards; a document is in one of them, since its sentences are contexts."""
+    """Split sentences into shards; a document lies in one, since its sentences are contexts."""
     starts = [0]
     for start in np.flatnonzero(places == 0).tolist():
         if start - starts[-1] >= SHARD:

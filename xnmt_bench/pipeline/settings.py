@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 
 
 def plain(node: Any, complete: bool = False) -> Any:
-    """A configuration node as plain Python values; anything else is given back.
+    """Return a configuration node as plain Python values; anything else is given back.
 
     With `complete`, a value that is yet to be given raises omegaconf's MissingMandatoryValue.
     """

@@ -110,7 +110,7 @@ class System:
     def read(
         self, corpus: Corpus, splits: Sequence[Split], context: Context | None = None
     ) -> Texts:
-        """A corpus as the ids that this system reads and writes."""
+        """Return a corpus as the ids that this system reads and writes."""
         length, seed = self._config.corpus.max_length, self._config.rules.seed
         context = context or self.context
         return Texts(self._store, corpus, self.subwords, length, context, splits, seed)
@@ -174,7 +174,7 @@ class System:
     def _looked_at(
         self, texts: Texts, training: NMTTrainingOptions
     ) -> dict[str, ValidationBLEU | ContrastiveAccuracy]:
-        """What training stops by beside its loss."""
+        """Return what training stops by, beside its loss."""
         looked_at: dict[str, ValidationBLEU | ContrastiveAccuracy] = {}
         if "bleu" in training.stop:
             looked_at["bleu"] = ValidationBLEU(texts.split("valid"))
@@ -225,7 +225,7 @@ class System:
 
 
 def unlike(context: Context, trained: Context | None) -> str | None:
-    """Why a system that was trained with one context cannot read another; None if it can."""
+    """Return why a system that was trained with one context cannot read another; None if it can."""
     if trained is None:  # nobody knows
         return None
     for name in ("sentences", "following"):

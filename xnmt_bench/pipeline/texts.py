@@ -68,13 +68,13 @@ class Texts:
         return artefact
 
     def split(self, name: Split) -> EncodedSplit:
-        """A split as ids."""
+        """Return a split as ids."""
         if name not in self._open:  # a file is mapped once, whoever asks
             self._open[name] = EncodedSplit.open(self.encoded.path, name)
         return self._open[name]
 
     def order(self, name: Split) -> np.ndarray:
-        """Indices of a split in the order in which it is explained.
+        """Return indices of a split in the order in which it is explained.
 
         Training sentences are drawn at random (Li et al. 2020, on sample size), so that the first n
         of them are a sample of all; those of a document whose sentences are context stay together.
@@ -91,31 +91,31 @@ class Texts:
         return self._orders[name]
 
     def drawn(self, name: Split) -> EncodedSplit:
-        """A split as ids, in the order in which it is explained."""
+        """Return a split as ids, in the order in which it is explained."""
         if name not in self._drawn:
             split = self.split(name)
             self._drawn[name] = split.taken(self.order(name)) if name == "train" else split
         return self._drawn[name]
 
     def sentences(self, name: Split, count: int | None = None) -> list[Sentence]:
-        """The sentences of a split that have ids, in order; the first ones, if `count` is given."""
+        """Return the sentences of a split that have ids, in order; the first `count`, if given."""
         kept = set(self.split(name).number[:count].tolist())
         # Numbers count all of the corpus's sentences, also those that were too long for ids.
         return [s for number, s in enumerate(self.corpus.sentences(name)) if number in kept]
 
     def gold(self, name: Split) -> dict[int, Gold]:
-        """The annotation of a split's sentences by their numbers; empty where there is none."""
+        """Return the annotation of a split's sentences by number; empty where there is none."""
         sentences = enumerate(self.corpus.sentences(name))
         return {number: s.gold for number, s in sentences if s.gold is not None}
 
     def depth(self, name: Split, index: int) -> int:
-        """How many sentences stand before a sentence of `drawn` in its concatenation."""
+        """Return how many sentences stand before a sentence of `drawn` in its concatenation."""
         if not self.context.sentences:
             return 0
         return int((self.drawn(name).source[index] == SEPARATOR).sum())
 
     def places(self, name: Split) -> np.ndarray:
-        """Each sentence's place in its document; 0 for all where no context is read."""
+        """Return each sentence's place in its document; 0 for all where no context is read."""
         if not self.context.sentences:
             return np.zeros(len(self.split(name)), dtype=np.int64)
         places: list[int] = []
@@ -132,7 +132,7 @@ class Texts:
 
 
 def test_set(corpus: Corpus) -> str:
-    """Names the test set of a corpus by its own text, whatever training data stand beside it."""
+    """Name the test set of a corpus by its own text, whatever training data stand beside it."""
     digest = hashlib.sha256()
     for sentence in corpus.sentences("test"):
         digest.update(f"{sentence.source}\t{sentence.target}\n".encode())

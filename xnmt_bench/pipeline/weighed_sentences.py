@@ -39,7 +39,7 @@ class WeighedSentences:
 def skip_unreadable(
     sentences: Iterable[Weighed | DataError], problems: list[str] | None = None
 ) -> Iterator[Weighed]:
-    """The sentences that can be read; what is wrong with each other is said, and noted."""
+    """Yield the sentences that can be read; what is wrong with each other is said, and noted."""
     for sentence in sentences:
         if isinstance(sentence, DataError):
             log.warning("left out: %s", sentence)
@@ -52,7 +52,7 @@ def skip_unreadable(
 def weigh_sentences(
     explained: Explained, scenario: Scenario, relevances: Relevances
 ) -> Iterator[Weighed]:
-    """Relevance of the current sentence's words, with the words themselves.
+    """Yield relevance of the current sentence's words, with the words themselves.
 
     Words of a context have weights too, but are no part of the sentence, and are left out.
     Attention says nothing of a prefix beside the source.
@@ -90,14 +90,14 @@ def weigh_sentences(
 
 
 def _logarithms(probability_T: np.ndarray) -> np.ndarray | None:
-    """Log-probabilities; None where nobody told, and none is less than float32 can say."""
+    """Return log-probabilities; None where nobody told, and none is less than float32 can say."""
     if np.isnan(probability_T).any():
         return None
     return np.log(np.maximum(probability_T, np.finfo(np.float32).tiny))
 
 
 def tokens(subwords: Subwords, ids: list[int]) -> Tokens:
-    """Ids of a sentence as tokens."""
+    """Return ids of a sentence as tokens."""
     pieces = subwords.pieces(ids)
     if ids and ids[-1] == EOS:
         pieces[-1] = EOS_TOKEN

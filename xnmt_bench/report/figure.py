@@ -27,14 +27,14 @@ LONGEST_SIDE = 8000  # pixels of a PNG
 
 
 def style(names: Sequence[str], name: str) -> dict[str, Any]:
-    """Colour and marker of one of several things."""
+    """Return colour and marker of one of several things."""
     round_, place = divmod(sorted(names).index(name), len(PALETTE))
     # A colour that comes again has another marker.
     return {"color": PALETTE[place], "marker": SHAPES[(place + round_) % len(SHAPES)]}
 
 
 def interval_figure(metric: Metric, panels: Sequence[Panel]) -> Figure | None:
-    """The headline with its interval, one axes a panel; None where nothing has a number."""
+    """Return the headline with its interval, one axes a panel; None where nothing has a number."""
     shown = [panel for panel in panels if panel.by_pivot(blind=True)]
     if not shown:
         return None
@@ -100,7 +100,7 @@ def _draw(ax: plt.Axes, panel: Panel, pivots: Sequence[str]) -> None:
 def draw_interval(
     ax: plt.Axes, along: Literal["x", "y"], at: Any, value: Any, low: Any, high: Any, **look: Any
 ) -> None:
-    """Points with their intervals along an axis, at their places on the other one."""
+    """Draw points with their intervals along an axis, at their places on the other one."""
     # A skewed bootstrap may leave the number itself a hair outside its interval.
     error = np.maximum(0, [np.atleast_1d(value) - low, high - np.atleast_1d(value)])
     x, y = (value, at) if along == "x" else (at, value)
@@ -109,7 +109,7 @@ def draw_interval(
 
 
 def legend_below(figure: Figure, axes: Iterable[plt.Axes]) -> None:
-    """Lays a figure out over one legend of what is drawn in any of its axes, in lines that fit."""
+    """Lay a figure out over one legend of all its axes, in lines that fit."""
     drawn: dict[str, Any] = {}
     for ax in axes:
         handles, labels = ax.get_legend_handles_labels()
@@ -123,7 +123,7 @@ def legend_below(figure: Figure, axes: Iterable[plt.Axes]) -> None:
 
 
 def log_scale(ax: plt.Axes, which: Literal["x", "y"]) -> None:
-    """A logarithmic axis with enough numbers to read values from."""
+    """Make an axis logarithmic, with enough numbers to read values from."""
     ax.set(**{f"{which}scale": "log"})
     axis: Axis = getattr(ax, f"{which}axis")
     axis.set_major_locator(RoomyLogLocator())
@@ -138,7 +138,7 @@ class RoomyLogLocator(LogLocator):
     """
 
     def tick_values(self, vmin: float, vmax: float) -> Any:
-        """At least two places; where none of the choices fits, the roomiest."""
+        """Return the ticks: at least two; where no choice fits, the roomiest."""
         low, high = sorted((vmin, vmax))
         every = [ticks[(low <= ticks) & (ticks <= high)] for ticks in self._choices(low, high)]
         choices = [ticks for ticks in every if len(ticks) > 1]
@@ -156,7 +156,7 @@ class RoomyLogLocator(LogLocator):
             yield MaxNLocator(parts).tick_values(low, high)
 
     def _room(self, places: Any, ticks: Any) -> float:
-        """The least room between two labels, in points, of ticks at places from 0 to 1."""
+        """Return the least room between two labels, in points, of ticks at places from 0 to 1."""
         axis: Any = self.axis  # matplotlib also allows for stand-ins without a figure
         along, box = axis.axis_name, axis.axes.bbox
         length = 72 / axis.figure.dpi * (box.width if along == "x" else box.height)
@@ -169,7 +169,7 @@ class RoomyLogLocator(LogLocator):
 
 
 def save_figure(figure: Figure, stem: Path) -> list[Path]:
-    """Writes a figure as SVG and PNG and closes it."""
+    """Write a figure as SVG and PNG and closes it."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = [stem.with_suffix(ending) for ending in (".svg", ".png")]
     dpi = min(160, LONGEST_SIDE / max(figure.get_size_inches()))

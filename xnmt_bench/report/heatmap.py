@@ -33,7 +33,7 @@ CELL, LINE = (0.3, 0.22), 0.09  # inches: a word's cell, wide and high; a charac
 
 
 def scaled(relevance_TX: Tensor) -> Tensor:
-    """Each step's relevance divided by its greatest absolute value, so that steps compare.
+    """Return each step's relevance divided by its greatest absolute value, so that steps compare.
 
     Signed scores keep their sign; NaN, a word the step cannot see, stays.
     """
@@ -44,7 +44,7 @@ def scaled(relevance_TX: Tensor) -> Tensor:
 def terminal_heatmaps(
     name: str, explanation: Explanation, width: int, scale: bool = True
 ) -> Iterator[Group]:
-    """One column a step, headed by its label; one row a word, the source's first, shaded.
+    """Yield one column a step, headed by its label; one row a word, the source's first, shaded.
 
     As many steps go under each title as fit into `width`, the characters of the terminal. Shades
     are of the step's greatest number or, without `scale`, of 1. Probabilities that are NaN are left
@@ -61,7 +61,7 @@ def terminal_heatmaps(
 
 
 def as_explanation(sentence: Weighed) -> Explanation:
-    """A sentence with its weights as what is explained; probabilities are NaN where unknown."""
+    """Return a sentence with its weights as an explanation; unknown probabilities are NaN."""
     log_p, target = sentence.log_probability_T, list(sentence.target.pieces)
     unknown = torch.full((len(target),), torch.nan)
     probabilities = unknown if log_p is None else torch.from_numpy(log_p).exp()
@@ -72,7 +72,7 @@ def as_explanation(sentence: Weighed) -> Explanation:
 
 
 def print_weighed(caption: str, sentence: Weighed) -> None:
-    """Prints the weights of a sentence: source left, target above, shaded by their share."""
+    """Print the weights of a sentence: source left, target above, shaded by their share."""
     console = Console()
     console.print(caption, markup=False, highlight=False)
     explanation = as_explanation(sentence)
@@ -101,7 +101,7 @@ def _terminal_heatmap(explanation: Explanation, longest: int, scale: bool) -> Ta
 
 
 def _seen(token: str) -> str:
-    """A piece as shown; a blank that is a piece of its own would look like an empty cell."""
+    """Return a piece as shown; a blank that is a piece of its own would look like an empty cell."""
     return "␣" if token in ("▁", " ", "") else token
 
 
@@ -118,7 +118,7 @@ def _steps(explanation: Explanation, start: int, stop: int) -> Explanation:
 
 
 def _cell(value: float) -> Text:
-    """Blue for words that help, red for words that hurt; the shade reads without colour too."""
+    """Colour words that help blue and words that hurt red; the shade reads without colour too."""
     if value != value:  # NaN: the step cannot see this word
         return Text("·", style="dim")
     shade = SHADES[round(abs(value) * (len(SHADES) - 1))]
@@ -138,7 +138,7 @@ class _Panel:
 
 
 def heatmap_figure(explanations: Mapping[str, Explanation]) -> Figure:
-    """All explainers under each other: source words left, prefix words right, one row a step."""
+    """Draw explainers under each other: source words left, prefix words right, one row a step."""
     pairs = [
         pair for name, explanation in explanations.items() for pair in _pairs(name, explanation)
     ]
@@ -146,14 +146,14 @@ def heatmap_figure(explanations: Mapping[str, Explanation]) -> Figure:
 
 
 def matrix_figure(title: str, matrix: Matrix) -> Figure:
-    """Weights as they are, what stands out framed."""
+    """Return weights as they are, what stands out framed."""
     weights = torch.from_numpy(matrix.weights_RC)
     rows, columns = (list(map(_seen, side.pieces)) for side in (matrix.rows, matrix.columns))
     return _figure([(_Panel(title, rows, columns, weights, matrix.framed, 0), None)], "weight")
 
 
 def _figure(pairs: Sequence[tuple[_Panel | None, _Panel | None]], scale: str) -> Figure:
-    """Pairs of panels under each other.
+    """Return pairs of panels under each other.
 
     Laid out in inches: matplotlib's own layouts draw every label several times over.
     """
@@ -186,7 +186,7 @@ def _figure(pairs: Sequence[tuple[_Panel | None, _Panel | None]], scale: str) ->
 
 
 def _pairs(name: str, explanation: Explanation) -> Iterator[tuple[_Panel | None, _Panel | None]]:
-    """What stands beside each other, source and prefix, at most `FOLD` words or steps of each."""
+    """Yield source and prefix parts side by side, at most `FOLD` words or steps of each."""
     decisions = zip(map(_seen, explanation.labels), explanation.probabilities.tolist(), strict=True)
     # A probability that nobody knows is NaN.
     labels = [f"{label}  {p:.2f}" if p == p else label for label, p in decisions]

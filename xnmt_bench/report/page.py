@@ -23,7 +23,7 @@ def write_page(
     results: Path,
     debug: Path | None = None,
 ) -> Path:
-    """Writes `report.html`, which needs no network and no other file.
+    """Write `report.html`, which needs no network and no other file.
 
     Args:
         shown: tables and figures, in reading order.

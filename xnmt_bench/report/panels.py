@@ -38,25 +38,25 @@ class Panel:
         return sorted({name for by_name in self.rows.values() for name in by_name})
 
     def of(self, pivot: str, name: str) -> list[ScoredRow]:
-        """Every seed's row."""
+        """Return every seed's row."""
         return self.rows.get(pivot, {}).get(name, [])
 
     def value(self, pivot: str, name: str, column: Column | None = None) -> float | None:
-        """The mean of the seeds that have a number; None where none has."""
+        """Return the mean of the seeds that have a number; None where none has."""
         numbers = pooled(column or self.metric.headline, self.of(pivot, name))
         return numbers[0] if numbers else None
 
     def rank(self, pivot: str, name: str, column: Column | None = None) -> float | None:
-        """The value such that the least is the best."""
+        """Return the value such that the least is the best."""
         value = self.value(pivot, name, column)
         return None if value is None else least_first(column or self.metric.headline, value)
 
     def blind(self, name: str) -> bool:
-        """Whether it is an explainer that never asks the model: a point of reference."""
+        """Return whether it is an explainer that never asks the model: a point of reference."""
         return any(m.facts.get(BLIND) for row_name, m in self.measurements() if row_name == name)
 
     def ranked(self, pivot: str) -> list[str]:
-        """The names that have a number and are not blind, from the best to the worst."""
+        """Return the names that have a number and are not blind, from the best to the worst."""
         names = (n for n in self.names if not self.blind(n))
         ranks = {n: rank for n in names if (rank := self.rank(pivot, n)) is not None}
         return sorted(ranks, key=ranks.__getitem__)  # stable: ties stay in alphabetical order
@@ -64,7 +64,7 @@ class Panel:
     def measured(
         self, pivot: str, derived: bool = False, blind: bool = False
     ) -> dict[str, list[Measurement]]:
-        """What can be resampled: the measurements of each name's seeds, by name.
+        """Return what can be resampled: the measurements of each name's seeds, by name.
 
         Rows that were made of others are left out unless `derived`, blind ones unless `blind`.
         """
@@ -78,17 +78,17 @@ class Panel:
     def by_pivot(
         self, derived: bool = False, blind: bool = False
     ) -> dict[str, dict[str, list[Measurement]]]:
-        """What `measured` gives for each value of the pivot that has any."""
+        """Return `measured` for each value of the pivot that has any."""
         return {p: by_name for p in self.rows if (by_name := self.measured(p, derived, blind))}
 
     def measurements(self) -> Iterator[tuple[str, Measurement]]:
-        """Every row under the name of what is compared."""
+        """Yield every row under the name of what is compared."""
         for by_name in self.rows.values():
             for name, rows in by_name.items():
                 yield from ((name, s.measurement) for s in rows)
 
     def heading(self, pivot: str) -> str:
-        """The heading of a value of the pivot; the result's own where there is no pivot."""
+        """Return the heading of a value of the pivot; the result's own where there is no pivot."""
         return self.pivot_values[pivot].heading if pivot else self.metric.headline.heading
 
 
@@ -98,17 +98,17 @@ def _number(scored: ScoredRow, column: str) -> bool:
 
 
 def least_first(column: Column, value: Any) -> Any:
-    """A value or an array of them such that the least is the best."""
+    """Return a value or an array of them such that the least is the best."""
     return -value if column.better == "higher" else value
 
 
 def ends(name: str) -> tuple[str, str, str]:
-    """Where a row keeps a result, and the lower and upper end of its interval."""
+    """Return where a row keeps a result, and the lower and upper end of its interval."""
     return name, f"{name}_low", f"{name}_high"
 
 
 def pooled(column: Column, rows: Iterable[ScoredRow]) -> tuple[float, float, float] | None:
-    """The mean over seeds and the union of their intervals; None where none has a number."""
+    """Return the mean over seeds and the union of their intervals; None where none has a number."""
     name, low, high = ends(column.name)
     seeds = [s.values for s in rows if _number(s, name)]
     if not seeds:
@@ -118,7 +118,7 @@ def pooled(column: Column, rows: Iterable[ScoredRow]) -> tuple[float, float, flo
 
 
 def panels(metric: Metric, scored: Sequence[ScoredRow]) -> list[Panel]:
-    """Groups rows by condition, sorted by it; a stored row of any type can be sorted."""
+    """Return groups rows by condition, sorted by it; a stored row of any type can be sorted."""
     inside = {metric.compared, metric.pivot, "seed"}
     inside |= {"model"} if metric.compared == "nmt" else set()  # it is part of a system's name
     columns = ["corpus", "lang_pair", "nmt", "model", *(key.name for key in metric.keys)]
@@ -169,7 +169,7 @@ def sort_pivots(pivots: Iterable[str], pivot_values: Mapping[str, PivotValue]) -
 
 
 def sortable(value: Any) -> tuple[int, Any]:
-    """What is empty first, then numbers in their order, then everything else by its text."""
+    """Return a key that sorts empty values first, then numbers, then everything else as text."""
     if value == "":
         return (0, "")
     number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -177,18 +177,18 @@ def sortable(value: Any) -> tuple[int, Any]:
 
 
 def compared_heading(metric: Metric) -> str:
-    """What is compared, as a heading says it."""
+    """Return the heading of what is compared."""
     return "NMT" if metric.compared == "nmt" else metric.compared
 
 
 def compared_name(metric: Metric, scored_row: ScoredRow, scored: Sequence[ScoredRow]) -> str:
-    """What is compared: an explainer's name, or a system's."""
+    """Return what a row compares: an explainer's name, or a system's."""
     row = scored_row.row
     return system_name(row, scored) if metric.compared == "nmt" else str(row[metric.compared])
 
 
 def system_name(row: Mapping[str, Any], scored: Iterable[ScoredRow]) -> str:
-    """The system's name, with its fingerprint where several share the name."""
+    """Return the system's name, with its fingerprint where several share the name."""
     models = {s.measurement.model for s in scored if s.measurement.identity["nmt"] == row["nmt"]}
     return f"{row['nmt']} {row['model'][:6]}" if len(models) > 1 else str(row["nmt"])
 
@@ -203,12 +203,12 @@ class Distinction:
     phrases: list[str]  # of each panel, what tells it from the others, in words
 
     def title(self, start: str) -> str:
-        """A title that ends with what all panels share."""
+        """Return a title that ends with what all panels share."""
         return ", ".join([start, *self.common])
 
 
 def distinguish(shown: Sequence[Panel], but: Sequence[str] = ()) -> Distinction:
-    """What is to say of a metric's panels, `but` some columns: shared by all, or told of each."""
+    """Find what all panels of a metric share and what tells them apart, `but` some columns."""
     if not shown:
         return Distinction([], [], [], [])
     every = [s for p in shown for names in p.rows.values() for rows in names.values() for s in rows]
@@ -238,7 +238,7 @@ def distinguish(shown: Sequence[Panel], but: Sequence[str] = ()) -> Distinction:
 
 
 def caveats(measurements: Iterable[Measurement]) -> list[str]:
-    """Says which corpora nobody spoke or wrote, and whose numbers mean little."""
+    """Say which corpora nobody spoke or wrote, and whose numbers mean little."""
     generated, doubts = set(), set()
     for m in measurements:
         if m.facts.get("generated"):
@@ -249,14 +249,14 @@ def caveats(measurements: Iterable[Measurement]) -> list[str]:
 
 
 def capped(rows: Iterable[ScoredRow]) -> bool:
-    """Whether a training behind some rows ended at its cap of epochs and not by itself."""
+    """Return whether a training behind some rows ended at its cap of epochs and not by itself."""
     return any(s.measurement.facts.get(CAPPED) for s in rows)
 
 
 def seeds_cell(
     column: Column, rows: Sequence[ScoredRow], emphasise: bool = True
 ) -> tuple[str, float | None]:
-    """What `pooled` gives as text, and its rank; how many seeds have a number, where not all."""
+    """Return `pooled` as text and its rank; a count of seeds where some have no number."""
     numbers = pooled(column, rows)
     if numbers is None:
         status = rows[0].measurement.status.split(":")[0] if rows else OK

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def collect(metric: Metric, results: Path, draws: Draws) -> list[ScoredRow]:
-    """Every row of a metric with its numbers, those made of others included, in reading order.
+    """Score every row of a metric, add the rows made of others, and sort them in reading order.
 
     Raises:
         MissingError: there is none.
@@ -42,7 +42,7 @@ def collect(metric: Metric, results: Path, draws: Draws) -> list[ScoredRow]:
 def about_systems(
     scored: Mapping[str, tuple[Metric, Sequence[ScoredRow]]], metric: str
 ) -> list[str]:
-    """What the other metrics that have rows say of the systems in a metric's table, a note each."""
+    """Return the notes that other metrics give on the systems in a metric's table."""
     metric_rows = scored[metric][1]
     # Of one name and fingerprint, whatever corpus the others measured it on.
     systems = {(s.measurement.identity["nmt"], s.measurement.model): s.row for s in metric_rows}
@@ -63,7 +63,7 @@ def report(
     results: Path,
     tracker: Tracker,
 ) -> tuple[list[ShownTable], list[Listing]]:
-    """Writes and prints a metric's tables, draws its figures; gives back what the pages show."""
+    """Write and prints a metric's tables, draws its figures; gives back what the pages show."""
     # Heavy, and train draws none.
     from xnmt_bench.report.figure import interval_figure, save_figure
     from xnmt_bench.report.heatmap import (
@@ -107,7 +107,7 @@ def report(
 
 
 def writable(results: Path) -> Path:
-    """The folder of a report, or another one where nothing may be written there."""
+    """Return the folder of a report, or another one where nothing may be written there."""
     if os.access(results, os.W_OK):
         return results
     elsewhere = Path(tempfile.mkdtemp(prefix="results-"))

@@ -69,7 +69,7 @@ class ShownTable:
 
 
 def to_csv(rows: Sequence[Row], columns: Sequence[str]) -> str:
-    """Every row, every column; words that a spreadsheet would run as a formula begin with `'`."""
+    """Return all rows as CSV; text that a spreadsheet would run as a formula begins with `'`."""
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, columns, restval="", extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
@@ -83,7 +83,7 @@ def _harmless(value: Any) -> Any:
 
 
 def to_markdown(summary: Summary) -> str:
-    """The summary as a Markdown table."""
+    """Return the summary as a Markdown table."""
     marks = _marks(summary, lambda text: text.replace("|", r"\|"), "**{}**")
     head, *lines = (f"| {' | '.join(texts)} |" for texts in (summary.headings, *marks))
     rule = "|" + " --- |" * len(summary.headings)
@@ -92,7 +92,7 @@ def to_markdown(summary: Summary) -> str:
 
 
 def to_latex(summary: Summary) -> str:
-    """The summary as a LaTeX table; needs booktabs."""
+    """Return the summary as a LaTeX table; needs booktabs."""
     marks = _marks(summary, _escape, r"\textbf{{{}}}")
     head, *lines = (" & ".join(x) + r" \\" for x in (map(_escape, summary.headings), *marks))
     notes = " ".join(map(_escape, (f"{summary.title}.", *summary.notes)))
@@ -103,7 +103,7 @@ def to_latex(summary: Summary) -> str:
 
 
 def to_html(summary: Summary) -> str:
-    """The summary as an HTML table, with its title and its notes."""
+    """Return the summary as an HTML table, with its title and its notes."""
 
     def cells(tag: str, texts: Iterable[str]) -> str:
         starts = chain(repeat(f'{tag} class="words"', summary.words), repeat(tag))
@@ -126,7 +126,7 @@ def to_html(summary: Summary) -> str:
 
 
 def _html(text: str) -> str:
-    """A cell's text, escaped; what stands beside a number may go under it, and intervals are small.
+    """Escape a cell's text; an interval may go under its number, in small type.
 
     They begin after a blank, so that a name with options, `random[a=1]`, stays whole.
     """
@@ -147,7 +147,7 @@ def _escape(text: str) -> str:
 
 
 def _marks(summary: Summary, escape: Callable[[str], str], emphasis: str) -> list[list[str]]:
-    """The lines' texts, escaped, the best of each column of each block emphasised."""
+    """Return the lines' texts, escaped, the best of each column of each block emphasised."""
     best: dict[tuple[Any, ...], float] = {}
     for line in summary.lines:
         for place, cell in enumerate(line.cells):
@@ -163,7 +163,7 @@ def _marks(summary: Summary, escape: Callable[[str], str], emphasis: str) -> lis
 
 
 def to_rich(summary: Summary) -> Table:
-    """The summary for a terminal."""
+    """Return the summary for a terminal."""
     title, notes = markup_escape(summary.title), markup_escape("\n".join(summary.notes))
     table = Table(title=title, caption=notes, caption_justify="left")
     for column, heading in enumerate(summary.headings):
@@ -182,23 +182,23 @@ def to_rich(summary: Summary) -> Table:
 
 
 def to_text(summary: Summary) -> str:
-    """The summary as plain text."""
+    """Return the summary as plain text."""
     buffer = io.StringIO()
     Console(file=buffer, width=160, color_system=None).print(to_rich(summary))
     return buffer.getvalue()
 
 
 def show(summary: Summary) -> None:
-    """Prints the summary to the terminal."""
+    """Print the summary to the terminal."""
     Console(width=None if os.isatty(1) else 140).print(to_rich(summary))
 
 
 def write_summary(name: str, summary: Summary, results: Path) -> None:
-    """Writes a table as text, Markdown and LaTeX."""
+    """Write a table as text, Markdown and LaTeX."""
     for ending, form in {"txt": to_text, "md": to_markdown, "tex": to_latex}.items():
         write_atomically(results / f"{name}.{ending}", form(summary))
 
 
 def write_rows(name: str, rows: Sequence[Row], columns: Sequence[str], results: Path) -> None:
-    """Writes every number as `<name>.csv`."""
+    """Write every number as `<name>.csv`."""
     write_atomically(results / f"{name}.csv", to_csv(rows, columns))

@@ -29,7 +29,7 @@ SEEDS = "Several seeds: their mean, and the union of their intervals."
 
 
 def csv_columns(metric: Metric) -> list[str]:
-    """Every column of a metric's CSV."""
+    """Return every column of a metric's CSV."""
     results = [n for c in metric.columns for n in (ends(c.name) if c.interval else (c.name,))]
     return [*metric.identity, "model", *results, "units", "empty_draws", "status", "remarks",
             "signature"]  # fmt: skip
@@ -38,7 +38,7 @@ def csv_columns(metric: Metric) -> list[str]:
 def tables(
     metric: Metric, scored: Sequence[ScoredRow], about: Sequence[str]
 ) -> Iterator[tuple[str, Summary]]:
-    """The tables of a metric by name: one, or with a pivot one for each result with a title.
+    """Yield the tables of a metric by name: one, or with a pivot one for each result with a title.
 
     What other metrics say `about` the systems, a note each, stands under the first.
     """
@@ -67,7 +67,7 @@ def summarise(
     pivoted: Sequence[Column],
     notes: Sequence[str],
 ) -> Summary:
-    """One table: of `pivoted` a column each for each value of the pivot, then the `columns`.
+    """Return one table: of `pivoted` a column each for each value of the pivot, then the `columns`.
 
     Blind explainers stand behind the others of their panel, unranked.
     """
@@ -114,7 +114,7 @@ def _heading(metric: Metric, column: Column, pivot: PivotValue, pivots: int) -> 
 
 
 def _place(panel: Panel, name: str, pivoted: Sequence[Column]) -> tuple[bool, float, str]:
-    """Lines of a panel go from the best to the worst, blind ones behind."""
+    """Return lines of a panel go from the best to the worst, blind ones behind."""
     pivots = [pivot for pivot in panel.rows if pivot not in panel.metric.csv_only]
     by = pivoted[0] if pivoted else None
     ranks = {p: rank for p in pivots if (rank := panel.rank(p, name, by)) is not None}
@@ -125,7 +125,7 @@ def _place(panel: Panel, name: str, pivoted: Sequence[Column]) -> tuple[bool, fl
 
 
 def _remarks(scored: Iterable[ScoredRow]) -> list[str]:
-    """What is to be known of the rows of any table."""
+    """Return the remarks on the rows of any table."""
     rows = list(scored)
     cap = [CAPPED_NOTE] if capped(s for s in rows if s.values) else []
     return [*caveats(s.measurement for s in rows), *cap]

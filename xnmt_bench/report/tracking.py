@@ -19,7 +19,7 @@ class Tracker:
     """What every tracker answers; a job is tracked from `with` to its end, good or bad."""
 
     def start(self, job_type: str, group: str, folder: Path, config: Mapping[str, Any]) -> Self:
-        """Says which job begins.
+        """Say which job begins.
 
         Args:
             job_type: the stage: train or evaluate.
@@ -30,17 +30,17 @@ class Tracker:
         raise NotImplementedError
 
     def lightning(self) -> Logger:
-        """A logger for Lightning."""
+        """Return a logger for Lightning."""
         raise NotImplementedError
 
     def table(self, name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-        """Logs a table."""
+        """Log a table."""
 
     def figure(self, name: str, path: Path) -> None:
-        """Logs a figure from a PNG file."""
+        """Log a figure from a PNG file."""
 
     def close(self, failed: bool) -> None:
-        """Ends the job."""
+        """End the job."""
 
     def __enter__(self) -> Self:
         return self
@@ -53,12 +53,12 @@ class CsvTracker(Tracker):
     """Metrics as CSV in the job's folder; tables and figures lie in the results already."""
 
     def start(self, job_type: str, group: str, folder: Path, config: Mapping[str, Any]) -> Self:
-        """Remembers the folder."""
+        """Remember the folder."""
         self._folder = folder
         return self
 
     def lightning(self) -> Logger:
-        """Lightning's CSV logger; the trainings of a job share its file."""
+        """Return Lightning's CSV logger; the trainings of a job share its file."""
         from pytorch_lightning.loggers import CSVLogger
 
         return CSVLogger(str(self._folder), name="metrics")
@@ -75,7 +75,7 @@ class WandbTracker(Tracker):
         self.project = project
 
     def start(self, job_type: str, group: str, folder: Path, config: Mapping[str, Any]) -> Self:
-        """Begins a run, and says where it lies if that is only here."""
+        """Begin a run, and says where it lies if that is only here."""
         import wandb
 
         mode = os.environ.get("WANDB_MODE") or ("online" if _reachable() else "offline")
@@ -94,13 +94,13 @@ class WandbTracker(Tracker):
         return self
 
     def lightning(self) -> Logger:
-        """Lightning's W&B logger on this run."""
+        """Return Lightning's W&B logger on this run."""
         from pytorch_lightning.loggers import WandbLogger
 
         return WandbLogger(experiment=self._run)
 
     def table(self, name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-        """Logs a table; numbers stay numbers, and what has no number is empty."""
+        """Log a table; numbers stay numbers, and what has no number is empty."""
         import wandb
 
         # An empty text would make the whole column one of texts.
@@ -109,18 +109,18 @@ class WandbTracker(Tracker):
         self._run.log({f"tables/{name}": table})
 
     def figure(self, name: str, path: Path) -> None:
-        """Logs a figure."""
+        """Log a figure."""
         import wandb
 
         self._run.log({f"figures/{name}": wandb.Image(str(path))})
 
     def close(self, failed: bool) -> None:
-        """Closes the run, also that of a failed job."""
+        """Close the run, also that of a failed job."""
         self._run.finish(exit_code=int(failed))
 
 
 def _reachable() -> bool:
-    """Whether somebody is logged in and the server answers."""
+    """Return whether somebody is logged in and the server answers."""
     import wandb
 
     if not wandb.api.api_key:

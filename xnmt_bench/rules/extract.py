@@ -57,7 +57,7 @@ class ExtractionOptions:
     precision: Precision = 32
 
     def recipe(self) -> dict[str, Any]:
-        """What decides the rules; how many sentences share a batch changes no number."""
+        """Return what decides the rules; how many sentences share a batch changes no number."""
         return {name: value for name, value in vars(self).items() if name != "batch_tokens"}
 
 
@@ -75,7 +75,7 @@ def extract(
     source_alone: bool = False,
     labels: Path | None = None,
 ) -> Iterator[int]:
-    """Writes the rules of a split's first sentences, shard by shard.
+    """Write the rules of a split's first sentences, shard by shard.
 
     A shard that is there already is left alone, so a killed extraction goes on where it stood.
 
@@ -124,7 +124,7 @@ def label(
     folder: Path,
     scenario: Scenario,
 ) -> Iterator[int]:
-    """Writes the labels of a split's first sentences in `folder`, once for all who explain them.
+    """Write the labels of a split's first sentences in `folder`, once for all who explain them.
 
     Yields:
         The number of sentences done so far.
@@ -152,7 +152,7 @@ def label(
 
 
 def labels_itself(explainer: Explainer, options: ExtractionOptions) -> bool:
-    """Whether relevance needs the very pass that labels, so that labels of its own cost nothing."""
+    """Return whether relevance needs the very pass that labels, so that labels cost nothing."""
     return explainer.attends and options.precision == 32
 
 
@@ -166,7 +166,7 @@ def _sharded(
     keep_relevance: bool = False,
     gold: Mapping[int, Gold] | None = None,
 ) -> Iterator[int]:
-    """Writes what `columns_of` says of each sentence, shard by shard, and how far it is.
+    """Write what `columns_of` says of each sentence, shard by shard, and how far it is.
 
     What is left to do on the host is done while the device goes on.
     """
@@ -207,7 +207,7 @@ def _sharded(
 
 
 def _done(before: tuple[int, Future]) -> int:
-    """How far it is once a shard has been written."""
+    """Return how far it is once a shard has been written."""
     sentences, writing = before
     writing.result()
     return sentences
@@ -220,7 +220,7 @@ def batches(
     batch_tokens: int,
     gold: Mapping[int, Gold] | None = None,
 ) -> Iterator[tuple[list[int], Batch]]:
-    """Sentences of like length on the model's device, with their indices in the split."""
+    """Yield sentences of like length on the model's device, with their indices in the split."""
     lengths = np.asarray([max(len(split.source[i]), len(split.target[i])) for i in members])
     # Where a device holds all at once, short sentences would be padded to the longest.
     batch_tokens = min(batch_tokens, max(SMALL, int(lengths.sum()) // 4))
@@ -234,7 +234,7 @@ def batches(
 
 
 def _stack(by_sentence: dict[int, Columns], keep_relevance: bool) -> Columns:
-    """Sentences, which came by length, as one in the order of their indices."""
+    """Return sentences, which came by length, as one in the order of their indices."""
     sentences = [by_sentence[i] for i in sorted(by_sentence)]
     stacked: Columns = {}
     for name in sentences[0]:
@@ -254,7 +254,7 @@ def _explain(
     options: ExtractionOptions,
     source_alone: bool,
 ) -> HostWork:
-    """What gives the columns of each sentence of a batch, which the device has done with."""
+    """Explain a batch on the device; return the host work that gives each sentence's columns."""
     if not labels_itself(explainer, options):  # a pass in float32 is not of another precision
         batch = replace(batch, forced=None)
     with arithmetic(options.precision, device_of(model)):
@@ -289,7 +289,7 @@ def _explain(
 
 
 def on_host(x: Tensor) -> np.ndarray:
-    """A tensor's numbers, floating ones in float32."""
+    """Return a tensor's numbers, floating ones in float32."""
     x = x.detach().cpu()
     return (x.float() if x.is_floating_point() else x).numpy()
 
@@ -297,7 +297,7 @@ def on_host(x: Tensor) -> np.ndarray:
 def _one_side(
     side: str, scores_TX: np.ndarray, ids_X: np.ndarray, unseen: int, options: ExtractionOptions
 ) -> Columns:
-    """The columns of one side; `unseen` scores are NaN, since steps cannot see all of a prefix."""
+    """Return the columns of one side; `unseen` scores are NaN, since steps see part of a prefix."""
     if np.isnan(scores_TX).sum() != unseen:
         raise XnmtError(f"the explainer gave no number to a {side} word that the step can see")
     scores_TX = scores_TX.astype(np.float32)

@@ -26,7 +26,7 @@ def facets(
     training: EncodedSplit,
     gold: Mapping[int, Gold] | None,
 ) -> dict[str, np.ndarray]:
-    """The category of each decision in every facet, as text, (N,).
+    """Return the category of each decision in every facet, as text, (N,).
 
     Args:
         rules: the decisions.

@@ -27,7 +27,7 @@ class StoredLabels:
         self._sentences: list[tuple[np.ndarray, np.ndarray]] = []
 
     def of(self, indices: list[int], batch: Batch) -> tuple[Batch, np.ndarray]:
-        """A batch with its labels, and their probabilities (B, T).
+        """Return a batch with its labels, and their probabilities (B, T).
 
         Args:
             indices: of its sentences in the split.
@@ -47,7 +47,7 @@ class StoredLabels:
         ), probability_BT
 
     def _sentence(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """Its labels and their probabilities."""
+        """Return its labels and their probabilities."""
         shard, place = divmod(index, self._shard_sentences)
         if shard != self._shard:
             path = shard_path(self._folder, self._name, shard)

@@ -20,7 +20,7 @@ def write_sample(
     sentences: int,
     path: Path,
 ) -> None:
-    """Writes a split's first sentences, in the pieces of both sides' subwords, as JSON."""
+    """Write a split's first sentences, in the pieces of both sides' subwords, as JSON."""
     source, target = subwords
     sample = []
     for index, number in enumerate(split.number[:sentences].tolist()):
@@ -39,7 +39,7 @@ def write_sample(
 
 
 def read_sample(path: str | Path) -> list[dict[str, Any]]:
-    """Reads what `write_sample` wrote.
+    """Read what `write_sample` wrote.
 
     Raises:
         StoreError: it is not readable.

@@ -22,7 +22,7 @@ def write_states(
     path: Path,
     batch_tokens: int | None = None,
 ) -> np.ndarray:
-    """The states of a split's first sentences at each step, whole context seen.
+    """Return the states of a split's first sentences at each step, whole context seen.
 
     The output layer turns them into the model's distributions, which are never stored.
 

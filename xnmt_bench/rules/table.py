@@ -30,7 +30,7 @@ TOP_K = ("_ids", "_positions", "_scores")  # endings of the columns that are lis
 
 
 def shard_path(folder: Path, split: str, number: int) -> Path:
-    """The file of a shard."""
+    """Return the file of a shard."""
     return folder / split / f"{number:05d}.parquet"
 
 
@@ -62,12 +62,12 @@ class Rules:
         return len(self.label_N)
 
     def take(self, rows: np.ndarray | slice) -> Rules:
-        """Some of the rules."""
+        """Return some of the rules."""
         return Rules(*(column[rows] for column in vars(self).values()))
 
 
 def write_shard(columns: dict[str, np.ndarray | list[np.ndarray]], path: Path) -> None:
-    """Writes a shard so that it is there whole or not at all.
+    """Write a shard so that it is there whole or not at all.
 
     Args:
         columns: 1-dimensional columns, 2-dimensional ones (lists of fixed size), or a list of
@@ -87,7 +87,7 @@ def write_shard(columns: dict[str, np.ndarray | list[np.ndarray]], path: Path) -
 
 
 def shards(folder: Path, split: str) -> list[Path]:
-    """The shards of a split, in order.
+    """Return the shards of a split, in order.
 
     Raises:
         StoreError: there are none.
@@ -99,7 +99,7 @@ def shards(folder: Path, split: str) -> list[Path]:
 
 
 def read_columns(path: Path, columns: Sequence[str] | None = None) -> dict[str, np.ndarray]:
-    """Some columns of one shard, or all of them.
+    """Return some columns of one shard, or all of them.
 
     Raises:
         StoreError: the shard is truncated, altered or lacks a column.
@@ -120,7 +120,7 @@ def read_columns(path: Path, columns: Sequence[str] | None = None) -> dict[str, 
 
 
 def read_rules(path: Path, k: int) -> Rules:
-    """One shard's rules, sliced to k.
+    """Return one shard's rules, sliced to k.
 
     Raises:
         XnmtError: the rules were extracted with a smaller k.
@@ -140,19 +140,19 @@ def write_rules(rules: Rules, path: Path) -> None:
 
 
 def all_rules(folder: Path, split: str, k: int) -> Rules:
-    """Every rule of a split at once: for evaluation sets."""
+    """Return every rule of a split at once: for evaluation sets."""
     parts = [vars(read_rules(path, k)).values() for path in shards(folder, split)]
     return Rules(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def sentence_rows(sentence_N: np.ndarray) -> Iterator[slice]:
-    """The rows of each sentence in a column of their numbers; they stand together."""
+    """Yield the rows of each sentence in a column of their numbers; they stand together."""
     starts = sentence_starts(sentence_N).tolist()
     return (slice(*ends) for ends in pairwise([*starts, len(sentence_N)]))
 
 
 def sentence_starts(sentence_N: np.ndarray) -> np.ndarray:
-    """The row where each sentence begins in a column of their numbers."""
+    """Return the row where each sentence begins in a column of their numbers."""
     return np.flatnonzero(np.diff(sentence_N, prepend=-1))
 
 
@@ -176,7 +176,7 @@ class SentenceRelevance:
 
 
 def relevance(folder: Path, split: str) -> Iterator[SentenceRelevance]:
-    """The whole relevance of an evaluation set, sentence by sentence."""
+    """Yield the whole relevance of an evaluation set, sentence by sentence."""
     names = ["sentence", "step", "source_relevance", "prefix_relevance"]
     for path in shards(folder, split):
         columns = read_columns(path, names)

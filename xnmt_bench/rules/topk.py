@@ -10,7 +10,7 @@ NOTHING = -1  # id and position of a place that no word fills
 def top_k(
     relevance_NX: np.ndarray, allowed_NX: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The k words of greatest signed relevance, ties to the leftmost.
+    """Return the k words of greatest signed relevance, ties to the leftmost.
 
     Args:
         relevance_NX: one row a decision, one column a word; NaN where a word cannot be seen.
@@ -31,5 +31,5 @@ def top_k(
 
 
 def ids_at(ids_X: np.ndarray, positions_NK: np.ndarray) -> np.ndarray:
-    """The ids at positions, NOTHING where there is none."""
+    """Return the ids at positions, NOTHING where there is none."""
     return np.where(positions_NK == NOTHING, NOTHING, ids_X[np.maximum(positions_NK, 0)])

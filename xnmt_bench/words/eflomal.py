@@ -14,7 +14,7 @@ from xnmt_bench.errors import NotApplicable
 def align(
     sentences: Sequence[Sentence], further: Iterable[Sentence], folder: Path
 ) -> tuple[list[Links], list[Links]]:
-    """The forward and the backward links of sentences, both as (source, target).
+    """Return the forward and the backward links of sentences, both as (source, target).
 
     Eflomal samples from a seed of its own choosing, so another run gives slightly other links.
 

@@ -18,7 +18,7 @@ LEAST = 1e-6  # less probable translations are left out of the table
 
 
 def ibm_model_1(split: EncodedSplit, sentences: int, iterations: int) -> dict[str, np.ndarray]:
-    """Trains IBM model 1 on a split's first pairs, EOS on both sides included.
+    """Train IBM model 1 on a split's first pairs, EOS on both sides included.
 
     The source's EOS stands for the empty word: it is in every sentence and can explain what no
     other word explains.
@@ -50,7 +50,7 @@ def ibm_model_1(split: EncodedSplit, sentences: int, iterations: int) -> dict[st
 
 
 def agreed_links(pairs: Iterable[WordPair], further: Iterable[WordPair] = ()) -> list[Links]:
-    """The links of each pair on which the model agrees in both directions.
+    """Return the links of each pair on which the model agrees in both directions.
 
     Each word has one link at most: to what it is most probably a translation of, and which is most
     probably a translation of it. All words are held as numbers while it learns.
@@ -78,7 +78,7 @@ def agreed_links(pairs: Iterable[WordPair], further: Iterable[WordPair] = ()) ->
 
 
 def _best(split: EncodedSplit, linked: int) -> Iterator[set[tuple[int, int]]]:
-    """Each target word with the source word that it is most probably a translation of."""
+    """Yield each target word with the source word that it is most probably a translation of."""
     table = ibm_model_1(split, len(split), ITERATIONS)
     width = 1 + int(table["target"].max())
     keys_N = table["source"].astype(np.int64) * width + table["target"]
@@ -95,7 +95,7 @@ def _best(split: EncodedSplit, linked: int) -> Iterator[set[tuple[int, int]]]:
 def _pairs(
     split: EncodedSplit, sentences: int, largest: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
-    """Every source word with every target word of its sentence, in chunks of bounded size.
+    """Yield every source word with every target word of its sentence, in chunks of bounded size.
 
     Yields:
         The key of each pair, the number of its target word in the chunk, and how many target words

@@ -20,7 +20,7 @@ NEEDED = (SENTENCE, PRONOUN, NOUN, GENDER, f"{PRONOUN}_first_index", f"{NOUN}_fi
 
 
 def bug(data: Path, language: str) -> Suite:
-    """A CSV, whose places count words between blanks; it names no other entity.
+    """Return a CSV, whose places count words between blanks; it names no other entity.
 
     Every row is a sentence. Rows whose words do not stand at their places are counted and listed,
     and have no item.

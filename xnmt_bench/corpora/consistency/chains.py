@@ -26,12 +26,12 @@ class Nominal:
     head: Span
 
     def seen_from(self, sentence: int) -> Entity:
-        """The entity of a pronoun in a later sentence, or in the same."""
+        """Return the entity of a pronoun in a later sentence, or in the same."""
         return Entity(self.head, sentence - self.sentence)
 
 
 def chains(corpus: Corpus) -> Suite:
-    """Every pronoun of the third person, and the nearest earlier nominal mention of its chain.
+    """Make a suite of third-person pronouns, each with the nearest earlier nominal of its chain.
 
     The other entity is the nearest earlier nominal mention of another chain, from the entity's
     sentence on. The source tells no gender: a person's, which `she` shows, is not the noun's.
@@ -68,7 +68,7 @@ def _of_document(
 def _item(
     number: int, words: Sequence[str], mention: Mention, earlier: Sequence[Nominal]
 ) -> Item | None:
-    """A pronoun with its antecedent; None where it is none, or has none."""
+    """Return a pronoun with its antecedent; None where it is none, or has none."""
     pronoun = bare(words[mention.words[0]])
     if len(mention.words) > 1 or pronoun not in (*PRONOUNS, *THINGS):
         return None
@@ -92,7 +92,7 @@ def _item(
 
 
 def _head(words: Sequence[str], span: Span, closed: frozenset[str]) -> Span:
-    """The first run of content words, without what stands behind it (`man` of `the man who`).
+    """Return the first run of content words, without what follows (`man` of `the man who`).
 
     Behind a comma between adjectives, `'s` and `kind of` it begins anew; a number is no part of it.
     """

@@ -24,7 +24,7 @@ class SuiteCorpus(Corpus):
         self._suite, self._like = suite, like
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
-        """The test set; a target is empty where there is no reference."""
+        """Yield the test set; a target is empty where there is no reference."""
         if split == "test":
             for sentence in self._suite.sentences:
                 source = self._like.words(sentence.source, self.source_language)
@@ -32,14 +32,14 @@ class SuiteCorpus(Corpus):
                 yield replace(sentence, source=source, target=target)
 
     def recipe(self) -> dict[str, Any]:
-        """The suite, and how it is tokenised."""
+        """Return the suite, and how it is tokenised."""
         recipe = {"suite": self._suite.fingerprint, "like": self._like.recipe()}
         return {"kind": "consistency"} | recipe
 
     def raw(self, text: str, language: str) -> str:
-        """As the system's corpus has it."""
+        """Return the text as the system's corpus has it."""
         return self._like.raw(text, language)
 
     def words(self, text: str, language: str) -> str:
-        """As the system's corpus has it."""
+        """Return the words as the system's corpus has them."""
         return self._like.words(text, language)

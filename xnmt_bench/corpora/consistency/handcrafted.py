@@ -13,7 +13,7 @@ VERB = "finished"
 
 
 def handcrafted(data: Path, language: str) -> Suite:
-    """One entity a sentence, and one pronoun; the translations are references."""
+    """Return one entity a sentence, and one pronoun; the translations are references."""
     path = data / "handcrafted" / f"handcrafted.en-{language}.txt"
     sources: list[str] = []
     targets: list[str] = []

@@ -13,7 +13,7 @@ BARS, BAR = "|||", "|"
 
 
 def translations(path: Path, texts: Sequence[str], suite: Suite) -> list[str]:
-    """The translation of each sentence.
+    """Return the translation of each sentence.
 
     Args:
         path: where they came from, for what is said of them.
@@ -50,7 +50,7 @@ def translations(path: Path, texts: Sequence[str], suite: Suite) -> list[str]:
 
 
 def pairs(path: Path) -> list[tuple[str, str]]:
-    """Sources and translations of a file, whatever sentences they are.
+    """Return sources and translations of a file, whatever sentences they are.
 
     Raises:
         DataError: a line has no bars, or nothing on one side of them.

@@ -18,11 +18,11 @@ ARTICLES = ("the", "a", "an")
 
 
 def bare(word: str) -> str:
-    """A word without the punctuation that is attached to it, in lower case."""
+    """Return a word without the punctuation that is attached to it, in lower case."""
     return re.sub(r"^\W+|\W+$", "", word).lower()
 
 
 def with_article(words: Sequence[str], span: Sequence[int]) -> list[int]:
-    """The words of an entity, and its article."""
+    """Return the words of an entity, and its article."""
     before = span[0] - 1
     return [before, *span] if before >= 0 and words[before].lower() in ARTICLES else list(span)

@@ -23,7 +23,7 @@ CHAINS = "chains"  # of the configured corpus itself, which is no file
 
 
 def read_suite(name: str, data: Path, language: str) -> Suite:
-    """Reads a suite from the folder that holds them.
+    """Read a suite from the folder that holds them.
 
     Args:
         name: one of `SUITES`.

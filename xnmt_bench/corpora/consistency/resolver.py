@@ -52,7 +52,7 @@ class Resolver:
         left_out(path, problems)
 
     def right(self, item: Item) -> bool | None:
-        """Whether it puts a pronoun and its entity together; None where it has not the sentence.
+        """Return whether it joins a pronoun and its entity; None for a sentence that it lacks.
 
         A pronoun inside of a longer mention (`his` of `his car`) stands for what that mention does
         not name, and is not taken for it.
@@ -70,12 +70,12 @@ class Resolver:
 
 
 def _names(words: Sequence[int], entity: Entity, mention: Stretch) -> bool:
-    """Whether a mention holds a word of an entity."""
+    """Return whether a mention holds a word of an entity."""
     return any(mention[0] < words[n + 1] and words[n] < mention[1] for n in entity.words)
 
 
 def _stretch(tokens: list[str], first: int, last: int) -> Stretch:
-    """Where a mention stands."""
+    """Return where a mention stands."""
     if not (isinstance(tokens, list) and 0 <= first <= last < len(tokens)):
         raise ValueError(f"no mention [{first}, {last}]")
     starts = _starts(tokens)
@@ -87,5 +87,5 @@ def _letters(text: str) -> str:
 
 
 def _starts(words: Sequence[str]) -> list[int]:
-    """Where each word starts, counted in letters, and where the last ends."""
+    """Return where each word starts, counted in letters, and where the last ends."""
     return [0, *accumulate(len(_letters(word)) for word in words)]

@@ -77,7 +77,7 @@ class Suite:
     def of(
         cls, name: str, sources: Sequence[str], items: Sequence[Item], targets: Sequence[str] = ()
     ) -> Suite:
-        """A suite whose sentences are documents of their own."""
+        """Return a suite whose sentences are documents of their own."""
         pairs = zip(sources, targets or [""] * len(sources), strict=True)
         sentences = [Sentence(x, y, f"{name} {n}", 0) for n, (x, y) in enumerate(pairs)]
         return cls(name, sentences, items)
@@ -94,29 +94,29 @@ class Suite:
         return any(sentence.target for sentence in self.sentences)
 
     def words(self, item: Item, entity: Entity | None = None) -> list[str]:
-        """Of the source sentence that a pronoun, or an entity of its, stands in."""
+        """Return the words of the source sentence of a pronoun, or of one of its entities."""
         return self.sentences[item.sentence - (entity.back if entity else 0)].source.split()
 
     def named(self, item: Item, entity: Entity) -> str:
-        """An entity as the source names it."""
+        """Return an entity as the source names it."""
         words = self.words(item, entity)
         return " ".join(bare(words[n]) for n in entity.words)
 
     def pronoun(self, item: Item) -> str:
-        """A pronoun as it is looked up."""
+        """Return a pronoun as it is looked up."""
         return bare(self.words(item)[item.pronoun])
 
     def plural(self, item: Item) -> bool:
-        """Whether a pronoun is a plural, whose translation shows no gender."""
+        """Return whether a pronoun is a plural, whose translation shows no gender."""
         return self.pronoun(item) in PLURALS
 
     def personal(self, item: Item) -> bool:
-        """Whether a pronoun stands for a person, not for a thing."""
+        """Return whether a pronoun stands for a person, not for a thing."""
         return self.pronoun(item) not in THINGS
 
 
 def left_out(path: Path, problems: Mapping[int, str]) -> None:
-    """Says how many lines of a suite cannot be used, by line and reason."""
+    """Say how many lines of a suite cannot be used, by line and reason."""
     for line, problem in list(problems.items())[:LISTED]:
         log.warning("%s:%d: left out: %s", path, line, problem)
     if unlisted := list(problems)[LISTED:]:

@@ -19,7 +19,7 @@ NEEDED = ("sentence", "answer", *(f"{name}{n}{end}" for n in ANSWERS for name, e
 
 
 def wino_x(data: Path, language: str) -> Suite:
-    """JSON lines `wino_x/mt_en_<language>.jsonl`, as the published data card has them.
+    """Return JSON lines `wino_x/mt_en_<language>.jsonl`, as the published data card has them.
 
     `answer` says which of two translations, which differ in their pronoun, is the right one, and
     so which of two referents the pronoun has. The pronoun is the first `it` after both referents,
@@ -77,7 +77,7 @@ def _row(path: Path, number: int, text: str) -> Mapping[str, Any]:
 
 
 def _form(word: str) -> str:
-    """A word as it is compared: `It's` is `it`, `bag's` is `bag`."""
+    """Return a word as it is compared: `It's` is `it`, `bag's` is `bag`."""
     return re.sub(r"['’]s$", "", bare(word))
 
 
@@ -86,7 +86,7 @@ def _all(forms: Sequence[str], form: str) -> list[int]:
 
 
 def _found(words: Sequence[str], name: str) -> Span:
-    """The last place of some words among others; none where they are not there."""
+    """Return the last place of some words among others; none where they are not there."""
     name_forms, word_forms = ([_form(word) for word in some] for some in (name.split(), words))
     starts = range(len(word_forms) - len(name_forms), -1, -1)
     first = next(

@@ -19,7 +19,7 @@ NEEDED = ("line", "gender", "set", "entity_first", "entity_last", "other_first",
 
 
 def winomt(data: Path, language: str) -> Suite:
-    """Lines of gender, place, sentence and entity, between tabs.
+    """Return lines of gender, place, sentence and entity, between tabs.
 
     `annotations.tsv` beside it names both entities and the pronoun. Without it the other entity is
     not known, the pronoun is the first of the gender, and subsets are the lines of `en_pro.txt` and
@@ -69,7 +69,7 @@ def _first_pronoun(words: Sequence[str], gender: Gender) -> int | None:
 
 
 def _annotations(path: Path) -> dict[int, tuple[int, Item]]:
-    """By line of the suite, the line here and what it says."""
+    """Return the file's line number and item for each line of the suite."""
     rows = csv.DictReader((text + "\n" for _, text in text_lines(path)), delimiter="\t")
     if missing := [name for name in NEEDED if name not in (rows.fieldnames or ())]:
         raise DataError(path, 1, f"no column {missing[0]!r}")
@@ -97,7 +97,7 @@ def _annotated(row: Mapping[str, str]) -> Item:
 
 
 def _checked(path: Path, line: int, item: Item, words: Sequence[str]) -> None:
-    """Raises a DataError unless an annotation is of this sentence."""
+    """Raise a DataError unless an annotation is of this sentence."""
     other = item.other.words if item.other else ()
     if max(*item.entity.words, *other, item.pronoun) >= len(words):
         raise DataError(path, line, f"a place is beyond the {len(words)} words of the sentence")

@@ -43,7 +43,7 @@ class Exchange:
     unless: re.Pattern[str] | None = None
 
     def versions(self, text: str) -> list[str] | None:
-        """The sentence in each of the forms; empty if it has none, None if it cannot be told."""
+        """Return the sentence in each form; empty if it has none, None if it is ambiguous."""
         words = text.split()
         matches = list(self._found(words))
         taken = {i for start, form in matches for i in range(start, start + len(form))}
@@ -58,7 +58,7 @@ class Exchange:
         return [self._written(words, matches, version) for version in range(count)]
 
     def _found(self, words: Sequence[str]) -> Iterator[tuple[int, Words]]:
-        """Where forms stand, the longest first where several begin."""
+        """Yield where forms stand, the longest first where several begin."""
         longest, start = max(map(len, self.forms), default=0), 0
         while start < len(words):
             for size in range(min(longest, len(words) - start), 0, -1):
@@ -70,7 +70,7 @@ class Exchange:
             start += 1
 
     def _of(self, form: Words) -> tuple[Words, ...]:
-        """A form's versions; one that begins a sentence may have a capital."""
+        """Return a form's versions; one that begins a sentence may have a capital."""
         if form in self.forms:
             return self.forms[form]
         lowered = (form[0][:1].lower() + form[0][1:], *form[1:])
@@ -92,7 +92,7 @@ def _any(pattern: re.Pattern[str] | None, words: Sequence[str]) -> bool:
 
 
 def exchanges(path: Path, written: Callable[[str], str] = str) -> dict[str, list[Exchange]]:
-    """The exchanges of a table by phenomenon: one of address, one for each name.
+    """Return the exchanges of a table by phenomenon: one of address, one for each name.
 
     Its lines are tab-separated: `address`, a form, what it becomes; `formal`, a word; `informal` or
     `unless`, a regular expression; `names`, a name, and its spellings in one case.
@@ -138,7 +138,7 @@ def exchanges(path: Path, written: Callable[[str], str] = str) -> dict[str, list
 
 
 def build(corpus: Corpus, split: Split, table: str | None = None) -> list[ContrastiveSet]:
-    """Sets of address and of names from the documents of a split.
+    """Set of address and of names from the documents of a split.
 
     Args:
         corpus: of documents.
@@ -181,7 +181,7 @@ def _own_table(language: str) -> Path:
 
 
 def _windows(corpus: Corpus, split: Split) -> Iterator[tuple[list[Sentence], Sentence]]:
-    """Each sentence behind the sentences of its document that stand just before it."""
+    """Yield each sentence behind the sentences of its document that stand just before it."""
     before: deque[Sentence] = deque(maxlen=WINDOW)
     for sentence in corpus.sentences(split):
         if before and before[-1].document != sentence.document:
@@ -193,7 +193,7 @@ def _windows(corpus: Corpus, split: Split) -> Iterator[tuple[list[Sentence], Sen
 def _mirrored(
     before: Sequence[Sentence], sentence: Sentence, exchange: Exchange
 ) -> Iterator[Group]:
-    """A group for each version of a passage, if its context decides which one is right."""
+    """Yield a group for each version of a passage, if its context decides which one is right."""
     now = exchange.versions(sentence.target)
     if not now:
         return

@@ -23,7 +23,7 @@ COLUMNS = ("group", "first_line", "variants", "pronoun", "distance")
 
 
 def from_folder(folder: Path) -> ContrastiveSet:
-    """`contrapro.{text,context}.{en,de}` with `groups.tsv`, or with `contrapro.json` in its place.
+    """Read `contrapro.{text,context}.{en,de}` with `groups.tsv`, or with `contrapro.json`.
 
     The files of text and context, plain or gzip, may lie in folders of their own, such as `ctx1`;
     of several contexts of a language the longest is read.
@@ -109,7 +109,7 @@ def _of_json(folder: Path) -> Iterator[_Told]:
 
 
 def from_records(path: Path, records: list[dict[str, Any]]) -> ContrastiveSet:
-    """Groups as in `contrapro.json`, which has no context; that is taken from files beside it.
+    """Read groups of `contrapro.json`; their context is read from the text files beside it.
 
     A file of the same name that ends in `.groups` says which groups of the text files they are.
 
@@ -131,7 +131,7 @@ def from_records(path: Path, records: list[dict[str, Any]]) -> ContrastiveSet:
 
 
 def _placed(group: Group, beside: Group) -> Group:
-    """A group in the context that another has."""
+    """Return a group in the context that another has."""
     context = beside.variants[0].context
     variants = tuple(Variant(v.text, context) for v in group.variants)
     return Group(
@@ -169,13 +169,13 @@ def _group(path: Path, number: int, record: dict[str, Any]) -> Group:
 
 
 def _existing(path: Path) -> Path:
-    """A file, plain or gzip."""
+    """Return a file, plain or gzip."""
     packed = path.with_name(f"{path.name}.gz")
     return packed if packed.is_file() else path
 
 
 def _find(folder: Path, suffix: str, language: str) -> Path:
-    """A file of the set in the folder or in one within it."""
+    """Return a file of the set in the folder or in one within it."""
     name = f"contrapro.{suffix}.{language}"
     places = [folder, *sorted(p for p in folder.glob("*") if p.is_dir())]
     paths = [path for place in places if (path := _existing(place / name)).is_file()]
@@ -187,7 +187,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _context(folder: Path, language: str, count: int) -> list[tuple[str, ...]]:
-    """The context of each line, the nearest sentence last; empty lines stand for no sentence."""
+    """Return the context of each line, the nearest sentence last; empty lines are no sentence."""
     name = f"contrapro.context.{language}"
     places = [folder, *sorted(p for p in folder.glob("*") if p.is_dir())]
     lines_by_path = {p: _lines(p) for place in places if (p := _existing(place / name)).is_file()}

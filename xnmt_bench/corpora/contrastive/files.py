@@ -11,7 +11,7 @@ from xnmt_bench.errors import DataError
 
 
 def records_of(path: Path) -> list[Any]:
-    """The list that is in a JSON file, plain or gzip; a DataError where none is."""
+    """Return the list that is in a JSON file, plain or gzip; a DataError where none is."""
     text = "\n".join(decode_line(line, path, n) for n, line in enumerate(lines(path), start=1))
     try:
         records = json.loads(text)
@@ -23,7 +23,7 @@ def records_of(path: Path) -> list[Any]:
 
 
 def read_groups(path: Path) -> list[int]:
-    """Numbers of groups, from 0, one a line.
+    """Return numbers of groups, from 0, one a line.
 
     Raises:
         DataError: a line is no such number, or is there twice.

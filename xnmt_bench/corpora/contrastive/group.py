@@ -70,14 +70,14 @@ class Group:
         return self.unit or "\n".join((*self.source_context, self.source))
 
     def passages(self) -> list[Passage]:
-        """Its variants, each a sentence pair behind its context."""
+        """Return its variants, each a sentence pair behind its context."""
         return [
             Passage(self.source, v.text, self.source_context, v.context, self.following)
             for v in self.variants
         ]
 
     def map(self, source: Callable[[str], str], target: Callable[[str], str]) -> Group:
-        """The same group with all texts of a side changed."""
+        """Return the same group with all texts of a side changed."""
         variants = (Variant(target(v.text), tuple(map(target, v.context))) for v in self.variants)
         antecedent = self.antecedent
         if antecedent:
@@ -114,20 +114,20 @@ class ContrastiveSet:
         return fingerprint({"groups": [asdict(group) for group in self.groups]})
 
     def number(self, index: int) -> int:
-        """A group's number in the set, from 0."""
+        """Return a group's number in the set, from 0."""
         return index if self.numbers is None else self.numbers[index]
 
     def taken(self, numbers: Sequence[int]) -> ContrastiveSet:
-        """Some of its groups, in the given order."""
+        """Return some of its groups, in the given order."""
         return replace(self, groups=[self.groups[n] for n in numbers], numbers=list(numbers))
 
     def map(self, source: Callable[[str], str], target: Callable[[str], str]) -> ContrastiveSet:
-        """The same set with all texts of a side changed."""
+        """Return the same set with all texts of a side changed."""
         return replace(self, groups=[group.map(source, target) for group in self.groups])
 
 
 def checked(group: Group) -> Group:
-    """The group, if it is one.
+    """Return the group, if it is one.
 
     Raises:
         ValueError: it has fewer than two variants, or no such true one.
@@ -140,7 +140,7 @@ def checked(group: Group) -> Group:
 
 
 def described(group: Group, phenomenon: str) -> dict[str, Any]:
-    """A group in the plain form of this project, without what is empty."""
+    """Return a group in the plain form of this project, without what is empty."""
     [*contexts] = {v.context for v in group.variants}
     shared = len(contexts) == 1
     fields = {
@@ -159,7 +159,7 @@ def described(group: Group, phenomenon: str) -> dict[str, Any]:
 
 
 def to_lines(sets: Sequence[ContrastiveSet]) -> str:
-    """Sets in the plain form: a JSON object a line, the first of which names the language pair."""
+    """Set in the plain form: a JSON object a line, the first of which names the language pair."""
     [lang_pair] = {s.lang_pair for s in sets}
     lines = [{"lang_pair": lang_pair, "generated": any(s.generated for s in sets)}]
     lines += [described(group, s.name) for s in sets for group in s.groups]

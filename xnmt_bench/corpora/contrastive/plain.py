@@ -48,7 +48,7 @@ class Described(_Line):
     phenomenon: str = ""
 
     def group(self) -> Group:
-        """The group that it describes."""
+        """Return the group that it describes."""
         shared = tuple(self.target_context)
         variants = tuple(
             Variant(v, shared) if isinstance(v, str) else Variant(v[-1], tuple(v[:-1]))
@@ -76,7 +76,7 @@ class Described(_Line):
 
 
 def read_plain(path: Path) -> list[ContrastiveSet]:
-    """The sets of a file, one a phenomenon; a single one is called as the file is.
+    """Return the sets of a file, one a phenomenon; a single one is called as the file is.
 
     Raises:
         DataError: a line that is no group, or no group at all.

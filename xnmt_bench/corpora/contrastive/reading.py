@@ -33,7 +33,7 @@ def find_sets(
     data: str | None = None,
     exchanged: str | None = None,
 ) -> list[ContrastiveSet]:
-    """The sets of some names.
+    """Return the sets of some names.
 
     Args:
         names: `corpus` (its own), `build` (made from its documents), or as `read_sets` has them.
@@ -64,7 +64,7 @@ def find_sets(
 
 
 def as_read(contrastive_set: ContrastiveSet, corpus: Corpus) -> ContrastiveSet:
-    """A set as a corpus's sentences are written: tokenised and cased alike.
+    """Return a set as a corpus's sentences are written: tokenised and cased alike.
 
     Raises:
         XnmtError: it is of another language pair.
@@ -80,7 +80,7 @@ def as_read(contrastive_set: ContrastiveSet, corpus: Corpus) -> ContrastiveSet:
 
 
 def read_sets(name: str, data: str | None = None, split: Split = "test") -> list[ContrastiveSet]:
-    """The sets of a name or a path.
+    """Return the sets of a name or a path.
 
     Args:
         name: `voita` or `contrapro`, in the folder of that name in `data`; or the path of a file
@@ -118,7 +118,7 @@ def read_sets(name: str, data: str | None = None, split: Split = "test") -> list
 
 
 def _packed(stem: Path) -> Path:
-    """A JSON file, plain or gzip."""
+    """Return a JSON file, plain or gzip."""
     plain = stem.with_suffix(".json")
     return plain if plain.is_file() else stem.with_suffix(".json.gz")
 
@@ -126,7 +126,7 @@ def _packed(stem: Path) -> Path:
 def _format(
     path: Path, records: list[Any]
 ) -> Callable[[Path, list[dict[str, Any]]], ContrastiveSet]:
-    """What reads the records."""
+    """Return the function that reads the records."""
     first = records[0] if records and isinstance(records[0], dict) else {}
     for key, reader in (("dst", from_voita), ("errors", from_records)):
         if key in first:

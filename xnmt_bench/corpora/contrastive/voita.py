@@ -13,7 +13,7 @@ BETWEEN = re.compile(r"(?:^|\s)_eos(?=\s|$)")  # sentences
 
 
 def from_voita(path: Path, records: list[dict[str, Any]]) -> ContrastiveSet:
-    """Groups as `src`, `dst`, `true_ind`, `ctx_dist`; the last of the joined sentences is current.
+    """Read groups of `src`, `dst`, `true_ind`, `ctx_dist`; the last joined sentence is current.
 
     Raises:
         DataError: a group lacks a field, or source and target differ in sentences.

@@ -54,11 +54,11 @@ class ToyDiscourse(ToyCorpus):
         return Document(Dice(KIND, self._seed, split, number), f"{split}-{number}")
 
     def recipe(self) -> dict[str, Any]:
-        """The seed, the sizes and the version of the generator."""
+        """Return the seed, the sizes and the version of the generator."""
         return super().recipe() | {"kind": KIND, "version": VERSION}
 
     def contrastive(self, split: Split) -> list[ContrastiveSet]:
-        """A set a topic, mirrored."""
+        """Return a set a topic, mirrored."""
         sets = []
         for topic in TOPICS:
             groups = [
@@ -71,7 +71,7 @@ class ToyDiscourse(ToyCorpus):
         return sets
 
     def _family(self, split: Split, topic: str, distance: int, number: int) -> Iterator[Group]:
-        """The groups of one current sentence, each with the context that makes a variant true."""
+        """Yield the groups of one sentence, each with the context that makes a variant true."""
         unit, pronouns = f"{split} {topic} {distance} {number}", topic == "pronouns"
         words = Words(Dice(KIND, self._seed, "sets", unit))
         fillers = [words.filler() for _ in range(WINDOW - 1)]
@@ -98,24 +98,24 @@ class Words:
         self._count = 0
 
     def _person(self) -> NounPhrase:
-        """Somebody in the third person, described half of the time."""
+        """Return a person in the third person, described half of the time."""
         dice, noun = self.dice, self.dice.pick(self._lexicon.people)
         adjective = dice.pick(self._lexicon.adjectives) if dice.chance(0.5) else None
         return replace(self._noun(noun), adjective=adjective)
 
     def _noun(self, noun: Noun, chain: str | None = None) -> NounPhrase:
-        """A noun that refers to something new, if no chain is given."""
+        """Return a noun that refers to something new, if no chain is given."""
         self._count += 1
         name = f"n{self._count}"
         return NounPhrase(name, chain or name, noun.english, noun.german, noun.gender, noun.sex)
 
     def filler(self) -> Phrase:
-        """A sentence that decides nothing: how somebody is."""
+        """Return a sentence that decides nothing: how somebody is."""
         adjective = self.dice.pick(self._lexicon.adjectives)
         return Property("is", self._person(), adjective).render() + STOP
 
     def _act(self, subject: NounPhrase) -> Clause:
-        """Somebody does something to a thing."""
+        """Return a clause: a person acts on an object."""
         dice, words = self.dice, self._lexicon
         noun = self._noun(dice.pick(words.objects))
         adverb = dice.pick(words.adverbs) if dice.chance(0.3) else None
@@ -125,29 +125,29 @@ class Words:
     # Each topic: what is said first, and what is said because of it --------------------------
 
     def reader(self) -> Clause:
-        """Something about the reader, who is yet to be addressed as du or Sie."""
+        """Return a clause about the reader, whose form of address is not known yet."""
         return self._act(NounPhrase("you", READER, form="you"))
 
     def addressed(self, clause: Clause, address: str) -> Phrase:
-        """The clause with its form of address."""
+        """Return the clause with its form of address."""
         subject = replace(clause.subject, address=address)
         return replace(clause, subject=subject).render() + STOP
 
     def named(self, clause: Clause, spelling: str) -> Phrase:
-        """The clause with its subject's spelling."""
+        """Return the clause with its subject's spelling."""
         return replace(clause, subject=replace(clause.subject, german=spelling)).render() + STOP
 
     def somebody(self, english: str, sex: str) -> Clause:
-        """Something about somebody with a name, which is yet to be spelled."""
+        """Return a clause about a named person, whose spelling is not known yet."""
         return self._act(NounPhrase("name", ENTITY, english, "", sex, sex, form="name"))
 
     def thing(self, noun: Noun, chain: str = ENTITY) -> Phrase:
-        """How a thing is, which `it` may then refer to."""
+        """Return how a thing is, which `it` may then refer to."""
         adjective = self.dice.pick(self._lexicon.adjectives)
         return Property("is", self._noun(noun, chain), adjective).render() + STOP
 
     def about_it(self, chain: str = ENTITY) -> Clause:
-        """Something about a thing that is only called `it`, whose gender is yet to be known."""
+        """Return a clause about a thing that is only called `it`, whose gender is not known yet."""
         dice, words = self.dice, self._lexicon
         it = NounPhrase("it", chain, form="pronoun", sex="n")
         adverb = dice.pick(words.adverbs) if dice.chance(0.5) else None
@@ -158,23 +158,23 @@ class Words:
         return Clause("c", self._person(), verb, it, adverb, tense=tense)
 
     def referring(self, clause: Clause, gender: str) -> Phrase:
-        """The same of a thing of a gender."""
+        """Return the clause about an object of a gender."""
         place = "object" if clause.object else "subject"
         it = replace(getattr(clause, place), gender=gender)
         return replace(clause, **{place: it}).render() + STOP
 
     def doing(self, person: NounPhrase, verb: Verb) -> Phrase:
-        """Somebody does something."""
+        """Return a clause: a person acts."""
         return Clause("c", person, verb).render() + STOP
 
     def doing_too(self, person: NounPhrase, verb: Verb) -> Phrase:
-        """Somebody else does so too."""
+        """Return an elliptic clause: another person does the same."""
         return Ellipsis("c", person, verb).render() + STOP
 
     # Families ---------------------------------------------------------------------------------
 
     def family(self, topic: str) -> Iterator[tuple[Phrase, Phrase]]:
-        """Of each variant what decides it, and the sentence itself."""
+        """Yield each variant's deciding context, and the sentence itself."""
         dice, words = self.dice, self._lexicon
         if topic == "address":
             first, second = self.reader(), self.reader()
@@ -208,7 +208,7 @@ class Document(Words):
         self.name = name
 
     def phrases(self) -> Iterator[Phrase]:
-        """Five to eight sentences; every third one, or so, decides nothing."""
+        """Yield five to eight sentences; every third one, or so, decides nothing."""
         size, topic = self.dice.pick((5, 6, 7, 8)), self.dice.pick(TOPICS)
         on_topic = getattr(self, f"_{topic}")()
         for _ in range(size):
@@ -226,7 +226,7 @@ class Document(Words):
             yield self.named(self.somebody(name.english, name.sex), spelling)
 
     def _pronouns(self) -> Iterator[Phrase]:
-        """A thing, twice or so what is said of it, another thing."""
+        """Yield a thing, twice or so what is said of it, another thing."""
         for number in count():
             noun, chain = self.dice.pick(self._lexicon.objects), f"{ENTITY}{number}"
             yield self.thing(noun, chain)
@@ -234,7 +234,7 @@ class Document(Words):
                 yield self.referring(self.about_it(chain), noun.gender)
 
     def _ellipsis(self) -> Iterator[Phrase]:
-        """Somebody does something, others do so too."""
+        """Yield a clause and its ellipses: others do the same."""
         while True:
             verb = self.dice.pick(self._lexicon.intransitive)
             yield self.doing(self._person(), verb)

@@ -74,7 +74,7 @@ def word(
     text: str, key: str = "", carries: str = "", needs: str = "",
     possible: str = "", mention: str = "",
 ) -> list[Word]:  # fmt: skip
-    """The words of a text, which share all else; features are separated by blanks."""
+    """Return the words of a text, which share all else; features are separated by blanks."""
     have, want = frozenset(carries.split()), frozenset(needs.split())
     return [Word(part, key, have, want, possible, mention) for part in text.split()]
 
@@ -138,7 +138,7 @@ class NounPhrase:
         return f"{self.chain}@{self.id}"
 
     def render(self, case: str) -> Phrase:
-        """Both sides of the phrase in a case."""
+        """Return both sides of the phrase in a case."""
         i, chain, mention = self.id, self.chain, self.mention
         if self.form == "you":
             carries, needs = f"{i}.you {i}.person", f"{i}.you address"
@@ -226,7 +226,7 @@ class Clause:
     order: str = "main"
 
     def render(self) -> Phrase:
-        """Both sides of the clause."""
+        """Return both sides of the clause."""
         subject = self.subject.render("nominative")
         other = self.object.render("accusative") if self.object else Phrase()
         (english, german), key = self.adverb or ("", ""), f"{self.id}.adv"
@@ -267,7 +267,7 @@ class Clause:
         return subject + finite + adverb + other + last
 
     def _verbs(self) -> tuple[list[Word], list[Word]]:
-        """The finite verb, and the part of the verb that stands at the end."""
+        """Return the finite verb, and the part of the verb that stands at the end."""
         c, verb, person = self.id, self.verb, self.subject.person
         shows = f"{c}.tense" + (" address" if person != "third" else "")
         needs = f"{c}.tense {self.subject.agreement}{self._place()}"
@@ -293,7 +293,7 @@ class Clause:
         )
 
     def _place(self) -> str:
-        """The feature that puts the finite verb last."""
+        """Return the feature that puts the finite verb last."""
         # With nothing between, the last place is the second.
         between = self.adverb or self.object or self.verb.particle or self.tense != "present"
         return f" {self.id}.clause" if self.order == "subordinate" and between else ""
@@ -316,7 +316,7 @@ class Property:
     order: str = "main"
 
     def render(self) -> Phrase:
-        """Both sides."""
+        """Return both sides."""
         c, (english, german) = self.id, self.adjective
         place = f" {c}.clause" if self.order == "subordinate" else ""
         form, needs = AUXILIARY["sein"][self.subject.person], f"{c}.is {self.subject.agreement}"
@@ -343,7 +343,7 @@ class Ellipsis:
     object: NounPhrase | None = None
 
     def render(self) -> Phrase:
-        """Both sides."""
+        """Return both sides."""
         lexeme, other = f"{self.id}.lex does", list[Word]()
         finite = self.verb.finite(self.subject.person)
         if self.object:
@@ -374,7 +374,7 @@ class Vocative:
     chain: str
 
     def render(self) -> Phrase:
-        """Both sides, without a comma."""
+        """Return both sides, without a comma."""
         called, mention = Phrase(), f"{self.chain}@voc"
         pairs = zip(self.english.split(), self.german.split(), strict=True)
         for n, (english, german) in enumerate(pairs):
@@ -389,7 +389,7 @@ class Vocative:
 
 
 def gold(source: Sequence[Word], target: Sequence[Word]) -> Gold:
-    """The exact annotation of a generated pair."""
+    """Return the exact annotation of a generated pair."""
     pairs = [(i, x.key, j, y) for j, y in enumerate(target) for i, x in enumerate(source) if x.key]
     sure = frozenset((i, j) for i, key, j, y in pairs if key == y.key)
     return Gold(
@@ -407,7 +407,7 @@ def _carriers(word: Word, among: Iterable[Word]) -> frozenset[int]:
 
 
 def _mentions(words: Sequence[Word]) -> tuple[Mention, ...]:
-    """In their order. No word is in two: in `his dog`, `his` is the owner's and `dog` the dog's."""
+    """Return mentions in order. No word is in two: in `his dog`, `his` is the owner's."""
     places: dict[str, list[int]] = {}
     for place, w in enumerate(words):
         if w.mention:

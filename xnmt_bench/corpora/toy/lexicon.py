@@ -21,11 +21,11 @@ class Dice:
         self._random = random.Random("/".join(map(str, seed)))
 
     def pick(self, choices: tuple[T, ...] | list[T]) -> T:
-        """One of the choices."""
+        """Return one of the choices."""
         return choices[int(self._random.random() * len(choices))]
 
     def chance(self, probability: float) -> bool:
-        """True with the given probability."""
+        """Return true with the given probability."""
         return self._random.random() < probability
 
 
@@ -68,7 +68,7 @@ class Verb:
         return self.infinitive.removeprefix(self.particle)
 
     def finite(self, person: str) -> str:
-        """The present tense for a third person, du or Sie, without the particle."""
+        """Return the present tense for a third person, du or Sie, without the particle."""
         forms = {"third": self.finite_third, "du": self.finite_second}
         return forms.get(person, self.bare_infinitive)
 
@@ -89,7 +89,7 @@ class Lexicon:
 
 @lru_cache(maxsize=1)
 def lexicon() -> Lexicon:
-    """Reads the lexicon once."""
+    """Read the lexicon once."""
     text = files("xnmt_bench.corpora.toy").joinpath("lexicon.tsv").read_text(encoding="utf-8")
     rows: dict[str, list[list[str]]] = {}
     for line in text.splitlines():

@@ -57,7 +57,7 @@ class ToyCorpus(Corpus):
         self._sizes = {"train": train, "valid": valid, "test": test}
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
-        """Streams the split; a document's draws depend on nothing but its number.
+        """Stream the split; a document's draws depend on nothing but its number.
 
         The first test document waits for the training split, whose pairs are then remembered.
         """
@@ -84,7 +84,7 @@ class ToyCorpus(Corpus):
         return frozenset(phrase.texts for phrase in islice(phrases, self._sizes["train"]))
 
     def recipe(self) -> dict[str, Any]:
-        """The seed, the sizes and the version of the generator."""
+        """Return the seed, the sizes and the version of the generator."""
         return {"kind": "toy", "seed": self._seed, "version": VERSION, **self._sizes}
 
 
@@ -124,12 +124,12 @@ class Document:
         return NounPhrase("", f"person{n}", name.english, german, name.sex, name.sex, form="name")
 
     def _spelled(self, name: Name) -> str:
-        """A name's spelling, kept through the document: lexical cohesion."""
+        """Return a name's spelling, kept through the document: lexical cohesion."""
         drawn = self._dice.pick(name.spellings)  # also where it is known: draws stay in step
         return self._spelling.setdefault(name.english, drawn)
 
     def phrases(self) -> Iterator[Phrase]:
-        """Three to seven sentences."""
+        """Yield three to seven sentences."""
         for _ in range(self._dice.pick((3, 4, 5, 6, 7))):
             kinds = [self._statement] * 6 + [self._report, self._reason] * 3
             kinds += [self._question, self._address_reader, self._property, self._coordination] * 2
@@ -140,7 +140,7 @@ class Document:
     # Who and what -------------------------------------------------------------------------
 
     def _refer(self, entity: NounPhrase, pronoun: float = 0.3) -> NounPhrase:
-        """The entity as it is said next: a pronoun, or a noun phrase that may be described."""
+        """Return the next mention of an entity: a pronoun or a noun phrase."""
         dice = self._dice
         self._count += 1
         phrase = replace(entity, id=f"{entity.chain}.{self._count}")
@@ -193,7 +193,7 @@ class Document:
         return self._clause(self._anyone(), "question").render() + QUESTION
 
     def _address_reader(self) -> Phrase:
-        """Something about the reader, who may be called by name."""
+        """Return a clause about the reader, who may be called by name."""
         order = self._dice.pick(("main", "question"))
         self._count += 1
         reader = NounPhrase(f"you{self._count}", READER, form="you", address=self._address)
@@ -205,7 +205,7 @@ class Document:
         return phrase + (QUESTION if order == "question" else STOP)
 
     def _report(self) -> Phrase:
-        """A main clause, and what somebody knows: verb-final on the target side."""
+        """Return a main clause, and what somebody knows: verb-final on the target side."""
         speaker = self._refer(self._people[0])
         saying = self._dice.pick((("knows", "weiß"), ("says", "sagt"), ("thinks", "denkt")))
         inner = self._clause(self._refer(self._people[1]), "subordinate")
@@ -216,7 +216,7 @@ class Document:
         return speaker.render("nominative") + knows + that + inner.render() + STOP
 
     def _reason(self) -> Phrase:
-        """A main clause and its reason, with a pronoun that goes back to the subject."""
+        """Return a main clause and its reason, with a pronoun that goes back to the subject."""
         subject = self._anyone()
         main = self._clause(subject).render()
         again = replace(subject, id=f"{subject.id}r", form="pronoun", adjective=None)
@@ -225,7 +225,7 @@ class Document:
         return main + self._conjunction("because", "weil", so) + reason + STOP
 
     def _conjunction(self, english: str, german: str, clause: str) -> Phrase:
-        """A comma, which English does without, and what puts the verb of a clause at its end."""
+        """Return a comma, which English leaves out, and a word that puts the finite verb last."""
         key, carries = f"{clause}.w", f"{clause}.clause"
         comma, subordinator = word(",", needs=key), word(german, key, carries, key)
         return Phrase(word(english, key, f"{key} {carries}"), comma + subordinator)
@@ -236,7 +236,7 @@ class Document:
         return Property("is", subject, self._dice.pick(self._words.adjectives)).render() + STOP
 
     def _coordination(self) -> Phrase:
-        """One does it and the other does too: English leaves the verb out, the target does not."""
+        """Return two coordinated clauses; English leaves the second verb out."""
         first = self._clause(self._refer(self._people[0]))
         first.tense, first.fronted, first.adverb = "present", False, None
         both = Phrase(word("and", "and", "and"), word("und", "and", "and", "and"))
@@ -245,7 +245,7 @@ class Document:
         return first.render() + both + tail.render() + STOP
 
     def _elliptical(self) -> Phrase:
-        """The same across a sentence boundary: the verb stands in the sentence before."""
+        """Return the ellipsis across a sentence boundary; the verb stands in the sentence before."""
         assert self._last_verb
         self._count += 1
         clause, verb = f"c{self._count}", self._last_verb

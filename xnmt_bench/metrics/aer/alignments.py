@@ -93,7 +93,7 @@ class Alignments:
         return self._job.weighed_sentences(GOLDEN)
 
     def links(self) -> Iterator[Links]:
-        """The links of each sentence: the best source word of each target word.
+        """Yield the links of each sentence: the best source word of each target word.
 
         Raises:
             XnmtError: tokens and gold do not agree on what a word is, or the relevance is of
@@ -163,7 +163,7 @@ class Alignments:
     def _made(
         self, stage: str, aligned: Callable[[Path], Mapping[str, Sequence[Links]]], **recipe: Any
     ) -> Artefact:
-        """The links of each method that `aligned` gives, and their counts."""
+        """Return the links of each method that `aligned` gives, and their counts."""
         gold = self._gold
 
         def work(folder: Path) -> None:
@@ -186,7 +186,7 @@ class Alignments:
 
 
 def _unlike(sentence: Sentence, weighed: Weighed) -> str | None:
-    """Why tokens are not a sentence's words; None if they may be."""
+    """Return why tokens are not a sentence's words; None if they may be."""
     for side in SIDES:
         words, token_words = len(getattr(sentence, side).split()), getattr(weighed, side).words
         if max(token_words, default=-1) + 1 != words:
@@ -196,7 +196,7 @@ def _unlike(sentence: Sentence, weighed: Weighed) -> str | None:
 
 
 def _both(forward: Sequence[Links], backward: Sequence[Links]) -> dict[str, Sequence[Links]]:
-    """Both directions, and every symmetrisation of the two."""
+    """Return both directions, and every symmetrisation of the two."""
     pairs = list(zip(forward, backward, strict=True))
     return {FORWARD: forward, BACKWARD: backward} | {
         name: [method(f, b) for f, b in pairs] for name, method in METHODS.items()

@@ -25,7 +25,7 @@ def count_links(
     target_lengths: Sequence[int] | None = None,
     linked: Literal[0, 1] = TARGET,
 ) -> Units:
-    """Compares hypotheses with their gold; a unit is a sentence pair.
+    """Compare hypotheses with their gold; a unit is a sentence pair.
 
     Args:
         test_set: what `numbers` count in.
@@ -63,7 +63,7 @@ def count_links(
 
 
 def skip_unaligned(units: Units) -> Units:
-    """Without the links of words that have none in the gold (Li et al. 2020, section 4.4).
+    """Drop the links of words that have none in the gold (Li et al. 2020, section 4.4).
 
     All of them are wrong, so they are in none of the other counts.
     """
@@ -72,7 +72,7 @@ def skip_unaligned(units: Units) -> Units:
 
 
 def alignment_scores(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """AER = 1 - (|A and S| + |A and P|) / (|A| + |S|), precision, recall, and unaligned shares."""
+    """Return AER = 1 - (|A&S| + |A&P|) / (|A| + |S|), precision, recall, unaligned shares."""
     total_R = sums_R["links"] + sums_R["sure"]
     results = {
         "aer": ratio(total_R - sums_R["sure_links"] - sums_R["possible_links"], total_R),
@@ -89,7 +89,7 @@ def alignment_scores(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 def misread_base(
     hypotheses: Sequence[Links], gold: Sequence[Alignment], threshold: float | None
 ) -> str | None:
-    """A doubt about what words are counted from, where one more or less fits far better.
+    """Return a doubt about what words are counted from, where one more or less fits far better.
 
     Args:
         hypotheses: a link set of each sentence pair.
@@ -122,6 +122,6 @@ def misread_base(
 
 
 def line(results: Mapping[str, float]) -> str:
-    """The field's own line: AER (precision/recall/links)."""
+    """Return the field's own line: AER (precision/recall/links)."""
     aer, precision, recall = (100 * results[name] for name in ("aer", "precision", "recall"))
     return f"AER {aer:.1f}% ({precision:.1f}%/{recall:.1f}%/{results['links']:.0f})"

@@ -6,5 +6,5 @@ from xnmt_bench.corpora.sentence import Links
 
 
 def diagonal(source: int, target: int) -> Links:
-    """Each of `target` words with that of `source` words at the same share of its sentence."""
+    """Link each of `target` words to that of `source` words at the same share of its sentence."""
     return frozenset((int((j + 0.5) * source / target), j) for j in range(target))

@@ -121,11 +121,11 @@ class AER(SumMetric):
         self._hypothesis_reverse = hypothesis_reverse
 
     def measured_from_files(self, job: Job) -> bool:
-        """Two alignment files need no model either."""
+        """Return two alignment files need no model either."""
         return bool(self.gold) or job.door("relevance") is not None
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
-        """The explainer's alignments and those that need no model; or a file's alone."""
+        """Yield the explainer's alignments and those that need no model; or a file's alone."""
         if self.gold and self.hypothesis:
             method = self.symmetrisation if self.backward else FORWARD
             hypothesis = self._hypothesis_file(
@@ -159,7 +159,7 @@ class AER(SumMetric):
             yield self.plan(job, make, of_system=False, unaligned=unaligned, **row)
 
     def _of_files(self, threshold: float | None) -> Evidence:
-        """Counts of an alignment file of any tool against a gold file.
+        """Count of an alignment file of any tool against a gold file.
 
         Args:
             threshold: see `misread_base`.
@@ -195,7 +195,7 @@ class AER(SumMetric):
         return alignment_scores(sums_R)
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
-        """What AER cannot judge and what was done with it; a file's result in the field's form."""
+        """Return notes on words that AER cannot judge, and a file's result in the field's form."""
         unjudged: dict[str, set[str]] = {}
         of_files = []
         for row in (row_scored.row for row_scored in scored if row_scored.measurement.ok):

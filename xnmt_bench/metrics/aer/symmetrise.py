@@ -17,7 +17,7 @@ NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 
 
 
 def grow_diagonal(forward: Links, backward: Links, final: bool = False) -> Links:
-    """The intersection, grown by neighbouring links of the union, diagonals included.
+    """Return the intersection, grown by neighbouring links of the union, diagonals included.
 
     With `final` whatever links of either direction join two words left free are taken too.
     """
@@ -25,7 +25,7 @@ def grow_diagonal(forward: Links, backward: Links, final: bool = False) -> Links
     sources, targets = ({link[side] for link in links} for side in (0, 1))
 
     def took(i: int, j: int) -> bool:
-        """Takes a link if both of its words are free; tells whether it did."""
+        """Take a link if both of its words are free; tells whether it did."""
         if i in sources or j in targets:
             return False
         links.add((i, j))
@@ -49,7 +49,7 @@ def grow_diagonal(forward: Links, backward: Links, final: bool = False) -> Links
 
 
 def grow_diagonal_final(forward: Links, backward: Links) -> Links:
-    """`grow_diagonal`, then whatever links of either direction join two words left free."""
+    """Return `grow_diagonal`, then whatever links of either direction join two words left free."""
     return grow_diagonal(forward, backward, final=True)
 
 

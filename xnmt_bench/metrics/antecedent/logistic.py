@@ -9,7 +9,7 @@ LARGEST = 50.0  # a slope beyond this is that of data which a threshold separate
 
 
 def slope(x_D: np.ndarray, right_D: np.ndarray, weights_RD: np.ndarray) -> np.ndarray:
-    """The slope b of log(p / (1 - p)) = a + b x by maximum likelihood (Newton's method).
+    """Return the slope b of log(p / (1 - p)) = a + b x by maximum likelihood (Newton's method).
 
     Args:
         x_D: the predictor of each decision.

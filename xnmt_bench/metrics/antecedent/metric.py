@@ -68,7 +68,7 @@ class AntecedentWeight(Metric):
         self.set, self.data = set, data
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
-        """One row, and one for each distance and pronoun."""
+        """Yield a row for the whole, and one for each distance and pronoun."""
         sets = find_sets([self.set], job.corpus, EVALUATED, self.data)
         annotated = [
             contrastive_set
@@ -112,7 +112,7 @@ class AntecedentWeight(Metric):
 def _side_by_side(
     unit_G: np.ndarray, unit_U: np.ndarray, columns: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Each unit's decisions one beside the other: columns (U,) of the first, the second and so on.
+    """Return each unit's decisions side by side: columns (U,) of the first, the second and so on.
 
     NaN where a unit has no more of them.
     """
@@ -160,7 +160,7 @@ class MeasuredSet:
         )  # fmt: skip
 
     def evidence(self, member_G: np.ndarray) -> Evidence:
-        """The groups of a part, by source."""
+        """Return the groups of a part, by source."""
         comparison, table = compare(self._set), read_table(self.made.path / "weights.parquet")
         passages = [p for group in self._set.groups for p in group.passages()]
         right_of = dict(

@@ -22,7 +22,7 @@ class PassageCorpus(Corpus):
         self.source_language, self.target_language = languages(corpus)
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
-        """The documents, one a group."""
+        """Yield the documents, one a group."""
         for number, group in enumerate(self._groups):
             true = group.variants[group.true]
             count = min(len(group.source_context), len(true.context))
@@ -32,6 +32,6 @@ class PassageCorpus(Corpus):
                 yield Sentence(source, target, str(number), position)
 
     def recipe(self) -> dict[str, Any]:
-        """The sentences themselves."""
+        """Return the sentences themselves."""
         texts = [(s.source, s.target, s.document) for s in self.sentences("test")]
         return {"kind": "passages", "texts": fingerprint({"sentences": texts})}

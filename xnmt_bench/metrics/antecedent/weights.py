@@ -74,7 +74,7 @@ class AntecedentWeights:
         return placed
 
     def _step(self, index: int, group: Group) -> int:
-        """The first step at which the true translation and a variant part."""
+        """Return the first step at which the true translation and a variant part."""
         ids, target = self.texts.split(EVALUATED).target[index].tolist(), self.texts.subwords[1]
         true = target.encode(group.variants[group.true].text)
         variants = (
@@ -86,7 +86,7 @@ class AntecedentWeights:
         return len(ids) - len(true) - 1 + first  # EOS stands behind the true one
 
     def weights(self) -> Iterator[tuple[int, float]]:
-        """Of each group that was explained its index and the weight of its antecedent, 0 to 1.
+        """Yield the index of each explained group and the weight of its antecedent, 0 to 1.
 
         Relevance at the decision, as shares of what helps it; of the words of the antecedent's
         sentence those above an even share, scaled so that the greatest is 1 (Dinarelli et al. 2024,
@@ -114,13 +114,13 @@ class AntecedentWeights:
 
 
 def _parting(first: Sequence[int], second: Sequence[int]) -> int:
-    """The first place at which two sequences differ."""
+    """Return the first place at which two sequences differ."""
     pairs = enumerate(zip(first, second, strict=False))
     return next((n for n, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
 def _places(phrase: Sequence[str], words: Sequence[str]) -> tuple[int, ...]:
-    """Where a phrase stands among words, whatever its case: the last such place, or none."""
+    """Return where a phrase stands among words, whatever its case: the last such place, or none."""
     lower_phrase, lower_words = ([w.lower() for w in some] for some in (phrase, words))
     for start in range(len(lower_words) - len(lower_phrase), -1, -1):
         if lower_words[start : start + len(lower_phrase)] == lower_phrase:

@@ -19,7 +19,7 @@ QUALITY = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 def caption(
     name: str, row: Mapping[str, Any], tokens: Sequence[str], of_tokens: str = "ap_out"
 ) -> str:
-    """Texts and scores of a sentence, a line each.
+    """Return texts and scores of a sentence, a line each.
 
     Args:
         name: whose weights they are.

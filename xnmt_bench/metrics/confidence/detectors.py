@@ -26,7 +26,7 @@ KEPT = "\t\n\r"
 
 
 def attention_to_eos(sentence: Weighed) -> float:
-    """The share of all weights that goes to the source's EOS (Berard et al. 2019)."""
+    """Return the share of all weights that goes to the source's EOS (Berard et al. 2019)."""
     total = sentence.weights_TS.sum()
     return (
         float(sentence.weights_TS[:, -1].sum() / total)
@@ -36,21 +36,21 @@ def attention_to_eos(sentence: Weighed) -> float:
 
 
 def ignored_source(sentence: Weighed) -> float:
-    """The share of source tokens whose weights sum to less than 0.2 (Berard et al. 2019)."""
+    """Return the share of source tokens whose weights sum to less than 0.2 (Berard et al. 2019)."""
     if not sentence.source.size:
         return np.nan
     return float((sentence.weights_TS.sum(0)[: sentence.source.size] < LITTLE).mean())
 
 
 def shares(sentence: Weighed) -> np.ndarray:
-    """p_S; NaN where nothing has a weight."""
+    """Return p_S; NaN where nothing has a weight."""
     weights_S = sentence.weights_TS.sum(0)
     total = weights_S.sum()
     return weights_S / total if total > 0 else np.full(len(weights_S), np.nan)
 
 
 def wass_to_uniform(p_S: np.ndarray) -> float:
-    """Wass-to-Unif: 0.5 * |p - u|_1, how far the weights are from even (Guerreiro et al. 2023)."""
+    """Return Wass-to-Unif, 0.5 * |p - u|_1: the distance from even (Guerreiro et al. 2023)."""
     return float(0.5 * np.abs(p_S - 1 / len(p_S)).sum()) if len(p_S) else np.nan
 
 
@@ -77,7 +77,7 @@ class WassToData:
         self._seed = seed
 
     def of(self, index: int) -> float:
-        """The number of one of the sentences; NaN where fewer than four others are alike."""
+        """Return the number of one of the sentences; NaN where fewer than four others are alike."""
         if not self._told_N[index]:
             return np.nan
         length = self._length_N[index]
@@ -94,13 +94,13 @@ class WassToData:
 
 
 def log_probability(sentence: Weighed) -> float:
-    """The mean log-probability of the translation's tokens (Guerreiro et al. 2023)."""
+    """Return the mean log-probability of the translation's tokens (Guerreiro et al. 2023)."""
     log_p = sentence.log_probability_T
     return np.nan if log_p is None or not len(log_p) else float(log_p.mean())
 
 
 def source_contribution(sentence: Weighed) -> tuple[float, float]:
-    """How much of what helps a step is source (Dale et al. 2023, after ALTI+).
+    """Return how much of what helps a step is source (Dale et al. 2023, after ALTI+).
 
     Of positive weights, the source's share of source and prefix, the mean over steps; and the
     greatest source token's share of them, the mean over steps. NaN where nobody told of the prefix.
@@ -117,7 +117,7 @@ def source_contribution(sentence: Weighed) -> tuple[float, float]:
 
 
 def top_four_gram(source: str, target: str) -> int:
-    """The translation's commonest 4-gram's count, less the source's (Raunak et al. 2021)."""
+    """Return the translation's commonest 4-gram's count, less the source's (Raunak et al. 2021)."""
     return _commonest(target.split()) - _commonest(source.split())
 
 
@@ -127,18 +127,18 @@ def _commonest(words: Sequence[str]) -> int:
 
 
 def length_ratio(source: str, target: str) -> float:
-    """Words of the translation over words of the source (Rikters 2018, section 4)."""
+    """Return words of the translation over words of the source (Rikters 2018, section 4)."""
     words = len(source.split())
     return len(target.split()) / words if words else np.nan
 
 
 def digits_differ(source: str, target: str) -> bool:
-    """Whether the numbers in digits are not the same (Rikters 2018, section 4)."""
+    """Return whether the numbers in digits are not the same (Rikters 2018, section 4)."""
     return Counter(DIGITS.findall(source)) != Counter(DIGITS.findall(target))
 
 
 def strange_symbols(source: str, target: str) -> int:
-    """Characters of the translation that are foreign or corrupt (Rikters 2018, section 4).
+    """Return characters of the translation that are foreign or corrupt (Rikters 2018, section 4).
 
     Corrupt: replacement, control and private characters, and letters that are UTF-8 read as
     Latin-1, such as the two of `Ã¼`. Foreign: letters of another script than most of its letters,
@@ -162,7 +162,7 @@ EAST_ASIAN = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO")
 
 @lru_cache(maxsize=4096)
 def _script(letter: str) -> str:
-    """Such as LATIN or CYRILLIC; empty for what is no letter, or a sign made of one (`º`, `µ`)."""
+    """Return a script such as LATIN or CYRILLIC; empty for signs, `º` and `µ` among them."""
     plain = unicodedata.normalize("NFKC", letter)
     if not letter.isalpha() or unicodedata.category(letter) == "Lm" or plain != letter:
         return ""

@@ -64,7 +64,7 @@ class Detects(Analysis):
         self.labels, self.recall, self.draws = labels, recall, Draws(samples, seed)
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
-        """A line for each score of each explainer, behind those of the text alone."""
+        """Return a line for each score of each explainer, behind those of the text alone."""
         by_panel = [list(self._rows(panel)) for panel in panels]
         usable = [(panel, rows) for panel, rows in zip(panels, by_panel, strict=True) if rows]
         if not usable:
@@ -95,7 +95,7 @@ class Detects(Analysis):
                         yield from self._found(panel, row_keys, units, sign * units[column], labels)
 
     def _labels(self, units: Units) -> dict[str, np.ndarray]:
-        """Each kind that is detected: which units are of it."""
+        """Return each kind that is detected: which units are of it."""
         labels = {
             name.removeprefix(LABEL): units[name] > 0
             for name in units.columns

@@ -16,12 +16,12 @@ USUAL = ("cs", "de", "en", "es", "fr", "it", "lv", "nl", "pl", "pt", "ru", "uk")
 
 
 def available() -> bool:
-    """Whether py3langid is installed."""
+    """Return whether py3langid is installed."""
     return find_spec("py3langid") is not None
 
 
 def language(text: str, languages: Collection[str]) -> str:
-    """The language of a text, such as `de`; empty where it has fewer than four words.
+    """Return the language of a text, such as `de`; empty where it has fewer than four words.
 
     Args:
         text: the text.
@@ -34,7 +34,7 @@ def language(text: str, languages: Collection[str]) -> str:
 
 @lru_cache(maxsize=64)
 def code(name: str) -> str:
-    """A language as py3langid calls it, such as `zh` for `zh-CN`; empty, and said, if unknown."""
+    """Return py3langid's code of a language, such as `zh` for `zh-CN`; empty if unknown."""
     short = re.split("[-_]", name.lower())[0]
     if available() and short in _identifier(frozenset()).languages:
         return short

@@ -44,7 +44,7 @@ def listing(
     reading: Reading,
     thresholds: Thresholds,
 ) -> Listing:
-    """What was measured, as the page shows it.
+    """Return what was measured, as the page shows it.
 
     Args:
         name: whose translations, and by which explainer.
@@ -81,7 +81,7 @@ def listing(
 def _matrices(
     columns: dict[str, list[Any]], weights: Path, reading: Reading, strong: float
 ) -> Iterator[tuple[int, Matrix]]:
-    """Each sentence's, in pieces, with the scores of its pieces and of its words."""
+    """Yield each sentence's, in pieces, with the scores of its pieces and of its words."""
     place = {number: place for place, number in enumerate(columns["sentence"])}
     dump = JsonLines(weights)
     for sentence in (sentence for sentence in dump if isinstance(sentence, Weighed)):
@@ -122,12 +122,12 @@ def _heading(name: str) -> str:
 
 
 def _long(values: list[float], length: int) -> np.ndarray:
-    """As many as there are tokens: EOS, the last, may have no score."""
+    """Return a score for each token; EOS, the last, may have none."""
     return np.array([*values, *[np.nan] * (length - len(values))])
 
 
 def _links(words: Weighed, scores: TokenScores, strong: float) -> list[tuple[int, int, float]]:
-    """Strong links between words, EOS apart, for the page to compare with another translation's."""
+    """Return strong links between words without EOS, for the page to compare two translations."""
     scores_T = next(iter(scores.rows.values())).tolist()
     inside_TS = words.weights_TS[: words.target.size, : words.source.size]
     targets, sources = np.nonzero(inside_TS >= strong)

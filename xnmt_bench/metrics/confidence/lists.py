@@ -59,7 +59,7 @@ class Recipe:
 
 
 def recipes(at: Thresholds) -> list[Recipe]:
-    """Every list; a number that is not known (NaN) puts no sentence on any."""
+    """Return every list; a number that is not known (NaN) puts no sentence on any."""
     low = "any of confidence, CDP, APout, APin"
     return [
         Recipe(
@@ -118,7 +118,7 @@ def recipes(at: Thresholds) -> list[Recipe]:
 
 
 def listed(columns: Columns, at: Thresholds) -> dict[str, tuple[str, np.ndarray]]:
-    """By name, each list's rule and the places of its sentences.
+    """Return the rule of each list and the places of its sentences, by its name.
 
     Args:
         columns: of the sentences, by name; one that is missing is not known.
@@ -146,7 +146,7 @@ class _Known(dict[str, np.ndarray]):
 
 
 def in_training(pairs: Sequence[tuple[str, str]], train: Iterable[Sentence]) -> list[float]:
-    """1 for each pair of texts that stands in the training data, else 0.
+    """Return 1 for each pair of texts that stands in the training data, else 0.
 
     Args:
         pairs: sources and translations.
@@ -162,7 +162,7 @@ def in_training(pairs: Sequence[tuple[str, str]], train: Iterable[Sentence]) -> 
 def suspected(
     identity: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], columns: Columns, at: Thresholds
 ) -> list[dict[str, Any]]:
-    """A row for each sentence of each list."""
+    """Return a row for each sentence of each list."""
     return [
         {**identity, "list": name, "rule": rule,
          **{key: rows[place][key] for key in ("sentence", "confidence_pct", "source", "target")}}

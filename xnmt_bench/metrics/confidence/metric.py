@@ -117,7 +117,7 @@ class Confidence(Metric):
         self.thresholds = Thresholds.model_validate(lists or {})
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
-        """A dump; or the system's own translations, or a file's, under its explainer."""
+        """Yield a dump; or the system's own translations, or a file's, under its explainer."""
         keys: dict[str, Any] = {"definition": self.definition, "eos": self.eos, "unit": self.unit}
         door = job.door("relevance")
         if door is not None and (dump := door.dump) is not None:
@@ -194,7 +194,7 @@ class Confidence(Metric):
         quality: Callable[[str, str], Mapping[str, float]],
         trained_on: Corpus | None = None,
     ) -> Artefact:
-        """Scores of every sentence, and the sentences with their weights."""
+        """Score of every sentence, and the sentences with their weights."""
 
         def work(folder: Path) -> dict[str, Any]:
             problems: list[str] = []
@@ -219,7 +219,7 @@ class Confidence(Metric):
     def _evidence(
         self, artefact: Artefact, test_set: str, labels: Sequence[Mapping[str, bool]] | None = None
     ) -> Evidence:
-        """The scores as units; annotated `labels` of the sentences by their numbers beside them."""
+        """Return the scores as units, beside annotated `labels` by sentence."""
         path = artefact.path / SENTENCES
         columns = read_table(path).to_pydict()
         numbers = np.asarray(columns["sentence"], dtype=np.int64)
@@ -234,7 +234,7 @@ class Confidence(Metric):
         return Evidence(units, {"weights": artefact.fingerprint}, facts, files)
 
     def score(self, units: Units, weights_RU: np.ndarray) -> Mapping[str, np.ndarray]:
-        """Means over the sentences of which there is a number."""
+        """Return means over the sentences of which there is a number."""
         results = {}
         for name, values_U in units.columns.items():
             there_U = ~np.isnan(values_U)
@@ -244,7 +244,7 @@ class Confidence(Metric):
         return results
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
-        """How many sentences were left out, and which rows do not compare."""
+        """Return how many sentences were left out, and which rows do not compare."""
         measured = [s.measurement for s in scored if s.measurement.ok]
         ends = {end for m in measured if m.identity["eos"] == "keep" for end in m.facts["eos"]}
         notes = [f"{UNLIKE} ({'; '.join(sorted(ends))})."] if len(ends) > 1 else []
@@ -259,7 +259,7 @@ class Confidence(Metric):
         return [*notes, *sorted(counts), *self._suspects(measured)]
 
     def _suspects(self, measurements: Sequence[Measurement]) -> Iterator[str]:
-        """How many sentences each list has."""
+        """Yield how many sentences each list has."""
         for m in measurements:
             lists = listed(m.units().columns, self.thresholds)
             counts = [f"{name} {len(places)}" for name, (_, places) in lists.items() if len(places)]
@@ -268,7 +268,7 @@ class Confidence(Metric):
                 yield f"Suspects ({self.name}_lists.csv) of {row_name}: {', '.join(counts)}."
 
     def details(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, list[Row]]]:
-        """A row for each sentence of every measurement."""
+        """Yield a row for each sentence of every measurement."""
         sentence_rows: list[Row] = []
         for m, path in _files(measurements, "sentences"):
             table = read_table(path)
@@ -284,7 +284,7 @@ class Confidence(Metric):
             yield f"{self.name}_lists", suspects
 
     def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:
-        """The translations of every measurement."""
+        """Yield the translations of every measurement."""
         row_names = names(measurements, self.identity)
         for name, m in zip(row_names, measurements, strict=True):
             for _, sentences in _files([m], "sentences"):
@@ -293,7 +293,7 @@ class Confidence(Metric):
                     yield listing(name, columns, weights, _reading_of(m), self.thresholds)
 
     def shows(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, Weighed]]:
-        """The sentence that is to be shown, of every measurement, under its texts and scores."""
+        """Yield the sentence numbered `show` of every measurement, under its texts and scores."""
         if self.show is None:
             return
         for m, path in _files(measurements, "weights"):
@@ -311,7 +311,7 @@ class Confidence(Metric):
 
 
 def _ends_noted(sentences: Iterable[Weighed], ends: set[str]) -> Iterator[Weighed]:
-    """Passes sentences on and notes which sides have EOS among their tokens."""
+    """Pass sentences on and notes which sides have EOS among their tokens."""
     for sentence in sentences:
         sides = [name for name in SIDES if getattr(sentence, name).eos]
         ends.add(" and ".join(sides) or "neither side")
@@ -319,7 +319,7 @@ def _ends_noted(sentences: Iterable[Weighed], ends: set[str]) -> Iterator[Weighe
 
 
 def _reading_of(measurement: Measurement) -> Reading:
-    """How its weights were read, as far as they are scored; whether they are shares, they say."""
+    """Return how a row's weights were read; its file holds shares already."""
     definition, eos, unit = (measurement.identity[key] for key in ("definition", "eos", "unit"))
     unread = measurement.facts.get("unread_eos", False)  # older rows do not say
     return Reading(definition, eos, unit, shares=True, languages=("", ""), unread_eos=unread)
@@ -330,7 +330,7 @@ def _is(sentence: Weighed | DataError, number: int) -> bool:
 
 
 def _files(measurements: Sequence[Measurement], name: str) -> Iterator[tuple[Measurement, Path]]:
-    """Each measurement with a file of its own that is there and whole."""
+    """Yield each measurement with a file of its own that is there and whole."""
     for m in (m for m in measurements if name in m.files):
         try:
             yield m, m.file(name)

@@ -50,7 +50,7 @@ class Predicts(Analysis):
         self.scores, self.draws = list(scores), Draws(samples, seed)
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
-        """A line for each score of each explainer, behind the baselines."""
+        """Return a line for each score of each explainer, behind the baselines."""
         by_panel = [list(self._rows(panel)) for panel in panels]
         usable = [(panel, rows) for panel, rows in zip(panels, by_panel, strict=True) if rows]
         if not usable:
@@ -83,7 +83,7 @@ class Predicts(Analysis):
     def _correlations(
         self, panel: Panel, row_keys: Row, seeds: Sequence[Units], column: str, sign: float
     ) -> Iterator[Row]:
-        """Of one score with each measure of quality, raw and given length; the mean of seeds."""
+        """Yield a score's correlations with quality, raw and given length, averaged over seeds."""
         for quality, given_length in product(QUALITY, (False, True)):
             if given_length and column == LENGTH:
                 continue
@@ -98,7 +98,7 @@ class Predicts(Analysis):
                    **dict(zip(ends("spearman"), numbers, strict=True))}  # fmt: skip
 
     def _sampled(self, units: Units, column: str, quality: str, given_length: bool) -> np.ndarray:
-        """The correlation on all sentences, then on each sample of them: (1 + samples,)."""
+        """Return the correlation on all sentences, then on each sample of them: (1 + samples,)."""
         there_U = _there(units, column, quality)
         x_U, y_U, length_U = (units[name][there_U] for name in (column, quality, LENGTH))
         size = int(there_U.sum())
@@ -111,7 +111,7 @@ class Predicts(Analysis):
 
 
 def _there(units: Units, column: str, quality: str) -> np.ndarray:
-    """Which sentences have both numbers."""
+    """Return which sentences have both numbers."""
     return ~np.isnan(units[column] + units[quality])
 
 

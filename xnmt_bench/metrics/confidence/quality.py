@@ -8,7 +8,7 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 
 
 def sentence_quality(tokenize: str, translation: str, reference: str) -> dict[str, float]:
-    """The scores of a sentence by itself: BLEU with exponential smoothing and no shorter n-grams.
+    """Score a sentence alone: BLEU with exponential smoothing and no shorter n-grams.
 
     Args:
         tokenize: BLEU's tokeniser: `13a` for text, `none` for tokens.

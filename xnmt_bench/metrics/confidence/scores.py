@@ -54,7 +54,7 @@ class Confidence:
 def confidence(
     weights_TS: np.ndarray, overlap: float, tokens: int, definition: Definition = "paper"
 ) -> Confidence:
-    """Equations 1 to 5.
+    """Return equations 1 to 5.
 
     Equations 2 and 3 are corrected to what the text says of them. As printed both are the same sum
     over unnormalised weights, with the sign of a reward. Here the weights of each target token are
@@ -84,7 +84,7 @@ def confidence(
 
 
 def _forgetful(scores_X: np.ndarray, weights_XY: np.ndarray) -> float:
-    """The mean of scores, but all up to the last row without any weight count as 0."""
+    """Return the mean of scores, but all up to the last row without any weight count as 0."""
     empty = np.flatnonzero(weights_XY.sum(1) == 0)
     return float(scores_X[empty[-1] + 1 if len(empty) else 0 :].sum()) / max(1, len(scores_X))
 
@@ -105,14 +105,14 @@ class WordScores:
 
 
 def word_scores(weights_TS: np.ndarray, definition: Definition = "paper") -> WordScores:
-    """The terms of Equations 1 to 3."""
+    """Return the terms of Equations 1 to 3."""
     power = 6 if definition == "softalignments" else 2
     deviation_S = np.abs(1 - weights_TS.sum(0)) ** power
     return WordScores(-np.log1p(deviation_S), -_entropies(weights_TS.T), -_entropies(weights_TS))
 
 
 def _entropies(weights_XY: np.ndarray) -> np.ndarray:
-    """The entropy of each row, normalised; 0 where a row has nothing."""
+    """Return the entropy of each row, normalised; 0 where a row has nothing."""
     sums_X1 = weights_XY.sum(1, keepdims=True)
     shares_XY = np.divide(weights_XY, sums_X1, out=np.zeros(weights_XY.shape), where=sums_X1 > 0)
     logs_XY = np.log(shares_XY, out=np.zeros_like(shares_XY), where=shares_XY > 0)
@@ -120,13 +120,13 @@ def _entropies(weights_XY: np.ndarray) -> np.ndarray:
 
 
 def overlap_penalty(overlap: float, tokens: int) -> float:
-    """Equation 4, for an overlap S and a translation of Lt tokens."""
+    """Return equation 4, for an overlap S and a translation of Lt tokens."""
     share = 3 - (1 - overlap) * 5
     return (0.8 + tokens * 0.01) * share * (0.7 + overlap) * float(np.tan(overlap))
 
 
 def overlap(source: str, target: str) -> float:
-    """S: the longest common substring's characters over the translation's.
+    """Return S: the longest common substring's characters over the translation's.
 
     Blanks at its ends count for nothing. Both are texts, not tokens.
     """
@@ -136,7 +136,7 @@ def overlap(source: str, target: str) -> float:
 
 
 def common(source: str, target: str) -> str:
-    """The longest common substring of two texts, without blanks at its ends."""
+    """Return the longest common substring of two texts, without blanks at its ends."""
     # Without autojunk, which takes frequent characters of long texts for nothing.
     matcher = SequenceMatcher(None, source, target, autojunk=False)
     match = matcher.find_longest_match()
@@ -144,5 +144,5 @@ def common(source: str, target: str) -> str:
 
 
 def as_percentage(name: str, score: float) -> float:
-    """A score as the tool shows it: 100 exp(-c x^2); also a token's."""
+    """Return a score as the tool shows it: 100 exp(-c x^2); also a token's."""
     return 100 * float(np.exp(-SCALE.get(name, USUAL_SCALE) * score**2))

@@ -53,7 +53,7 @@ class Reading:
     unread_eos: bool = False
 
     def read(self, sentence: Weighed) -> Weighed:
-        """A sentence with the matrix that is scored."""
+        """Return a sentence with the matrix that is scored."""
         if not self.shares:
             sentence = replace(sentence, weights_TS=as_shares(sentence.weights_TS))
         if self.unit == "words":
@@ -61,7 +61,7 @@ class Reading:
         return sentence.without_eos() if self.eos == "drop" else sentence
 
     def scored(self, sentence: Weighed) -> np.ndarray:
-        """The rows of the matrix that scores are of: the released tool may leave out EOS's."""
+        """Return the rows that scores are of; the released tool may leave out EOS's."""
         unread = self.definition == "softalignments" and self.unread_eos and sentence.target.eos
         return sentence.weights_TS[:-1] if unread else sentence.weights_TS
 
@@ -73,7 +73,7 @@ def rows(
     quality: Quality,
     train: Iterable[Sentence] | None = None,
 ) -> dict[str, list[Any]]:
-    """All that is told of each sentence, by name, a list of as many as there are sentences.
+    """Return everything measured of each sentence, by name: lists of one value a sentence.
 
     Memory holds a sentence's weights and what was told of each.
 
@@ -121,7 +121,7 @@ def rows(
 
 
 def _scored(sentence: Weighed, reading: Reading, copied: int) -> dict[str, Any]:
-    """Confidence of the matrix as it is read; `copied` characters stand in the source too."""
+    """Return the confidence of the matrix; `copied` characters stand in the source too."""
     read = reading.read(sentence)
     weights_TS, tokens = reading.scored(read), read.target.size
     if reading.definition == "softalignments":
@@ -137,7 +137,7 @@ def _scored(sentence: Weighed, reading: Reading, copied: int) -> dict[str, Any]:
 def token_percentages(
     weights_TS: np.ndarray, definition: Definition
 ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """Each token's own scores by their names, of the source and of the translation."""
+    """Return each token's own scores by their names, of the source and of the translation."""
     words = word_scores(weights_TS, definition)
     of_source, of_target = "ap_in", "ap_out"
     if definition == "softalignments":  # which calls each as the paper calls the other
@@ -152,7 +152,7 @@ def token_percentages(
 
 
 def _detected(sentence: Weighed, reading: Reading) -> dict[str, Any]:
-    """What else the weights say, of tokens as they are, EOS among them."""
+    """Return what detectors find in the weights of tokens, EOS included."""
     shared = sentence
     if not reading.shares:
         shared = replace(sentence, weights_TS=as_shares(sentence.weights_TS))
@@ -195,7 +195,7 @@ def _of_texts(sentence: Weighed, languages: tuple[str, str]) -> dict[str, Any]:
 
 
 def numbers_of(columns: Mapping[str, Sequence[Any]]) -> dict[str, np.ndarray]:
-    """The columns that are numbers, (U,), without the sentence's own."""
+    """Return the columns that are numbers, (U,), without the sentence's own."""
     return {
         name: np.asarray(values, dtype=np.float64)
         for name, values in columns.items()

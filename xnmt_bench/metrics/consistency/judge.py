@@ -105,7 +105,7 @@ class JudgedPronoun:
 def judge(
     suite: Suite, item: Item, translations: Mapping[int, Translation], morphology: Morphology
 ) -> JudgedPronoun:
-    """Judges the translation of a pronoun.
+    """Judge the translation of a pronoun.
 
     Args:
         suite: that it is of.

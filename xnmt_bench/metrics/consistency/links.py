@@ -35,7 +35,7 @@ Pairs = Mapping[int, tuple[str, str]]  # source and translation by the sentence'
 def by_eflomal(
     store: Store, pairs_by_number: Pairs, learn_from: Path | Corpus | None = None
 ) -> tuple[Artefact, dict[int, Links]]:
-    """The union of eflomal's two directions, over words that stand between blanks.
+    """Return the union of eflomal's two directions, over words that stand between blanks.
 
     Args:
         store: that keeps them: eflomal has no seed, so another run's are others.
@@ -71,7 +71,7 @@ def by_eflomal(
 def of_file(
     store: Store, path: Path, pairs_by_number: Pairs, sentences: int
 ) -> tuple[Artefact, dict[int, Links]]:
-    """The links of a file in Pharaoh's form.
+    """Return the links of a file in Pharaoh's form.
 
     Args:
         store: that keeps them.
@@ -100,7 +100,7 @@ def of_file(
 
 
 def _single(text: str) -> str:
-    """With one blank where several are."""
+    """Return the text with one blank in place of several."""
     return re.sub(" +", " ", text.strip(" "))
 
 
@@ -115,7 +115,7 @@ def _made(
 def of_relevance(
     store: Store, weighed_sentences: WeighedSentences, pairs_by_number: Pairs
 ) -> tuple[Artefact, dict[int, Links]]:
-    """The best source word of each target word by relevance, of the sentences that are explained.
+    """Link each target word to the source word of greatest relevance, in the explained sentences.
 
     Args:
         store: that keeps them.
@@ -146,7 +146,7 @@ def of_relevance(
 
 
 def of_gold(store: Store, sentences: Mapping[int, Sentence]) -> tuple[Artefact, dict[int, Links]]:
-    """The sure links of annotated sentences.
+    """Return the sure links of annotated sentences.
 
     Raises:
         NotApplicable: there are none.
@@ -166,18 +166,18 @@ def of_gold(store: Store, sentences: Mapping[int, Sentence]) -> tuple[Artefact, 
 
 
 def linked(pairs: Links, sources: Sequence[int]) -> list[int]:
-    """The target words of source words, in the order of these."""
+    """Return the target words of source words, in the order of these."""
     return list(dict.fromkeys(t for s, t in sorted(pairs) if s in sources))
 
 
 def from_pharaoh(text: str) -> Links:
-    """Links as they are kept."""
+    """Link as they are kept."""
     ends = (link.split("-") for link in text.split())
     return frozenset((int(source), int(target)) for source, target in ends)
 
 
 def read_links(path: Path) -> dict[int, Links]:
-    """The links of each sentence."""
+    """Return the links of each sentence."""
     columns = read_table(path).to_pydict()
     return dict(zip(columns["sentence"], map(from_pharaoh, columns["links"]), strict=True))
 
@@ -192,7 +192,7 @@ def _written(links_by_number: Mapping[int, Links], folder: Path) -> dict[str, An
 
 
 def _aligner() -> str:
-    """Eflomal and its version.
+    """Return Eflomal and its version.
 
     Raises:
         NotApplicable: it is not installed.
@@ -211,18 +211,18 @@ def _more(learn_from: Path | Corpus | None) -> Iterator[tuple[str, str]]:
 
 
 def _sentences(texts: Iterable[tuple[str, str]]) -> Iterator[Sentence]:
-    """Pairs as they are aligned."""
+    """Yield pairs as they are aligned."""
     for number, (source, target) in enumerate(texts):
         yield Sentence(_bare(source), _bare(target), str(number), 0)
 
 
 def _bare(text: str) -> str:
-    """As many words, without the punctuation at their ends, in lower case."""
+    """Return as many words in lower case, without the punctuation at their ends."""
     return " ".join(bare(word) or word for word in text.split())
 
 
 def carried(tokens: Tokens, words: Sequence[str]) -> dict[int, list[int]]:
-    """Of each of a system's words, which of a text's it is part of or holds.
+    """Map each of a system's words to the words of a text that share letters with it.
 
     Both are cuts of one text, so letters tell; else the cheapest edits do.
     """

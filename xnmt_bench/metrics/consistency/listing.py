@@ -42,7 +42,7 @@ def write_judged(
     judged: Sequence[JudgedPronoun],
     folder: Path,
 ) -> None:
-    """Writes what was judged of each pronoun."""
+    """Write what was judged of each pronoun."""
     rows = [_row(suite, *pair, translations) for pair in zip(items, judged, strict=True)]
     write_table(pa.Table.from_pylist(rows), folder / FILE)
 
@@ -89,7 +89,7 @@ def _row(
 def _mentions(
     suite: Suite, item: Item, judged: JudgedPronoun
 ) -> Iterator[tuple[str, TranslatedMention, Entity | None]]:
-    """What each mention is called in the source, in the order in which it is read."""
+    """Yield the name of each mention in the source, in reading order."""
     yield suite.named(item, item.entity), judged.entity, item.entity
     yield suite.pronoun(item), judged.pronoun, None
     if item.other is not None and judged.other is not None:
@@ -97,7 +97,7 @@ def _mentions(
 
 
 def _genders(suite: Suite, item: Item, judged: JudgedPronoun) -> str:
-    """Such as `developer f (gold f), she f, designer m`."""
+    """Return a line such as `developer f (gold f), she f, designer m`."""
     genders = [
         f"{name} {mention.gender or UNKNOWN}" for name, mention, _ in _mentions(suite, item, judged)
     ]
@@ -108,7 +108,7 @@ def _genders(suite: Suite, item: Item, judged: JudgedPronoun) -> str:
 def _why(
     suite: Suite, item: Item, judged: JudgedPronoun, translations: Mapping[int, Translation]
 ) -> str:  # fmt: skip
-    """Such as `developer: die Entwicklerin, f by Entwicklerin; she: er, m by er`."""
+    """Return a line such as `developer: die Entwicklerin, f by Entwicklerin; she: er, m by er`."""
     reasons = []
     for name, mention, _ in _mentions(suite, item, judged):
         words = translations[item.sentence - mention.back].words
@@ -123,7 +123,7 @@ def _why(
 
 
 def listing(name: str, path: Path) -> Listing:
-    """What was judged of one suite, system and way to link.
+    """Return the judged translations of one suite, system and way to link.
 
     Args:
         name: whose translations.

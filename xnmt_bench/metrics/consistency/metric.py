@@ -127,7 +127,7 @@ class Consistency(SumMetric):
         self._morphology, self.relevance = morphology, relevance
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
-        """A system's translations of the suite, or a file's, and people's."""
+        """Yield a system's translations of the suite, or a file's, and people's."""
         language = self._language(job)
         name, morphology = self._chosen(language)
         suite = self._suite(job, language)
@@ -148,7 +148,7 @@ class Consistency(SumMetric):
             )
 
     def measured_from_files(self, job: Job) -> bool:
-        """Translations of others need no model, unless its relevance links them."""
+        """Return translations of others need no model, unless its relevance links them."""
         return job.door("outputs") is not None and not self._explained
 
     @property
@@ -157,7 +157,7 @@ class Consistency(SumMetric):
         return self.relevance or self.links == EXPLAINER
 
     def _language(self, job: Job) -> str:
-        """Of the translations.
+        """Return the language of the translations.
 
         Raises:
             ConfigError: it is not known, or the suites' folder is not.
@@ -195,7 +195,7 @@ class Consistency(SumMetric):
         return read_suite(self.suite, Path(str(self.data)), language)
 
     def _chosen(self, language: str) -> tuple[str, Morphology]:
-        """The named morphology, or the language's usual one.
+        """Return the named morphology, or the language's usual one.
 
         Raises:
             XnmtError: there is none, or it is of another language.
@@ -284,7 +284,7 @@ class Consistency(SumMetric):
         columns: Mapping[str, np.ndarray],
         sentence_N: np.ndarray,
     ) -> Units:
-        """Sums over the pronouns of each sentence."""
+        """Sum over the pronouns of each sentence."""
         numbers, sums = by_unit(sentence_N, **columns)
         suite = translation_set.suite
         of = test_set(translation_set.job.corpus) if self.suite == CHAINS else (
@@ -292,7 +292,7 @@ class Consistency(SumMetric):
         return Units(of, numbers, {name: sums[name] for name in columns})
 
     def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:
-        """Every sentence, with the links and genders of its mentions."""
+        """Yield every sentence, with the links and genders of its mentions."""
         read = [m for m in measurements if JUDGED in m.files]
         for name, m in zip(names(read, self.identity), read, strict=True):
             try:
@@ -305,7 +305,7 @@ class Consistency(SumMetric):
         return results(sums_R)
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
-        """What was left out, by cause, and by what genders were told."""
+        """Return notes on what was left out, by cause, and on the words that showed genders."""
         notes = []
         for scored_row in (s for s in scored if s.measurement.ok):
             row, facts = scored_row.row, scored_row.measurement.facts

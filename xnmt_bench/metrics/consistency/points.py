@@ -23,7 +23,7 @@ def points(
     items: Sequence[Item],
     judged: Sequence[JudgedPronoun],
 ) -> list[float | None]:
-    """Of each pronoun 1 where its entity weighs more than the other one, 0 where less, else 0.5.
+    """Return 1 for each pronoun whose entity outweighs the other one, 0 for the reverse, else 0.5.
 
     An entity weighs what its heaviest word does, at the steps of the words that are linked to the
     pronoun, on average.
@@ -50,7 +50,7 @@ def points(
 
 
 def of_words(sentence: Weighed, source: str, translation: str) -> np.ndarray:
-    """Weights (Y, X) of a suite's words: a source word's is the sum, a target word's the mean."""
+    """Return weights (Y, X) of a suite's words: sums over source words, means over target words."""
     weights_YX = to_words(
         sentence.weights_TS, list(sentence.target.words), list(sentence.source.words)
     )

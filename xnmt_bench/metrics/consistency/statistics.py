@@ -19,7 +19,7 @@ def statistics(
     resolved: Sequence[bool | None] = (),
     pointed: Sequence[float | None] = (),
 ) -> dict[str, np.ndarray]:
-    """What each pronoun contributes, from 0 to 1.
+    """Return what each pronoun contributes, from 0 to 1.
 
     Args:
         items: the pronouns.
@@ -89,7 +89,7 @@ def statistics(
 
 
 def results(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Shares of the pronouns that each is asked of; what a suite cannot tell is not there."""
+    """Return shares of pronouns; a share that the suite cannot give is left out."""
     decided_R = sums_R["cluster_right"] + sums_R["cluster_wrong"]
     clusters_R = np.asarray(sum(sums_R[f"cluster_{name}"] for name in CLUSTERS))
     results_R = {
@@ -125,7 +125,7 @@ def results(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _by_gender(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Accuracy and F1 (Stanovsky et al. 2019)."""
+    """Return accuracy and F1 (Stanovsky et al. 2019)."""
     f1 = {
         g: 200 * ratio(sums_R[f"hit_{g}"], sums_R[f"said_{g}"] + sums_R[f"gold_{g}"]) for g in "mf"
     }

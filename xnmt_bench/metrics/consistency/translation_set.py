@@ -77,7 +77,7 @@ class TranslationSet:
     def links(
         self, how: str, learn_from: Path | Corpus | None
     ) -> tuple[Artefact, dict[int, Links]]:
-        """Which words of it are linked; see `links`.
+        """Return which words of it are linked; see `links`.
 
         Args:
             how: a way, or a file in Pharaoh's form.
@@ -112,7 +112,7 @@ class TranslationSet:
 
 
 def translated(job: Job, suite: Suite, kind: str) -> Iterator[TranslationSet]:
-    """The translations there are: a system's or a file's, and people's where the suite has them."""
+    """Yield the translations: a system's or a file's, and the suite's references, if any."""
     translation_set = TranslationSet(job, suite, kind)
     if translation_set.nmt == REFERENCE:
         raise ConfigError([f"outputs.name={REFERENCE} is what people's translations are called"])

@@ -12,7 +12,7 @@ LABELS = {"bleu": "BLEU, validation", "contrastive": "accuracy %, contrastive"}
 
 
 def curve_figure(system: str, curve: Sequence[dict[str, float]]) -> Figure:
-    """BLEU and accuracy over the steps of a training, an axes each.
+    """Return BLEU and accuracy over the steps of a training, an axes each.
 
     Args:
         system: its name.

@@ -29,7 +29,7 @@ NOTE = (
 def write_groups(
     comparison: Comparison, scores_N: np.ndarray, right_G: np.ndarray, folder: Path
 ) -> None:
-    """Writes every group that is compared, with the scores (N,) of the set's variants."""
+    """Write every group that is compared, with the scores (N,) of the set's variants."""
     sizes = [len(group.variants) for group in comparison.contrastive_set.groups]
     scores = np.split(scores_N, np.cumsum(sizes)[:-1])
     columns = [
@@ -67,7 +67,7 @@ def _told(
 
 
 def listings(measurements: Sequence[Measurement], columns: Sequence[str]) -> Iterator[Listing]:
-    """A listing for each set and system.
+    """Yield a listing for each set and system.
 
     Args:
         measurements: of the metric.

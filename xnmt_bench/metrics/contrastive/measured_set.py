@@ -31,7 +31,7 @@ class Options:
     groups: str | None
 
     def named(self, name: str) -> str:
-        """A set's name in results, with what of these is not usual."""
+        """Return a set's name in results, with what of these is not usual."""
         changes = [] if self.groups is None else [f"groups of {Path(self.groups).name}"]
         changes += ["mean over ids"] * self.normalise + ["lower-cased"] * self.lowercase
         changes += [] if self.ties == "wrong" else [f"ties: {self.ties}"]
@@ -64,14 +64,14 @@ class Scores:
         return self.job.log_probability(passages)
 
     def of(self, number: int) -> np.ndarray:
-        """Those of a set's variants, (N,); the greater the better."""
+        """Return the scores of a set's variants, (N,); the greater the better."""
         if self.job.door("scores"):
             start, end = list(pairwise(self._ends))[number]
             return self._of_files[start:end]
         return self.job.log_probability(self.passages(number), self._normalise)
 
     def passages(self, number: int) -> list[Passage]:
-        """A set's variants as the system's corpus is written."""
+        """Return a set's variants as the system's corpus is written."""
         if number not in self._passages:  # tokenising takes a while, and each part asks
             read = as_read(self._sets[number], self.job.corpus)
             self._passages[number] = [p for group in read.groups for p in group.passages()]
@@ -102,7 +102,7 @@ class MeasuredSet:
         return job.scored(self.scores.passages(self.number)).fingerprint
 
     def evidence(self, member_G: np.ndarray) -> Evidence:
-        """The groups of a part, by source."""
+        """Return the groups of a part, by source."""
         made_by = {"set": self.comparison.contrastive_set.fingerprint, "scores": self._made_by}
         facts = {"generated": self.comparison.contrastive_set.generated, "told": self._told}
         job = self.scores.job
@@ -127,7 +127,7 @@ class MeasuredSet:
         return artefact.path / f"{GROUPS}.parquet"
 
     def chance(self, member_G: np.ndarray) -> Evidence:
-        """The same by chance."""
+        """Return the evidence of choosing by chance."""
         facts = {"generated": self.comparison.contrastive_set.generated}
         made_by = {"set": self.comparison.contrastive_set.fingerprint}
         return Evidence(self._units(member_G, self.comparison.chance_G), made_by, facts)

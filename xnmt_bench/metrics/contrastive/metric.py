@@ -99,11 +99,11 @@ class Contrastive(SumMetric):
         self.exchanged = exchanged
 
     def measured_from_files(self, job: Job) -> bool:
-        """Scores of somebody else's need no model."""
+        """Score of somebody else's need no model."""
         return job.door("scores") is not None
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
-        """Each set's accuracy, whole and by its parts, and that of chance.
+        """Yield each set's accuracy, whole and by its parts, and that of chance.
 
         Raises:
             DataError: a set is not in its format.
@@ -130,7 +130,7 @@ class Contrastive(SumMetric):
                 yield PlannedRow.without_system(identity | {"nmt": CHANCE}, by_chance, blind=True)
 
     def _sets(self, job: Job, name: str) -> list[ContrastiveSet]:
-        """Those of one name, as they are compared."""
+        """Return the sets of one name, as they are compared."""
         sets = find_sets([name], job.corpus, EVALUATED, self.data, self.exchanged)
         if name == BUILT:  # others may want them too
             path = Path(job.config.results) / self.name / f"{job.corpus.name}.jsonl"
@@ -154,7 +154,7 @@ class Contrastive(SumMetric):
         )
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Shares of the groups."""
+        """Return shares of the groups."""
         groups_R = sums_R["rows"]
         return {
             "accuracy": ratio(sums_R["right"], groups_R),
@@ -171,14 +171,14 @@ class Contrastive(SumMetric):
         return PivotValue(_heading(part), list(part_order(part)), precedence=int(part == ALL))
 
     def about_system(self, row: Row) -> str | None:
-        """Its accuracy stands under other tables of the system, beside its BLEU."""
+        """Return its accuracy stands under other tables of the system, beside its BLEU."""
         if row["status"] != "ok" or row["part"] != ALL:
             return None
         accuracy = self.headline.form(row[self.headline.name])
         return f"accuracy {accuracy} % on the contrastive set {row['corpus']}"
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
-        """How many groups each part has, and which systems do not read a set's context."""
+        """Return how many groups each part has, and which systems do not read a set's context."""
         sizes: dict[str, dict[str, str]] = {}
         notes: list[str] = []
         for scored_row in (s for s in scored if s.measurement.ok):
@@ -194,11 +194,11 @@ class Contrastive(SumMetric):
         return list(dict.fromkeys(notes))
 
     def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:
-        """The groups of each set and system."""
+        """Yield the groups of each set and system."""
         return listings(measurements, self.identity)
 
     def figures(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, Figure]]:
-        """What training looked at, epoch by epoch, of the systems that were stopped by it."""
+        """Yield the curve of each system that contrastive accuracy stopped, by epoch."""
         curves = {
             f"{m.identity['nmt']} {m.model[:6]}": m.facts["curve"]
             for m in measurements

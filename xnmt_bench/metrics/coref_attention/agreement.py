@@ -38,7 +38,7 @@ class Agreement:
         links: Sequence[tuple[PlacedMention, PlacedMention]],
         function_words: frozenset[str],
     ) -> list[Verdict]:
-        """The pronouns of a sentence that look at a wrong word of a context sentence.
+        """Return the pronouns of a sentence that look at a wrong word of a context sentence.
 
         Counted is a mention without a content word, none of whose antecedents there it looks at,
         where all genders are known and the word of the greatest weight has another one than they.

@@ -63,7 +63,7 @@ class ContextWeights:
         return self._texts.split(EVALUATED).number[: len(self.sentences)].tolist()
 
     def depth(self, index: int) -> int:
-        """How many sentences stand before a sentence."""
+        """Return how many sentences stand before a sentence."""
         return self._texts.depth(EVALUATED, index)
 
     @cached_property
@@ -125,7 +125,7 @@ class ContextWeights:
         return self._job.relevance(REAL).fingerprint
 
     def weights(self) -> Blocks:
-        """Raw weights (I, N) over each context sentence; sentences without any are left out.
+        """Yield raw weights (I, N) over each context sentence; sentences without any are left out.
 
         Of an explainer that can tell, it is how much each word looks at the words of its own side
         (of attention: the self-attention of encoder and decoder, or what else looks at the
@@ -149,7 +149,7 @@ class ContextWeights:
         return SIDES if self._job.system.context.target else SIDES[:1]
 
     def _own_side(self) -> Blocks:
-        """Weights of the current words over all words of their side."""
+        """Yield weights of the current words over all words of their side."""
         explainer, model = self._explained.ready, self._job.system.model
         for index in range(len(self.sentences)):
             batch = model.collate([(self._own.source[index], self._own.target[index])])
@@ -164,7 +164,7 @@ class ContextWeights:
             yield index, blocks
 
     def _relevance(self) -> Blocks:
-        """Relevance of all words of a side, for the current words of that side."""
+        """Yield relevance of all words of a side, for the current words of that side."""
         words_of_pieces = first_pieces if self._explained.explainer.blind else to_words
         for index, relevance in enumerate(self._job.relevance(REAL)):
             source_words, source_sizes = self._words("source", index)
@@ -178,7 +178,7 @@ class ContextWeights:
             yield index, dict(zip(SIDES, blocks, strict=True))
 
     def _words(self, side: str, index: int, closed: bool = False) -> tuple[list[int], list[int]]:
-        """For each id of a concatenation the number of its word, and the words of each sentence.
+        """Return the word of each id of a concatenation, and the words of each sentence.
 
         See `segment_words`.
 
@@ -196,7 +196,7 @@ class ContextWeights:
         return words, sizes
 
     def shuffled(self, seed: int) -> Blocks:
-        """A floor: the same weights, the words of each context sentence dealt anew.
+        """Yield a floor: the same weights, the words of each context sentence dealt anew.
 
         They are as many and as great as the explainer's own, so all that they find is chance.
         """
@@ -209,7 +209,7 @@ class ContextWeights:
             yield index, dealt
 
     def uniform(self) -> Blocks:
-        """A floor, as `weights` gives them: every word attended to alike."""
+        """Yield a floor, as `weights` gives them: every word attended to alike."""
         for index in range(len(self.sentences)):
             blocks = {}
             for side in self._sides:
@@ -227,13 +227,13 @@ def _spoken(words: list[str], mentions: tuple[Mention, ...]) -> Spoken:
 
 
 def _blocks(rows_IX: np.ndarray, sizes: list[int]) -> list[np.ndarray]:
-    """The columns of each context sentence, nearest first, of sentences of these sizes."""
+    """Return the columns of each context sentence, nearest first, of sentences of these sizes."""
     # The last sentence is the current one itself.
     return np.split(rows_IX, np.cumsum(sizes)[:-1], axis=1)[-2::-1]
 
 
 def _of_source(shares_YX: np.ndarray, size: int) -> np.ndarray:
-    """For each of the `size` current source words, which are the last of X, weights over all X.
+    """Return weights over all X words for each of the `size` current source words, the last of X.
 
     Those are of the target words whose best current source word it is, their mean.
     """

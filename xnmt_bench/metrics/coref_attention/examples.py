@@ -45,14 +45,14 @@ class Example:
     links: list[tuple[list[int], list[int]]]
 
     def matrix(self) -> Matrix:
-        """Each word of a mention with each of its antecedent is framed."""
+        """Return each word of a mention with each of its antecedent is framed."""
         framed = sorted({cell for pair in self.links for cell in product(*pair)})
         rows, columns = Tokens.of(self.current, eos=False), Tokens.of(self.context, eos=False)
         return Matrix(rows, columns, np.array(self.weights), framed=framed)
 
 
 def listings(measurements: Sequence[Measurement], columns: Sequence[str]) -> Iterator[Listing]:
-    """A listing for each measurement that has examples, with a file for each of these.
+    """Yield a listing for each measurement that has examples, with a file for each of these.
 
     Args:
         measurements: of the metric.
@@ -83,7 +83,7 @@ def _matrices(examples: Sequence[Example]) -> Iterator[tuple[int, Matrix]]:
 
 
 def _stored(measurement: Measurement) -> list[Example]:
-    """The examples of a measurement's side, as far as they are in the store."""
+    """Return the examples of a measurement's side, as far as they are in the store."""
     try:
         text = measurement.file(FILE).read_text(encoding="utf-8")
     except (OSError, StoreError) as error:

@@ -76,7 +76,7 @@ class PlacedMention:
 def same_chain(
     current: Iterable[PlacedMention], context: Iterable[PlacedMention]
 ) -> list[tuple[PlacedMention, PlacedMention]]:
-    """Each mention of a sentence with each of its chain in a context sentence."""
+    """Return each mention of a sentence with each of its chain in a context sentence."""
     return [(m, a) for m, a in product(current, context) if m.chain == a.chain]
 
 
@@ -109,7 +109,7 @@ class CorefScores:
         function_words: frozenset[str],
         links: Iterable[tuple[PlacedMention, PlacedMention]] | None = None,
     ) -> None:
-        """Scores the links between a sentence and one of its context sentences.
+        """Score the links between a sentence and one of its context sentences.
 
         Args:
             sentence: number of the current sentence.
@@ -139,7 +139,7 @@ class CorefScores:
                 self.attended.append((sentence, int(attended_N.sum()) - function, function))
 
     def units(self, test_set: str, numbers: Sequence[int], subset: str) -> Units:
-        """Sums by sentence over the links of a subset.
+        """Sum by sentence over the links of a subset.
 
         Args:
             test_set: what `numbers` count in.
@@ -189,7 +189,7 @@ SUBSETS: dict[str, Callable[[Link], bool]] = {
 
 
 def coref_scores(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The metrics of Dinarelli et al. (2024), Tables 5 and 6, from sums over sentences.
+    """Return the metrics of Dinarelli et al. (2024), Tables 5 and 6, from sums over sentences.
 
     Returns:
         Of links: `max_weight`, the share with the greatest weight of their context sentence;
@@ -228,7 +228,7 @@ def _link(
     pair: tuple[PlacedMention, PlacedMention],
     function_words: frozenset[str],
 ) -> Link:
-    """A mention and its antecedent, with what the weights and the words say of them.
+    """Return a mention and its antecedent, with what the weights and the words say of them.
 
     A naive link is one that was found (section 4, human evaluation): in Table 5 the same 32 of the
     concatenation model are 14.3 % of all its 224 cases and 27.1 % of the 118 attended ones.
@@ -253,5 +253,5 @@ def _link(
 
 
 def is_function(word: str, function_words: frozenset[str]) -> bool:
-    """Punctuation counts as one too."""
+    """Return punctuation counts as one too."""
     return word.lower() in function_words or not any(c.isalnum() for c in word)

@@ -112,7 +112,7 @@ class CorefAttention(SumMetric):
             self.morphology = create("morphologies", morphology)
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
-        """Weights of the explainer, and its two floors, by side and kind of link."""
+        """Yield weights of the explainer, and its two floors, by side and kind of link."""
         for line in job.corpus.counts():
             log.info("%s", line)
         language = job.corpus.target_language
@@ -171,7 +171,7 @@ class CorefAttention(SumMetric):
         return Evidence(units, {"coreference": artefact.fingerprint}, facts, files)
 
     def weighed(self, job: Job, context: ContextWeights, floor: str = "") -> Artefact:
-        """Every link's weight on each side: by the explainer, or by one of its floors."""
+        """Return every link's weight on each side: by the explainer, or by one of its floors."""
         sentences = len(context.sentences)  # says what does not apply, before anything is made
         kind, heatmaps, seed = context.fingerprint, self.heatmaps, job.config.seed
         name, weights = job.explained_identity()["explainer"], context.weights
@@ -231,7 +231,7 @@ class CorefAttention(SumMetric):
         language: str,
         judge: Callable[..., list[Verdict]] | None,
     ) -> None:
-        """Adds a sentence's links to each of its context sentences."""
+        """Add a sentence's links to each of its context sentences."""
         current, linked = spoken[index], set[PlacedMention]()
         closed_class = function_words(language)
         for distance, raw_IN in enumerate(blocks, start=1):
@@ -250,7 +250,7 @@ class CorefAttention(SumMetric):
     def _examples(
         self, spoken: Sequence[Spoken], index: int, blocks: Sequence[np.ndarray], title_start: str
     ) -> Iterator[Example]:
-        """The context sentences that a link leads to, ready to be drawn."""
+        """Yield the context sentences that a link leads to, ready to be drawn."""
         current = spoken[index]
         for distance, raw_IN in enumerate(blocks, start=1):
             earlier = spoken[index - distance]
@@ -265,7 +265,7 @@ class CorefAttention(SumMetric):
         return coref_scores(sums_R)
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
-        """How much of the annotation the systems' own translations carry."""
+        """Return how much of the annotation the systems' own translations carry."""
         rates = {}
         for m in (s.measurement for s in scored if s.measurement.ok):
             where = " ".join(m.identity[c] for c in ("corpus", "lang_pair", "nmt"))
@@ -281,10 +281,10 @@ class CorefAttention(SumMetric):
         return notes
 
     def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:
-        """Each explainer's first links, which are drawn to files too."""
+        """Yield each explainer's first links, which are drawn to files too."""
         return listings(measurements, self.identity)
 
 
 def _columns(context: Spoken, weights_IN: np.ndarray) -> list[str]:
-    """What a context sentence's columns are: its words, and EOS where that is one of them."""
+    """Return a context sentence's columns: its words, and EOS where that is one of them."""
     return [*context.words, EOS_MARK][: weights_IN.shape[1]]

@@ -84,7 +84,7 @@ def _row(identity: Sequence[str], density: Mapping[str, Any]) -> Row:
 
 
 def _figure(rows: Sequence[Row], titles: dict[tuple[str, ...], str]) -> Figure:
-    """Unique rules by how often they come, one bar an explainer, one axes a system."""
+    """Return unique rules by how often they come, one bar an explainer, one axes a system."""
     figure, axes = plt.subplots(len(titles), 1, squeeze=False, sharex=True,
                                 figsize=(7.5, 1.2 + 1.9 * len(titles)))  # fmt: skip
     for ax, (system, title) in zip(axes[:, 0], titles.items(), strict=True):

@@ -40,7 +40,7 @@ Kinds = dict[str, np.ndarray]
 
 
 def kinds_of(panel: Panel) -> Kinds | None:
-    """The kind of each test decision in every facet, where that is stored."""
+    """Return the kind of each test decision in every facet, where that is stored."""
     reference = panel.references.get(NMT)
     if reference is None or "facets" not in reference.measurement.files:
         return None
@@ -62,7 +62,7 @@ class Facets(Analysis):
         self.draws = Draws(samples, seed)
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
-        """One line a kind of decision, by the last value of the pivot there is."""
+        """Return one line a kind of decision, by the last value of the pivot there is."""
         kinds = [
             (panel, panel_kinds) for panel in panels if (panel_kinds := kinds_of(panel)) is not None
         ]
@@ -111,7 +111,7 @@ class Facets(Analysis):
     def _values(
         self, metric: Metric, seeds: Sequence[DecisionScores], chosen_N: np.ndarray
     ) -> np.ndarray:
-        """The headline on some decisions, whole and resampled; (1 + R,)."""
+        """Return the headline on some decisions, whole and resampled; (1 + R,)."""
         by_seed = []
         for s in (scores.take(chosen_N) for scores in seeds):
             sums = {"log_likelihood": s.log_likelihood_N}
@@ -121,7 +121,7 @@ class Facets(Analysis):
 
 
 def _aligned(measurement: Measurement, kinds: Kinds) -> DecisionScores | None:
-    """The scores of a predictor in the order of the kinds; None where of other decisions."""
+    """Return the scores of a predictor in the order of the kinds; None where of other decisions."""
     scores = DecisionScores.load(measurement.file("decisions"))
     order = np.lexsort((scores.step_N, scores.sentence_N))
     kinds_order = np.lexsort((kinds["step"], kinds["sentence"]))
@@ -136,7 +136,7 @@ def _aligned(measurement: Measurement, kinds: Kinds) -> DecisionScores | None:
 
 
 def _ordered(facet: str, values: np.ndarray) -> list[str]:
-    """The categories that occur, in reading order; the empty one tells nothing."""
+    """Return the categories that occur, in reading order; the empty one tells nothing."""
     names = set(values) - {""}
     if facet == "frequency":  # such as 1,001-10,000 or > 10,000
         return sorted(names, key=lambda name: int(name.strip("> ").split("-")[0].replace(",", "")))
@@ -145,7 +145,7 @@ def _ordered(facet: str, values: np.ndarray) -> list[str]:
 
 
 def _figure(metric: Metric, by_panel: Sequence[Sequence[Row]], labels: Sequence[str]) -> Figure:
-    """One row of axes a panel, one column a facet."""
+    """Return one row of axes a panel, one column a facet."""
     column = metric.headline
     names = list(dict.fromkeys(row["explainer"] for row in chain(*by_panel)))
     shown = [facet for facet in FACETS if any(r["facet"] == facet for r in chain(*by_panel))]

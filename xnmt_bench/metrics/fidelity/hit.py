@@ -22,7 +22,7 @@ def hit_at_k(
     target: Subwords,
     rules: Rules,
 ) -> np.ndarray | None:
-    """How many decisions' top-k words of a side hold a deciding word of that side.
+    """Return how many decisions' top-k words of a side hold a deciding word of that side.
 
     Counted are decisions whose label is the gold word, since the gold decides nothing else, and
     sides on which something decides.
@@ -60,7 +60,7 @@ def hit_at_k(
 def _count(
     rules: Rules, ids: np.ndarray, gold: Gold, source_words: list[int], target_words: list[int]
 ) -> list[int]:
-    """One sentence's hits and counted decisions of the source, of the prefix, of either side."""
+    """Return one sentence's hits and counted decisions of the source, the prefix, either side."""
     counts = [0] * 6
     for row, step in enumerate(rules.step_N):
         label, word = rules.label_N[row], target_words[step]

@@ -74,7 +74,7 @@ def _listing(
 def _matrices(
     sentences: Sequence[dict[str, Any]], rules: Rules, k: int
 ) -> Iterator[tuple[int, Matrix]]:
-    """Each decision a row; a picked word's weight is 1 for the first and falls by 1/k."""
+    """Yield each decision a row; a picked word's weight is 1 for the first and falls by 1/k."""
     for sentence in sentences:
         sentence_rules: Rules = rules.take(np.flatnonzero(rules.sentence_N == sentence["number"]))
         sentence_rules = sentence_rules.take(np.argsort(sentence_rules.step_N))
@@ -99,7 +99,7 @@ def _matrices(
 
 
 def _tokens(pieces: Sequence[str]) -> Tokens:
-    """Pieces, a special one being a word of its own."""
+    """Return pieces, a special one being a word of its own."""
     words, number = list[int](), -1
     for before, piece in zip(["", *pieces], pieces, strict=False):
         number += number < 0 or piece.startswith(BEGUN) or bool({before, piece} & SPECIAL)
@@ -108,7 +108,7 @@ def _tokens(pieces: Sequence[str]) -> Tokens:
 
 
 def _text(pieces: Sequence[str]) -> str:
-    """A side as it reads, EOS and separators left out."""
+    """Return a side as it reads, EOS and separators left out."""
     return joined([piece for piece in pieces if piece not in SPECIAL])
 
 

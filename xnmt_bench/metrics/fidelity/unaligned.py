@@ -42,7 +42,7 @@ class Unaligned(Analysis):
         self.examples = examples
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
-        """One line a decision, one column an explainer."""
+        """Return one line a decision, one column an explainer."""
         kinds = [
             (panel, panel_kinds) for panel in panels if (panel_kinds := kinds_of(panel)) is not None
         ]

@@ -20,7 +20,7 @@ def comet(
     references: Sequence[str],
     folder: Path,
 ) -> np.ndarray:
-    """The COMET score of each translation, (U,), by `comet-score` of unbabel-comet 2.
+    """Return the COMET score of each translation, (U,), by `comet-score` of unbabel-comet 2.
 
     Args:
         command: path of `comet-score`.

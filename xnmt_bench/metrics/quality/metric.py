@@ -54,7 +54,7 @@ class Quality(SumMetric):
         self.comet_command, self.comet_model = comet_command, comet_model
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
-        """The system's translations, or a file's."""
+        """Yield the system's translations, or a file's."""
         yield self.plan(job, lambda: self._measured(job))
 
     def _measured(self, job: Job) -> Evidence:
@@ -69,7 +69,7 @@ class Quality(SumMetric):
         return Evidence(Units(outputs.test_set, outputs.number_N, columns), made_by)
 
     def _comet(self, job: Job, outputs: Outputs) -> np.ndarray:
-        """COMET of each translation, kept since it takes minutes."""
+        """Return COMET of each translation, kept since it takes minutes."""
         command, model = str(self.comet_command), self.comet_model
 
         def work(folder: Path) -> None:
@@ -82,14 +82,14 @@ class Quality(SumMetric):
         return np.load(artefact.path / COMET_FILE, allow_pickle=False)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Corpus scores of BLEU, chrF and TER; the mean of COMET's."""
+        """Return corpus scores of BLEU, chrF and TER; the mean of COMET's."""
         results = scores(sums_R)
         if "comet" in sums_R:
             results["comet"] = ratio(sums_R["comet"], sums_R["sentences"])
         return results
 
     def about_system(self, row: Row) -> str | None:
-        """How good its translations are stands under every table of the system."""
+        """Return how good its translations are stands under every table of the system."""
         if row["status"] != "ok":
             return None
         shown = [f"{c.heading} {c.form(row[c.name])}" for c in self.columns if c.name in row]

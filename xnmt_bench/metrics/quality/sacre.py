@@ -13,7 +13,7 @@ METRICS: dict[str, Any] = {"bleu": BLEU(force=True), "chrf": CHRF(), "ter": TER(
 
 
 def statistics(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, np.ndarray]:
-    """Each sentence's sufficient statistics, of raw texts: columns `bleu_0`, `bleu_1`, ... (U,)."""
+    """Return each sentence's sufficient statistics of raw texts: `bleu_0`, `bleu_1`, ... (U,)."""
     columns: dict[str, np.ndarray] = {}
     for name, metric in METRICS.items():
         # What sacrebleu's own significance test resamples.
@@ -23,7 +23,7 @@ def statistics(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str
 
 
 def scores(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The corpus's scores (R,) from weighted sums of the statistics."""
+    """Return the corpus's scores (R,) from weighted sums of the statistics."""
     results = {}
     for name, metric in METRICS.items():
         width = sum(column.startswith(f"{name}_") for column in sums_R)
@@ -35,5 +35,5 @@ def scores(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def signatures() -> dict[str, str]:
-    """What each score takes to be made again, in sacrebleu's words."""
+    """Return sacrebleu's signature of each score."""
     return {name: METRICS[name].get_signature().format() for name in METRICS}

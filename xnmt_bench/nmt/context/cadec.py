@@ -75,7 +75,7 @@ class CADec(LinearOutput, TwoStep):
         self.drafts = Drafts(self.base)
 
     def start_from(self, trained: NMTModel) -> None:
-        """Takes the weights of a CADec, or of a base, whose output layer it begins with."""
+        """Take the weights of a CADec, or of a base, whose output layer it begins with."""
         super().start_from(trained)
         self.drafts.forget()
         if not isinstance(trained, CADec):
@@ -84,13 +84,13 @@ class CADec(LinearOutput, TwoStep):
 
     @classmethod
     def refuses(cls, context: Context) -> str | None:
-        """It reads contexts on both sides."""
+        """Refuse contexts on one side alone."""
         if context.sentences and not context.target:
             return "reads its context on both sides (nmt.context.target)"
         return super().refuses(context)
 
     def embed_target(self, ids_BT: Tensor) -> Tensor:
-        """Scaled target embeddings (B, T, D) of the base; a separator's is that of EOS.
+        """Return scaled target embeddings (B, T, D) of the base; a separator's is that of EOS.
 
         A separator is read as the word that closes the sentence before it. As the first input of
         the sentence behind it, it is BOS for the base and zero for the second pass.
@@ -98,12 +98,12 @@ class CADec(LinearOutput, TwoStep):
         return super().embed_target(closed(ids_BT))
 
     def draft(self, source_BS: Tensor) -> Tensor:
-        """The base's translation of each current sentence (B, U), by beam search."""
+        """Return the base's translation of each current sentence (B, U), by beam search."""
         sources = [tuple(row[row != PAD].tolist()) for row in _current_sources(source_BS)]
         return pad(self.drafts(sources), source_BS.device)
 
     def training_draft(self, batch: Batch, options: DraftOptions) -> Tensor:
-        """The corrupted reference, or a sample of the base; a coin a batch (the authors' code)."""
+        """Return the corrupted reference or a sample of the base (a coin a batch)."""
         vocabulary = len(self.target_subwords)
         pairs = zip(batch.target_BT, batch.current_BT, strict=True)
         target_BC = pad([row[now] for row, now in pairs], batch.target_BT.device)
@@ -115,7 +115,7 @@ class CADec(LinearOutput, TwoStep):
         return corrupted(drawn_BU, NOISE, vocabulary)
 
     def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
-        """Encodes each sentence by itself, and the draft of the current one.
+        """Encode each sentence by itself, and the draft of the current one.
 
         `extra` is the source's keys and values, then the draft's, of each layer of the second pass;
         where the draft is; and the source's of each layer of the base's decoder.
@@ -143,7 +143,7 @@ class CADec(LinearOutput, TwoStep):
         return Encoding(states_BSD, layout, extra)
 
     def memories(self, encoding: Encoding, input_BTD: Tensor) -> Memories:
-        """What the second pass reads of sources, drafts, and the context's translations."""
+        """Return what the second pass reads of sources, drafts, and the context's translations."""
         count, input_BT = len(self.second.layers), encoding.layout.input_BT
         source, drafts = encoding.extra[:count], encoding.extra[count : 2 * count]
         place_BT = source_numbers(encoding.layout).amax(1)[:, None] - input_BT
@@ -156,7 +156,7 @@ class CADec(LinearOutput, TwoStep):
         return Memories(source, encoding.mask_BS, target, mask_BX)
 
     def _first_pass(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
-        """The base's states (B, T, D) at the translations of the context, each read by itself."""
+        """Return the base's states (B, T, D) at the context's translations, each read alone."""
         number_BS, input_BT = source_numbers(encoding.layout), encoding.layout.input_BT
         context_BT = torch.where(input_BT < number_BS.amax(1)[:, None], input_BT, 0)
         targets, sources = Sentences(context_BT), Sentences(number_BS)
@@ -173,13 +173,13 @@ class CADec(LinearOutput, TwoStep):
         return targets.join(self.base.decode(alone, input_NLD))
 
     def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
-        """States (B, T, D) of the current sentence's steps; zero at those of its context."""
+        """Return states (B, T, D) of the current sentence's steps; zero at those of its context."""
         return self._decode(encoding, input_BTD)[0]
 
     def _decode(
         self, encoding: Encoding, input_BTD: Tensor, weights: Weights | None = None
     ) -> tuple[Tensor, Sentences]:
-        """States, and where the current sentences are; attention's weights go into lists."""
+        """Return states, and where the current sentences are; attention's weights go into lists."""
         current = current_inputs(encoding.layout)
         if not len(current.row_N):  # all that is there is context
             return torch.zeros_like(input_BTD), current
@@ -190,7 +190,7 @@ class CADec(LinearOutput, TwoStep):
         return current.join(states_BCD), current
 
     def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
-        """The second pass's attention: to all sources, and to all translations but the draft.
+        """Return the second pass's attention to sources, and to translations but the draft.
 
         A translation has the mean of the attention to the own prefix and of that to the memory,
         where the row of a state counts for the word beside it.
@@ -211,14 +211,14 @@ class CADec(LinearOutput, TwoStep):
         return AttentionWeights(cross, prefix)
 
     def encoder_attention(self, source_BSD: Tensor, layout: Layout) -> Tensor:
-        """The encoder's self-attention (B, L, H, S, S), which never leaves a sentence."""
+        """Return the encoder's self-attention (B, L, H, S, S), which never leaves a sentence."""
         sentences = Sentences(source_numbers(layout))
         layers: list[Tensor] = []
         self.base.encoder_states(sentences.split(source_BSD), sentences.layout, layers)
         return sentences.square(torch.stack(layers, dim=1))
 
     def reader(self, encoding: Encoding) -> Reader:
-        """Keeps the memories, and the keys and values of what it has read."""
+        """Keep the memories, and the keys and values of what it has read."""
         return CADecReader(self, encoding)
 
 
@@ -233,7 +233,7 @@ class CADecReader(Reader):
         self._cache = Cache(encoding.states_BSD, len(model.second.layers))
 
     def read(self, ids_RT: Tensor) -> Tensor:
-        """Reads further inputs of every row, padded with PAD; the state behind the last, (R, D).
+        """Read further inputs of every row, padded with PAD; the state behind the last, (R, D).
 
         The first inputs hold all of the context, and the current sentence's beginning.
         """
@@ -252,25 +252,25 @@ class CADecReader(Reader):
         return last_of(x_RCD, mask_RC)
 
     def select(self, rows: Tensor) -> None:
-        """Goes on with some of the rows, in a new order, some perhaps more than once."""
+        """Go on with some of the rows, in a new order, some perhaps more than once."""
         self._cache.select(rows)
         if self._memories is not None:  # which hold all of the encoding that is read again
             self._memories = self._memories.select(rows)
 
 
 def current_inputs(layout: Layout) -> Sentences:
-    """Where the current sentence's inputs are, in the rows that have come to it."""
+    """Return where the current sentence's inputs are, in the rows that have come to it."""
     last_B = source_numbers(layout).amax(1)
     return Sentences((layout.input_BT == last_B[:, None]).long())
 
 
 def begun(x_BCD: Tensor) -> Tensor:
-    """Inputs of sentences, the first of which is zero (the authors' code)."""
+    """Return inputs of sentences, the first of which is zero (the authors' code)."""
     return torch.cat([torch.zeros_like(x_BCD[:, :1]), x_BCD[:, 1:]], dim=1)
 
 
 def _current_sources(source_BS: Tensor) -> Tensor:
-    """The current sentence of each source, padded."""
+    """Return the current sentence of each source, padded."""
     number_BS = source_numbers(Layout(segments(source_BS), source_BS))
     rows = zip(source_BS, number_BS, strict=True)
     return pad([row[number == number.max()] for row, number in rows], source_BS.device)

@@ -21,7 +21,7 @@ Cuts = list[tuple[int, int]]  # places, on both sides, before which a sentence i
 
 
 def divided(corpus: Corpus, how: How | None) -> Corpus:
-    """A corpus with its training sentences split; itself, where they are not."""
+    """Return a corpus with its training sentences split; itself, where they are not."""
     return corpus if how is None else DividedCorpus(corpus, how)
 
 
@@ -40,7 +40,7 @@ class DividedCorpus(Corpus):
         self._corpus, self._how = corpus, how
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
-        """Streams the pairs of a split; parts have no annotation."""
+        """Stream the pairs of a split; parts have no annotation."""
         sentences = self._corpus.sentences(split)
         if split != "train":
             yield from sentences
@@ -93,20 +93,20 @@ class DividedCorpus(Corpus):
         return {number: cut for number, cut in cuts.items() if cut is not None}
 
     def recipe(self) -> dict[str, Any]:
-        """The corpus's own, and how it is split."""
+        """Return the corpus's own, and how it is split."""
         return {"corpus": self._corpus.recipe(), "divided": self._how}
 
     def raw(self, text: str, language: str) -> str:
-        """As the corpus has it."""
+        """Return the text as the wrapped corpus has it."""
         return self._corpus.raw(text, language)
 
     def words(self, text: str, language: str) -> str:
-        """As the corpus has it."""
+        """Return the words as the wrapped corpus has them."""
         return self._corpus.words(text, language)
 
 
 def uncrossed(links: Links, source: int, target: int) -> tuple[int, int] | None:
-    """The link nearest the source's middle before which both sides can be cut and no link is.
+    """Return the link nearest the source's middle before which no link crosses a cut of both sides.
 
     Args:
         links: (source word, target word).
@@ -124,5 +124,5 @@ def uncrossed(links: Links, source: int, target: int) -> tuple[int, int] | None:
 
 
 def _parts(words: list[str], cuts: list[int]) -> list[str]:
-    """The words between cuts."""
+    """Return the words between cuts."""
     return [" ".join(words[a:b]) for a, b in pairwise((0, *cuts, len(words)))]

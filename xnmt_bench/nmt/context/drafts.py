@@ -27,7 +27,7 @@ class Drafts:
         self._kept: OrderedDict[tuple[int, ...], list[int]] = OrderedDict()
 
     def __call__(self, sources: Sequence[tuple[int, ...]]) -> list[list[int]]:
-        """The drafts of source sentences, by beam search."""
+        """Return the drafts of source sentences, by beam search."""
         missing = sorted({source for source in sources if source not in self._kept}, key=len)
         fresh: dict[tuple[int, ...], list[int]] = {}
         for start in range(0, len(missing), TOGETHER):
@@ -40,13 +40,13 @@ class Drafts:
         return drafts
 
     def forget(self) -> None:
-        """Drops all of them: the model is another one."""
+        """Drop all of them: the model is another one."""
         self._kept.clear()
 
 
 @torch.no_grad()
 def sample(model: NMTModel, source_NL: Tensor, limit_N: Tensor, temperature: float) -> Tensor:
-    """Draws a translation of each source sentence, word by word.
+    """Draw a translation of each source sentence, word by word.
 
     Args:
         model: a sentence-level model.
@@ -75,7 +75,7 @@ def sample(model: NMTModel, source_NL: Tensor, limit_N: Tensor, temperature: flo
 
 
 def corrupted(ids_NU: Tensor, share: float, vocabulary: int) -> Tensor:
-    """Ids of which a share, each by its own draw, are replaced by random words.
+    """Return ids of which a share, each by its own draw, are replaced by random words.
 
     The first word and EOS stay (the authors' code); what is drawn is no special id.
     """

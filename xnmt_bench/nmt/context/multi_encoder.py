@@ -55,7 +55,7 @@ class ContextAttention(nn.Module):
         place_M: Tensor,
         weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """The current sentences' states with their contexts in them, (B, C, D).
+        """Return the current sentences' states with their contexts in them, (B, C, D).
 
         Args:
             h_BCD: their states.
@@ -125,13 +125,13 @@ class MultiEncoder(TwoStep):
 
     @classmethod
     def refuses(cls, context: Context) -> str | None:
-        """It reads contexts on the source side alone."""
+        """Refuse contexts on the target side."""
         if context.sentences and context.target:
             return "reads no context on the target side (nmt.context.target)"
         return super().refuses(context)
 
     def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
-        """Encodes each sentence by itself, then the current one in its context."""
+        """Encode each sentence by itself, then the current one in its context."""
         out_BSD, current_BS = self._encode(source_BSD, layout)
         # The decoder sees the current sentence alone.
         current_layout = Layout(layout.source_BS * current_BS, layout.input_BT)
@@ -140,7 +140,7 @@ class MultiEncoder(TwoStep):
     def _encode(
         self, source_BSD: Tensor, layout: Layout, weights: list[Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
-        """States (B, S, D), and where the current sentence is, (B, S).
+        """Return states (B, S, D), and where the current sentence is, (B, S).
 
         The first level's weights (M, H, C, L) are appended to a list, if there is one.
         """
@@ -159,7 +159,7 @@ class MultiEncoder(TwoStep):
         return sentences.join(out_NLD), (number_BS == last_B[:, None]) & layout.mask_BS
 
     def encoder_attention(self, source_BSD: Tensor, layout: Layout) -> Tensor:
-        """The first level's attention, as the only layer, (B, 1, H, S, S).
+        """Return the first level's attention, as the only layer, (B, 1, H, S, S).
 
         A current word has weights that sum to 1 over each context sentence, its EOS included, and
         none over its own.
@@ -178,25 +178,25 @@ class MultiEncoder(TwoStep):
         return weights_BLHSS
 
     def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
-        """Decodes a teacher-forced prefix: states (B, T, D)."""
+        """Decode a teacher-forced prefix: states (B, T, D)."""
         return self.base.decode(encoding, input_BTD)
 
     def prefix(self, encoding: Encoding) -> Prefix[Any]:
-        """The Transformer's, which keeps what it has read."""
+        """Return the Transformer's, which keeps what it has read."""
         return self.base.prefix(encoding)
 
     def logits(self, states: Tensor) -> Tensor:
-        """Unnormalised log-probabilities (..., V)."""
+        """Return unnormalised log-probabilities (..., V)."""
         return self.base.logits(states)
 
     def logit_parts(self, states_RD: Tensor) -> Iterator[Tensor]:
-        """The Transformer's."""
+        """Yield the Transformer's."""
         return self.base.logit_parts(states_RD)
 
     def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
-        """The decoder's attention: to the current sentence and to its own prefix."""
+        """Return the decoder's attention: to the current sentence and to its own prefix."""
         return self.base.attention(encoding, input_BTD)
 
     def reader(self, encoding: Encoding) -> Reader:
-        """The Transformer's, which keeps what it has read."""
+        """Return the Transformer's, which keeps what it has read."""
         return self.base.reader(encoding)

@@ -30,7 +30,7 @@ class SourceAttention(nn.Module):
         self.energy = nn.Linear(units, 1, bias=False)
 
     def forward(self, state_BD: Tensor, keys_BXA: Tensor) -> Tensor:
-        """Unnormalised weights (B, X) of what has these keys, from a state of the decoder."""
+        """Return unnormalised weights (B, X) of these keys, from a state of the decoder."""
         query_B1A = self.query(state_BD)[:, None]
         energy: Tensor = self.energy(torch.tanh(query_B1A + keys_BXA))[..., 0]
         return energy
@@ -74,7 +74,7 @@ class SHierTo2(RNNSearch):
         self.start = nn.Linear(2 * encoder_hidden, decoder_hidden)
 
     def make_attention(self, memory: int, units: int) -> None:
-        """Attention to each source, and to what both gave."""
+        """Make attention to each source, and to what both gave."""
         sizes = (units, memory, units)
         self.sources = nn.ModuleList(SourceAttention(*sizes) for _ in range(2))
         self.query = nn.Linear(units, units, bias=False)
@@ -84,7 +84,7 @@ class SHierTo2(RNNSearch):
 
     @classmethod
     def refuses(cls, context: Context) -> str | None:
-        """It reads one previous sentence, on both sides."""
+        """Refuse other contexts than one previous sentence on both sides."""
         if context.following or context.sentences > 1:
             return "reads one sentence of context, the previous one"
         if context.sentences and not context.target:
@@ -92,11 +92,11 @@ class SHierTo2(RNNSearch):
         return None
 
     def embed_source(self, ids_BS: Tensor) -> Tensor:
-        """Source embeddings (B, S, D); a separator's is that of EOS, which closes a sentence."""
+        """Return source embeddings (B, S, D); a separator's is EOS's, which closes a sentence."""
         return super().embed_source(closed(ids_BS))
 
     def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
-        """Encodes both sources.
+        """Encode both sources.
 
         `extra` is the first hidden state; of each source, the previous one first, its states, its
         attention's keys and where it has words; and for each source id its place among the ids of
@@ -121,7 +121,7 @@ class SHierTo2(RNNSearch):
         return Encoding(states_BSM, layout, (start_BD, *memories, among_BS))
 
     def _padded(self, source_BSD: Tensor, mask_BS: Tensor) -> tuple[Tensor, Tensor]:
-        """One sentence of each row (B, X, D), and where it is; EOS alone where there is none."""
+        """Return one sentence of each row (B, X, D), and its mask; EOS alone for none."""
         sentences = Sentences(mask_BS.long())
         rows, longest = len(source_BSD), max(1, sentences.mask_NL.shape[1])
         eos_D = self.embed_source(torch.tensor(EOS, device=source_BSD.device))
@@ -134,7 +134,7 @@ class SHierTo2(RNNSearch):
         return x_BXD, there_BX
 
     def look(self, encoding: Encoding, state_BD: Tensor) -> tuple[Tensor, Tensor]:
-        """Attention over both sources' ids (B, S), and what it mixes.
+        """Return attention over both sources' ids (B, S), and what it mixes.
 
         What a document's first sentence gives to the EOS before it is left out.
         """
@@ -152,7 +152,7 @@ class SHierTo2(RNNSearch):
         return both_BX.gather(1, among_BS) * encoding.mask_BS, mixed_BM
 
     def shares(self, state_BD: Tensor, contexts: list[Tensor]) -> Tensor:
-        """How much of each source a step takes, b of the combination; (B, 2)."""
+        """Return how much of each source a step takes, b of the combination; (B, 2)."""
         query_BD = self.query(state_BD)
         energies = [
             self.energy(torch.tanh(query_BD + key(c_BM)))

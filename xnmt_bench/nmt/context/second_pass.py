@@ -53,7 +53,7 @@ class Memories(NamedTuple):
     target_mask_BX: Tensor
 
     def select(self, rows: Tensor) -> Memories:
-        """The rows of the given indices."""
+        """Return the rows of the given indices."""
         source, target = ([x[rows] for x in xs] for xs in (self.source_BSE, self.target_BXE))
         return Memories(source, self.source_mask_BS[rows], target, self.target_mask_BX[rows])
 
@@ -79,7 +79,7 @@ class SecondPass(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def source_memory(self, states_BXD: Tensor, place_BX: Tensor) -> tuple[Tensor, ...]:
-        """Each layer's keys and values of source states and their sentences' places.
+        """Return each layer's keys and values of source states and their sentences' places.
 
         Args:
             states_BXD: the encoder's.
@@ -91,7 +91,7 @@ class SecondPass(nn.Module):
     def target_memory(
         self, word_BXD: Tensor, states_BXD: Tensor, place_BX: Tensor
     ) -> tuple[Tensor, ...]:
-        """The same of translations.
+        """Return the embeddings of translations.
 
         Args:
             word_BXD: embeddings of their words.
@@ -110,7 +110,7 @@ class SecondPass(nn.Module):
         weights: Weights | None = None,
         grow: Callable[[int, Tensor], Tensor] | None = None,
     ) -> Tensor:
-        """Reads inputs: states (B, C, D).
+        """Read inputs: states (B, C, D).
 
         Args:
             x_BCD: their embeddings, zero for the first of a sentence.

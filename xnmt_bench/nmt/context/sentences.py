@@ -49,7 +49,7 @@ class Sentences:
         return torch.arange(longest, device=self.length_N.device) < self.length_N[:, None]
 
     def find(self, among: Sentences) -> Tensor:
-        """Which of these sentences has the row and the number of each of the others; both do."""
+        """Find the sentence with the row and the number of each of the others; all must exist."""
         own_keys, other_keys = (s.row_N * (1 << 32) + s.number_N for s in (self, among))
         return torch.searchsorted(own_keys, other_keys)
 
@@ -60,19 +60,19 @@ class Sentences:
         return Layout(one_NL, one_NL)
 
     def split(self, x_BX: Tensor) -> Tensor:
-        """What belongs to ids (B, X, ...) as (N, L, ...), zero in the padding."""
+        """Return values of ids (B, X, ...) by sentence, (N, L, ...), zero in the padding."""
         rows = x_BX.new_zeros(*self.mask_NL.shape, *x_BX.shape[2:])
         rows[self._sentence_P, self._place_P] = x_BX[self._there_BX]
         return rows
 
     def join(self, x_NL: Tensor) -> Tensor:
-        """The way back: (N, L, ...) as (B, X, ...), zero where no sentence is."""
+        """Return the way back: (N, L, ...) as (B, X, ...), zero where no sentence is."""
         joined = x_NL.new_zeros(*self._there_BX.shape, *x_NL.shape[2:])
         joined[self._there_BX] = x_NL[self._sentence_P, self._place_P]
         return joined
 
     def square(self, weights_NLHXX: Tensor) -> Tensor:
-        """Weights of sentences over themselves (N, L, H, X, X) as (B, L, H, S, S), else zero."""
+        """Return weights within sentences (N, L, H, X, X) as (B, L, H, S, S), else zero."""
         rows, width = self._there_BX.shape
         joined = weights_NLHXX.new_zeros(rows, *weights_NLHXX.shape[1:3], width, width)
         for weights, (row, span) in zip(weights_NLHXX, self.spans(), strict=True):
@@ -81,13 +81,13 @@ class Sentences:
         return joined
 
     def spans(self) -> list[tuple[int, slice]]:
-        """The row of each sentence, and its ids there."""
+        """Return the row of each sentence, and its ids there."""
         rows, starts, lengths = (x.tolist() for x in (self.row_N, self.start_N, self.length_N))
         return [(b, slice(x, x + n)) for b, x, n in zip(rows, starts, lengths, strict=True)]
 
 
 def source_numbers(layout: Layout) -> Tensor:
-    """The sentence of each source id (B, S), counted from 1; a separator closes its sentence."""
+    """Number the sentence of each source id (B, S), from 1; a separator closes its sentence."""
     segment_BS = layout.source_BS
     before_BS = torch.cat([torch.ones_like(segment_BS[:, :1]), segment_BS[:, :-1]], dim=1)
     return segment_BS - (segment_BS > before_BS).long()

@@ -38,20 +38,20 @@ class TwoStep(NMTModel):
         self.base.requires_grad_(False).eval()
 
     def train(self, mode: bool = True) -> Self:
-        """Training mode, for all but the base."""
+        """Return training mode, for all but the base."""
         super().train(mode)
         self.base.eval()
         return self
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Asks for gradients of all weights but the base's, which nobody trains any more."""
+        """Ask for gradients of all weights but the base's, which nobody trains any more."""
         super().requires_grad_(requires_grad)
         self.base.requires_grad_(False)
         return self
 
     @classmethod
     def refuses(cls, context: Context) -> str | None:
-        """It reads up to three sentences, all of them before the current one."""
+        """Refuse more than three sentences, and any after the current one."""
         if context.following:
             return "reads no following sentence"
         if context.sentences > FARTHEST:
@@ -59,7 +59,7 @@ class TwoStep(NMTModel):
         return None
 
     def start_from(self, trained: NMTModel) -> None:
-        """Takes the weights of a model of its own kind, or of a base.
+        """Take the weights of a model of its own kind, or of a base.
 
         Raises:
             ValueError: it is of another architecture or of other sizes.
@@ -70,14 +70,14 @@ class TwoStep(NMTModel):
             super().start_from(trained)
 
     def embed_source(self, ids_BS: Tensor) -> Tensor:
-        """Scaled source embeddings (B, S, D) of the base."""
+        """Return scaled source embeddings (B, S, D) of the base."""
         return self.base.embed_source(closed(ids_BS))
 
     def embed_target(self, ids_BT: Tensor) -> Tensor:
-        """Scaled target embeddings (B, T, D) of the base."""
+        """Return scaled target embeddings (B, T, D) of the base."""
         return self.base.embed_target(ids_BT)
 
 
 def closed(ids: Tensor) -> Tensor:
-    """Ids of a concatenation with each sentence closed by EOS, as one that stands alone is."""
+    """Return ids of a concatenation with each sentence closed by EOS, as a lone one is."""
     return ids.masked_fill(ids == SEPARATOR, EOS)

@@ -22,24 +22,24 @@ class Options:
         self.path, self._values = path, values
 
     def get(self, name: str, default: Any = None) -> Any:
-        """An option, or its default where the checkpoint is older than the option."""
+        """Return an option, or its default where the checkpoint is older than the option."""
         return self._values.get(name, default)
 
     def __getitem__(self, name: str) -> Any:
-        """An option that has no default; an XnmtError where the checkpoint lacks it."""
+        """Return an option that has no default; an XnmtError where the checkpoint lacks it."""
         if self._values.get(name) is None:
             raise XnmtError(f"{self.path}: its options lack {name}")
         return self._values[name]
 
     def refuse(self, **unsupported: object) -> None:
-        """An XnmtError for an option that has another value than the only one that is read."""
+        """Raise an XnmtError for an option with another value than the only one that is read."""
         for name, only in unsupported.items():
             if self.get(name, only) not in (only, None, False, 0):  # all of these mean off
                 raise XnmtError(f"{self.path}: {name}={self.get(name)!r} is not supported")
 
 
 def read_checkpoint(path: Path) -> tuple[Options, dict[str, Tensor]]:
-    """Options and weights of a checkpoint.
+    """Return options and weights of a checkpoint.
 
     Only tensors, plain values and `argparse.Namespace` are unpickled; whatever else the file holds
     is refused before it can run.
@@ -79,29 +79,29 @@ class Weights:
         return name in self._left
 
     def take(self, name: str) -> Tensor:
-        """A tensor by its name; an XnmtError where the checkpoint has none."""
+        """Return a tensor by its name; an XnmtError where the checkpoint has none."""
         if name not in self._left:
             raise XnmtError(f"{self._path}: the weights lack {name}")
         return self._left.pop(name)
 
     def fill(self, module: nn.Module, stem: str) -> None:
-        """Gives a module its parameters, which have the same names here behind a stem."""
+        """Give a module its parameters, which have the same names here behind a stem."""
         for name, _ in list(module.named_parameters()):  # a list, since they are replaced
             setattr(module, name, nn.Parameter(self.take(f"{stem}.{name}")))
 
     def linear(self, stem: str) -> nn.Linear:
-        """A linear layer, with a bias where there is one."""
+        """Return a linear layer, with a bias where there is one."""
         linear = nn.Linear(1, 1, bias=f"{stem}.bias" in self)  # its sizes come with its weights
         self.fill(linear, stem)
         return linear
 
     def embedding(self, side: str, ids: Renumbering) -> nn.Embedding:
-        """The embeddings of a side, in our order."""
+        """Return the embeddings of a side, in our order."""
         table_VD = self.take(f"{side}.embed_tokens.weight")
         return nn.Embedding.from_pretrained(table_VD[ids.theirs_V])
 
     def close(self) -> None:
-        """An XnmtError for what nobody has taken, since a model without it would be another."""
+        """Raise an XnmtError for unread weights, since a model without them would be another."""
         # Version marks, and tables of sines that are computed anew.
         ignored = ("version", "_float_tensor", "embed_positions.weights")
         unread = sorted(name for name in self._left if not name.endswith(ignored))

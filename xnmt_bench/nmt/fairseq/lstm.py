@@ -77,7 +77,7 @@ class FairseqLSTM(RNNSearch):
         self.impossible = target_subwords.ids.unpredictable  # BOS is EOS's input and no word
 
     def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
-        """Encodes source embeddings; `extra` holds the decoder's first states, layer by layer."""
+        """Encode source embeddings; `extra` holds the decoder's first states, layer by layer."""
         states, last = self._run_encoder(source_BSD, layout)
         layers, rows = len(self.cells), len(source_BSD)
         # Both directions of a layer side by side.
@@ -86,13 +86,13 @@ class FairseqLSTM(RNNSearch):
         return Encoding(states, layout, (*self.start_hidden(hidden), *self.start_cell(cell)))
 
     def begin(self, encoding: Encoding) -> States:
-        """What the first step is handed, rows first."""
+        """Return what the first step is given, rows first."""
         return *encoding.extra, torch.zeros_like(encoding.extra[0])
 
     def step(
         self, encoding: Encoding, x_BD: Tensor, states: States
     ) -> tuple[Tensor, Tensor, States]:
-        """One step: what the read-out sees, attention over the source (B, S), the new states."""
+        """Run a step: return the read-out's input, attention over the source (B, S), states."""
         *kept, feed = states
         layers = len(self.cells)
         state, hidden, cells = torch.cat([x_BD, feed], dim=1), [], []
@@ -106,5 +106,5 @@ class FairseqLSTM(RNNSearch):
         return feed, weight_BS, (*hidden, *cells, feed)
 
     def read_out(self, features: Tensor) -> Tensor:
-        """The states that `logits` reads, (..., D)."""
+        """Return the states that `logits` reads, (..., D)."""
         return self.narrow(features)  # type: ignore[no-any-return]

@@ -22,7 +22,7 @@ def open_fairseq(
     source_codes: str | None = None,
     target_codes: str | None = None,
 ) -> Model:
-    """Opens a checkpoint of fairseq's `transformer` or `lstm`, of any of their named sizes.
+    """Open a checkpoint of fairseq's `transformer` or `lstm`, of any of their named sizes.
 
     Args:
         path: the checkpoint, such as `checkpoint_best.pt`.
@@ -61,7 +61,7 @@ def open_fairseq(
 
 
 def _family(options: Options) -> type[Model]:
-    """The class that follows an architecture's name."""
+    """Return the class that follows an architecture's name."""
     # Language tokens would have to stand around a sentence, which nobody would put there.
     options.refuse(encoder_langtok=None, decoder_langtok=False, simul_type=None)
     if "multi" in str(options.get("task")):
@@ -75,7 +75,7 @@ def _family(options: Options) -> type[Model]:
 
 
 def _language(options: Options, side: str, configured: str | None) -> str:
-    """The ending of a dictionary's name, in which corpus and checkpoint have to agree."""
+    """Return the ending of a dictionary's name, in which corpus and checkpoint have to agree."""
     trained = options.get(f"{side}_lang", configured)
     if trained is None:
         raise XnmtError(f"{options.path} does not say: give nmt.reader.{side}_language")

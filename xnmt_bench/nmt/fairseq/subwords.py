@@ -22,7 +22,7 @@ from xnmt_bench.nmt.foreign import Renumbering, made_from
 
 
 def open_codes(path: str | None) -> Callable[[str], list[str]]:
-    """What makes subwords of a text: a SentencePiece model (`.model`) or codes of subword-nmt.
+    """Open what cuts a text into subwords: a SentencePiece model (`.model`) or subword-nmt's codes.
 
     Without a path a text consists of subwords already. Raises a DataError if it is neither.
     """
@@ -72,19 +72,19 @@ class DictionarySubwords(Subwords):
         return len(self.ids)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text; subwords that the dictionary does not hold are unknown."""
+        """Return the ids of a text; subwords that the dictionary does not hold are unknown."""
         return self.ids.ours(self._number.get(word, THEIR_UNK) for word in self._segment(text))
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids; special ones are left out."""
+        """Return the text of ids; special ones are left out."""
         return join(self.pieces(i for i in ids if i not in SPECIAL))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """The words of the dictionary."""
+        """Return the words of the dictionary."""
         return [self._words[i] for i in self.ids.theirs(ids)]
 
     def begin_words(self, before: Sequence[int], ids: Sequence[int]) -> list[bool]:
-        """Whether each id begins a word, which of a BPE piece only the piece before it tells."""
+        """Return whether each id begins a word; for a BPE piece the piece before it decides."""
         if self._bpe:
             return [not piece.endswith(GOES_ON) for piece in self.pieces(before)]
         if self._sentencepiece:

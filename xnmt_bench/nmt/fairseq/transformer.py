@@ -85,7 +85,7 @@ class FairseqTransformer(Transformer):
         positions: Tensor | None = None,
         target: bool = False,
     ) -> Tensor:
-        """Embeddings with their positions added, and normed where the options say so."""
+        """Return embeddings with their positions added, and normed where the options say so."""
         side = "decoder" if target else "encoder"
         if positions is None:
             positions = torch.arange(x_BTD.shape[1], device=x_BTD.device)
@@ -116,7 +116,7 @@ class _NoPositions(nn.Module):
 
 
 def _check(options: Options) -> None:
-    """Names what this reader does not follow, as an XnmtError."""
+    """Name what this reader does not follow, as an XnmtError."""
     options.refuse(
         adaptive_input=False, adaptive_softmax_cutoff=None, cross_self_attention=False,
         no_cross_attention=False, base_layers=0, encoder_layers_to_keep=None,
@@ -132,7 +132,7 @@ def _check(options: Options) -> None:
 
 
 def _layers(side: str, options: Options, weights: Weights, dimension: int) -> nn.ModuleList:
-    """One side's layers with their weights."""
+    """Return one side's layers with their weights."""
     activation = ACTIVATIONS[options.get("activation_fn", "relu")]
     norms = ["self_attn_layer_norm", "final_layer_norm"]
     if cross := side == "decoder":
@@ -169,7 +169,7 @@ def _fill_attention(attention: MultiHeadAttention, stem: str, weights: Weights) 
 
 
 def _norm(stem: str, dimension: int, weights: Weights) -> nn.Module:
-    """A norm that only some checkpoints have."""
+    """Return a norm that only some checkpoints have."""
     if f"{stem}.weight" not in weights:
         return nn.Identity()
     norm = nn.LayerNorm(dimension)

@@ -28,7 +28,7 @@ NOTHING = 255  # a weight that is not there, a score that is none
 
 
 def packed(listings: Sequence[Listing]) -> bytes:
-    """All listings, packed; equal listings are equal bytes."""
+    """Return all listings, packed; equal listings are equal bytes."""
     pool = _Pool()
     floats: list[np.ndarray] = []
     weights: list[bytes] = []
@@ -46,7 +46,7 @@ def packed(listings: Sequence[Listing]) -> bytes:
 
 
 def _named_apart(listings: Sequence[Listing]) -> Iterator[Listing]:
-    """The listings, each with a name of its own among its kind."""
+    """Yield the listings, each with a name of its own among its kind."""
     counts = Counter[tuple[str, str]]()
     for listing in listings:
         counts[listing.kind, listing.name] += 1
@@ -62,14 +62,14 @@ class _Pool:
         self._places: dict[Any, int] = {}
 
     def place(self, value: str | tuple[Any, ...]) -> int:
-        """Where a value stands from now on."""
+        """Return where a value stands from now on."""
         if value not in self._places:
             self._places[value] = len(self.values)
             self.values.append(value)
         return self._places[value]
 
     def tokens(self, tokens: Tokens) -> int:
-        """Pieces, and of how many each word is made; EOS, which is no word, is left over."""
+        """Return pieces, and of how many each word is made; EOS, which is no word, is left over."""
         lengths = (len(list(pieces)) for word, pieces in groupby(tokens.words) if word >= 0)
         # Moses escapes what it takes for markup; texts have it undone too.
         return self.place((tuple(map(html.unescape, tokens.pieces)), tuple(lengths)))
@@ -105,7 +105,7 @@ def _described(listing: Listing, pool: _Pool) -> dict[str, Any]:
 
 
 def _of_matrices(listing: Listing, pool: _Pool, weights: list[bytes]) -> dict[str, Any]:
-    """Tokens of each entry's matrix, and where its bytes are; None where it has no matrix."""
+    """Return the tokens of each entry's matrix, and where its bytes are; None without a matrix."""
     if listing.matrices is None:
         return {}
     by_number = {number: _Packed.of(matrix, pool) for number, matrix in listing.matrices()}
@@ -149,7 +149,7 @@ class _Packed:
 
 
 def _levels(weights_RC: np.ndarray) -> bytes:
-    """Rounded down, so that a weight is at least what the page says; beyond 7 digits is noise."""
+    """Round weights down to levels, so that a weight is at least what the page shows."""
     levels = np.floor(np.clip(np.nan_to_num(weights_RC), 0, 1) * LEVELS + 1e-5)
     return np.where(np.isnan(weights_RC), NOTHING, levels).astype(np.uint8).tobytes()
 

@@ -19,7 +19,7 @@ LARGE = 50_000_000  # characters of a page that a browser takes its time for
 
 
 def write_debug_page(listings: Sequence[Listing], results: Path) -> Path | None:
-    """Writes the page of all listings; where there are none, takes an older page away.
+    """Write the page of all listings; where there are none, takes an older page away.
 
     Args:
         listings: in the order in which they can be chosen.
