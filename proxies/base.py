@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-LONGEST = 512  # places in a sentence that are told apart
+LONGEST = 512  # places in a sentence with embeddings of their own
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ PackedRules = np.ndarray
 
 
 def pack(label_N: np.ndarray, words_NK: np.ndarray, positions_NK: np.ndarray) -> PackedRules:
-    """Pack rules into one integer array; places behind the last that is told apart are that one."""
+    """Pack rules into one integer array; later places count as the last that has an embedding."""
     places_NK = np.minimum(positions_NK, LONGEST - 1)
     return np.concatenate([label_N[:, None], words_NK, places_NK], axis=1, dtype=np.int32)
 
@@ -31,7 +31,7 @@ def narrowest(words: int) -> np.dtype:
 
 def append(decisions: PackedRules, file: BinaryIO, kind: np.dtype) -> None:
     """Add decisions to a file that `open_decisions` reads."""
-    # Not by `tofile`, which says nothing of a disk that is full.
+    # `tofile` would not report a full disk.
     file.write(np.ascontiguousarray(decisions, dtype=kind).tobytes())
 
 
@@ -79,7 +79,7 @@ class VisibleWords:
         """Return rules of min(k, visible) words a side, every choice and order of them as likely.
 
         Args:
-            rows: the decisions that are asked for.
+            rows: the decisions whose words are drawn.
             k: words a side.
             generator: of the draws.
         """

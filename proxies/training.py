@@ -81,7 +81,7 @@ class ProxyTraining(SeededModule):
 
     def _loss(self, name: str, batch: DecisionBatch) -> Tensor:
         label_B, words_BK, positions_BK = batch
-        # In float32 whatever the precision of training, since sums over V lose digits otherwise.
+        # In float32 under every precision of training, since sums over V lose digits otherwise.
         # A label that is a distribution gives its cross-entropy.
         loss = F.cross_entropy(self.model(words_BK, positions_BK).float(), label_B)
         self.log(name, loss, prog_bar=True, batch_size=len(label_B))

@@ -17,7 +17,7 @@ __all__ = ["load_explainer", "load_model"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for only then, so that importing the package costs nothing."""
+    """Import a name when it is first used, so that importing the package costs nothing."""
     if name == "load_model":
         from xnmt_bench.nmt.loading import load_model
 

@@ -155,7 +155,7 @@ def _unknown_choices(arguments: Sequence[str], conf: Path) -> list[str]:
 def quoted(argument: str) -> str:
     """Quote `explain=Der Hund schläft .`, since Hydra's grammar allows few characters bare.
 
-    Other arguments, and sentences that are quoted already, stay as they are.
+    Other arguments, and sentences that are quoted already, are left unchanged.
     """
     name, equals, text = argument.partition("=")
     mark = text[:1]

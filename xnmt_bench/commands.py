@@ -23,7 +23,7 @@ def train() -> None:
 
 
 def evaluate() -> None:
-    """Print the tables, or with `explain=...` what explainers say of one sentence."""
+    """Print the tables, or with `explain=...` one sentence under every explainer."""
     _command("evaluate")
 
 

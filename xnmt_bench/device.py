@@ -19,7 +19,7 @@ Precision = Literal[32, "tf32", "bf16"]
 Result = TypeVar("Result")
 CPU = torch.device("cpu")
 KINDS = ["cuda", "mps"]  # of devices beside the CPU
-FEWEST = 64  # positions; who has no memory for these has none for a sentence
+FEWEST = 64  # positions; memory that cannot hold these cannot hold a sentence
 # What MPS, cuBLAS and cuDNN, and a processor say where torch has no error of its own.
 SHORT = ("out of memory", "STATUS_ALLOC_FAILED", "DefaultCPUAllocator")
 
@@ -37,13 +37,13 @@ def find_device(name: Device) -> torch.device:
     """Return the device of a name: `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`, `mps`.
 
     Raises:
-        ConfigError: this machine has none such.
+        ConfigError: this machine has no such device.
     """
     if name == "auto":
         name = next((kind for kind in KINDS if _count(kind)), "cpu")
     device = torch.device(name)
     if device.type == "cuda":
-        # LSTMs are computed in tf32 if nobody says so, all products if the environment does.
+        # By default LSTMs are computed in tf32, and by the environment all products may be.
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     if (device.index or 0) >= (there := _count(device.type)):
         raise ConfigError([f"device={name}: torch finds {there or 'no'} {device.type} device here"])
@@ -69,7 +69,7 @@ def exact(device: torch.device) -> torch.dtype:
 def arithmetic(precision: Precision, device: torch.device) -> Iterator[None]:
     """Compute products in a precision: float32 throughout, or with shorter factors.
 
-    `tf32` has 10 bits of a factor's mantissa, `bf16` 7 and sums them in float32; all that is no
+    `tf32` has 10 bits of a factor's mantissa, `bf16` 7 and sums them in float32; everything but a
     product stays float32.
     """
     rooms: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
@@ -88,7 +88,7 @@ def check_precision(precision: Precision, device: torch.device) -> None:
     """Ask whether a device has such products.
 
     Raises:
-        ConfigError: it has none.
+        ConfigError: the device has no such arithmetic.
     """
     if precision == "tf32" and device.type != "cuda":
         raise ConfigError([f"rules.precision=tf32: {device.type} has no such products, a GPU has"])
@@ -148,7 +148,7 @@ class Room:
 
 
 def _of_memory(error: RuntimeError) -> bool:
-    """Return whether memory ran out, whoever says so."""
+    """Return whether memory ran out, by the errors of torch, CUDA, cuBLAS and MPS."""
     return isinstance(error, torch.OutOfMemoryError) or any(
         phrase in str(error) for phrase in SHORT
     )

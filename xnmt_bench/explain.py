@@ -27,7 +27,7 @@ END = " _eos "  # of a sentence that another one follows
 
 
 def explain(config: DictConfig) -> None:
-    """Show what each explainer says of a sentence, in the terminal and as a file."""
+    """Show one sentence's relevance under each explainer, in the terminal and as a file."""
     model = _model(config)
     passage = _passage(model, config)
     console = Console()
@@ -38,7 +38,7 @@ def explain(config: DictConfig) -> None:
     explanations: dict[str, Explanation] = {}
     for name in entries("explainers"):
         explainer = load_explainer(name)
-        if not explainer.blind:  # which would say nothing of the model
+        if not explainer.blind:  # blind explainers do not ask the model
             [explanations[name]] = explainer(model, [passage])
             for table in terminal_heatmaps(name, explanations[name], console.width):
                 console.print(table, "")

@@ -93,7 +93,7 @@ class _Converged(pl.Callback):
     @property
     def ended(self) -> bool:
         """Whether every value has been waited for as long as it may be."""
-        # Without patience, too, it takes an epoch that is no better.
+        # Even with patience 0, one epoch that is not better has to pass.
         return all(self._waited(name) >= max(1, self._patience) for name in self._monitors)
 
     def _waited(self, name: str) -> int:
@@ -153,7 +153,7 @@ def fit(
         folder: where checkpoints lie while training lasts; `clean` removes them.
         seed: of weights, order and dropout.
         max_epochs: at most this many.
-        patience: epochs without a better validation loss, or whatever else the module looks at,
+        patience: epochs without a better validation loss, or of the module's own measure,
             before training stops.
         options: device, precision, progress bar, logger.
         description: shown while training.
@@ -164,7 +164,7 @@ def fit(
 
     Returns:
         The module with its best weights, and the facts `epochs`, `valid_loss`, and whether training
-        was `capped`: ended by `max_epochs` and not by itself.
+        was `capped`: ended by `max_epochs`, not by convergence.
 
     Raises:
         XnmtError: training diverges.
@@ -259,7 +259,7 @@ def mean_weights(folder: Path) -> dict[str, Tensor]:
 
 
 class _Diverging(pl.Callback):
-    """Ends a training whose loss is no number any more, or far above that of an even guess."""
+    """Ends a training whose loss is NaN, or far above that of an even guess."""
 
     def __init__(self, description: str) -> None:
         self._description = description
@@ -285,7 +285,7 @@ class _Diverging(pl.Callback):
 
 
 class _WholeOrNot(TorchCheckpointIO):
-    """Checkpoints that are there whole or not at all, on whatever file system.
+    """Checkpoints that are there whole or not at all, on any file system.
 
     Lightning writes them in the system's temporary folder and moves them; to another file system
     that is a copy, and a kill in it leaves a half.
@@ -305,7 +305,7 @@ def _resumable(folder: Path) -> str | None:
     for path in sorted(there, key=lambda path: path.name != "last.ckpt"):
         try:
             torch.load(path, map_location="cpu", weights_only=True)
-        except Exception as error:  # whatever half a file makes of itself
+        except Exception as error:  # half a file can raise anything
             log.warning("%s is damaged and left out: %s", path, refusal(error))
             path.unlink()
         else:

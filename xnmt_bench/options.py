@@ -45,7 +45,7 @@ def section(made_by: Callable[..., Any], but: Iterable[str] = ()) -> type[BaseMo
 
     Args:
         made_by: the class or function.
-        but: arguments that are no configuration.
+        but: arguments that are not configured.
     """
     function = made_by.__init__ if inspect.isclass(made_by) else made_by  # type: ignore[misc]
     try:

@@ -1,4 +1,4 @@
-"""Parquet files that are there whole or not at all, and that say so when they are damaged."""
+"""Parquet files that are there whole or not at all, and whose damage is noticed."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Stage:
         total: how many steps there are at most.
         unit: what a step is, in the plural.
         shown: say anything at all.
-        done: steps that an earlier run has done, which say nothing of this one's pace.
+        done: steps of an earlier run, which do not count for this run's pace.
     """
 
     def __init__(

@@ -52,7 +52,7 @@ def entries(kind: str) -> dict[str, EntryPoint]:
     by_name: dict[str, EntryPoint] = {}
     for point in sorted(entry_points(group=f"xnmt_bench.{kind}"), key=lambda p: p.name):
         first = by_name.setdefault(point.name, point)
-        # The same package installed twice declares the same thing twice, which is no collision.
+        # The same package installed twice declares the same entry twice, which does not collide.
         if first.value != point.value:
             both = f"{first.value} and {point.value}"
             raise XnmtError(f"two things are called {KINDS[kind].noun} {point.name!r}: {both}")
@@ -80,7 +80,7 @@ def create(kind: str, name: str, *arguments: Any, **options: Any) -> Any:
     Raises:
         XnmtError: as `load`; or the class refuses an option.
     """
-    cls = load(kind, name)  # its own errors say enough by themselves
+    cls = load(kind, name)  # its own errors name the class
     try:
         return cls(*arguments, **options)
     except (TypeError, ValueError, AssertionError) as error:

@@ -120,7 +120,7 @@ def evaluate(config: DictConfig) -> None:
 def _start(config: DictConfig, job_type: str) -> Tracker:
     if config.threads:
         torch.set_num_threads(config.threads)
-    # Lightning's own greetings say nothing that a user of this tool needs.
+    # Lightning's own greetings would only distract here.
     logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
     hydra_config = HydraConfig.get()
     progress.shared_terminal = "basic" not in hydra_config.launcher._target_
@@ -132,7 +132,7 @@ def _start(config: DictConfig, job_type: str) -> Tracker:
 
 
 def configured_metrics(config: DictConfig) -> dict[str, Metric]:
-    """Return the metrics that are asked for, by name, in the order in which they are."""
+    """Return the configured metrics by name, in their order."""
     nodes = config.get("metric") or {}
     return {name: instantiate(f"metric {name!r}", nodes[name]) for name in nodes}
 
@@ -146,7 +146,7 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
     """Measure a metric of a job, each row written as it comes.
 
     Returns:
-        What went wrong. A row that failed says so and the others go on.
+        What went wrong. A failed row has its status, and the others go on.
     """
     results, errors, rows = Path(job.config.results), [], []
     for planned in metric.measure(job):
@@ -214,6 +214,6 @@ def _analyses(
                 shown.append(publish(title, result, by_metric, made_from, results, tracker))
         except NotApplicable as error:
             log.warning("%s: n/a: %s", name, error)
-        except StoreError as error:  # one that fails is no reason to lose the others
+        except StoreError as error:  # a failed analysis must not lose the others
             log.error("%s: failed: %s", name, error)
     return shown

@@ -49,7 +49,7 @@ class DoubtsSection(Section):
 
 
 class DoorSection(Section):
-    """What somebody else made."""
+    """A result made elsewhere."""
 
     path: Text | None
     format: Text
@@ -229,7 +229,7 @@ def _with_target(
         node: the node.
         where: its name.
         beside: what else stands in it that the object is not told.
-        hidden: arguments that are no options.
+        hidden: arguments that are not options.
     """
     if not isinstance(node, Mapping):
         yield f"{where}={_null(node)}: should be a group of options"
@@ -238,7 +238,7 @@ def _with_target(
     try:
         module, _, name = str(target).rpartition(".")
         made_by = getattr(import_module(module), name)
-    except Exception as error:  # whatever an import may raise
+    except Exception as error:  # an import can raise anything
         yield f"{where}._target_={_null(target)}: cannot be imported: {error}"
         return
     extras = set(beside.model_fields) if beside else set()

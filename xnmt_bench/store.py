@@ -114,7 +114,7 @@ class Artefact:
         meta = _read_meta(path)
         artefact = cls(path, meta["recipe"], meta["facts"], meta["files"])
         state = artefact._state()
-        # Hashing the same weights for each of fifty rows helps nobody.
+        # Hashing the same weights for each of fifty rows would waste minutes.
         if _verified.get(path.resolve()) != state:
             for name, digest in meta["files"].items():
                 _verify(path / name, digest)
@@ -202,14 +202,14 @@ class Store:
         cheap: bool = False,
         **made_from: Any,
     ) -> Artefact:
-        """Open the artefact of a recipe, making it first if nobody has.
+        """Open the artefact of a recipe, making it first if it is missing.
 
         Args:
             stage: the kind of artefact: `nmt`, `rules`, `proxy`...
             work: fills the folder it is given; what a killed run left there is still in it. It
                 returns facts worth keeping (counts, scores) that did not decide the result.
             version: of the code of `work`. Raise it when that code gives another result from the
-                same recipe; whatever is made from this artefact follows by itself.
+                same recipe; artefacts made from this one follow.
             cheap: it takes no model and no training, so that who only reads may make it too.
             made_from: everything else that decides the result: plain values, and things with a
                 `fingerprint` (artefacts, models, subwords), so that recipes chain.
@@ -253,7 +253,7 @@ def _make(
 
 
 def repair(root: Path) -> None:
-    """Verify every artefact of a store, drops the damaged ones and whatever was made from them.
+    """Verify every artefact of a store; drop damaged ones and all that was made from them.
 
     Args:
         root: the folder of the store.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Result:
-    """One analysis, ready to be shown: every number for the CSV, and a table as it is read."""
+    """One analysis, ready to be shown: every number for the CSV, and a readable table."""
 
     rows: Sequence[Row]
     identity: Sequence[str]  # the columns that tell a row from others, which its signature repeats
@@ -92,7 +92,7 @@ def pivoted(
         across: the rows' column that holds the values.
         cell: what a row says.
         notes: under the table.
-        distinction: how the panels are told apart, where not by all of their condition.
+        distinction: how the panels differ, where not by all of their condition.
         order: of the values; that of the rows, if not given.
     """
     distinction = distinction or distinguish(panels)
@@ -112,7 +112,7 @@ def pivoted(
             line_words = dict(zip(words.values(), key, strict=True))
             cells = [Cell(t) for t in (*condition, *(text(c, v) for c, v in line_words.items()))]
             cells += [cell(by_value[v]) if v in by_value else Cell("") for v in values]
-            # Values of one result compare, those of two do not, whatever the columns are.
+            # Values of one result compare, those of two do not, even in equal columns.
             result = [line_words["result"]] if "result" in line_words else []
             lines.append(Line((*panel.condition.values(), *result), cells))
     headings = [*distinction.varying, *words, *(text(across, value) for value in values)]

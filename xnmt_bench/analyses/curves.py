@@ -32,7 +32,7 @@ class Curve(Analysis):
 
     columns: ClassVar[tuple[str, ...]]  # of the condition, which make up the axis
     label: ClassVar[str]
-    sweep: ClassVar[str]  # what a user is told to sweep
+    sweep: ClassVar[str]  # the options that a message suggests to sweep
     log: ClassVar[bool] = False  # the axis is logarithmic
 
     def text(self, panel: Panel) -> str:

@@ -1,7 +1,7 @@
 """Ranks of units that count several times, and what is computed from them.
 
 Shapes: U units, R weightings of them (a row of ones, or a bootstrap's draws). Every number is that
-of the sample in which each unit stands as often as it is weighted.
+of the sample in which each unit stands as often as its weight says.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _residual(x_RU: np.ndarray, given_RU: np.ndarray, weights_RU: np.ndarray) ->
 def auroc(score_U: np.ndarray, positive_U: np.ndarray, weights_RU: np.ndarray) -> np.ndarray:
     """Return the area under the ROC curve (R,): how often a positive unit has the greater score.
 
-    Ties count for half. NaN where there are no positive or no negative units.
+    Ties count for half. NaN without positive or without negative units.
     """
     rank_RU = ranks(score_U, weights_RU)
     positives_R = weights_RU @ positive_U.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Systems side by side: what every metric says of them (Voita et al. 2019, Tables 6 to 8)."""
+"""Systems side by side under every metric (Voita et al. 2019, Tables 6 to 8)."""
 
 from __future__ import annotations
 

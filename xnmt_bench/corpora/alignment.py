@@ -1,6 +1,6 @@
 """Word-alignment files in every form of the field, read into sure and possible links.
 
-A link is (source word, target word), counted from 0, whatever the file counts from.
+A link is (source word, target word), counted from 0, also where the file counts from 1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Form = Literal["pharaoh", "naacl"]
 FORMS: tuple[Form, ...] = ("pharaoh", "naacl")
 # `3-4` is a sure link in both Pharaoh's form and talp's; `3p4` is talp's possible one.
 _PHARAOH = re.compile(r"(?P<i>\d{1,9})(?P<kind>[-p])(?P<j>\d{1,9})")
-# Aligners may add how sure they are, which nobody here asks.
+# Aligners may add a confidence, which is not used here.
 _NAACL = re.compile(
     r"(?P<pair>\d{1,9})\s+(?P<i>\d{1,9})\s+(?P<j>\d{1,9})(?:\s+(?P<kind>[SP]))?(?:\s+[\d.eE+-]+)?"
 )

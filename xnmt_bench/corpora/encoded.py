@@ -48,7 +48,9 @@ class EncodedSide:
         if self._order is not None:
             index = self._order[index]
         start = self._ends[index - 1] if index else 0
-        return np.array(self._ids[start : self._ends[index]])  # a copy: nobody writes into the file
+        return np.array(
+            self._ids[start : self._ends[index]]
+        )  # a copy, since the file is mapped read-only
 
     def lengths(self) -> np.ndarray:
         """Return ids of each sentence, EOS included; shape (N,)."""
@@ -65,7 +67,7 @@ class SideWriter:
 
     def write(self, row: Sequence[int]) -> None:
         """Append the ids of a sentence."""
-        # Not by `tofile`, which says nothing of a disk that is full.
+        # `tofile` would not report a full disk.
         self._ids.write(np.asarray(row, dtype="<i4").tobytes())
         end = self._ids.tell() // 4  # in ids, of four bytes each
         self._ends.write(np.asarray([end], dtype="<i8").tobytes())

@@ -124,6 +124,6 @@ class GoldCorpus(Corpus):
 
 
 def _repeats(pairs: Sequence[tuple[str, str]]) -> Callable[[Sentence], bool]:
-    """Tell of a sentence whether either side of it is that side of one of the pairs."""
+    """Return a test of whether either side of a sentence equals that side of a pair."""
     sources, targets = map(frozenset, zip(*pairs, strict=True))
     return lambda sentence: sentence.source in sources or sentence.target in targets

@@ -33,7 +33,7 @@ def read_document(folder: Path, name: str, needed: str | None = None) -> Documen
     """Read `<folder>/Basedata/<name>_words.xml` and its markables.
 
     A mention that runs over several sentences is cut at the end of its first. A layer of mentions
-    that is no XML leaves the text without mentions and stands in `problem`.
+    that is not XML leaves the text without mentions and stands in `problem`.
 
     Raises:
         DataError: words or sentences are not readable, with file and line.

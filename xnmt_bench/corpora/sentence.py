@@ -72,7 +72,7 @@ class Corpus(ABC):
         name: the corpus's name in results; it decides nothing.
         source_language: what is translated from.
         target_language: what is translated to.
-        generated: nobody said these sentences.
+        generated: the sentences were made by a program.
         tokenizer: what put blanks between words, where `raw` takes them out again.
     """
 

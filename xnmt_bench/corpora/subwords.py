@@ -23,7 +23,7 @@ WORD_START = "▁"
 class Subwords(ABC):
     """Text to ids and back, and which word each piece belongs to.
 
-    Ids 0 to 3 are PAD, UNK, BOS and EOS, whatever numbers a model of somebody else's has for them.
+    Ids 0 to 3 are PAD, UNK, BOS and EOS, also where a foreign model numbers them otherwise.
     """
 
     @property
@@ -45,7 +45,7 @@ class Subwords(ABC):
 
     @abstractmethod
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Return the ids as they are written in the model."""
+        """Return the pieces of ids, in the model's own spelling."""
 
     def begin_words(self, before: Sequence[int], ids: Sequence[int]) -> list[bool]:
         """Return whether each id begins a word, given the id that precedes it in `before`."""
@@ -109,7 +109,7 @@ class SentencePiece(Subwords):
         return self._model.decode([int(i) for i in ids if i not in SPECIAL])
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Return the ids as they are written in the model."""
+        """Return the pieces of ids, in the model's own spelling."""
         return [self._model.id_to_piece(int(i)) for i in ids]
 
 

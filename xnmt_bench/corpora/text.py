@@ -28,7 +28,7 @@ def lines(path: Path) -> Iterator[bytes]:
     """Yield the lines of a plain or gzip file.
 
     Raises:
-        DataError: there is no such file, or it is a damaged gzip file.
+        DataError: the file is missing, or is a damaged gzip file.
     """
     number, packed = 0, path.suffix == ".gz"
     with gzip.open(present(path)) if packed else present(path).open("rb") as file:
@@ -49,7 +49,7 @@ Row = TypeVar("Row")
 
 
 def csv_rows(path: Path, rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield the rows of a CSV reader; a DataError where there is no CSV."""
+    """Yield the rows of a CSV reader; a DataError for malformed CSV."""
     try:
         yield from rows
     except csv.Error as error:
@@ -64,7 +64,7 @@ def decode_line(line: bytes, path: Path, number: int) -> str:
         DataError: the bytes are not UTF-8.
     """
     try:
-        # A byte order mark is no part of the first word.
+        # A byte order mark does not belong to the first word.
         return line.decode("utf-8").removeprefix("\ufeff").rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise DataError(path, number, f"not UTF-8: {error.reason} at byte {error.start}") from None

@@ -35,7 +35,7 @@ class TsvCorpus(Corpus):
         name: the corpus's name in results.
 
     Raises (when read):
-        DataError: a wrong field count, bad UTF-8, an empty side, a segment that is no number, or
+        DataError: a wrong field count, bad UTF-8, an empty side, a segment that is not a number, or
             that is less than the one before it in its document.
     """
 

@@ -27,7 +27,7 @@ class Dump(ABC, Generic[Entry]):
 
     Args:
         path: the weights.
-        source: the source tokens, a sentence a line, where the weights' file has none.
+        source: the source tokens, a sentence a line, where the weights' file lacks them.
         target: the same of the translations.
 
     Attributes:
@@ -124,7 +124,7 @@ class Dump(ABC, Generic[Entry]):
 
     def texts_of(self, path: Path) -> Iterator[str]:
         """Yield the lines of a text file."""
-        # Of bytes that are no UTF-8 nothing is lost: the sentence that has them is refused.
+        # Bytes that are not UTF-8 are kept, so that the sentence that has them is refused.
         decoded = (line.decode("utf-8", "surrogateescape") for line in lines(path))
         return (text.removeprefix("\ufeff").rstrip("\r\n") for text in decoded)
 

@@ -27,7 +27,7 @@ class Nematus(Dump[Block]):
     """`number ||| target ||| score ||| source ||| counts`, then a row of weights a target token.
 
     EOS is the last row and column, or there is none; it is never in the text. Sentences are counted
-    as they come: the number is what it is, and the counts are of whatever the writer counts.
+    as they come: the number is the writer's, and so is what the counts count.
     """
 
     def entries(self) -> Iterator[Block]:
@@ -78,9 +78,9 @@ class OpenNMTLua(Nematus):
 
 
 class Sockeye(Nematus):
-    """Sockeye 1, `translation_with_alignment_matrix`: a row a *source* token, whatever it says.
+    """Sockeye 1, `translation_with_alignment_matrix`: a row a *source* token, against its name.
 
-    EOS is the last target token, written out; the source has none. A transformer's weights are all
+    EOS is the last target token, written out; the source lacks it. A transformer's weights are all
     zero. Later versions write no attention.
     """
 

@@ -19,7 +19,7 @@ Lines = dict[str, tuple[int, str]]
 class Fairseq(Dump[tuple[int, Lines]]):
     """Lines `S- H- P- A-` by the sentence's number; a comma list a target token.
 
-    Sentences may come in any order, the lines of each stand together, as they are printed.
+    Sentences may come in any order, the lines of each stand together.
 
     EOS is on both sides. Tokens are pieces only where `--post-process` and `--remove-bpe` were not
     given. `P-` are log-probabilities in base 2. Of several hypotheses the first counts.

@@ -28,7 +28,7 @@ class Table:
 class OpenNMTPy(Dump[Table]):
     """A table a sentence, of translations with `-beam_size 1 -batch_size 1`.
 
-    The target's EOS has a row, unless the translation was cut at its limit; the source has none.
+    The target's EOS has a row, unless the translation was cut at its limit; the source lacks it.
     Tokens are cut short in the tables, so the files say what they are. Before version 3 the
     greatest weight of a row bears a `*`.
     """

@@ -68,7 +68,7 @@ class Attention(Explainer):
         """Return self-attention of encoder and decoder, reduced as configured.
 
         Raises:
-            NotApplicable: the model has none on one of its sides.
+            NotApplicable: the model lacks attention on one of its sides.
         """
         source_BSD = model.embed_source(batch.source_BS)
         encoder = model.encoder_attention(source_BSD, batch.layout)

@@ -38,7 +38,7 @@ class Relevance:
     def of_inputs(cls, batch: Batch, source_BTS: Tensor, input_BTT: Tensor | None) -> Relevance:
         """Make relevance of scores over source ids and decoder inputs (0 is BOS, j is y_{j-1}).
 
-        What a step cannot see is marked absent, whatever score it was given.
+        Words that a step cannot see are marked absent, and their scores dropped.
         """
         steps = batch.target_mask_BT[:, :, None]
         source = source_BTS.masked_fill(~(steps & batch.source_mask_BS[:, None]), ABSENT)
@@ -82,7 +82,7 @@ class Explainer(ABC):
         learnt: what `prepare` gave, where there is anything; the pipeline stores it.
         needs_gold: it reads `batch.gold`, so it speaks only of corpora that are annotated.
         tells_own_side: it has `own_side`; of any other explainer relevance has to stand for that.
-        attends: its relevance is attention, which says nothing of prefix words beside source words.
+        attends: its relevance is attention, which does not weigh prefix words against source words.
         gives_shares: its relevance of source words is shares of each step as it stands.
         sizes: options that say how much is computed at once and change no result.
     """
@@ -188,7 +188,7 @@ def decide(model: NMTModel, batch: Batch, weights: bool = False) -> tuple[Batch,
     Args:
         model: the model under explanation.
         batch: without labels.
-        weights: whoever explains asks for attention, so that this pass keeps it.
+        weights: keep the attention of this pass, which the explainer will ask for.
     """
     batch = _passed(model, batch, weights)
     assert batch.forced is not None
@@ -259,7 +259,7 @@ def require_labels(batch: Batch) -> Tensor:
     """Return the labels of a batch.
 
     Raises:
-        ValueError: nobody has decided what is to be explained.
+        ValueError: the batch has no labels yet.
     """
     if batch.labels_BT is None:
         raise ValueError("the batch has no labels: call explainers.base.decide first")

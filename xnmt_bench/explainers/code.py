@@ -1,4 +1,4 @@
-"""A code: a hash of word and label, which tells a proxy the label and nobody anything."""
+"""A code: a hash of word and label, which hides the label in the choice of words."""
 
 from __future__ import annotations
 

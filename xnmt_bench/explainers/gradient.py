@@ -67,7 +67,7 @@ class SharedPass:
             stop = min(self._start + chunk_of(self._end), self._end)
             with self._recorded():
                 self._states_BXD = self._prefix.read(self.inputs[1][:, self._start : stop])
-                # A context's steps are explained by nobody.
+                # Steps of context sentences are not explained.
                 steps = [step for step in range(self._start, stop) if self._explained_T[step]]
                 if steps:
                     labels_BX = self._labels_BT[:, self._start : stop]

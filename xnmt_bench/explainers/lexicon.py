@@ -41,7 +41,7 @@ class Lexicon(Explainer):
         """Return how probable the label is as a translation of each source word.
 
         Raises:
-            XnmtError: nobody has prepared it.
+            XnmtError: `prepare` has not run.
         """
         if self.learnt is None:
             raise XnmtError("the lexicon has learnt from no training split: call prepare first")

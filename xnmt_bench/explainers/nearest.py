@@ -1,4 +1,4 @@
-"""Nearness in the place of an explanation: what stands closest, whatever the model is."""
+"""Nearness in the place of an explanation: the closest words, for any model."""
 
 from __future__ import annotations
 

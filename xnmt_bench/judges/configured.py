@@ -12,7 +12,7 @@ def configured_judges(rules: RuleSet) -> list[Judge]:
     """Return the judges of `judge=[...]`, in reading order.
 
     Raises:
-        XnmtError: one cannot be imported, refuses an option, or is no Judge.
+        XnmtError: one cannot be imported, refuses an option, or is not a Judge.
     """
     nodes = rules.job.config.get("judge") or {}
     judges = []

@@ -49,7 +49,7 @@ class Distilled(RuleProxy):
         return f"{self.row_name} on {self.config.explainer.name}, k={self.rules.k}"
 
     def learning_recipe(self) -> dict[str, Any]:
-        """Return the explainer's rules and the loss, which tells it from an own proxy."""
+        """Return the explainer's rules and the loss, which own proxies do not have."""
         return super().learning_recipe() | {"loss": "kl"}
 
     def lessons(self, folder: Path, training: ProxyTrainingOptions) -> Lessons:

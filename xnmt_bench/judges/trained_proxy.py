@@ -50,7 +50,7 @@ class TrainedProxy(Judge):
 
     @property
     def family_heading(self) -> str:
-        """The proxy's name as the papers write it; a plug-in's as it is registered."""
+        """The proxy's name as the papers write it; a plug-in's registered name."""
         name, plus, positions = self.family.partition("+")
         return (name.upper() if name in FAMILY else name) + plus + positions
 

@@ -83,7 +83,7 @@ def score(metric: Metric, measurement: Measurement, draws: Draws) -> ScoredRow:
         if column.interval:
             low, high = interval(resampled[column.name][1:])
             values |= {f"{column.name}_low": low, f"{column.name}_high": high}
-    # A small sample may hold nothing to measure; how many did is said beside the interval.
+    # A small sample may hold nothing to measure; `empty_draws` counts such samples.
     values["empty_draws"] = int(np.isnan(resampled[metric.headline.name][1:]).sum())
     return ScoredRow(measurement, values, signed)
 

@@ -59,7 +59,7 @@ class Synonyms:
     """Which linked words of two translations may be synonyms (Rikters 2018, section 3).
 
     Attributes:
-        rule: as it is read.
+        rule: in words.
         alike: percentage points by which the words' scores differ at most.
     """
 

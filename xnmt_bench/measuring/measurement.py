@@ -95,7 +95,7 @@ class Measurement:
     """A row that was measured, or that could not be.
 
     Attributes:
-        identity: the columns that tell it from others; another run of the same job replaces it.
+        identity: its columns; another run of the same job replaces it.
         model: fingerprint of the NMT system, empty where there is none.
         status: `ok`, `n/a`, or `failed: ` and why.
         made_by, facts: as in `Evidence`.
@@ -162,7 +162,7 @@ def write(metric: str, row: RowIdentity, outcome: Evidence | str, results: Path)
 
     Args:
         metric: its name.
-        row: tells it from others.
+        row: its identity.
         outcome: what was measured, or the status that says why nothing was.
         results: the folder of results.
     """
@@ -249,7 +249,7 @@ class ScoredRow:
     Attributes:
         measurement: the row.
         values: `name`, `name_low` and `name_high` of each result, `units` and `empty_draws`; empty
-            where there is no number.
+            without a number.
         signature: from which it can be made again.
         derived: made of other rows, as Comb is.
         damaged: its units are missing, truncated or altered.

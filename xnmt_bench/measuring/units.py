@@ -18,7 +18,7 @@ NUMBER, TEST_SET = "unit", "test_set"
 
 @dataclass(frozen=True)
 class Units:
-    """One row a unit: a sentence, or whatever depends on each other, as a source's variants do.
+    """One row a unit: a sentence, or what depends on each other, such as a source's variants.
 
     Attributes:
         test_set: names corpus and split, so that units of two measurements can be told the same.

@@ -1,4 +1,4 @@
-"""French: what spaCy's small model says of nouns, and what articles and pronouns say by form."""
+"""French: genders of nouns by spaCy's small model, of articles and pronouns by form."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOUNS, ADJECTIVAL = ("NOUN", "PROPN"), ("ADJ", "DET")
 class French(Morphology):
     """By spaCy's tagger over the whole sentence (MIT; the model LGPL).
 
-    Of the linked words a noun's article counts first (`le journaliste`), then the noun as it is
+    Of the linked words a noun's article counts first (`le journaliste`), then the noun by
     tagged, then any other word. Words are cut as spaCy cuts them: `l'auditeur` is two.
     """
 

@@ -18,7 +18,7 @@ PACKAGE = "german-nouns"
 SHORTEST_TAIL = 5  # letters of a compound's last part: `Lkw-Fahrer` is a `Fahrer`
 REACH = 3  # words between an article and its noun, at most, with the noun itself
 ADJECTIVAL = "adjektivische Deklination"
-NAMES = ("Nachname", FIRST_NAME := "Vorname")  # have whatever gender their bearer has
+NAMES = ("Nachname", FIRST_NAME := "Vorname")  # take the gender of their bearer
 FEMALE = "in"  # the ending that makes a woman of a noun
 # The genders that a form's singular can have. `der` and `dieser` are a feminine's dative too, which
 # counts only before a noun that is one.
@@ -99,7 +99,7 @@ class GermanNouns(Morphology):
         """Return the gender; `sein` and `ihm` are masculine for a person, ambiguous for a thing.
 
         Personal pronouns and possessives come before demonstratives. `der` is a feminine dative
-        too, and `sein` at the end of a clause a verb: they tell nothing.
+        too, and `sein` at the end of a clause a verb: they are ambiguous.
         """
         forms = [stripped(words[n]) for n in chosen if not VERB.match(words[n])]
         pronouns = [form for form in forms if form.lower() in (*PERSONAL, *POSSESSIVES)]
@@ -155,7 +155,7 @@ class GermanNouns(Morphology):
     def _read(self) -> tuple[dict[str, frozenset[str]], set[str], set[str]]:
         """Each form, and the genders of the nouns whose lemma it is, else of whose singular it is.
 
-        A plural alone has none. What is declined as an adjective (`der Angestellte`, `die
+        A lone plural has no gender. Nouns declined as adjectives (`der Angestellte`, `die
         Angestellte`) has no one lemma; its forms come second, and third those that are of a plural
         as well as of a singular, but no lemma.
         """

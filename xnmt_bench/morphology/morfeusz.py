@@ -1,4 +1,4 @@
-"""Polish: what Morfeusz says of nouns, and what pronouns say by their form."""
+"""Polish: genders of nouns by Morfeusz, of pronouns by form."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Morfeusz(Morphology):
     The first of the linked nouns counts: a man where it can be one (`mechanika`) who is not
     little (`pisarka` is of `pisarek` too), else by its nominative, else by its first reading in the
     singular. Surnames are none. `nim` is a plural too, and `swój` agrees with what is possessed:
-    they tell nothing.
+    they are ambiguous.
     """
 
     language: ClassVar[str] = "pl"

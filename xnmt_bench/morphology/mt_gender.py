@@ -40,7 +40,7 @@ class MtGenderGerman(Morphology):
     def entity_gender(
         self, entity: str, words: Sequence[str], chosen: Sequence[int], personal: bool = True
     ) -> GenderEvidence | None:
-        """Return a nurse is feminine, whatever her translation."""
+        """Return the gender; a nurse is feminine in any translation."""
         return GenderEvidence("f", entity) if entity == FEMALE else self.gender(words, chosen)
 
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:

@@ -1,4 +1,4 @@
-"""Russian and Ukrainian: what pymorphy3's dictionaries say of nouns, and lists of pronouns."""
+"""Russian and Ukrainian: genders of nouns by pymorphy3's dictionaries, of pronouns by lists."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Pymorphy(Morphology):
 
     Of the linked words the first animate noun counts, else the first noun, by its likeliest parse
     in the singular, else any word that shows a gender. What is beside it is not asked. Pronouns
-    are told by a list, as possessives by their possessor: `им` and `ним` are plural too, and
+    are looked up in a list, possessives by their possessor: `им` and `ним` are plural too, and
     `свой` agrees with what is possessed.
     """
 

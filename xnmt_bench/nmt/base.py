@@ -41,11 +41,11 @@ class NMTModel(nn.Module, ABC):
 
     Attributes:
         source_subwords, target_subwords: the vocabularies.
-        fingerprint: of everything that decides its numbers; set by whoever opens the model.
+        fingerprint: of everything that decides its numbers; set when the model is opened.
         longest_target: how many target ids it can read; None for any number.
         reads_separators: whether it was trained on concatenations with SEPARATOR between them.
         trained_context: the sentences around each that it was trained with, where that is known.
-        reads_alone: whether it encodes each sentence of a source by itself, closed by EOS.
+        reads_alone: whether it encodes each source sentence alone, closed by EOS.
         starts_trained: whether training it starts from a trained system.
     """
 
@@ -126,7 +126,7 @@ class NMTModel(nn.Module, ABC):
         return Prefix(self, encoding)
 
     def encoder_attention(self, source_BSD: Tensor, layout: Layout) -> Tensor | None:
-        """Return the encoder's self-attention (B, L, H, S, S); None where the model has none."""
+        """Return the encoder's self-attention (B, L, H, S, S); None for a model without it."""
         return None
 
     def forward(self, batch: Batch) -> Tensor:
@@ -140,7 +140,7 @@ class NMTModel(nn.Module, ABC):
     def logit_parts(self, states_RD: Tensor) -> Iterator[Tensor]:
         """Yield the logits of one part of V after another, (R, P).
 
-        Here all V in one. Who has others is asked of many states at once: on a CPU they are narrow.
+        Here all V in one. A subclass gives parts for many states at once, narrow on a CPU.
         """
         yield self.logits(states_RD)
 
@@ -151,7 +151,7 @@ class NMTModel(nn.Module, ABC):
             cls.logit_parts = NMTModel.logit_parts  # type: ignore[method-assign]
 
     def output_rows(self, states: Tensor) -> int:
-        """Return how many of some states (R, D') the output layer is asked of at once."""
+        """Return how many of some states (R, D') the output layer reads at once."""
         vocabulary, cpu = getattr(self, "target_subwords", None), states.device.type == "cpu"
         width = len(vocabulary) if vocabulary else self.logits(states[:1]).shape[-1]
         return max(OUTPUT_ROWS[cpu], OUTPUT_NUMBERS[cpu] // width)
@@ -180,7 +180,7 @@ class NMTModel(nn.Module, ABC):
         return choices, log_p
 
     def _asked(self, flat: Tensor, beside: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield states that the output layer is asked of at once, and what stands beside them."""
+        """Yield states that the output layer reads at once, and the tensors beside them."""
         has_whole_logits = type(self).logit_parts is NMTModel.logit_parts
         parts = flat.device.type == "cpu" and not has_whole_logits
         rows = output.ROWS if parts else self.output_rows(flat)
@@ -227,6 +227,6 @@ class Reader:
 
 
 def last_of(states_RTD: Tensor, mask_RT: Tensor) -> Tensor:
-    """Return each row's state at its last input that is no padding, (R, D)."""
+    """Return each row's state at its last real input, (R, D)."""
     last_R = mask_RT.sum(1) - 1
     return states_RTD[torch.arange(len(last_R), device=last_R.device), last_R]

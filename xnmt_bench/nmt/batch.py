@@ -27,7 +27,7 @@ class Batch:
     Attributes:
         source_BS: source ids.
         target_BT: the target whose prefixes are the contexts.
-        labels_BT: the label of each step, f(c_t) or another; None before anybody has decided.
+        labels_BT: the label of each step, f(c_t) or another; None until they are decided.
         draft_BU: a first translation of the current sentence, for models that read one too.
         gold: the annotation of each pair, for the explainers that ask for it.
         forced: a model's pass over these sentences, from which others go on.
@@ -143,7 +143,7 @@ def input_segments(ids: Tensor, mask: Tensor | None = None) -> Tensor:
 
 @dataclass(frozen=True)
 class Layout:
-    """What a model is told of the ids besides their embeddings.
+    """What a model reads of the ids besides their embeddings.
 
     Attributes:
         source_BS: segment of each source id, counted from 1; 0 in the padding.

@@ -1,4 +1,4 @@
-"""Which groups of a contrastive set are right, and which parts of it are told apart.
+"""Which groups of a contrastive set are right, and its parts by distance and pronoun.
 
 G groups, N variants of all groups, in the set's order.
 """
@@ -114,7 +114,7 @@ def parts(groups: Sequence[Group]) -> Iterator[tuple[str, np.ndarray]]:
     yield ALL, np.ones(len(groups), dtype=bool)
     for labels in ([_distance(g) for g in groups], [g.pronoun for g in groups]):
         names = set(labels) - {""}
-        if names - {UNKNOWN}:  # or nobody said anything
+        if names - {UNKNOWN}:  # or a part without a name
             for name in sorted(names, key=part_order):
                 yield name, np.array([label == name for label in labels])
 

@@ -94,7 +94,7 @@ def _read(path: str, family: str) -> tuple[Path, PreTrainedTokenizerBase, PreTra
     if not folder.is_dir():
         try:
             folder = Path(snapshot_download(path, allow_patterns=list(WANTED)))
-        except Exception as error:  # whatever the hub's client raises, the user asked for this path
+        except Exception as error:  # the hub's client raises many kinds of errors
             missing = f"no such folder, nor on the hub: {refusal(error)}"
             raise XnmtError(f"nmt.path={path}: {missing}") from None
     ours_alone = {"trust_remote_code": False}  # no code of the model's own, nor a question
@@ -223,13 +223,13 @@ class HuggingFaceModel(NMTModel):
         return linear_parts(*self._output(states_RD), ids.runs, ids.unpredictable)
 
     def _their_logits(self, states: Tensor) -> Tensor:
-        # In one product, since whatever is added to all of V costs as much as reading it.
+        # In one product, since adding to all of V costs as much as reading it.
         return F.linear(*self._output(states))
 
     def _output(self, states: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return the output layer's input, weights and bias."""
         config = self.model.config
-        # T5 scales where input and output embeddings are one; newer versions say so by itself.
+        # T5 scales where input and output embeddings are one; newer versions have an option for it.
         if config.model_type == "t5" and getattr(
             config, "scale_decoder_outputs", config.tie_word_embeddings
         ):

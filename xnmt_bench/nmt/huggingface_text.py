@@ -50,7 +50,7 @@ class HubSubwords(Subwords):
         return str(self._tokenizer.decode(words, **options))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Return the ids as they are written in the vocabulary."""
+        """Return the pieces of ids, in the vocabulary's spelling."""
         return [self._pieces[int(i)] for i in ids]
 
 
@@ -61,7 +61,7 @@ def bare(tokenizer: PreTrainedTokenizerBase, key: str, text: str) -> list[int]:
 
 @dataclass(frozen=True)
 class Frame:
-    """The tokenizer's ids that stand around every sentence and are no words of it.
+    """The tokenizer's ids that stand around every sentence and are not its words.
 
     Attributes:
         before_source: language code or task prefix before the source.

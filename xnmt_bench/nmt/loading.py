@@ -56,7 +56,7 @@ def load_model(path: str | Path, device: Device = "cpu") -> NMTModel:
         device: where it runs, as in the configuration.
 
     Raises:
-        ConfigError: there is no such device here.
+        ConfigError: this machine has no such device.
         StoreError: files are missing, truncated or altered, or a vocabulary is not the model's.
     """
     folder = Path(path)
@@ -67,7 +67,7 @@ def load_model(path: str | Path, device: Device = "cpu") -> NMTModel:
         description = json.loads(named.read_text(encoding="utf-8"))
         architecture, sizes = description["architecture"], description["sizes"]
         hashes = [description["vocabularies"][side] for side in SIDES]
-        context = description.get("context")  # of an older folder nobody knows
+        context = description.get("context")  # unknown for an older folder
         trained_context = None if context is None else Context(**context)
     except FileNotFoundError:
         raise StoreError(f"{named}: no NMT model is here") from None

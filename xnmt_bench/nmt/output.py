@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-ROWS = 1024  # states that are asked at once on a CPU, as the weights are read for each time
+ROWS = 1024  # states that a CPU reads at once, since each time reads all weights
 NARROWEST = 512  # words of a part there
 NUMBERS = 2**17  # logits of a part of few states
 
@@ -79,7 +79,7 @@ class LinearOutput:
 
 
 def log_probability(parts: Iterable[Tensor], labels_R: Tensor) -> Tensor:
-    """Return log P (R,) of labels by the logits of all parts; NaN for an id that is no label."""
+    """Return log P (R,) of labels by the logits of all parts; NaN outside the vocabulary."""
     running = _Seen(labels_R)
     for logits_RP in parts:
         running.add(logits_RP)
@@ -115,7 +115,7 @@ class _Seen:
         if logits_RP.dtype != torch.float64:  # shorter logits' exponentials are not summed as such
             logits_RP = logits_RP.float()
         greatest_R = logits_RP.amax(1)
-        # A constant in gradients: whatever all logits lose, probabilities stay.
+        # A constant in gradients: a shift of all logits keeps the probabilities.
         possible_R = greatest_R.detach().clamp(min=torch.finfo(greatest_R.dtype).min)
         self._sums.append((logits_RP - possible_R[:, None]).exp_().sum(1))
         self.greatest.append(greatest_R)

@@ -88,7 +88,7 @@ class RNNSearch(LinearOutput, NMTModel):
         packed = nn.utils.rnn.pack_padded_sequence(
             self.dropout(source_BSD), lengths_B, batch_first=True, enforce_sorted=False
         )
-        # Autocast makes a GPU's LSTM a float16 one, whatever it was asked for.
+        # Autocast makes a GPU's LSTM compute in float16 under every precision.
         with torch.autocast(source_BSD.device.type, enabled=False):
             output, last = self.encoder(packed)
         states_BSD, _ = nn.utils.rnn.pad_packed_sequence(

@@ -299,7 +299,7 @@ class Transformer(LinearOutput, NMTModel):
 class Cache:
     """Each layer's keys and values of the inputs that R rows have read.
 
-    Rows may have read unlike numbers of inputs, so places in the cache are no positions.
+    Rows may have read unlike numbers of inputs, so a place in the cache is not a position.
     """
 
     def __init__(self, rows: Tensor, layers: int) -> None:

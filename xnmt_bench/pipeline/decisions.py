@@ -1,4 +1,4 @@
-"""The stage from texts to a system's decisions on them, whoever explains them."""
+"""The stage from texts to a system's decisions on them, for all explainers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Decisions:
         Args:
             name: of the split.
             scenario: where contexts come from.
-            sentences: how many are asked for; those that are explained, if not given.
+            sentences: how many are needed; those that are explained, if not given.
         """
         if scenario == REAL:
             return self._translations.split(name, sentences or self.count(name))
@@ -67,7 +67,7 @@ class Decisions:
         """Return what decides contexts and labels: a part of recipes.
 
         Raises:
-            XnmtError: there is no such scenario.
+            XnmtError: the scenario is unknown.
         """
         if scenario not in LABELLING:
             raise XnmtError(unknown("scenario", scenario, LABELLING))

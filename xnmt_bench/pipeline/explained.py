@@ -116,11 +116,11 @@ class Explained:
         Args:
             scenario: where contexts and labels come from.
             name: of the split.
-            source_alone: an explainer that says nothing of prefix words will do.
+            source_alone: accept an explainer without relevance of prefix words.
 
         Raises:
             NotApplicable: the explainer does not cover this model or this corpus.
-            XnmtError: there is no such scenario.
+            XnmtError: the scenario is unknown.
         """
         explainer = self.explainer  # asked first: a wrong name shows before anything is made
         if scenario == REAL and explainer.needs_gold:

@@ -1,4 +1,4 @@
-"""One job of a sweep: whatever a metric may ask for, made when it is asked for and then once."""
+"""One job of a sweep: everything that a metric may need, made at its first use and once."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def trainer_options(config: DictConfig, logger: Logger | None = None) -> Trainer
 
 
 class Job:
-    """A configuration, and what can be made from it. Nothing is made before it is asked for.
+    """A configuration, and what can be made from it. Nothing is made before its first use.
 
     Args:
         config: the job's whole configuration.
@@ -134,7 +134,7 @@ class Job:
     ) -> np.ndarray:
         """Log P of each target given its source, EOS included, in the context that is read.
 
-        A file's numbers, if one is given, are taken as they are.
+        A file's numbers, if one is given, are taken unchanged.
 
         Args:
             pairs: N sources and targets as words between blanks, or passages, which have a context.
@@ -197,7 +197,7 @@ class Job:
             corpus: a test set of the metric's own in the configured corpus's place.
             targets: of each of its sentences, in the references' place; they are explained as
                 golden data are.
-            source_alone: an explainer that says nothing of prefix words will do.
+            source_alone: accept an explainer without relevance of prefix words.
         """
         if door := self.door("relevance"):
             if door.dump is not None:
@@ -223,7 +223,7 @@ class Job:
             return WeighedSentences(door.fingerprint, dump.attention, lambda: dump)
         explained, scenario = self._decided(scenario, corpus, targets)
         relevances = self.relevance(scenario, corpus, targets, source_alone=True)
-        # Of stored relevance nobody knows, and to make shares of shares changes nothing. Where
+        # For stored relevance it is unknown, and making shares of shares changes nothing. Where
         # words of a context share in them, no explainer's are shares of the sentence.
         alone = not self.system.context.sentences
         shares = door is None and alone and explained.explainer.gives_shares

@@ -58,7 +58,7 @@ class Outputs:
 
 
 class Translations:
-    """What a system makes of texts by itself, with `beam` hypotheses kept; 1 is greedy."""
+    """A system's own translations of texts, with `beam` hypotheses kept; 1 is greedy."""
 
     def __init__(
         self, store: Store, system: System, texts: Texts, beam: int, progress: bool
@@ -140,7 +140,7 @@ class Translations:
                 sources = [split.source[i] for i in batch]
                 translated = translate(model, sources, self._beam, prefixes=prefixes)
                 for i, ids in zip(batch, translated, strict=True):
-                    outputs[i] = [t for t in ids if t != EOS]  # what was cut off has none
+                    outputs[i] = [t for t in ids if t != EOS]  # a cut translation lacks it
         return [model.target_subwords.decode(outputs[i]) for i in shard]
 
     def _encode(self, name: Split, folder: Path) -> None:

@@ -30,7 +30,7 @@ CONTRASTIVE = ("contrastive_sets", "contrastive_data")  # where training finds t
 
 
 class System:
-    """A translation model: trained here as configured, or somebody else's.
+    """A translation model: trained here as configured, or opened from a path.
 
     Args:
         config: the job's whole configuration; `nmt` and `corpus` are read.
@@ -117,7 +117,7 @@ class System:
 
     @cached_property
     def path(self) -> Path:
-        """The folder of the system; it is trained first if nobody has."""
+        """The folder of the system; it is trained first if it is missing."""
         return Path(self._config.nmt.path or self.trained.path)
 
     @cached_property
@@ -188,7 +188,7 @@ class System:
 
     @property
     def capped(self) -> bool:
-        """Whether its training ended at its cap of epochs; of somebody else's nobody says."""
+        """Whether its training ended at its cap of epochs; False for one from a path."""
         return not self._config.nmt.path and bool(self.trained.facts.get("capped"))
 
     @property
@@ -226,7 +226,7 @@ class System:
 
 def unlike(context: Context, trained: Context | None) -> str | None:
     """Return why a system that was trained with one context cannot read another; None if it can."""
-    if trained is None:  # nobody knows
+    if trained is None:  # unknown
         return None
     for name in ("sentences", "following"):
         configured, trained_value = getattr(context, name), getattr(trained, name)

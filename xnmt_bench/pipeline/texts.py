@@ -69,7 +69,7 @@ class Texts:
 
     def split(self, name: Split) -> EncodedSplit:
         """Return a split as ids."""
-        if name not in self._open:  # a file is mapped once, whoever asks
+        if name not in self._open:  # a file is mapped once
             self._open[name] = EncodedSplit.open(self.encoded.path, name)
         return self._open[name]
 
@@ -78,7 +78,7 @@ class Texts:
 
         Training sentences are drawn at random (Li et al. 2020, on sample size), so that the first n
         of them are a sample of all; those of a document whose sentences are context stay together.
-        The test set stays as it is.
+        The test set keeps its order.
         """
         if name not in self._orders:
             order = np.arange(len(self.split(name)))
@@ -119,7 +119,7 @@ class Texts:
         if not self.context.sentences:
             return np.zeros(len(self.split(name)), dtype=np.int64)
         places: list[int] = []
-        document = None  # is no document's name, so the first sentence opens one
+        document = None  # not a document's name, so the first sentence opens one
         for sentence in self.sentences(name):
             places.append(places[-1] + 1 if sentence.document == document else 0)
             document = sentence.document
@@ -132,7 +132,7 @@ class Texts:
 
 
 def test_set(corpus: Corpus) -> str:
-    """Name the test set of a corpus by its own text, whatever training data stand beside it."""
+    """Name the test set of a corpus by its own text, without its training data."""
     digest = hashlib.sha256()
     for sentence in corpus.sentences("test"):
         digest.update(f"{sentence.source}\t{sentence.target}\n".encode())

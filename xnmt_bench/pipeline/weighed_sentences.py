@@ -39,7 +39,7 @@ class WeighedSentences:
 def skip_unreadable(
     sentences: Iterable[Weighed | DataError], problems: list[str] | None = None
 ) -> Iterator[Weighed]:
-    """Yield the sentences that can be read; what is wrong with each other is said, and noted."""
+    """Yield the readable sentences; warn of the others, and append their problems."""
     for sentence in sentences:
         if isinstance(sentence, DataError):
             log.warning("left out: %s", sentence)
@@ -54,8 +54,8 @@ def weigh_sentences(
 ) -> Iterator[Weighed]:
     """Yield relevance of the current sentence's words, with the words themselves.
 
-    Words of a context have weights too, but are no part of the sentence, and are left out.
-    Attention says nothing of a prefix beside the source.
+    Words of a context have weights too, but do not belong to the sentence, and are left out.
+    Attention does not weigh the prefix against the source.
 
     Args:
         explained: the decisions.
@@ -90,7 +90,7 @@ def weigh_sentences(
 
 
 def _logarithms(probability_T: np.ndarray) -> np.ndarray | None:
-    """Return log-probabilities; None where nobody told, and none is less than float32 can say."""
+    """Return log-probabilities; None if unknown. None is below float32's least."""
     if np.isnan(probability_T).any():
         return None
     return np.log(np.maximum(probability_T, np.finfo(np.float32).tiny))

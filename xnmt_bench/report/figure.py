@@ -1,4 +1,4 @@
-"""Figures that can go into a paper as they are: SVG and PNG, colour-blind-safe."""
+"""Figures that can go into a paper unchanged: SVG and PNG, colour-blind-safe."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def heatmap_figure(explanations: Mapping[str, Explanation]) -> Figure:
 
 
 def matrix_figure(title: str, matrix: Matrix) -> Figure:
-    """Return weights as they are, what stands out framed."""
+    """Return a figure of weights, with framed cells."""
     weights = torch.from_numpy(matrix.weights_RC)
     rows, columns = (list(map(_seen, side.pieces)) for side in (matrix.rows, matrix.columns))
     return _figure([(_Panel(title, rows, columns, weights, matrix.framed, 0), None)], "weight")
@@ -188,7 +188,7 @@ def _figure(pairs: Sequence[tuple[_Panel | None, _Panel | None]], scale: str) ->
 def _pairs(name: str, explanation: Explanation) -> Iterator[tuple[_Panel | None, _Panel | None]]:
     """Yield source and prefix parts side by side, at most `FOLD` words or steps of each."""
     decisions = zip(map(_seen, explanation.labels), explanation.probabilities.tolist(), strict=True)
-    # A probability that nobody knows is NaN.
+    # An unknown probability is NaN.
     labels = [f"{label}  {p:.2f}" if p == p else label for label, p in decisions]
     sides = [
         (name.replace("_", " ") + ": source", explanation.source_tokens, explanation.source_TS)
@@ -218,7 +218,7 @@ def _draw(ax: plt.Axes, panel: _Panel, labelled: bool) -> matplotlib.image.AxesI
     )  # fmt: skip
     ax.set(xticks=[], yticks=[])
     # Labels are texts in cells' units, not ticks: matplotlib lays out each tick several times over.
-    # A sentence may have dollar signs, which are no formula.
+    # A sentence may have dollar signs, which do not begin a formula.
     plain: dict[str, Any] = {"ha": "right", "fontsize": 8, "parse_math": False}
     rows, columns = ({cell[axis] for cell in panel.framed} for axis in (0, 1))
     for place, column in enumerate(panel.columns):

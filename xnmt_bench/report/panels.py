@@ -1,4 +1,4 @@
-"""Rows that are compared with each other, and how groups of them are told apart."""
+"""Rows that are compared with each other, and how groups of them are distinguished."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Panel:
     Attributes:
         metric: of the numbers.
         condition: the columns that all its rows share.
-        rows: by value of the pivot (empty where the metric has none) and by name of what is
+        rows: by value of the pivot (empty without a pivot) and by name of what is
             compared, a row for each seed.
         references: rows that stand beside them unranked, by value of the pivot.
         pivot_values: how each value of the pivot stands in tables, of all panels of the metric.
@@ -88,13 +88,13 @@ class Panel:
                 yield from ((name, s.measurement) for s in rows)
 
     def heading(self, pivot: str) -> str:
-        """Return the heading of a value of the pivot; the result's own where there is no pivot."""
+        """Return the heading of a value of the pivot; the result's own without a pivot."""
         return self.pivot_values[pivot].heading if pivot else self.metric.headline.heading
 
 
 def _number(scored: ScoredRow, column: str) -> bool:
     value = scored.values.get(column)
-    return value is not None and value == value  # NaN is no number, and not equal to itself
+    return value is not None and value == value  # only NaN differs from itself
 
 
 def least_first(column: Column, value: Any) -> Any:
@@ -195,12 +195,12 @@ def system_name(row: Mapping[str, Any], scored: Iterable[ScoredRow]) -> str:
 
 @dataclass(frozen=True)
 class Distinction:
-    """How panels are told apart."""
+    """How panels are distinguished."""
 
     varying: list[str]  # headings of the columns in which they differ
     common: list[str]  # what all share, as phrases for a title
     texts: list[list[str]]  # of each panel, its text in each of the varying columns
-    phrases: list[str]  # of each panel, what tells it from the others, in words
+    phrases: list[str]  # of each panel, its difference from the others, in words
 
     def title(self, start: str) -> str:
         """Return a title that ends with what all panels share."""
@@ -208,7 +208,7 @@ class Distinction:
 
 
 def distinguish(shown: Sequence[Panel], but: Sequence[str] = ()) -> Distinction:
-    """Find what all panels of a metric share and what tells them apart, `but` some columns."""
+    """Find what all panels of a metric share and the columns in which they differ, `but` some."""
     if not shown:
         return Distinction([], [], [], [])
     every = [s for p in shown for names in p.rows.values() for rows in names.values() for s in rows]
@@ -238,7 +238,7 @@ def distinguish(shown: Sequence[Panel], but: Sequence[str] = ()) -> Distinction:
 
 
 def caveats(measurements: Iterable[Measurement]) -> list[str]:
-    """Say which corpora nobody spoke or wrote, and whose numbers mean little."""
+    """Return which corpora are generated, and whose numbers mean little."""
     generated, doubts = set(), set()
     for m in measurements:
         if m.facts.get("generated"):
@@ -249,7 +249,7 @@ def caveats(measurements: Iterable[Measurement]) -> list[str]:
 
 
 def capped(rows: Iterable[ScoredRow]) -> bool:
-    """Return whether a training behind some rows ended at its cap of epochs and not by itself."""
+    """Return whether a training behind some rows ended at its cap of epochs."""
     return any(s.measurement.facts.get(CAPPED) for s in rows)
 
 

@@ -44,7 +44,7 @@ def about_systems(
 ) -> list[str]:
     """Return the notes that other metrics give on the systems in a metric's table."""
     metric_rows = scored[metric][1]
-    # Of one name and fingerprint, whatever corpus the others measured it on.
+    # Of one name and fingerprint, for any corpus of the other metrics.
     systems = {(s.measurement.identity["nmt"], s.measurement.model): s.row for s in metric_rows}
     notes = []
     for other, rows in (pair for name, pair in scored.items() if name != metric):

@@ -1,4 +1,4 @@
-"""Tables as they are read: in a terminal, as text, CSV, Markdown and LaTeX."""
+"""Tables for readers: in a terminal, as text, CSV, Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Summary:
-    """A table as it is read. What is the same for every line stands in the title.
+    """A table for readers. Columns that are the same for every line stand in the title.
 
     Attributes:
         title: one line.

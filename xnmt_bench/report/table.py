@@ -52,7 +52,7 @@ def tables(
     yield metric.name, summarise(metric, scored, metric.title, beside, [metric.headline], notes)
     for title in dict.fromkeys(c.title for c in shown if c.title):
         together = [c for c in shown if c.title == title]
-        # Comb is chosen by the headline, so it is no row of another result's.
+        # Comb is chosen by the headline, so it has no row for another result.
         own_rows = [s for s in scored if together[0].name in s.values and not s.derived]
         notes = [together[0].note, *_remarks(s for s in own_rows)]
         summary = summarise(metric, own_rows, title, [], together, notes)
@@ -90,7 +90,7 @@ def summarise(
                 cells.append(Cell(*seeds_cell(column, seeds, not blind)) if seeds else absent)
             for column in columns:
                 # With a pivot, what is the same for all its values stands once.
-                # Why there is no number stands in the first column alone.
+                # The reason for a missing number stands in the first column alone.
                 first = column is columns[0] and not pivoted
                 having = rows if first else [s for s in rows if column.name in s.values]
                 emphasise = not (pivoted or blind)

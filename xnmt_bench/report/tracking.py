@@ -65,7 +65,7 @@ class CsvTracker(Tracker):
 
 
 class WandbTracker(Tracker):
-    """Weights & Biases; offline where nobody is logged in or there is no network.
+    """Weights & Biases; offline without a login or a network.
 
     Args:
         project: the project on the server.
@@ -120,7 +120,7 @@ class WandbTracker(Tracker):
 
 
 def _reachable() -> bool:
-    """Return whether somebody is logged in and the server answers."""
+    """Return whether a login exists and the server answers."""
     import wandb
 
     if not wandb.api.api_key:

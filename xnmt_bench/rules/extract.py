@@ -90,7 +90,7 @@ def extract(
         keep_relevance: keep every word's score beside the rules.
         scenario: where labels come from.
         gold: the annotation of each sentence by its number, for an explainer that asks for it.
-        source_alone: an explainer that says nothing of prefix words will do; none are in its rules.
+        source_alone: accept an explainer without relevance of prefix words; none are in its rules.
         labels: a folder that `label` filled for the same sentences and shards; without one the
             model labels each batch before it is explained.
 
@@ -98,7 +98,7 @@ def extract(
         The number of sentences done so far.
 
     Raises:
-        NotApplicable: the explainer says nothing of prefix words of this model.
+        NotApplicable: the explainer gives no relevance of prefix words of this model.
         XnmtError: the explainer gave no number to a word that a step can see.
     """
     kept = StoredLabels(labels, name, options.shard_sentences) if labels else None
@@ -166,7 +166,7 @@ def _sharded(
     keep_relevance: bool = False,
     gold: Mapping[int, Gold] | None = None,
 ) -> Iterator[int]:
-    """Write what `columns_of` says of each sentence, shard by shard, and how far it is.
+    """Write the columns of each sentence, shard by shard; yield the number of sentences done.
 
     What is left to do on the host is done while the device goes on.
     """

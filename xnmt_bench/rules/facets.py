@@ -38,7 +38,7 @@ def facets(
     Returns:
         `place`: the fifth of the sentence the step is in. `frequency`: how often the label is in
         the training targets. `piece`: whether the label begins a word or goes on with one.
-        `link`: whether the step's target word has a gold link; empty where there is no gold.
+        `link`: whether the step's target word has a gold link; empty without gold.
     """
     place, piece, link = (np.full(len(rules), "", dtype=object) for _ in range(3))
     for rows in sentence_rows(rules.sentence_N):
@@ -57,7 +57,7 @@ def facets(
                 np.isin(words, [j for _, j in links])
                 for links in (annotation.sure, annotation.possible)
             ]
-            # The first that holds counts; EOS is no word, so it has no link to miss.
+            # The first that holds counts; EOS is not a word, so it has no link to miss.
             names = ["", *GOLD_LINKS[:2]]
             link[rows] = np.select([words < 0, *linked], names, default=GOLD_LINKS[2])
     counts = np.zeros(len(target), dtype=np.int64)

@@ -111,7 +111,7 @@ def read_columns(path: Path, columns: Sequence[str] | None = None) -> dict[str, 
         if isinstance(array, pa.ChunkedArray):  # of a table without rows
             array = pa.concat_arrays(array.chunks)
         fixed = isinstance(array, pa.FixedSizeListArray)
-        # The pages' checksums do not cover the schema, so its types are asked here.
+        # The pages' checksums do not cover the schema, so its types are checked here.
         if fixed != name.endswith(TOP_K):
             raise StoreError(f"{path}: column {name!r} is altered: it is of type {array.type}")
         values = (array.flatten() if fixed else array).to_numpy(zero_copy_only=False)
@@ -165,7 +165,7 @@ class SentenceRelevance:
         first: its first explained step; the others follow.
         source_TS: relevance of source ids.
         prefix_TT: relevance of prefix ids, NaN where a step cannot see them.
-        probability_T: of each step's label; NaN where nobody told.
+        probability_T: of each step's label; NaN if unknown.
     """
 
     number: int

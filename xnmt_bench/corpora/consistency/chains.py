@@ -14,7 +14,7 @@ from xnmt_bench.errors import NotApplicable
 
 ANEW = ("'s", "'", ",")  # `Obama 's wife` is a wife
 KINDS = [(kind, "of") for kind in ("kind", "kinds", "sort", "sorts")]
-NOMINAL = ("", "np")  # kinds of mentions; the first where nobody said
+NOMINAL = ("", "np")  # kinds of mentions; the first is the default
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def _of_document(
 def _item(
     number: int, words: Sequence[str], mention: Mention, earlier: Sequence[Nominal]
 ) -> Item | None:
-    """Return a pronoun with its antecedent; None where it is none, or has none."""
+    """Return a pronoun with its antecedent; None for other words or without one."""
     pronoun = bare(words[mention.words[0]])
     if len(mention.words) > 1 or pronoun not in (*PRONOUNS, *THINGS):
         return None
@@ -94,7 +94,7 @@ def _item(
 def _head(words: Sequence[str], span: Span, closed: frozenset[str]) -> Span:
     """Return the first run of content words, without what follows (`man` of `the man who`).
 
-    Behind a comma between adjectives, `'s` and `kind of` it begins anew; a number is no part of it.
+    Behind a comma between adjectives, `'s` and `kind of` it begins anew; numbers are left out.
     """
     head: list[int] = []
     forms = [words[place].lower() for place in span]

@@ -24,7 +24,7 @@ class SuiteCorpus(Corpus):
         self._suite, self._like = suite, like
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
-        """Yield the test set; a target is empty where there is no reference."""
+        """Yield the test set; a target without a reference is empty."""
         if split == "test":
             for sentence in self._suite.sentences:
                 source = self._like.words(sentence.source, self.source_language)

@@ -16,7 +16,7 @@ def translations(path: Path, texts: Sequence[str], suite: Suite) -> list[str]:
     """Return the translation of each sentence.
 
     Args:
-        path: where they came from, for what is said of them.
+        path: where they came from, for messages.
         texts: the lines.
         suite: that was translated.
 
@@ -50,7 +50,7 @@ def translations(path: Path, texts: Sequence[str], suite: Suite) -> list[str]:
 
 
 def pairs(path: Path) -> list[tuple[str, str]]:
-    """Return sources and translations of a file, whatever sentences they are.
+    """Return sources and translations of a file.
 
     Raises:
         DataError: a line has no bars, or nothing on one side of them.

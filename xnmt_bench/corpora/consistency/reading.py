@@ -19,7 +19,7 @@ SUITES: Mapping[str, Callable[[Path, str], Suite]] = {
     "bug": bug,
     "handcrafted": handcrafted,
 }
-CHAINS = "chains"  # of the configured corpus itself, which is no file
+CHAINS = "chains"  # of the configured corpus itself, not of a file
 
 
 def read_suite(name: str, data: Path, language: str) -> Suite:
@@ -32,7 +32,7 @@ def read_suite(name: str, data: Path, language: str) -> Suite:
 
     Raises:
         DataError: a line is not in its format, with file and line.
-        XnmtError: there is no such suite.
+        XnmtError: the suite is unknown.
     """
     if name not in SUITES:
         problem = unknown("suite", name, [*SUITES, CHAINS])

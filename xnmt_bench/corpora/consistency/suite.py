@@ -20,7 +20,7 @@ LISTED = 5  # of what is left out, how many are named
 
 @dataclass(frozen=True)
 class Entity:
-    """Somebody or something that is named.
+    """A person or thing that a sentence names.
 
     Attributes:
         words: their places in their sentence, without an article.
@@ -103,7 +103,7 @@ class Suite:
         return " ".join(bare(words[n]) for n in entity.words)
 
     def pronoun(self, item: Item) -> str:
-        """Return a pronoun as it is looked up."""
+        """Return a pronoun in the form of the tables."""
         return bare(self.words(item)[item.pronoun])
 
     def plural(self, item: Item) -> bool:

@@ -77,7 +77,7 @@ def _row(path: Path, number: int, text: str) -> Mapping[str, Any]:
 
 
 def _form(word: str) -> str:
-    """Return a word as it is compared: `It's` is `it`, `bag's` is `bag`."""
+    """Return a word in the form that is compared: `It's` is `it`, `bag's` is `bag`."""
     return re.sub(r"['’]s$", "", bare(word))
 
 

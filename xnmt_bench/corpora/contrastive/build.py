@@ -3,7 +3,7 @@
 A table says which forms of a target language are exchanged: those of informal address for those of
 formal one, and one spelling of a name for another. A passage that holds one form throughout is also
 written with each other one. Each version is the true one behind its own context, so the sets are
-mirrored: whoever does not read the target context is right in exactly 1/n of the groups.
+mirrored: a system that does not read the target context is right in exactly 1/n of the groups.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Exchange:
     """Forms that are exchanged for each other.
 
     Attributes:
-        forms: for each form as it is found its counterparts: itself and what it becomes.
+        forms: for each form its counterparts: itself and what it becomes.
         formal: words that show the other form of address, so that a passage is mixed.
-        informal: words that show this form of address, and whose counterpart nobody knows.
-        unless: words that agree with a form, and whose counterpart nobody knows.
+        informal: words that show this form of address, and whose counterpart is unknown.
+        unless: words that agree with a form, and whose counterpart is unknown.
     """
 
     forms: dict[Words, tuple[Words, ...]] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Exchange:
     unless: re.Pattern[str] | None = None
 
     def versions(self, text: str) -> list[str] | None:
-        """Return the sentence in each form; empty if it has none, None if it is ambiguous."""
+        """Return the sentence in each form; empty without one, None if it is ambiguous."""
         words = text.split()
         matches = list(self._found(words))
         taken = {i for start, form in matches for i in range(start, start + len(form))}
@@ -146,7 +146,7 @@ def build(corpus: Corpus, split: Split, table: str | None = None) -> list[Contra
         table: the forms; this project's own for the target language, if not given.
 
     Raises:
-        XnmtError: there is no table for the language, or nothing in the split could be exchanged.
+        XnmtError: there is no table for the language, or the split has nothing to exchange.
     """
     path = Path(table) if table else _own_table(corpus.target_language)
     groups: dict[str, list[Group]] = {ADDRESS: [], NAMES: []}
@@ -198,7 +198,7 @@ def _mirrored(
     if not now:
         return
     context = [exchange.versions(earlier.target) for earlier in before]
-    if None in context:  # mixed, or with words that nobody can exchange
+    if None in context:  # mixed, or with words without a counterpart
         return
     marked = [place for place, versions in enumerate(context) if versions]
     if not marked or len(set(now)) < len(now):

@@ -18,7 +18,7 @@ from xnmt_bench.corpora.text import decode_line, lines
 from xnmt_bench.errors import DataError
 
 LANGUAGES = ("en", "de")
-UNKNOWN = "?"  # a distance that nobody says
+UNKNOWN = "?"  # an unknown distance
 COLUMNS = ("group", "first_line", "variants", "pronoun", "distance")
 
 
@@ -65,7 +65,7 @@ def from_folder(folder: Path) -> ContrastiveSet:
 
 
 class _Told(NamedTuple):
-    """What is said of a group beside its text, and where."""
+    """The columns of a group beside its text, and their place in the file."""
 
     where: tuple[Path, int | None]
     number: int
@@ -187,7 +187,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _context(folder: Path, language: str, count: int) -> list[tuple[str, ...]]:
-    """Return the context of each line, the nearest sentence last; empty lines are no sentence."""
+    """Return the context of each line, the nearest sentence last; empty lines are left out."""
     name = f"contrapro.context.{language}"
     places = [folder, *sorted(p for p in folder.glob("*") if p.is_dir())]
     lines_by_path = {p: _lines(p) for place in places if (p := _existing(place / name)).is_file()}

@@ -26,7 +26,7 @@ def read_groups(path: Path) -> list[int]:
     """Return numbers of groups, from 0, one a line.
 
     Raises:
-        DataError: a line is no such number, or is there twice.
+        DataError: a line is not a group's number, or is there twice.
     """
     numbers, read = list[int](), set[int]()
     for number, line in enumerate(lines(path), start=1):

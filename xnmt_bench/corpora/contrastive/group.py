@@ -31,7 +31,7 @@ class Antecedent:
 
     Attributes:
         distance: how many sentences before the current one; 0 is the current one itself.
-        words: its source words, as they are written there.
+        words: its source words, in their own spelling.
     """
 
     distance: int
@@ -48,7 +48,7 @@ class Group:
         true: which of them is the true one.
         source_context: the source sentences before it, the nearest last.
         following: the source sentences behind it.
-        distance: how many sentences back the context decides; None where nobody says.
+        distance: how many sentences back the context decides; None if unknown.
         pronoun: of the true translation, in sets of pronouns.
         unit: groups of one unit depend on each other; the source with its context, if empty.
         antecedent: where it is annotated.
@@ -98,7 +98,7 @@ class ContrastiveSet:
         name: in results.
         lang_pair: such as `en-de`.
         groups: in the set's own order.
-        generated: nobody said these sentences.
+        generated: the sentences were made by a program.
         numbers: of each group in the set, where only some of its groups are here.
     """
 

@@ -1,4 +1,4 @@
-"""Contrastive sets from files, whatever their format, which is told by what is in them."""
+"""Contrastive sets from files; their content shows the format."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def find_sets(
 
     Raises:
         DataError: a file is not in its format.
-        XnmtError: the corpus has none of its own.
+        XnmtError: the corpus has no sets.
     """
     all_sets = []
     for name in names:

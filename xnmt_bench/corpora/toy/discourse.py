@@ -2,7 +2,7 @@
 
 Each document has one topic of Voita et al. (2019): how its reader is addressed (du or Sie), how a
 name is spelled, the gender of what `it` refers to, or the verb that `does too` leaves out. What
-decides stands up to three sentences back, and nothing in the current source sentence tells it.
+decides stands up to three sentences back, and nothing in the current source sentence shows it.
 
 The sets are mirrored: in a family of n groups the current source and its n variants are the same,
 and the contexts make each variant the true one once. So a system that reads no context, or none in
@@ -110,7 +110,7 @@ class Words:
         return NounPhrase(name, chain or name, noun.english, noun.german, noun.gender, noun.sex)
 
     def filler(self) -> Phrase:
-        """Return a sentence that decides nothing: how somebody is."""
+        """Return a sentence that decides nothing: a person and an adjective."""
         adjective = self.dice.pick(self._lexicon.adjectives)
         return Property("is", self._person(), adjective).render() + STOP
 
@@ -122,7 +122,7 @@ class Words:
         tense = dice.pick(("present", "present", "perfect", "can"))
         return Clause("c", subject, dice.pick(words.transitive), noun, adverb, tense=tense)
 
-    # Each topic: what is said first, and what is said because of it --------------------------
+    # Each topic: a first clause, and the clauses that follow from it --------------------------
 
     def reader(self) -> Clause:
         """Return a clause about the reader, whose form of address is not known yet."""
@@ -226,7 +226,7 @@ class Document(Words):
             yield self.named(self.somebody(name.english, name.sex), spelling)
 
     def _pronouns(self) -> Iterator[Phrase]:
-        """Yield a thing, twice or so what is said of it, another thing."""
+        """Yield an object, about two clauses on it, then another object."""
         for number in count():
             noun, chain = self.dice.pick(self._lexicon.objects), f"{ENTITY}{number}"
             yield self.thing(noun, chain)

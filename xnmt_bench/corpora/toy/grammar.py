@@ -6,7 +6,7 @@ decide a target word are those, in the source and in the prefix, that carry what
 
 A word needs a feature if it would be another word, or stand elsewhere, were that feature alone
 different: `den` needs its case, `die` does not, which is nominative and accusative. A source word
-carries what is said by it and nothing that only follows from another word: in `can see` the tense
+carries its own features and none that only follow from another word: in `can see` the tense
 stands in `can`, and the person of `sees` is its subject's. A target word also carries what its form
 shows by agreement, as an article shows a gender.
 """
@@ -91,13 +91,13 @@ class Phrase:
 
     @property
     def texts(self) -> tuple[str, str]:
-        """Both sides as they are read."""
+        """Both sides as text."""
         return " ".join(w.text for w in self.source), " ".join(w.text for w in self.target)
 
 
 @dataclass(slots=True)
 class NounPhrase:
-    """Somebody or something in one sentence, before it has a case.
+    """A person or thing in one sentence, before it has a case.
 
     Attributes:
         id: distinguishes the phrases of a sentence; features start with it.
@@ -105,7 +105,7 @@ class NounPhrase:
         english, german: the head; for a pronoun they are empty.
         gender: m, f or n on the target side.
         sex: picks the English pronoun.
-        form: how it is said: definite, indefinite, possessive, name, pronoun or you.
+        form: definite, indefinite, possessive, name, pronoun or you.
         adjective: (English, German) or None.
         owner: for a possessive, the phrase that owns it.
         address: for `you`, how the document addresses its reader: du or Sie.
@@ -301,7 +301,7 @@ class Clause:
 
 @dataclass(slots=True)
 class Property:
-    """How somebody or something is.
+    """A person or thing and an adjective.
 
     Attributes:
         id: distinguishes it from the clauses of a sentence.

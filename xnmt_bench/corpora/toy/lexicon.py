@@ -94,7 +94,7 @@ def lexicon() -> Lexicon:
     rows: dict[str, list[list[str]]] = {}
     for line in text.splitlines():
         kind, *fields = line.split("\t")
-        # A dash holds the place of a particle where a verb has none.
+        # A dash holds the place of a missing particle.
         rows.setdefault(kind, []).append([field.removeprefix("-") for field in fields])
     return Lexicon(
         objects=tuple(Noun(*row) for row in rows["noun"]),

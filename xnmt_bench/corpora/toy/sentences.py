@@ -91,7 +91,7 @@ class ToyCorpus(Corpus):
 class Document:
     """One document: a small cast, an addressee, and what happens to them.
 
-    The order of the draws decides the sentences: whoever moves one makes another corpus.
+    The order of the draws decides the sentences: moving a draw makes another corpus.
     """
 
     def __init__(self, dice: Dice, name: str) -> None:
@@ -156,7 +156,7 @@ class Document:
 
     def _object_of(self, subject: NounPhrase) -> NounPhrase:
         noun_phrase = self._refer(self._dice.pick(self._things), pronoun=0.25)
-        if noun_phrase.chain == subject.chain:  # nobody does it to himself
+        if noun_phrase.chain == subject.chain:  # subject and object differ
             noun_phrase = self._refer(self._dice.pick(self._people), pronoun=0)
         owned = noun_phrase.form != "pronoun" and subject.form != "you" and self._dice.chance(0.15)
         if owned and noun_phrase.form != "name":
@@ -184,7 +184,7 @@ class Document:
     def _anyone(self) -> NounPhrase:
         return self._refer(self._dice.pick(self._people + self._things[:1]))
 
-    # What is said -------------------------------------------------------------------------
+    # Clauses -----------------------------------------------------------------------------
 
     def _statement(self) -> Phrase:
         return self._clause(self._anyone()).render() + STOP
@@ -205,7 +205,7 @@ class Document:
         return phrase + (QUESTION if order == "question" else STOP)
 
     def _report(self) -> Phrase:
-        """Return a main clause, and what somebody knows: verb-final on the target side."""
+        """Return a main clause with an object clause, verb-final on the target side."""
         speaker = self._refer(self._people[0])
         saying = self._dice.pick((("knows", "weiß"), ("says", "sagt"), ("thinks", "denkt")))
         inner = self._clause(self._refer(self._people[1]), "subordinate")
@@ -232,11 +232,11 @@ class Document:
 
     def _property(self) -> Phrase:
         subject = self._refer(self._dice.pick(self._people + self._things), pronoun=0.5)
-        subject.adjective = None  # `the old dog is old` says nothing
+        subject.adjective = None  # `the old dog is old` would repeat itself
         return Property("is", subject, self._dice.pick(self._words.adjectives)).render() + STOP
 
     def _coordination(self) -> Phrase:
-        """Return two coordinated clauses; English leaves the second verb out."""
+        """Return two coordinated clauses; English drops the second verb."""
         first = self._clause(self._refer(self._people[0]))
         first.tense, first.fronted, first.adverb = "present", False, None
         both = Phrase(word("and", "and", "and"), word("und", "and", "and", "and"))

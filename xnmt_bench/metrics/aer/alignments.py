@@ -114,7 +114,7 @@ class Alignments:
     @cached_property
     def explained(self) -> Artefact:
         """Links by relevance: of this direction, and with the other one symmetrised."""
-        _ = self._gold  # a corpus without gold is told before any relevance is made
+        _ = self._gold  # a corpus without gold fails before any relevance is made
         backward = None
         if self._reverse is not None:  # the same explainer on the system of the other direction
             turned = {"reversed": not self._job.config.corpus.reversed}

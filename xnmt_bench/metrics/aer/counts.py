@@ -63,7 +63,7 @@ def count_links(
 
 
 def skip_unaligned(units: Units) -> Units:
-    """Drop the links of words that have none in the gold (Li et al. 2020, section 4.4).
+    """Drop the links of words without a link in the gold (Li et al. 2020, section 4.4).
 
     All of them are wrong, so they are in none of the other counts.
     """

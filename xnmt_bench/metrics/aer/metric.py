@@ -32,7 +32,7 @@ from xnmt_bench.registry import unknown
 from xnmt_bench.store import Artefact, file_hash
 
 SKIP = "skip"
-# What was done with words that AER cannot judge, by what a row says of it.
+# What was done with words that AER cannot judge, by the value of the row's column.
 UNJUDGED = {
     SKIP: "their links by relevance or the diagonal are left out",
     "count": "unaligned=count takes their links for wrong",

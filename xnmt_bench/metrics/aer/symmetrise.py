@@ -19,7 +19,7 @@ NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 
 def grow_diagonal(forward: Links, backward: Links, final: bool = False) -> Links:
     """Return the intersection, grown by neighbouring links of the union, diagonals included.
 
-    With `final` whatever links of either direction join two words left free are taken too.
+    With `final`, links of either direction that join two free words are added.
     """
     candidates, links = forward | backward, set(forward & backward)
     sources, targets = ({link[side] for link in links} for side in (0, 1))
@@ -49,7 +49,7 @@ def grow_diagonal(forward: Links, backward: Links, final: bool = False) -> Links
 
 
 def grow_diagonal_final(forward: Links, backward: Links) -> Links:
-    """Return `grow_diagonal`, then whatever links of either direction join two words left free."""
+    """Return `grow_diagonal`, then the links of either direction that join two free words."""
     return grow_diagonal(forward, backward, final=True)
 
 

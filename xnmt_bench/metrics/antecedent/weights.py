@@ -64,7 +64,7 @@ class AntecedentWeights:
             if group.antecedent is None or before != count:
                 continue  # a sentence of the context
             segment = self.texts.depth(EVALUATED, index) - group.antecedent.distance
-            # A sentence that is too long is in nobody's context, and others move up.
+            # A sentence that is too long is in no context, and others move up.
             if segment < 0 or not kept.issuperset(range(number - before, number)):
                 continue
             source = sentences[number - group.antecedent.distance].source.split()
@@ -120,7 +120,7 @@ def _parting(first: Sequence[int], second: Sequence[int]) -> int:
 
 
 def _places(phrase: Sequence[str], words: Sequence[str]) -> tuple[int, ...]:
-    """Return where a phrase stands among words, whatever its case: the last such place, or none."""
+    """Return where a phrase stands among words, in any case: the last such place, or none."""
     lower_phrase, lower_words = ([w.lower() for w in some] for some in (phrase, words))
     for start in range(len(lower_words) - len(lower_phrase), -1, -1):
         if lower_words[start : start + len(lower_phrase)] == lower_phrase:

@@ -1,4 +1,4 @@
-"""What is said of one sentence, in words."""
+"""The caption of one sentence, in words."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def caption(
 
     Args:
         name: whose weights they are.
-        row: what is told of it.
-        tokens: of the translation, as they are scored.
+        row: the sentence's scores and texts.
+        tokens: of the translation, in the scored unit.
         of_tokens: the score of these, by the name that its definition has for it.
     """
     lines = [f"{name}, sentence {row['sentence']}"]

@@ -103,7 +103,7 @@ def source_contribution(sentence: Weighed) -> tuple[float, float]:
     """Return how much of what helps a step is source (Dale et al. 2023, after ALTI+).
 
     Of positive weights, the source's share of source and prefix, the mean over steps; and the
-    greatest source token's share of them, the mean over steps. NaN where nobody told of the prefix.
+    greatest source token's share of them, the mean over steps. NaN without prefix weights.
     """
     if sentence.prefix_TT is None or not len(sentence.weights_TS):
         return np.nan, np.nan

@@ -45,7 +45,7 @@ class Detects(Analysis):
 
     Args:
         labels: a detected kind and the annotated ones that it joins; `not` before a name turns it,
-            as that of a label which says that nothing is wrong. Each as it is annotated, if not
+            as that of a label which means that nothing is wrong. Directions stay, if not
             given.
         recall: of the positive, where the false positives are counted.
         samples: bootstrap samples.

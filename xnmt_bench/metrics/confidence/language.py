@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 log = logging.getLogger(__name__)
-LEAST_WORDS = 4  # fewer tell nothing
+LEAST_WORDS = 4  # fewer words are ambiguous
 # Among all that it knows it finds rare ones: short English is Nigerian Pidgin to it.
 USUAL = ("cs", "de", "en", "es", "fr", "it", "lv", "nl", "pl", "pt", "ru", "uk")
 

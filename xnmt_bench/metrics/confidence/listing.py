@@ -122,7 +122,7 @@ def _heading(name: str) -> str:
 
 
 def _long(values: list[float], length: int) -> np.ndarray:
-    """Return a score for each token; EOS, the last, may have none."""
+    """Return a score for each token; EOS, the last, may lack one."""
     return np.array([*values, *[np.nan] * (length - len(values))])
 
 

@@ -52,12 +52,12 @@ TERMINAL = 80  # columns
 
 
 class Confidence(Metric):
-    """How much each translation's weights say that it can be believed, and what else says so.
+    """Confidence in each translation by its weights, and by detectors beside them.
 
     A unit is a sentence; its columns are its scores.
 
     Args:
-        definition: the paper's, or the released tool's as it is (see `scores.confidence`).
+        definition: the paper's, or the released tool's (see `scores.confidence`).
         eos: keep the row and column of EOS, where there are any, or drop them.
         unit: what rows and columns are: the system's pieces, or words.
         show: the number of a sentence whose matrix and scores are printed.

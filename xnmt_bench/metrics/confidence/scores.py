@@ -56,7 +56,7 @@ def confidence(
 ) -> Confidence:
     """Return equations 1 to 5.
 
-    Equations 2 and 3 are corrected to what the text says of them. As printed both are the same sum
+    Equations 2 and 3 are corrected to the text's description. As printed both are the same sum
     over unnormalised weights, with the sign of a reward. Here the weights of each target token are
     normalised in `ap_out`, those of each source token in `ap_in`, and both are penalties; 1 / Ls is
     the printed one.
@@ -66,7 +66,7 @@ def confidence(
     `ap_out` and `ap_in` exchanged; a token without any weight sets the sum so far to 0.
 
     Args:
-        weights_TS: the matrix, as it is scored.
+        weights_TS: the scored matrix.
         overlap: S, from `overlap`.
         tokens: of the translation: Lt of Equation 4, without EOS.
         definition: the paper's, or the released tool's.

@@ -38,7 +38,7 @@ class Reading:
 
     Attributes:
         definition: of the scores.
-        eos: keep its row and column as they are, or drop them; nothing is normalised again.
+        eos: keep its row and column, or drop them; nothing is normalised again.
         unit: pieces, or words: summed over a source word's, averaged over a target word's.
         shares: weights are shares of each step already; relevance is made such first.
         languages: of the source and the translation; empty where unknown.

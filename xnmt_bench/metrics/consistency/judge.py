@@ -14,8 +14,8 @@ from xnmt_bench.corpora.sentence import Links
 from xnmt_bench.metrics.consistency.links import linked
 from xnmt_bench.morphology import Gender, GenderEvidence, Morphology
 
-# Why a pronoun is left out, in the order in which they are asked.
-# A plural pronoun (`they`) shows no gender, whatever its translation.
+# Why a pronoun is left out, in the order of the checks.
+# A plural pronoun (`they`) shows no gender in any translation.
 PLURAL = "plural_pronoun"
 CAUSES = (
     PLURAL,
@@ -69,7 +69,7 @@ class JudgedPronoun:
     Attributes:
         entity, pronoun, other: in the translation; `other` is None where there is none.
         accurate: the entity has the gold gender, as far as the source tells one.
-        expected: the pronoun is translated as the right translation has it; None where nobody
+        expected: the pronoun is translated as in the right translation; None where no file
             knows that.
         cause: why it is left out, one of `CAUSES`; empty where it counts.
     """

@@ -171,7 +171,7 @@ def linked(pairs: Links, sources: Sequence[int]) -> list[int]:
 
 
 def from_pharaoh(text: str) -> Links:
-    """Link as they are kept."""
+    """Read links in their stored form."""
     ends = (link.split("-") for link in text.split())
     return frozenset((int(source), int(target)) for source, target in ends)
 
@@ -211,7 +211,7 @@ def _more(learn_from: Path | Corpus | None) -> Iterator[tuple[str, str]]:
 
 
 def _sentences(texts: Iterable[tuple[str, str]]) -> Iterator[Sentence]:
-    """Yield pairs as they are aligned."""
+    """Yield pairs in the form that is aligned."""
     for number, (source, target) in enumerate(texts):
         yield Sentence(_bare(source), _bare(target), str(number), 0)
 

@@ -35,7 +35,7 @@ def points(
         judged: their translations.
 
     Returns:
-        None where there is no other entity in the sentence, or nothing is linked or explained.
+        None where there is no other entity in the sentence, or without links or relevance.
     """
     sentences = {item.sentence for item in items}
     weights = {

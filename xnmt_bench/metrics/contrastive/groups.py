@@ -50,7 +50,7 @@ def _told(
 ) -> dict[str, Any]:
     order = [group.true, *(n for n in kept if n != group.true)]
     variants = [group.variants[n] for n in order]
-    # What all share is said once.
+    # Shared columns are written once.
     shared = variants[0].context if len({v.context for v in variants}) == 1 else ()
     return {
         "group": number,

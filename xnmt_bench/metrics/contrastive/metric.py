@@ -99,7 +99,7 @@ class Contrastive(SumMetric):
         self.exchanged = exchanged
 
     def measured_from_files(self, job: Job) -> bool:
-        """Score of somebody else's need no model."""
+        """Return whether a file of scores is given, which needs no model."""
         return job.door("scores") is not None
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
@@ -130,7 +130,7 @@ class Contrastive(SumMetric):
                 yield PlannedRow.without_system(identity | {"nmt": CHANCE}, by_chance, blind=True)
 
     def _sets(self, job: Job, name: str) -> list[ContrastiveSet]:
-        """Return the sets of one name, as they are compared."""
+        """Return the sets of one name, in the form that is compared."""
         sets = find_sets([name], job.corpus, EVALUATED, self.data, self.exchanged)
         if name == BUILT:  # others may want them too
             path = Path(job.config.results) / self.name / f"{job.corpus.name}.jsonl"

@@ -47,7 +47,7 @@ class ContextWeights:
         """The test sentences that are explained, in order.
 
         Raises:
-            NotApplicable: the system reads no context, or nobody annotated mentions.
+            NotApplicable: the system reads no context, or the corpus has no mentions.
         """
         if not self._job.system.context.sentences:
             raise NotApplicable(f"{self._job.system.name} reads no context")
@@ -129,7 +129,7 @@ class ContextWeights:
 
         Of an explainer that can tell, it is how much each word looks at the words of its own side
         (of attention: the self-attention of encoder and decoder, or what else looks at the
-        context). Where sentences are encoded by themselves, EOS is the last of their N words. Of
+        context). Where sentences are encoded one by one, EOS is the last of their N words. Of
         any other it is relevance, as
         shares of what helps a step; on the source side it stands for a current source word through
         the target words whose best current word it is. A blind explainer's is that of whole words

@@ -83,7 +83,7 @@ def _matrices(examples: Sequence[Example]) -> Iterator[tuple[int, Matrix]]:
 
 
 def _stored(measurement: Measurement) -> list[Example]:
-    """Return the examples of a measurement's side, as far as they are in the store."""
+    """Return the examples of a measurement's side; empty if the file is damaged."""
     try:
         text = measurement.file(FILE).read_text(encoding="utf-8")
     except (OSError, StoreError) as error:

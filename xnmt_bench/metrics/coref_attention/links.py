@@ -90,7 +90,7 @@ class CorefScores:
             it looks anywhere in the context, and whether at an antecedent.
         attended: for each current word with a significant weight and each context sentence, the
             sentence's number and how many content and function words it attends to there.
-        judged: pronouns that look at a wrong antecedent; None where nobody knows genders.
+        judged: pronouns that look at a wrong antecedent; None without a morphology.
     """
 
     links: list[Link] = field(default_factory=list)
@@ -153,7 +153,7 @@ class CorefScores:
             values = (1, greatest, has_weight, link.weight, link.naive, link.attends, *needed)
             for name, value in zip(LINK_SUMS, values, strict=True):
                 columns[name][link.sentence] += value
-        if subset == "all":  # precision and dispersion are no properties of a link
+        if subset == "all":  # precision and dispersion belong to sentences, not to links
             columns |= {name: np.zeros(len(numbers)) for name in SENTENCE_SUMS}
             for (sentence, _), (antecedent, anywhere, right) in self.mentions.items():
                 columns["looking"][sentence] += antecedent and anywhere
@@ -228,7 +228,7 @@ def _link(
     pair: tuple[PlacedMention, PlacedMention],
     function_words: frozenset[str],
 ) -> Link:
-    """Return a mention and its antecedent, with what the weights and the words say of them.
+    """Return a mention and its antecedent, with their weights and shared words.
 
     A naive link is one that was found (section 4, human evaluation): in Table 5 the same 32 of the
     concatenation model are 14.3 % of all its 224 cases and 27.1 % of the 118 attended ones.

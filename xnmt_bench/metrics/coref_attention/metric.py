@@ -42,7 +42,7 @@ from xnmt_bench.words.significance import significant
 log = logging.getLogger(__name__)
 EXAMPLES = "examples.json"
 EOS_MARK = "</s>"
-SHUFFLED, UNIFORM = "shuffled", "uniform"  # floors: weights that say nothing of where to look
+SHUFFLED, UNIFORM = "shuffled", "uniform"  # floors: uninformative weights
 
 
 class CorefAttention(SumMetric):
@@ -147,7 +147,7 @@ class CorefAttention(SumMetric):
                 for subset in subsets:
                     subset_row = row | {"links_of": subset}
                     yield self.plan(job, partial(make, subset), explained=True, **subset_row)
-            if not applies:  # a floor alone says nothing
+            if not applies:  # a floor needs a row to compare with
                 return
 
     def _evidence(
@@ -161,7 +161,7 @@ class CorefAttention(SumMetric):
         artefact = weigh()
         units = Units.load(artefact.path / f"{side} {subset}.parquet")
         examples = artefact.path / EXAMPLES
-        drawn = subset == "all" and examples.exists()  # each is drawn once, whatever its rows
+        drawn = subset == "all" and examples.exists()  # each is drawn once for all its rows
         files = {FILE: examples} if drawn else {}
         facts: dict[str, Any] = {"match_rate": context.match_rate} | (
             {BLIND: True} if floor else {}
@@ -201,7 +201,7 @@ class CorefAttention(SumMetric):
                 write_atomically(folder / EXAMPLES, json.dumps(described, ensure_ascii=False))
             subsets: dict[str, list[str]] = {side: [] for side in SIDES}
             for side, (subset, chosen) in product(SIDES, SUBSETS.items()):
-                # A row of no link says nothing, but that there is none at all has to be said.
+                # A row without links is left out, but a corpus without any has to be reported.
                 if subset == "all" or any(map(chosen, scores[side].links)):
                     units = scores[side].units(job.texts.test_set, context.numbers, subset)
                     units.save(folder / f"{side} {subset}.parquet")

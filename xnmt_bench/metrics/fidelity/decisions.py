@@ -40,7 +40,7 @@ class TestDecisions:
 
     @cached_property
     def _recipe(self) -> dict[str, Any]:
-        """What decides the decisions, whoever explains them."""
+        """What decides the decisions, under every explainer."""
         return self.rules.decisions.decided(EVALUATED, self.rules.scenario)
 
     def _write(self, path: Path, **columns: np.ndarray) -> None:

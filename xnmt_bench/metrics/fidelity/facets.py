@@ -136,7 +136,7 @@ def _aligned(measurement: Measurement, kinds: Kinds) -> DecisionScores | None:
 
 
 def _ordered(facet: str, values: np.ndarray) -> list[str]:
-    """Return the categories that occur, in reading order; the empty one tells nothing."""
+    """Return the categories that occur, in reading order; the empty one is left out."""
     names = set(values) - {""}
     if facet == "frequency":  # such as 1,001-10,000 or > 10,000
         return sorted(names, key=lambda name: int(name.strip("> ").split("-")[0].replace(",", "")))

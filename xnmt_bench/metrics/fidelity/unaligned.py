@@ -1,4 +1,4 @@
-"""Target words that no annotator links to anything, and what each explainer says of them.
+"""Target words that no annotator links to anything, and their rules under each explainer.
 
 AER cannot judge them; fidelity can (Li et al. 2020, section 4.4 and Figure 3).
 """

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-# `force`: text that looks tokenised is scored all the same; sacrebleu's warning helps nobody here.
+# `force`: text that looks tokenised is scored too; sacrebleu's warning would be noise.
 METRICS: dict[str, Any] = {"bleu": BLEU(force=True), "chrf": CHRF(), "ter": TER()}
 
 

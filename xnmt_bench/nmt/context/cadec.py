@@ -90,7 +90,7 @@ class CADec(LinearOutput, TwoStep):
         return super().refuses(context)
 
     def embed_target(self, ids_BT: Tensor) -> Tensor:
-        """Return scaled target embeddings (B, T, D) of the base; a separator's is that of EOS.
+        """Return scaled target embeddings (B, T, D) of the base; a separator is embedded as EOS.
 
         A separator is read as the word that closes the sentence before it. As the first input of
         the sentence behind it, it is BOS for the base and zero for the second pass.
@@ -115,7 +115,7 @@ class CADec(LinearOutput, TwoStep):
         return corrupted(drawn_BU, NOISE, vocabulary)
 
     def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
-        """Encode each sentence by itself, and the draft of the current one.
+        """Encode each sentence alone, and the draft of the current one.
 
         `extra` is the source's keys and values, then the draft's, of each layer of the second pass;
         where the draft is; and the source's of each layer of the base's decoder.

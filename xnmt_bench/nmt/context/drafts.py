@@ -70,14 +70,14 @@ def sample(model: NMTModel, source_NL: Tensor, limit_N: Tensor, temperature: flo
         open_N = open_N & (drawn_N != EOS) & (length < limit_N)
         if not open_N.any():
             break
-        ids_N = drawn_N  # rows that have ended are read on, to nobody's use
+        ids_N = drawn_N  # rows that have ended are read on, and dropped later
     return torch.stack(words, dim=1)
 
 
 def corrupted(ids_NU: Tensor, share: float, vocabulary: int) -> Tensor:
     """Return ids of which a share, each by its own draw, are replaced by random words.
 
-    The first word and EOS stay (the authors' code); what is drawn is no special id.
+    The first word and EOS stay (the authors' code); special ids are never drawn.
     """
     random_NU = torch.randint(WORDS, vocabulary, ids_NU.shape, device=ids_NU.device)
     chosen_NU = torch.rand(ids_NU.shape, device=ids_NU.device) < share

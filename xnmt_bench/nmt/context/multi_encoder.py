@@ -77,7 +77,7 @@ class ContextAttention(nn.Module):
         has_BK[row_M, place_M] = True
         has_B = has_BK.any(1)
         # One query for each word, over its own K: words are rows here. A word without any context
-        # looks at zeros, since a softmax over nothing is no number; its gate is shut.
+        # looks at zeros, since a softmax over nothing is NaN; its gate is shut.
         has_R = (has_BK | ~has_B[:, None]).repeat_interleave(steps, 0)[:, None, None]
         memory_RKD = w_BKCD.transpose(1, 2).flatten(0, 1)
         query_R1D = h_BCD.flatten(0, 1)[:, None]
@@ -131,7 +131,7 @@ class MultiEncoder(TwoStep):
         return super().refuses(context)
 
     def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
-        """Encode each sentence by itself, then the current one in its context."""
+        """Encode each sentence alone, then the current one in its context."""
         out_BSD, current_BS = self._encode(source_BSD, layout)
         # The decoder sees the current sentence alone.
         current_layout = Layout(layout.source_BS * current_BS, layout.input_BT)

@@ -92,7 +92,7 @@ class SHierTo2(RNNSearch):
         return None
 
     def embed_source(self, ids_BS: Tensor) -> Tensor:
-        """Return source embeddings (B, S, D); a separator's is EOS's, which closes a sentence."""
+        """Return source embeddings (B, S, D); a separator is embedded as EOS."""
         return super().embed_source(closed(ids_BS))
 
     def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:

@@ -1,4 +1,4 @@
-"""The sentences of concatenations, for models that read each of them by itself.
+"""The sentences of concatenations, for models that read them one by one.
 
 N sentences of up to L ids, those of one row of the batch behind each other; X ids of a side; other
 shapes as in `nmt.base`.

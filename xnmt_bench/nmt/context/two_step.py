@@ -1,7 +1,7 @@
 """What the context-aware systems that are trained in two steps share.
 
 The first step is a sentence-level Transformer; the second trains what reads the context, and leaves
-the weights of the first as they are.
+the weights of the first unchanged.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TwoStep(NMTModel):
         return self
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Ask for gradients of all weights but the base's, which nobody trains any more."""
+        """Ask for gradients of all weights but the base's, whose training is over."""
         super().requires_grad_(requires_grad)
         self.base.requires_grad_(False)
         return self

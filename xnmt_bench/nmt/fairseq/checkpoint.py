@@ -16,7 +16,7 @@ from xnmt_bench.nmt.foreign import Renumbering
 
 
 class Options:
-    """What a checkpoint says of the model and the task it was trained for."""
+    """A checkpoint's options of the model and of its task."""
 
     def __init__(self, path: Path, values: Mapping[str, Any]) -> None:
         self.path, self._values = path, values
@@ -41,7 +41,7 @@ class Options:
 def read_checkpoint(path: Path) -> tuple[Options, dict[str, Tensor]]:
     """Return options and weights of a checkpoint.
 
-    Only tensors, plain values and `argparse.Namespace` are unpickled; whatever else the file holds
+    Only tensors, plain values and `argparse.Namespace` are unpickled; anything else in the file
     is refused before it can run.
 
     Raises:
@@ -79,7 +79,7 @@ class Weights:
         return name in self._left
 
     def take(self, name: str) -> Tensor:
-        """Return a tensor by its name; an XnmtError where the checkpoint has none."""
+        """Return a tensor by its name; an XnmtError where the checkpoint lacks it."""
         if name not in self._left:
             raise XnmtError(f"{self._path}: the weights lack {name}")
         return self._left.pop(name)

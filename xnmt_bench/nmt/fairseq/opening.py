@@ -34,7 +34,7 @@ def open_fairseq(
         target_codes: the same of the target.
 
     Raises:
-        XnmtError: what is there is no such checkpoint, or has what this reader does not support.
+        XnmtError: it is another kind of checkpoint, or has what this reader does not support.
         DataError: a dictionary or codes are not readable.
     """
     file = Path(path)
@@ -62,7 +62,7 @@ def open_fairseq(
 
 def _family(options: Options) -> type[Model]:
     """Return the class that follows an architecture's name."""
-    # Language tokens would have to stand around a sentence, which nobody would put there.
+    # Such a system needs language tokens around a sentence, which are not added here.
     options.refuse(encoder_langtok=None, decoder_langtok=False, simul_type=None)
     if "multi" in str(options.get("task")):
         raise XnmtError(f"{options.path}: task={options.get('task')} is not supported")

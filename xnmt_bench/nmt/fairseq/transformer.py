@@ -85,7 +85,7 @@ class FairseqTransformer(Transformer):
         positions: Tensor | None = None,
         target: bool = False,
     ) -> Tensor:
-        """Return embeddings with their positions added, and normed where the options say so."""
+        """Return embeddings with their positions added, and normed if so configured."""
         side = "decoder" if target else "encoder"
         if positions is None:
             positions = torch.arange(x_BTD.shape[1], device=x_BTD.device)

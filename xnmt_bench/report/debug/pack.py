@@ -2,7 +2,7 @@
 
 A little-endian count of bytes, JSON of so many bytes, padding to 8; float64 columns, one listing's
 after the other's; then a byte for each weight, and for each token's score. All is packed with gzip.
-Texts and lists of tokens stand once in `pool`, whatever listings share them.
+Texts and lists of tokens stand once in `pool`, for all listings.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def packed(listings: Sequence[Listing]) -> bytes:
         described.append(_described(listing, pool) | _of_matrices(listing, pool, weights))
     head = {"levels": LEVELS, "nothing": NOTHING, "layers": described, "pool": pool.values}
     text = json.dumps(head, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    # A lone surrogate, which a damaged text may hold, is no UTF-8.
+    # A lone surrogate, which a damaged text may hold, has no UTF-8 form.
     encoded = text.encode("utf-8", "replace")
     encoded += b" " * (-(4 + len(encoded)) % 8)
     parts = [struct.pack("<I", len(encoded)), encoded, *(f.tobytes() for f in floats), *weights]
@@ -69,7 +69,7 @@ class _Pool:
         return self._places[value]
 
     def tokens(self, tokens: Tokens) -> int:
-        """Return pieces, and of how many each word is made; EOS, which is no word, is left over."""
+        """Return pieces, and of how many each word is made; EOS is left over."""
         lengths = (len(list(pieces)) for word, pieces in groupby(tokens.words) if word >= 0)
         # Moses escapes what it takes for markup; texts have it undone too.
         return self.place((tuple(map(html.unescape, tokens.pieces)), tuple(lengths)))
@@ -120,7 +120,7 @@ def _of_matrices(listing: Listing, pool: _Pool, weights: list[bytes]) -> dict[st
 
 
 class _Packed:
-    """One matrix: what JSON says of it, and its bytes."""
+    """One matrix: its JSON description and its bytes."""
 
     def __init__(
         self, description: dict[str, Any], parts: Iterable[bytes], scores: TokenScores
