@@ -5,11 +5,12 @@ from pathlib import Path
 import hydra
 import pytest
 from conftest import DATA, ROOT, configure
+from omegaconf import DictConfig, OmegaConf
 
 from proxies.base import Proxy, Vocabulary
 from proxies.training import ProxyTrainingOptions
 from xnmt_bench.analyses.analysis import Analysis
-from xnmt_bench.cli import GROUPS, OURS
+from xnmt_bench.cli import OURS
 from xnmt_bench.corpora.sentence import SPLITS
 from xnmt_bench.explainers.base import Explainer
 from xnmt_bench.measuring.metric import Metric
@@ -17,7 +18,7 @@ from xnmt_bench.nmt.loading import build_model
 from xnmt_bench.nmt.training import NMTTrainingOptions
 from xnmt_bench.pipeline.job import Job, trainer_options
 from xnmt_bench.pipeline.settings import plain
-from xnmt_bench.registry import create, entries, instantiate, load, load_explainer, options
+from xnmt_bench.registry import KINDS, create, entries, instantiate, load, load_explainer, options
 from xnmt_bench.report.tracking import Tracker
 from xnmt_bench.run import configured_metrics
 
@@ -66,6 +67,7 @@ def test_every_group_is_covered_here():
         "explainer",
         "proxy",
         "metric",
+        "judge",
         "analysis",
         "trainer",
         "logger",
@@ -150,18 +152,19 @@ def test_analyses(name):
     assert analysis.name == name
 
 
-@pytest.mark.parametrize("group", ["metric", "analysis"])
+@pytest.mark.parametrize("group", ["metric", "judge", "analysis"])
 def test_a_configuration_names_every_option(group):
     """As a plug-in's does, whose options are read off its signature."""
-    kind = next(kind for kind, (own, _) in GROUPS.items() if own == group)
+    kind = next(kind for kind, described in KINDS.items() if described.group == group)
     for name in names(group):
         node = plain(configure(f"{group}=[{name}]")[group][name])
-        assert node.keys() - {"_target_"} == options(load(kind, name)).keys(), name
+        expected = options(load(kind, name), KINDS[kind].hidden).keys()
+        assert node.keys() - {"_target_"} == expected, name
 
 
-@pytest.mark.parametrize("kind", sorted(GROUPS))
+@pytest.mark.parametrize("kind", sorted(kind for kind in KINDS if KINDS[kind].group))
 def test_everything_that_is_declared_has_a_configuration(kind):
-    group, _ = GROUPS[kind]
+    group = KINDS[kind].group
     if kind == "architectures":
         asked = {configure(f"nmt={name}").nmt.get("architecture") for name in names("nmt")}
         assert ours(kind) == asked - {None}
@@ -180,21 +183,54 @@ def test_trainers(name):
     trainer_options(configure(f"trainer={name}"))
 
 
-@pytest.mark.parametrize("group", ["launcher", "experiment"])
-def test_the_other_groups_compose(group):
-    for name in names(group):
-        assert plain(configure(f"{group}={name}"))
+def composed(*changes: str) -> DictConfig:
+    """A configuration with Hydra's own part, which holds the choice of each group."""
+    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+        return hydra.compose("config", list(changes), return_hydra_config=True)
+
+
+def leaves(node, path=()):
+    """The path and the value of each leaf of a file, without interpolations."""
+    for key, value in node.items():
+        if isinstance(value, dict):
+            yield from leaves(value, (*path, key))
+        elif "${" not in str(value):
+            yield ".".join((*path, key)), value
+
+
+@pytest.mark.parametrize("name", names("launcher"))
+def test_launchers(name):
+    file = OmegaConf.load(CONF / "launcher" / f"{name}.yaml")
+    [chosen] = [d["override /hydra/launcher"] for d in file.defaults if "hydra" in str(d)]
+    assert composed(f"launcher={name}").hydra.runtime.choices["hydra/launcher"] == chosen
+
+
+@pytest.mark.parametrize("name", names("experiment"))
+def test_an_experiment_sets_what_its_file_says(name):
+    file = OmegaConf.to_container(OmegaConf.load(CONF / "experiment" / f"{name}.yaml"))
+    config = composed(f"experiment={name}")
+    for override in file.pop("defaults", []):
+        [(key, chosen)] = override.items()
+        group = str(key).removeprefix("override /")
+        if isinstance(chosen, list):
+            assert list(config.get(group) or {}) == chosen
+        else:
+            assert config.hydra.runtime.choices[group] == chosen
+    for path, value in leaves(file):
+        assert OmegaConf.select(config, path) == value, path
 
 
 @pytest.mark.parametrize("name", names("experiment/li2020"))
 def test_the_papers_experiments(name):
-    """Each sweeps only what there is, and asks for metrics and analyses that there are."""
-    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-        changes = [f"experiment=li2020/{name}"]
-        config = hydra.compose("config", changes, return_hydra_config=True)
+    """Each sweeps only choices that exist, and names metrics and analyses that exist."""
+    config = composed(f"experiment=li2020/{name}")
     for key, values in config.hydra.sweeper.params.items():
         for value in str(values).split(","):
-            assert plain(configure(f"{key}={value}"))
+            swept = composed(f"{key}={value}")
+            group = swept.hydra.runtime.choices.get(key)
+            leaf = "null" if group is None and swept.get(key) is None else None
+            leaf = leaf or str(OmegaConf.select(swept, key))
+            assert value in (group, leaf), key
     assert configured_metrics(config)
     for analysis, node in (config.get("analysis") or {}).items():
         assert instantiate(analysis, node).name == analysis

@@ -4,7 +4,6 @@ import csv
 import json
 import re
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from conftest import SIZES, SMALL, command
 from debug_page import unpacked
 
 from xnmt_bench.rules.table import all_rules
+from xnmt_bench.store import Store
 
 FEW = [*SMALL, *SIZES["transformer"], "corpus.seed=0", "rules.train_sentences=100",
        "rules.test_sentences=40", "proxy.training.max_epochs=1",
@@ -80,14 +80,17 @@ def test_figure_3_lists_words_without_a_gold_link(results, workplace, transforme
 def test_the_page_shows_the_words_of_the_rules_in_the_store(results):
     paths = sorted((results / "measurements" / "fidelity").glob("*.json"))
     measurements = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    store = Store(results.parent / "store")
+    folders = {made.fingerprint: made.path for made in store.all("rules")}
     rules = {
-        (m["identity"]["explainer"], m["identity"]["k"]): Path(m["files"]["rules"])
+        (m["identity"]["explainer"], m["identity"]["k"]): folders[m["made_by"]["judged"]]
         for m in measurements
-        if "rules" in m["files"]
+        if "browsed_rules" in m["files"]
     }
     assert {name for name, _ in rules} == set(EXPLAINERS)
     [sample] = {m["files"]["sample"] for m in measurements if "sample" in m["files"]}
-    sentences = json.loads(Path(sample).read_text(encoding="utf-8"))
+    path = results / "measurements" / "fidelity" / "files" / sample
+    sentences = json.loads(path.read_text(encoding="utf-8"))
     layers = unpacked(results / "debug.html")
     assert len(layers) == len(rules) == 2 * len(EXPLAINERS)
     for (name, k), folder in rules.items():

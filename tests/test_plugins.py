@@ -1,13 +1,16 @@
-"""Packages that add an explainer, a metric, a proxy, an architecture, an analysis from outside."""
+"""Packages that add explainers, metrics, a judge, a proxy, an architecture, an analysis."""
 
 import csv
+import math
 import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
-from conftest import ROOT, command
+import torch
+from conftest import ROOT, batch_of, command, double
 
 TINY = [
     "corpus.train=500", "corpus.valid=60", "corpus.test=60", "corpus.subwords.source_size=300",
@@ -17,6 +20,17 @@ TINY = [
 ]  # fmt: skip
 
 
+PACKAGES = (
+    "plugin",
+    "plugin_judge",
+    "plugin_metric",
+    "plugin_models",
+    "plugin_path_gradient",
+    "plugin_sufficiency",
+)
+METRICS = "metric=[fidelity,length_ratio,sufficiency]"
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """A folder that the fixtures' packages are installed into."""
@@ -24,7 +38,7 @@ def site(tmp_path_factory):
     packages = [
         # A build leaves files behind, so it is made from a copy.
         shutil.copytree(ROOT / "tests" / "fixtures" / name, folder / name)
-        for name in ("plugin", "plugin_metric", "plugin_models")
+        for name in PACKAGES
     ]
     install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target"]
     subprocess.run([*install, folder / "site", *packages], check=True, capture_output=True)
@@ -37,11 +51,12 @@ def results(site, tmp_path_factory):
     folder = tmp_path_factory.mktemp("sweep")
     places = [f"store={folder}/store", f"results={folder}/results"]
     done = run(site, "train.py", "-m", *TINY, *places, "nmt=shallow",
-               "nmt.sizes.dimension=16,32", "explainer=last_word,gradient_norm", "proxy=bag",
-               "proxy.sizes.dimension=8", "metric=[fidelity,length_ratio]",
+               "nmt.sizes.dimension=16,32", "explainer=last_word,gradient_norm,path_gradient",
+               "proxy=bag", "proxy.sizes.dimension=8", METRICS,
+               "judge=[base,own,evalx,cooccurrence]", "judge.cooccurrence.smoothing=0.1",
                "metric.length_ratio.characters=true", f"hydra.sweep.dir={folder}/jobs")  # fmt: skip
     assert done.returncode == 0, done.stderr
-    read = run(site, "evaluate.py", *places, "metric=[fidelity,length_ratio]",
+    read = run(site, "evaluate.py", *places, METRICS,
                "analysis=[significance,best]", "analysis.best.loud=true",
                f"hydra.run.dir={folder}/run")  # fmt: skip
     assert read.returncode == 0, read.stderr
@@ -90,12 +105,85 @@ def test_its_number_is_that_of_the_stored_translations(results):
 
 def test_a_proxy_and_an_architecture_are_in_every_table(results):
     found = rows(results / "fidelity.csv")
-    assert {r["instantiation"] for r in found} == {"base", "bag", "evalx_bag", "unigram", "nmt"}
-    assert {r["explainer"] for r in found} == {"last_word", "gradient_norm", ""}
+    judges = {"base", "bag", "evalx_bag", "cooccurrence"}
+    assert {r["instantiation"] for r in found} == judges | {"unigram", "nmt"}
+    assert {r["explainer"] for r in found} == {"last_word", "gradient_norm", "path_gradient", ""}
     assert all(r["status"] == "ok" for r in found)
-    assert "| Base | bag |" in (results / "fidelity.md").read_text()
+    # The plug-in's judge stands behind the built-in ones, under its own heading.
+    assert "| Base | bag | EVAL-X bag | counts |" in (results / "fidelity.md").read_text()
     compared = rows(results / "fidelity_significance.csv")
-    assert {r["result"] for r in compared} == {"base", "bag", "evalx_bag"}
+    assert {r["result"] for r in compared} == judges
+
+
+def test_a_judge_is_in_figure_and_page(results):
+    assert "counts" in (results / "fidelity.svg").read_text()
+    page = (results / "report.html").read_text(encoding="utf-8")
+    assert "<th>counts</th>" in page
+    # It tells no first choice, so its agreement is unknown.
+    found = [r for r in rows(results / "fidelity.csv") if r["instantiation"] == "cooccurrence"]
+    assert len(found) == 6
+    assert all(r["status"] == "ok" and r["agreement"] == "" for r in found)
+
+
+def test_its_perplexity_is_that_of_the_counts(results):
+    """Recomputed from the rules in the store."""
+    from xnmt_bench.rules.table import all_rules, read_rules, shards
+    from xnmt_bench.store import Store
+
+    store = Store(results.parent / "store")
+    by_fingerprint = {made.fingerprint: made for made in store.all("rules")}
+    for row in rows(results / "fidelity.csv"):
+        if row["instantiation"] != "cooccurrence":
+            continue
+        parts = dict(part.split(":", 1) for part in row["signature"].split("|")[1:])
+        test = all_rules(by_fingerprint[parts["judged"]].path, "test", 1)
+        [judged] = [a for a in store.all("judged") if a.fingerprint == parts["scores"]]
+        training = by_fingerprint[judged.recipe["training_rules"]]
+        counts = Counter()
+        for path in shards(training.path, "train"):
+            rules = read_rules(path, 1)
+            counts.update(zip(rules.source_NK[:, 0].tolist(), rules.label_N.tolist(), strict=True))
+        totals = Counter()
+        for (word, _), count in counts.items():
+            totals[word] += count
+        labels = 400  # the size of the target vocabulary
+        losses = [
+            -math.log((counts[word, label] + 0.1) / (totals[word] + 0.1 * labels))
+            for word, label in zip(
+                test.source_NK[:, 0].tolist(), test.label_N.tolist(), strict=True
+            )
+        ]
+        assert float(row["ppl"]) == pytest.approx(math.exp(sum(losses) / len(losses)))
+
+
+def test_a_metric_on_explanations(results):
+    """A difference of two probabilities for each explainer, with its interval."""
+    found = rows(results / "sufficiency.csv")
+    assert len(found) == 6
+    assert all(abs(float(r["sufficiency"])) < 1 for r in found)
+    assert "sufficiency" in (results / "sufficiency.md").read_text()
+
+
+def test_an_explainer_on_embeddings_is_complete(transformer, monkeypatch):
+    """Integrated gradients of a step sum to P(label) with the words minus P(label) with zeros."""
+    monkeypatch.syspath_prepend(ROOT / "tests" / "fixtures" / "plugin_path_gradient")
+    from xnmt_path_gradient import PathGradient
+
+    from xnmt_bench.explainers.base import decide
+
+    model, split = double(transformer.system.model), transformer.texts.split("test")
+    batch, log_p_BT = decide(model, batch_of(split, [0]))
+    relevance = PathGradient(points=200).relevance(model, batch)
+    zeros = [
+        torch.zeros_like(model.embed_source(batch.source_BS)),
+        torch.zeros_like(model.embed_target(batch.input_BT)),
+    ]
+    states_BTD = model.decode(model.encode(zeros[0], batch.layout), zeros[1])
+    empty_BT = model.log_probability(states_BTD, batch.labels_BT).exp()
+    # BOS is an input as well, but no word: its part is missing from the scores of the words.
+    first = log_p_BT.exp() - empty_BT
+    sums_BT = relevance.source_BTS.sum(-1) + relevance.prefix_BTT.nan_to_num().sum(-1)
+    assert torch.corrcoef(torch.stack([first[0], sums_BT[0]]))[0, 1] > 0.9
 
 
 def test_an_analysis_answers_for_every_metric(results):

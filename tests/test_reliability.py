@@ -123,7 +123,7 @@ MORE = [
     ("nmt", "", 0.3),  # before the first checkpoint
     ("proxy", "lessons", 0.2),
     ("proxy", "checkpoints/last.ckpt", 0.3),
-    ("base", "", 0.0),
+    ("judged", "", 0.0),
     ("translation", "", 0.0),
 ]
 

@@ -162,7 +162,13 @@ def test_all_faults_of_a_command_come_at_once(tmp_path):
         ("train.py", "metric=null", "no metric 'null'; there are aer"),
         ("train.py", "proxy=", "proxy=: should be a choice of proxy"),
         ("train.py", "+explainer.phi.layr=1", "explainer.phi.layr: no such option"),
-        ("train.py", "+metric.fidelity.judge=1", "no such option; did you mean judges?"),
+        ("train.py", "+metric.fidelity.browse=1", "no such option; did you mean browsed?"),
+        ("train.py", "metric.fidelity.judges=[base]", "has moved: use judge=[base,own,evalx]"),
+        (
+            "train.py",
+            "metric.fidelity.leak=true",
+            "has moved: use judge.evalx.leak",
+        ),
     ],
 )
 def test_slips_on_the_command_line(tmp_path, script, change, line):

@@ -85,8 +85,8 @@ def whole(folder: Path, untouched: list[dict]) -> None:
 
 
 STAGES = {
-    "alignment", "base", "coreference", "doubts", "encoded", "facets", "hits", "kl", "labels",
-    "nmt", "proxy", "reference", "rules", "sample", "subwords", "tested", "translation", "tuned",
+    "alignment", "browsed", "coreference", "density", "doubts", "encoded", "facets", "hits",
+    "judged", "kl", "labels", "nmt", "proxy", "rules", "sample", "subwords", "translation", "tuned",
 }  # fmt: skip
 
 

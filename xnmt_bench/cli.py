@@ -121,8 +121,12 @@ def _register_plugins(arguments: Sequence[str]) -> None:
             elif kind == "proxies":
                 node = {"defaults": ["_training", "_self_"], "name": name, "sizes": plugin_options}
             elif kind == "architectures":
-                node = {"defaults": ["_native", "_self_"], "name": name, "architecture": name,
-                        "sizes": plugin_options}  # fmt: skip
+                node = {
+                    "defaults": ["_native", "_self_"],
+                    "name": name,
+                    "architecture": name,
+                    "sizes": plugin_options,
+                }
             else:
                 node, package = target | plugin_options, f"{group}.{name}"
             ConfigStore.instance().store(group=group, name=name, node=node, package=package)

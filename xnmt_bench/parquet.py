@@ -19,8 +19,15 @@ def write_table(table: pa.Table, path: Path) -> None:
 
 
 def column_names(path: Path) -> list[str]:
-    """Return the columns of a file that can be read."""
-    return list(pq.read_schema(path).names)
+    """Return the names of a file's columns.
+
+    Raises:
+        StoreError: the file is missing, truncated or altered.
+    """
+    try:
+        return list(pq.read_schema(path).names)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"{path}: not a readable table: {error}") from None
 
 
 def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:

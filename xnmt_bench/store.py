@@ -279,5 +279,6 @@ def repair(root: Path) -> None:
         log.warning("dropped: %s", folder)
         shutil.rmtree(folder)
     kept = len(set(recipes) - set(dropped))
-    log.info("%d artefacts are whole, %d were dropped; train.py makes them again",
-             kept, len(dropped))  # fmt: skip
+    log.info(
+        "%d artefacts are whole, %d were dropped; train.py makes them again", kept, len(dropped)
+    )

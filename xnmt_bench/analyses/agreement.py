@@ -176,8 +176,12 @@ class Agreement(Analysis):
         tau_R = kendall_tau(*(score_ER[:, usable_R] for score_ER in scores))
         numbers = (float(tau_R[0]), *interval(tau_R[1:]))
         same_R = (place_MER[0] == place_MER[1]).all(0)[usable_R]
-        row = {"same": float(same_R[1:].mean()), "ranked": len(names), "paired": together.paired,
-               "samples": self.draws.samples}  # fmt: skip
+        row = {
+            "same": float(same_R[1:].mean()),
+            "ranked": len(names),
+            "paired": together.paired,
+            "samples": self.draws.samples,
+        }
         return value_MER, place_MER, row | dict(zip(ends("tau"), numbers, strict=True))
 
 

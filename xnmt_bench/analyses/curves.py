@@ -85,9 +85,14 @@ class Curve(Analysis):
                 for panel in group if pivot not in metric.csv_only else ():
                     seeds = panel.of(pivot, name)
                     if numbers := pooled(column, seeds):
-                        yield {**panel.condition, "result": pivot, metric.compared: name,
-                               "place": self.text(panel), "seeds": seeds,
-                               **dict(zip(ends(column.name), numbers, strict=True))}  # fmt: skip
+                        yield {
+                            **panel.condition,
+                            "result": pivot,
+                            metric.compared: name,
+                            "place": self.text(panel),
+                            "seeds": seeds,
+                            **dict(zip(ends(column.name), numbers, strict=True)),
+                        }
 
     def _order(self, panel: Panel) -> list[Any]:
         """Return a key that sorts the usual value first."""
@@ -107,20 +112,30 @@ class Curve(Analysis):
         names = sorted({row[compared] for row in chain(*by_group)})
         axis = sorted({row[self.columns[0]] for row in chain(*by_group)}, key=sortable)
         named = len(self.columns) > 1  # places without an order, which no line joins
-        figure, axes = plt.subplots(1, len(groups), figsize=(1 + 3.4 * len(groups), 3.6),
-                                    squeeze=False, sharey=True)  # fmt: skip
+        figure, axes = plt.subplots(
+            1, len(groups), figsize=(1 + 3.4 * len(groups), 3.6), squeeze=False, sharey=True
+        )
         for ax, group, rows, title in zip(axes[0], groups, by_group, titles, strict=True):
             last = [p for p in group[0].rows if any(row["result"] == p for row in rows)][-1]
             for name in names:
                 points = sorted(
-                    (places.index(row["place"]) if named else row[self.columns[0]],
-                     *(row[end] for end in ends(column.name)))
-                    for row in rows if row[compared] == name and row["result"] == last
-                )  # fmt: skip
+                    (
+                        places.index(row["place"]) if named else row[self.columns[0]],
+                        *(row[end] for end in ends(column.name)),
+                    )
+                    for row in rows
+                    if row[compared] == name and row["result"] == last
+                )
                 if points:
-                    draw_interval(ax, "y", *np.asarray(points, dtype=float).T, linewidth=1.2,
-                                  linestyle="none" if named else "-", label=name.replace("_", " "),
-                                  **style(names, name))  # fmt: skip
+                    draw_interval(
+                        ax,
+                        "y",
+                        *np.asarray(points, dtype=float).T,
+                        linewidth=1.2,
+                        linestyle="none" if named else "-",
+                        label=name.replace("_", " "),
+                        **style(names, name),
+                    )
             heading = group[0].heading(last)
             ax.set_title(f"{title} ({heading})" if title else heading, fontsize=10)
             if column.log:

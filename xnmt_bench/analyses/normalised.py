@@ -50,10 +50,12 @@ class Normalised(Analysis):
         """Return one line a thing, one column a value of the pivot; the best first."""
         metric = panels[0].metric
         usable = [
-            p for p in panels
-            if self.ceiling in p.references and p.references[self.ceiling].measurement.ok
+            p
+            for p in panels
+            if self.ceiling in p.references
+            and p.references[self.ceiling].measurement.ok
             and any(self.floor in by_name for by_name in p.by_pivot(blind=True).values())
-        ]  # fmt: skip
+        ]
         if not metric.headline.log or not usable:
             raise NotApplicable(f"no results of {metric.compared}={self.floor} and {self.ceiling}")
         by_panel = [self._rows(panel) for panel in usable]
@@ -97,9 +99,14 @@ class Normalised(Analysis):
             last = panel_rows[-1]["result"] if panel_rows else ""
             for row in (row for row in panel_rows if row["result"] == last):
                 at = place + 0.1 * (names.index(row[compared]) - (len(names) - 1) / 2)
-                draw_interval(ax, "x", at, *(row[name] for name in SCORE),
-                              label=row[compared].replace("_", " "),
-                              **style(names, row[compared]))  # fmt: skip
+                draw_interval(
+                    ax,
+                    "x",
+                    at,
+                    *(row[name] for name in SCORE),
+                    label=row[compared].replace("_", " "),
+                    **style(names, row[compared]),
+                )
         for end in (0, 1):
             ax.axvline(end, color="black", linewidth=0.8, linestyle="--")
         ax.set_yticks(range(len(by_panel)), labels)

@@ -80,8 +80,15 @@ class RankStability(Analysis):
         compared = "systems" if metric.compared == "nmt" else f"{metric.compared}s"
         notes = [NOTE.format(samples=self.draws.samples, things=compared)]
         notes += [f"Best first, by {', '.join(by)}: {order}." for order, by in orders.items()]
-        summary = pivoted("Rank stability", panels, by_panel, {"result": "result"}, "size",
-                          lambda row: Cell(f"{100 * row['rate']:.1f} %"), notes)  # fmt: skip
+        summary = pivoted(
+            "Rank stability",
+            panels,
+            by_panel,
+            {"result": "result"},
+            "size",
+            lambda row: Cell(f"{100 * row['rate']:.1f} %"),
+            notes,
+        )
         identity = (*panels[0].condition, "result", "share")
         figure = self._figure(panels, distinction.phrases, by_panel)
         return Result(rows, identity, ("rate", "order"), summary, figure)
@@ -104,15 +111,21 @@ class RankStability(Analysis):
     ) -> Figure:
         """Return the rate against the share of the test set, one axes a panel."""
         shown = [plotted for plotted in zip(panels, titles, by_panel, strict=True) if plotted[-1]]
-        figure, axes = plt.subplots(1, len(shown), figsize=(1 + 3.4 * len(shown), 3.4),
-                                    squeeze=False, sharey=True)  # fmt: skip
+        figure, axes = plt.subplots(
+            1, len(shown), figsize=(1 + 3.4 * len(shown), 3.4), squeeze=False, sharey=True
+        )
         pivots = list(dict.fromkeys(row["result"] for row in chain(*by_panel)))
         for ax, (panel, title, rows) in zip(axes[0], shown, strict=True):
             for pivot in pivots:
                 points = sorted((r["share"], r["rate"]) for r in rows if r["result"] == pivot)
                 if points:
-                    ax.plot(*zip(*points, strict=True), label=panel.heading(pivot), linewidth=1.2,
-                            markersize=5, **style(pivots, pivot))  # fmt: skip
+                    ax.plot(
+                        *zip(*points, strict=True),
+                        label=panel.heading(pivot),
+                        linewidth=1.2,
+                        markersize=5,
+                        **style(pivots, pivot),
+                    )
             ax.set_xscale("log")
             ax.xaxis.set_minor_locator(NullLocator())
             ax.set_xticks(self.shares, [f"{share:.0%}" for share in self.shares])

@@ -67,9 +67,14 @@ class Ranking(Analysis):
         value_EP = np.array([[panel.value(p, name) for p in self.wanted] for name in names])
         place_EP = places(least_first(column, value_EP))
         return [
-            {**panel.condition, panel.metric.compared: names[e], "result": pivot,
-             column.name: float(value_EP[e, i]), "rank": int(place_EP[e, i]),
-             "agrees": bool(place_EP[e, i] == place_EP[e, -1])}
+            {
+                **panel.condition,
+                panel.metric.compared: names[e],
+                "result": pivot,
+                column.name: float(value_EP[e, i]),
+                "rank": int(place_EP[e, i]),
+                "agrees": bool(place_EP[e, i] == place_EP[e, -1]),
+            }
             for e in np.argsort(place_EP[:, -1], kind="stable")
             for i, pivot in enumerate(self.wanted)
-        ]  # fmt: skip
+        ]

@@ -101,8 +101,16 @@ class Significance(Analysis):
         title = f"Significance of differences in {column.heading}"
         words = {compared: "first", "than": "second"}
         summary = pivoted(title, panels, by_panel, words, "result", cell, notes)
-        measured = (*effect, "p", "p_corrected", "samples", "paired", "seeds", "seed_spread",
-                    "verdict")  # fmt: skip
+        measured = (
+            *effect,
+            "p",
+            "p_corrected",
+            "samples",
+            "paired",
+            "seeds",
+            "seed_spread",
+            "verdict",
+        )
         return Result(rows, (*panels[0].condition, "result", "first", "second"), measured, summary)
 
     def _rows(self, panel: Panel) -> list[Row]:
@@ -129,12 +137,23 @@ class Significance(Analysis):
                 size = max(d.effect, 1 / d.effect) if column.log else abs(d.effect)
                 verdict = "n.s." if p >= self.level else "seeds" if size <= widest else "different"
                 rows.append(
-                    {**panel.condition, "result": pivot, "first": a, "second": b,
-                     effect: d.effect, effect_low: d.low, effect_high: d.high, "p": d.p,
-                     "p_corrected": float(p), "samples": draws.samples, "paired": d.paired,
-                     "seeds": min(len(seeds[a]), len(seeds[b])), "seed_spread": widest,
-                     "verdict": verdict}
-                )  # fmt: skip
+                    {
+                        **panel.condition,
+                        "result": pivot,
+                        "first": a,
+                        "second": b,
+                        effect: d.effect,
+                        effect_low: d.low,
+                        effect_high: d.high,
+                        "p": d.p,
+                        "p_corrected": float(p),
+                        "samples": draws.samples,
+                        "paired": d.paired,
+                        "seeds": min(len(seeds[a]), len(seeds[b])),
+                        "seed_spread": widest,
+                        "verdict": verdict,
+                    }
+                )
         return rows
 
     def _note(self, column: Column, compared: str, rows: Sequence[Row]) -> str:
@@ -142,9 +161,15 @@ class Significance(Analysis):
         better = "better" if column.better else "less"
         below = f"{side} {1 if column.log else 0} the first is {better}"
         paired = ", the same draws for both" if all(r["paired"] for r in rows) else ""
-        return NOTE.format(effect=column.heading, thing=compared, paired=paired, below=below,
-                           samples=self.samples, level=self.level,
-                           preposition="over" if column.log else "less")  # fmt: skip
+        return NOTE.format(
+            effect=column.heading,
+            thing=compared,
+            paired=paired,
+            below=below,
+            samples=self.samples,
+            level=self.level,
+            preposition="over" if column.log else "less",
+        )
 
 
 def _effect(column: Column) -> tuple[str, str, str]:

@@ -154,9 +154,12 @@ class _Pair(NamedTuple):
 
 
 def _kept(
-    corpus: Corpus, split: Split, subwords: tuple[Subwords, Subwords], max_length: int,
+    corpus: Corpus,
+    split: Split,
+    subwords: tuple[Subwords, Subwords],
+    max_length: int,
     counts: dict[str, int],
-) -> Iterator[_Pair]:  # fmt: skip
+) -> Iterator[_Pair]:
     """Yield the pairs that are short enough; a long pair is in no context either."""
     source, target = subwords
     for number, sentence in enumerate(corpus.sentences(split)):

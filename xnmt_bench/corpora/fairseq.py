@@ -72,9 +72,13 @@ class FairseqBinCorpus(Corpus):
     """
 
     def __init__(
-        self, root: Text | Path, splits: Mapping[str, Text],
-        source_language: Text, target_language: Text, name: Text = "fairseq_bin",
-    ) -> None:  # fmt: skip
+        self,
+        root: Text | Path,
+        splits: Mapping[str, Text],
+        source_language: Text,
+        target_language: Text,
+        name: Text = "fairseq_bin",
+    ) -> None:
         self.name = name
         self.source_language, self.target_language = source_language, target_language
         self._root, self._splits = Path(root), dict(splits)

@@ -154,11 +154,19 @@ def train_subwords(sentences: Iterable[str], path: Path, kind: str, size: int) -
 
     try:
         spm.SentencePieceTrainer.train(
-            sentence_iterator=watched(), model_writer=buffer, model_type=kind, vocab_size=size,
-            hard_vocab_limit=False, character_coverage=1.0, minloglevel=2,
-            pad_id=PAD, unk_id=UNK, bos_id=BOS, eos_id=EOS,
+            sentence_iterator=watched(),
+            model_writer=buffer,
+            model_type=kind,
+            vocab_size=size,
+            hard_vocab_limit=False,
+            character_coverage=1.0,
+            minloglevel=2,
+            pad_id=PAD,
+            unk_id=UNK,
+            bos_id=BOS,
+            eos_id=EOS,
             num_threads=1,  # more threads do not always give the same model
-        )  # fmt: skip
+        )
     except RuntimeError as error:
         if errors:
             raise errors[0] from None

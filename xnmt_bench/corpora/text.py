@@ -89,9 +89,13 @@ class TextCorpus(Corpus):
     """
 
     def __init__(
-        self, root: Text | Path, splits: Mapping[str, Text],
-        source_language: Text, target_language: Text, name: Text = "text",
-    ) -> None:  # fmt: skip
+        self,
+        root: Text | Path,
+        splits: Mapping[str, Text],
+        source_language: Text,
+        target_language: Text,
+        name: Text = "text",
+    ) -> None:
         self.name = name
         self.source_language, self.target_language = source_language, target_language
         self._root, self._splits = Path(root), dict(splits)

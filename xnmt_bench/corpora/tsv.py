@@ -40,12 +40,18 @@ class TsvCorpus(Corpus):
     """
 
     def __init__(
-        self, path: Text | Path | Texts, columns: Texts,
-        source_language: Text, target_language: Text,
-        valid: str | Sequence[str], test: str | Sequence[str],
+        self,
+        path: Text | Path | Texts,
+        columns: Texts,
+        source_language: Text,
+        target_language: Text,
+        valid: str | Sequence[str],
+        test: str | Sequence[str],
         train: str | Sequence[str] | None = None,
-        tokenizer: Literal["moses"] | None = None, lowercase: bool = False, name: Text = "tsv",
-    ) -> None:  # fmt: skip
+        tokenizer: Literal["moses"] | None = None,
+        lowercase: bool = False,
+        name: Text = "tsv",
+    ) -> None:
         self.name = name
         self.source_language, self.target_language = source_language, target_language
         self._paths = [Path(p) for p in ([path] if isinstance(path, str | Path) else path)]

@@ -133,6 +133,8 @@ def _told(sentence: Weighed) -> dict[str, Any]:
 
 def _rounded(array: np.ndarray) -> Any:
     """Return seven significant digits, which float32 has."""
-    return [_rounded(row) for row in array] if array.ndim > 1 else [
-        float(f"{x:.7g}") for x in array.tolist()
-    ]  # fmt: skip
+    return (
+        [_rounded(row) for row in array]
+        if array.ndim > 1
+        else [float(f"{x:.7g}") for x in array.tolist()]
+    )

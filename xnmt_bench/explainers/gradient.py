@@ -93,9 +93,13 @@ class SharedPass:
         slopes_nBXD[range(len(steps)), :, places] = self._slope_BXD[:, places].transpose(0, 1)
         several = len(steps) > 1
         gradients = torch.autograd.grad(
-            self._states_BXD, inputs, slopes_nBXD if several else slopes_nBXD[0],
-            retain_graph=True, is_grads_batched=several, allow_unused=True,
-        )  # fmt: skip
+            self._states_BXD,
+            inputs,
+            slopes_nBXD if several else slopes_nBXD[0],
+            retain_graph=True,
+            is_grads_batched=several,
+            allow_unused=True,
+        )
         # An input the model does not depend on has gradient zero, not none.
         return tuple(
             (torch.zeros_like(x) if g is None else g).expand(len(steps), *x.shape)

@@ -24,17 +24,29 @@ FEMALE = "in"  # the ending that makes a woman of a noun
 # counts only before a noun that is one.
 PERSONAL = {"er": "m", "ihn": "m", "sie": "f", "es": "n", "ihm": "mn"}
 FORMS = {
-    "der": "m", "die": "f", "das": "n", "den": "m", "dem": "mn", "des": "mn",
-    "dessen": "mn", "deren": "f",
-}  # fmt: skip
+    "der": "m",
+    "die": "f",
+    "das": "n",
+    "den": "m",
+    "dem": "mn",
+    "des": "mn",
+    "dessen": "mn",
+    "deren": "f",
+}
 STRONG = {"er": "m", "e": "f", "es": "mn", "en": "m", "em": "mn"}
 MIXED = {"": "mn", "e": "f", "en": "m", "em": "mn", "er": "f", "es": "mn"}
-FORMS |= {stem + end: sexes for stem in ("dies", "jen", "jed", "welch", "manch", "solch")
-          for end, sexes in STRONG.items()}  # fmt: skip
+FORMS |= {
+    stem + end: sexes
+    for stem in ("dies", "jen", "jed", "welch", "manch", "solch")
+    for end, sexes in STRONG.items()
+}
 DEMONSTRATIVES = [form for form in FORMS if form != "der"]
 # Of a possessive the ending agrees with what is possessed; see POSSESSIVES.
-FORMS |= {stem + end: sexes for stem in ("ein", "kein", "mein", "dein", "unser", "euer", "eur")
-          for end, sexes in MIXED.items()}  # fmt: skip
+FORMS |= {
+    stem + end: sexes
+    for stem in ("ein", "kein", "mein", "dein", "unser", "euer", "eur")
+    for end, sexes in MIXED.items()
+}
 VERB = re.compile(r"sein\W", re.IGNORECASE)  # at the end of a clause
 # The stem says who possesses.
 POSSESSIVES = {stem + end: sexes for stem, sexes in (("sein", "mn"), ("ihr", "f")) for end in MIXED}

@@ -17,10 +17,23 @@ STRESSED = ("ama", "agua", "alma", "águila", "área")  # feminine behind `el`
 REACH = 2  # words between a determiner and its noun, at most, with the noun itself
 # The longest that fits decides; those of no gender stand for both (`la atleta`, `el atleta`).
 ENDINGS: dict[str, Gender | None] = {
-    "ista": None, "eta": None, "euta": None, "ta": None, "ante": None, "ente": None,
-    "ora": "f", "era": "f", "iza": "f", "triz": "f", "esa": "f", "a": "f",
-    "or": "m", "ero": "m", "ón": "m", "o": "m",
-}  # fmt: skip
+    "ista": None,
+    "eta": None,
+    "euta": None,
+    "ta": None,
+    "ante": None,
+    "ente": None,
+    "ora": "f",
+    "era": "f",
+    "iza": "f",
+    "triz": "f",
+    "esa": "f",
+    "a": "f",
+    "or": "m",
+    "ero": "m",
+    "ón": "m",
+    "o": "m",
+}
 FORMS = {form: gender for gender, forms in DETERMINERS.items() for form in forms.split()}
 
 

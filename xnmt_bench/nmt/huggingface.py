@@ -31,8 +31,13 @@ from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.options import Text
 
 # `model_type` of each family's config.json; NLLB is an M2M100 with another tokenizer.
-FAMILIES = {"marian": "marian", "m2m100": "m2m_100", "nllb": "m2m_100", "mbart": "mbart",
-            "t5": "t5"}  # fmt: skip
+FAMILIES = {
+    "marian": "marian",
+    "m2m100": "m2m_100",
+    "nllb": "m2m_100",
+    "mbart": "mbart",
+    "t5": "t5",
+}
 WANTED = ("*.json", "*.safetensors", "*.bin", "*.model", "*.spm", "*.txt")
 MAJOR = transformers.__version__.partition(".")[0]  # tokenizers are not the same in all
 TOLERANCE = 1e-4  # of the greatest logit, between a model's two paths
@@ -283,9 +288,12 @@ class HuggingFacePrefix(Prefix[HuggingFaceModel]):
     def read(self, input_BXD: Tensor) -> Tensor:
         """Read further inputs of every row: the state behind each, (B, X, D)."""
         decoded = self.model._decode(
-            self.encoding, input_BXD, framed=not self.steps, past_key_values=self._kept,
+            self.encoding,
+            input_BXD,
+            framed=not self.steps,
+            past_key_values=self._kept,
             use_cache=True,
-        )  # fmt: skip
+        )
         self.steps += input_BXD.shape[1]
         return decoded.last_hidden_state[:, -input_BXD.shape[1] :]  # type: ignore[no-any-return]
 

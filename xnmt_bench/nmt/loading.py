@@ -41,9 +41,11 @@ def save_model(
         shutil.copyfile(subwords.path, folder / f"{side}.model")  # the folder stands alone
     vocabularies = {side: file_hash(folder / f"{side}.model") for side in SIDES}
     description = {
-        "architecture": architecture, "sizes": sizes, "vocabularies": vocabularies,
+        "architecture": architecture,
+        "sizes": sizes,
+        "vocabularies": vocabularies,
         "context": asdict(context),
-    }  # fmt: skip
+    }
     write_atomically(folder / "model.json", json.dumps(description, indent=1))
     save_weights(model, str(folder / "model.safetensors"))
 

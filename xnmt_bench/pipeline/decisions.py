@@ -102,9 +102,13 @@ class Decisions:
                 pass  # each is on disk already
 
         return self._store.make(
-            "labels", work, version=4, split=name, **self.decided(name, scenario, count),
+            "labels",
+            work,
+            version=4,
+            split=name,
+            **self.decided(name, scenario, count),
             shard_sentences=options.shard_sentences,
-        )  # fmt: skip
+        )
 
     def visible_words(self, scenario: Scenario, sentences: int) -> VisibleWords:
         """Return the training decisions with all words that each can see, to draw rules from."""

@@ -135,10 +135,19 @@ class Explained:
             if gold is not None and not any(g.possible for g in gold.values()):
                 raise NotApplicable(f"the {name} sentences have no gold alignment")
             done = extract(
-                self.system.model, self.decisions.split(name, scenario), count, explainer,
-                extraction, folder, name, keep_relevance=name == EVALUATED, scenario=scenario,
-                gold=gold, source_alone=source_alone, labels=labels.path if labels else None,
-            )  # fmt: skip
+                self.system.model,
+                self.decisions.split(name, scenario),
+                count,
+                explainer,
+                extraction,
+                folder,
+                name,
+                keep_relevance=name == EVALUATED,
+                scenario=scenario,
+                gold=gold,
+                source_alone=source_alone,
+                labels=labels.path if labels else None,
+            )
             total = -(-count // extraction.shard_sentences)
             label = f"{self._config.explainer.name}, {name}"
             for _ in track(done, label, total, "shards", self.decisions.progress):
@@ -146,10 +155,17 @@ class Explained:
             return {"sentences": count}
 
         return self._store.make(
-            "rules", work, version=5, split=name, **self.decisions.decided(name, scenario),
-            **self._recipe, prepared=self.prepared, labels=labels,
-            extraction=extraction.recipe(), source_alone=source_alone,
-        )  # fmt: skip
+            "rules",
+            work,
+            version=5,
+            split=name,
+            **self.decisions.decided(name, scenario),
+            **self._recipe,
+            prepared=self.prepared,
+            labels=labels,
+            extraction=extraction.recipe(),
+            source_alone=source_alone,
+        )
 
     def relevance(self, scenario: Scenario, source_alone: bool = False) -> Relevances:
         """Return the whole relevance of the test set, sentence by sentence."""

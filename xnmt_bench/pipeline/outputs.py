@@ -75,19 +75,29 @@ class Translations:
             self._translate(name, count, folder)
 
         return self._store.make(
-            "translation", work, version=6, model=self.system, encoded=self.texts.encoded,
-            beam=self._beam, split=name, sentences=count,
+            "translation",
+            work,
+            version=6,
+            model=self.system,
+            encoded=self.texts.encoded,
+            beam=self._beam,
+            split=name,
+            sentences=count,
             drawn=self.texts.seed if name == "train" else None,
-        )  # fmt: skip
+        )
 
     def outputs(self) -> Outputs:
         """Return those of the test set."""
         artefact, texts = self.made("test"), self.texts
         translations, number_N = _lines(artefact.path / "test.txt"), texts.split("test").number
         return Outputs(
-            texts.corpus, texts.test_set, number_N, texts.sentences("test"), translations,
+            texts.corpus,
+            texts.test_set,
+            number_N,
+            texts.sentences("test"),
+            translations,
             artefact.fingerprint,
-        )  # fmt: skip
+        )
 
     def split(self, name: Split, sentences: int) -> EncodedSplit:
         """Return a split's first sentences with the system's translations as targets."""

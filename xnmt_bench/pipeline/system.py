@@ -97,9 +97,14 @@ class System:
             train_subwords(texts, folder / "subwords.model", kind, size)
 
         artefact = self._store.make(
-            "subwords", work, version=1, corpus=self._corpus.recipe(), side=side, type=kind,
+            "subwords",
+            work,
+            version=1,
+            corpus=self._corpus.recipe(),
+            side=side,
+            type=kind,
             size=size,
-        )  # fmt: skip
+        )
         return SentencePiece(artefact.path / "subwords.model")
 
     @cached_property
@@ -158,18 +163,28 @@ class System:
 
             most = NMTTraining.max_epochs_of(train, training, nmt["seed"], every)
             module, facts = fit(
-                build, folder, nmt["seed"], most, training.patience, self._options,
-                f"NMT {nmt['name']}", average=training.average,
-            )  # fmt: skip
+                build,
+                folder,
+                nmt["seed"],
+                most,
+                training.patience,
+                self._options,
+                f"NMT {nmt['name']}",
+                average=training.average,
+            )
             model: NMTModel = module.model  # type: ignore[assignment]
             save_model(model, nmt["architecture"], nmt["sizes"], folder, self.trained_context)
             clean(folder)
             return {**facts, "name": nmt["name"], "train_sentences": len(train)}
 
         return self._store.make(
-            "nmt", work, version=1, encoded=texts.encoded, precision=self._options.precision,
+            "nmt",
+            work,
+            version=1,
+            encoded=texts.encoded,
+            precision=self._options.precision,
             **recipe,
-        )  # fmt: skip
+        )
 
     def _looked_at(
         self, texts: Texts, training: NMTTrainingOptions

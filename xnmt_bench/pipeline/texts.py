@@ -33,9 +33,15 @@ class Texts:
     """
 
     def __init__(
-        self, store: Store, corpus: Corpus, subwords: tuple[Subwords, Subwords], max_length: int,
-        context: Context, splits: Sequence[Split], seed: int = 0,
-    ) -> None:  # fmt: skip
+        self,
+        store: Store,
+        corpus: Corpus,
+        subwords: tuple[Subwords, Subwords],
+        max_length: int,
+        context: Context,
+        splits: Sequence[Split],
+        seed: int = 0,
+    ) -> None:
         self.corpus, self.subwords, self.context, self.seed = corpus, subwords, context, seed
         self._store, self._max_length, self._splits = store, max_length, tuple(splits)
         self._open: dict[Split, EncodedSplit] = {}
@@ -52,10 +58,15 @@ class Texts:
         corpus, subwords, longest = self.corpus, self.subwords, self._max_length
         context, splits = self.context, self._splits
         artefact = self._store.make(
-            "encoded", lambda folder: encode(corpus, *subwords, longest, folder, context, splits),
-            version=1, corpus=corpus.recipe(), subwords=subwords, max_length=longest,
-            context=context.recipe(), splits=splits,
-        )  # fmt: skip
+            "encoded",
+            lambda folder: encode(corpus, *subwords, longest, folder, context, splits),
+            version=1,
+            corpus=corpus.recipe(),
+            subwords=subwords,
+            max_length=longest,
+            context=context.recipe(),
+            splits=splits,
+        )
         for split in splits:
             counts = artefact.facts[split]
             if not counts["kept"]:

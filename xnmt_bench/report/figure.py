@@ -43,8 +43,14 @@ def interval_figure(metric: Metric, panels: Sequence[Panel]) -> Figure | None:
     pivots = sort_pivots(measured, shown[0].pivot_values)
     row = max(0.45, 0.12 * len(pivots))  # inches a line
     heights = [0.7 + row * len(panel.names) for panel in shown]
-    figure, axes = plt.subplots(len(shown), 1, figsize=(7.5, 1.4 + sum(heights)), squeeze=False,
-                                sharex=True, height_ratios=heights)  # fmt: skip
+    figure, axes = plt.subplots(
+        len(shown),
+        1,
+        figsize=(7.5, 1.4 + sum(heights)),
+        squeeze=False,
+        sharex=True,
+        height_ratios=heights,
+    )
     for ax, panel, phrase in zip(axes[:, 0], shown, distinction.phrases, strict=True):
         _draw(ax, panel, pivots)
         title = ", ".join(filter(None, [phrase, *distinction.common]))
@@ -82,8 +88,13 @@ def _draw(ax: plt.Axes, panel: Panel, pivots: Sequence[str]) -> None:
                     draw_interval(ax, "x", at, *numbers, label=panel.heading(pivot), **look)
     for number, (kind, reference) in enumerate(sorted(panel.references.items(), reverse=True)):
         if column.name in reference.values:
-            ax.axvline(reference.values[column.name], color="black", linewidth=0.9,
-                       linestyle=LINES[number % len(LINES)], label=kind)  # fmt: skip
+            ax.axvline(
+                reference.values[column.name],
+                color="black",
+                linewidth=0.9,
+                linestyle=LINES[number % len(LINES)],
+                label=kind,
+            )
     if column.log:
         log_scale(ax, "x")
     else:
@@ -117,8 +128,9 @@ def legend_below(figure: Figure, axes: Iterable[plt.Axes]) -> None:
     entry = 0.45 + 0.075 * max(map(len, drawn), default=0)  # inches
     columns = max(1, min(len(drawn), int(figure.get_figwidth() / entry)))
     rows = -(-len(drawn) // columns)
-    figure.legend(list(drawn.values()), list(drawn), loc="lower center", ncol=columns,
-                  frameon=False)  # fmt: skip
+    figure.legend(
+        list(drawn.values()), list(drawn), loc="lower center", ncol=columns, frameon=False
+    )
     figure.tight_layout(rect=(0, (0.15 + 0.22 * rows) / figure.get_figheight(), 1, 1))
 
 

@@ -213,9 +213,13 @@ def _draw(ax: plt.Axes, panel: _Panel, labelled: bool) -> matplotlib.image.AxesI
     ax.set_facecolor("#EEEEEE")  # where a step cannot see a word
     # Without interpolation an SVG holds a pixel a cell, enlarged where it is shown.
     image = ax.imshow(
-        panel.values.numpy(), cmap="RdBu" if panel.least else "Blues", vmin=panel.least, vmax=1,
-        aspect="auto", interpolation="none",
-    )  # fmt: skip
+        panel.values.numpy(),
+        cmap="RdBu" if panel.least else "Blues",
+        vmin=panel.least,
+        vmax=1,
+        aspect="auto",
+        interpolation="none",
+    )
     ax.set(xticks=[], yticks=[])
     # Labels are texts in cells' units, not ticks: matplotlib lays out each tick several times over.
     # A sentence may have dollar signs, which do not begin a formula.

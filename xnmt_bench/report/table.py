@@ -31,8 +31,16 @@ SEEDS = "Several seeds: their mean, and the union of their intervals."
 def csv_columns(metric: Metric) -> list[str]:
     """Return every column of a metric's CSV."""
     results = [n for c in metric.columns for n in (ends(c.name) if c.interval else (c.name,))]
-    return [*metric.identity, "model", *results, "units", "empty_draws", "status", "remarks",
-            "signature"]  # fmt: skip
+    return [
+        *metric.identity,
+        "model",
+        *results,
+        "units",
+        "empty_draws",
+        "status",
+        "remarks",
+        "signature",
+    ]
 
 
 def tables(

@@ -101,9 +101,11 @@ def test_it_is_measured_of_each_part(concat, tmp_path):
     metric = AntecedentWeight()
     rows = {}
     for planned in metric.measure(concat):
-        one = score(metric, write(metric.name, planned, planned.make(), tmp_path), Draws(20, 0))
-        rows[planned.identity["part"]] = one.values
-        assert planned.identity["explainer"] == "prediction_difference"
+        one = score(
+            metric, write(metric.name, planned.identify(), planned.make(), tmp_path), Draws(20, 0)
+        )
+        rows[planned.keys["part"]] = one.values
+        assert planned.keys["explainer"] == "prediction_difference"
     assert rows["all"]["groups"] == 45
     assert {part: row["groups"] for part, row in rows.items()} == {
         "all": 45, "distance 1": 15, "distance 2": 15, "distance 3": 15, "er": 15, "es": 15,

@@ -43,7 +43,7 @@ def test_own_translations_are_scored_by_their_relevance(workplace, system, expla
     """Recomputed from the stored relevance, sentence by sentence."""
     job = job_of(workplace, system, explainer)
     planned, evidence = measured(job)
-    assert planned.identity["explainer"] == explainer
+    assert planned.keys["explainer"] == explainer
     columns = read_table(evidence.files["sentences"]).to_pylist()
     relevances = list(job.relevance(REAL, source_alone=True))
     outputs = job.outputs().texts
@@ -68,7 +68,7 @@ def test_what_is_written_for_our_systems_reads_alike(workplace, tmp_path):
     dump = configure("metric=[confidence]", f"relevance.path={own.files['weights']}",
                      "relevance.format=json_lines", f"store={tmp_path}/store")  # fmt: skip
     planned, again = measured(Job(dump, may_make=False))
-    assert planned.identity["nmt"] == "weights.jsonl"
+    assert planned.keys["nmt"] == "weights.jsonl"
     for name in ("confidence", "overlap", "attention_to_eos", "log_probability"):
         np.testing.assert_allclose(again.units[name], own.units[name], rtol=1e-5)
     assert "chrf" not in again.units.columns
@@ -140,7 +140,7 @@ def test_relevance_given_as_a_dump_is_not_called_attention(workplace, tmp_path):
     dump = configure(f"relevance.path={own.files['weights']}", "relevance.format=json_lines",
                      f"store={tmp_path}/store")  # fmt: skip
     planned, again = measured(Job(dump, may_make=False))
-    assert planned.identity["explainer"] == "relevance"
+    assert planned.keys["explainer"] == "relevance"
     np.testing.assert_allclose(again.units["confidence"], own.units["confidence"], rtol=1e-5)
 
 
@@ -319,6 +319,6 @@ def test_each_token_is_shown_with_its_own_number(tmp_path):
     for definition, heading in (("paper", "APout"), ("softalignments", "APin")):
         metric = Confidence(definition, show=0)
         [planned] = metric.measure(Job(given, may_make=False))
-        row = write("confidence", planned, planned.make(), tmp_path / definition)
+        row = write("confidence", planned.identify(), planned.make(), tmp_path / definition)
         [(text, _)] = metric.shows([row])
         assert f"{heading} % of each: x 100 y 94" in text

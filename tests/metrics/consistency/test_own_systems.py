@@ -32,10 +32,10 @@ def results(metric, job):
         try:
             evidence = planned.make()
         except NotApplicable as problem:
-            found[planned.identity["nmt"]] = str(problem)
+            found[planned.keys["nmt"]] = str(problem)
             continue
         columns = evidence.units.columns
-        found[planned.identity["nmt"]] = metric.of_sums(
+        found[planned.keys["nmt"]] = metric.of_sums(
             {name: column.sum(keepdims=True) for name, column in columns.items()}
         ) | {"items": columns["items"].sum(), "numbers": evidence.units.number_U}
     return found

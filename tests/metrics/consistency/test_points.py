@@ -99,7 +99,7 @@ def test_on_a_system(transformer):
     pytest.importorskip("german_nouns")
     metric = Consistency(suite="chains", links="explainer", relevance=True)
     [own, _] = metric.measure(transformer)
-    assert own.identity["explainer"] == transformer.explained.name
+    assert own.keys["explainer"] == transformer.explained.name
     evidence = own.make()
     columns = evidence.units.columns
     # Its words are the corpus's, so that weights of words need not be carried.

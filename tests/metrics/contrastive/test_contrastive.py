@@ -43,10 +43,12 @@ def accuracy(job, folder, metric=None):
     found = {}
     metric = metric or Contrastive()
     for planned in metric.measure(job):
-        one = score(metric, write("contrastive", planned, planned.make(), folder), Draws(20, 0))
-        if planned.identity["nmt"] != "chance":
-            topic = planned.identity["corpus"].split()[-1]
-            found[topic, planned.identity["part"]] = one.values["accuracy"]
+        one = score(
+            metric, write("contrastive", planned.identify(), planned.make(), folder), Draws(20, 0)
+        )
+        if planned.keys["nmt"] != "chance":
+            topic = planned.keys["corpus"].split()[-1]
+            found[topic, planned.keys["part"]] = one.values["accuracy"]
     return found
 
 
@@ -128,7 +130,7 @@ def test_only_what_the_system_reads_is_read(concat):
 def test_options_that_are_not_usual_are_in_the_name(concat):
     metric = Contrastive(ties="first", normalise=True, lowercase=True)
     rows = list(metric.measure(concat))
-    assert rows[0].identity["corpus"] == (
+    assert rows[0].keys["corpus"] == (
         "toy_discourse address (mean over ids, lower-cased, ties: first)"
     )
 
@@ -149,9 +151,7 @@ def test_training_reads_the_sets_as_the_corpus_is_written(concat):
         as_read(replace(one, lang_pair="en-ru"), corpus)
     accuracy = ContrastiveAccuracy([one], concat.system.context, 500)(concat.system.model)
     metric = Contrastive()
-    [whole, *_] = [
-        p for p in metric.measure(concat) if p.identity["corpus"] == "toy_discourse address"
-    ]
+    [whole, *_] = [p for p in metric.measure(concat) if p.keys["corpus"] == "toy_discourse address"]
     # The test set's own, by the metric's own way.
     tested = ContrastiveAccuracy(concat.corpus.contrastive("test")[:1], concat.system.context, 500)
     units = whole.make().units
@@ -170,7 +170,7 @@ def test_training_stops_by_bleu_and_accuracy(workplace, tmp_path):
     kept = max(curve, key=lambda epoch: epoch["bleu"] + epoch["contrastive"])
     assert job.system.trained.facts["valid_loss"] == pytest.approx(kept["valid_loss"])
     metric = Contrastive()
-    rows = [write("contrastive", p, p.make(), tmp_path) for p in metric.measure(job)]
+    rows = [write("contrastive", p.identify(), p.make(), tmp_path) for p in metric.measure(job)]
     [(name, figure)] = metric.figures(rows)
     assert name.startswith("training_concat")
     assert [len(ax.lines[0].get_xdata()) for ax in figure.axes] == [3, 3]

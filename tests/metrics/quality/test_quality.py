@@ -81,7 +81,10 @@ def test_comet_is_the_mean_over_sentences():
 
 def test_quality_is_that_of_the_translations(system):
     [planned] = Quality().measure(system)
-    assert (planned.identity["nmt"], planned.model) == (system.config.nmt.name, system.model_id)
+    assert (planned.keys["nmt"], planned.identify().model) == (
+        system.config.nmt.name,
+        system.model_id,
+    )
     evidence = planned.make()
     outputs = system.outputs()
     references = [s.target for s in system.corpus.sentences("test")]

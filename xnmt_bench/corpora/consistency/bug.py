@@ -15,8 +15,15 @@ from xnmt_bench.morphology import Gender
 GENDERS: Mapping[str, Gender] = {"Male": "m", "Female": "f"}
 SETS = {"1": ("pro",), "-1": ("anti",), "0": ()}
 SENTENCE, PRONOUN, NOUN, GENDER = "sentence_text", "g", "profession", "predicted gender"
-NEEDED = (SENTENCE, PRONOUN, NOUN, GENDER, f"{PRONOUN}_first_index", f"{NOUN}_first_index",
-          "stereotype")  # fmt: skip
+NEEDED = (
+    SENTENCE,
+    PRONOUN,
+    NOUN,
+    GENDER,
+    f"{PRONOUN}_first_index",
+    f"{NOUN}_first_index",
+    "stereotype",
+)
 
 
 def bug(data: Path, language: str) -> Suite:

@@ -12,8 +12,10 @@ FEMALE = ("she", "her", "hers", "herself")
 PLURALS = ("they", "them", "their", "theirs", "themselves")
 THINGS = ("it", "its", "itself")
 PRONOUNS: Mapping[str, Gender] = {
-    **dict.fromkeys(MALE, "m"), **dict.fromkeys(FEMALE, "f"), **dict.fromkeys(PLURALS, "n"),
-}  # fmt: skip
+    **dict.fromkeys(MALE, "m"),
+    **dict.fromkeys(FEMALE, "f"),
+    **dict.fromkeys(PLURALS, "n"),
+}
 ARTICLES = ("the", "a", "an")
 
 

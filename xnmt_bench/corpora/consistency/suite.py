@@ -120,5 +120,9 @@ def left_out(path: Path, problems: Mapping[int, str]) -> None:
     for line, problem in list(problems.items())[:LISTED]:
         log.warning("%s:%d: left out: %s", path, line, problem)
     if unlisted := list(problems)[LISTED:]:
-        log.warning("%s: %d more are left out, of lines %s", path, len(unlisted),
-                    ", ".join(map(str, unlisted)))  # fmt: skip
+        log.warning(
+            "%s: %d more are left out, of lines %s",
+            path,
+            len(unlisted),
+            ", ".join(map(str, unlisted)),
+        )

@@ -14,8 +14,15 @@ from xnmt_bench.corpora.text import text_lines
 from xnmt_bench.errors import DataError
 
 ANSWERS = (1, 2)
-NEEDED = ("sentence", "answer", *(f"{name}{n}{end}" for n in ANSWERS for name, end in
-          (("translation", ""), ("pronoun", ""), ("referent", "_en"))))  # fmt: skip
+NEEDED = (
+    "sentence",
+    "answer",
+    *(
+        f"{name}{n}{end}"
+        for n in ANSWERS
+        for name, end in (("translation", ""), ("pronoun", ""), ("referent", "_en"))
+    ),
+)
 
 
 def wino_x(data: Path, language: str) -> Suite:

@@ -14,8 +14,16 @@ from xnmt_bench.morphology import Gender
 
 GENDERS: Mapping[str, Gender] = {"male": "m", "female": "f", "neutral": "n"}
 SUBSETS = ("pro", "anti")  # stereotypical and anti-stereotypical
-NEEDED = ("line", "gender", "set", "entity_first", "entity_last", "other_first", "other_last",
-          "pronoun")  # fmt: skip
+NEEDED = (
+    "line",
+    "gender",
+    "set",
+    "entity_first",
+    "entity_last",
+    "other_first",
+    "other_last",
+    "pronoun",
+)
 
 
 def winomt(data: Path, language: str) -> Suite:

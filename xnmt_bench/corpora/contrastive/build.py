@@ -211,6 +211,9 @@ def _mirrored(
             if versions is not None
         )
         yield Group(
-            sentence.source, tuple(Variant(text, written) for text in now), version, sources,
+            sentence.source,
+            tuple(Variant(text, written) for text in now),
+            version,
+            sources,
             distance=len(before) - marked[-1],
-        )  # fmt: skip
+        )

@@ -51,9 +51,14 @@ def from_folder(folder: Path) -> ContrastiveSet:
             raise DataError(*where, problem)
         variants = (Variant(target[row], contexts[1][row]) for row in rows)
         group = Group(
-            source[first], tuple(variants), 0, contexts[0][first], distance=distance,
-            pronoun=pronoun, antecedent=antecedent,
-        )  # fmt: skip
+            source[first],
+            tuple(variants),
+            0,
+            contexts[0][first],
+            distance=distance,
+            pronoun=pronoun,
+            antecedent=antecedent,
+        )
         try:
             groups.append(checked(group))
         except ValueError as error:
@@ -135,9 +140,14 @@ def _placed(group: Group, beside: Group) -> Group:
     context = beside.variants[0].context
     variants = tuple(Variant(v.text, context) for v in group.variants)
     return Group(
-        group.source, variants, group.true, beside.source_context, distance=group.distance,
-        pronoun=group.pronoun, antecedent=group.antecedent,
-    )  # fmt: skip
+        group.source,
+        variants,
+        group.true,
+        beside.source_context,
+        distance=group.distance,
+        pronoun=group.pronoun,
+        antecedent=group.antecedent,
+    )
 
 
 def _group(path: Path, number: int, record: dict[str, Any]) -> Group:

@@ -84,10 +84,13 @@ class Group:
             words = source(" ".join(antecedent.words)).split()
             antecedent = replace(antecedent, words=tuple(words))
         return replace(
-            self, source=source(self.source), variants=tuple(variants),
+            self,
+            source=source(self.source),
+            variants=tuple(variants),
             source_context=tuple(map(source, self.source_context)),
-            following=tuple(map(source, self.following)), antecedent=antecedent,
-        )  # fmt: skip
+            following=tuple(map(source, self.following)),
+            antecedent=antecedent,
+        )
 
 
 @dataclass(frozen=True)

@@ -44,9 +44,14 @@ class ToyDiscourse(ToyCorpus):
     """
 
     def __init__(
-        self, seed: Seed = 0, train: Count = 8000, valid: Count = 500, test: Count = 500,
-        families: Count = 100, name: Text = KIND,
-    ) -> None:  # fmt: skip
+        self,
+        seed: Seed = 0,
+        train: Count = 8000,
+        valid: Count = 500,
+        test: Count = 500,
+        families: Count = 100,
+        name: Text = KIND,
+    ) -> None:
         super().__init__(seed, train, valid, test, name)
         self._families = families
 
@@ -82,12 +87,17 @@ class ToyDiscourse(ToyCorpus):
             context.insert(WINDOW - distance, cue)
             sources, targets = zip(*(phrase.texts for phrase in context), strict=True)
             yield Group(
-                probe.texts[0], tuple(Variant(text, targets) for text in variants), true, sources,
-                distance=distance, unit=unit,
+                probe.texts[0],
+                tuple(Variant(text, targets) for text in variants),
+                true,
+                sources,
+                distance=distance,
+                unit=unit,
                 pronoun=PRONOUNS[true] if pronouns else "",
                 antecedent=Antecedent(distance, tuple(sources[-distance].split(" is ")[0].split()))
-                if pronouns else None,
-            )  # fmt: skip
+                if pronouns
+                else None,
+            )
 
 
 class Words:

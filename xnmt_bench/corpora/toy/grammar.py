@@ -71,9 +71,13 @@ class Word:
 
 
 def word(
-    text: str, key: str = "", carries: str = "", needs: str = "",
-    possible: str = "", mention: str = "",
-) -> list[Word]:  # fmt: skip
+    text: str,
+    key: str = "",
+    carries: str = "",
+    needs: str = "",
+    possible: str = "",
+    mention: str = "",
+) -> list[Word]:
     """Return the words of a text, which share all else; features are separated by blanks."""
     have, want = frozenset(carries.split()), frozenset(needs.split())
     return [Word(part, key, have, want, possible, mention) for part in text.split()]

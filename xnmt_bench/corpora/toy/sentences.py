@@ -50,9 +50,13 @@ class ToyCorpus(Corpus):
     target_language = "de"
 
     def __init__(
-        self, seed: Seed = 0,
-        train: Count = 8000, valid: Count = 500, test: Count = 1000, name: Text = "toy",
-    ) -> None:  # fmt: skip
+        self,
+        seed: Seed = 0,
+        train: Count = 8000,
+        valid: Count = 500,
+        test: Count = 1000,
+        name: Text = "toy",
+    ) -> None:
         self.name, self._seed = name, seed
         self._sizes = {"train": train, "valid": valid, "test": test}
 
@@ -245,7 +249,7 @@ class Document:
         return first.render() + both + tail.render() + STOP
 
     def _elliptical(self) -> Phrase:
-        """Return the ellipsis across a sentence boundary; the verb stands in the sentence before."""
+        """Return an ellipsis whose verb stands in the sentence before."""
         assert self._last_verb
         self._count += 1
         clause, verb = f"c{self._count}", self._last_verb

@@ -84,8 +84,10 @@ class Alignments:
         gold = [s.gold for s in self.sentences]
         if not any(g and g.possible for g in gold):
             raise NotApplicable(f"corpus {self._job.corpus.name} has no gold word alignment")
-        return [Alignment(g.sure, g.possible) if g else Alignment(frozenset(), frozenset())
-                for g in gold]  # fmt: skip
+        return [
+            Alignment(g.sure, g.possible) if g else Alignment(frozenset(), frozenset())
+            for g in gold
+        ]
 
     @cached_property
     def _weighed(self) -> WeighedSentences:

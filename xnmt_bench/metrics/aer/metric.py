@@ -114,9 +114,13 @@ class AER(SumMetric):
         self.gold, self.hypothesis, self.backward = gold, hypothesis, backward
         self.reverse, self.symmetrisation, self.text = reverse, symmetrisation, text
         self._gold_file = partial(
-            AlignmentFile, base=gold_base, reverse=gold_reverse, all_sure=gold_all_sure,
-            ignore_possible=gold_ignore_possible, form=gold_form,
-        )  # fmt: skip
+            AlignmentFile,
+            base=gold_base,
+            reverse=gold_reverse,
+            all_sure=gold_all_sure,
+            ignore_possible=gold_ignore_possible,
+            form=gold_form,
+        )
         self._hypothesis_file = partial(AlignmentFile, base=hypothesis_base, form=hypothesis_form)
         self._hypothesis_reverse = hypothesis_reverse
 

@@ -155,9 +155,13 @@ class MeasuredSet:
 
         relevance = self._job.relevance(GOLDEN, corpus=weights.corpus, source_alone=True)
         return self._job.store.make(
-            "antecedent", work, version=1, cheap=True, relevance=relevance.fingerprint,
+            "antecedent",
+            work,
+            version=1,
+            cheap=True,
+            relevance=relevance.fingerprint,
             set=self._set.fingerprint,
-        )  # fmt: skip
+        )
 
     def evidence(self, member_G: np.ndarray) -> Evidence:
         """Return the groups of a part, by source."""

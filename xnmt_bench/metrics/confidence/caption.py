@@ -6,13 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 PERCENTAGES = {
-    "confidence_pct": "confidence", "without_overlap_pct": "without overlap", "cdp_pct": "CDP",
-    "ap_out_pct": "APout", "ap_in_pct": "APin",
-}  # fmt: skip
+    "confidence_pct": "confidence",
+    "without_overlap_pct": "without overlap",
+    "cdp_pct": "CDP",
+    "ap_out_pct": "APout",
+    "ap_in_pct": "APin",
+}
 SHARES = {
-    "overlap": "copied", "attention_to_eos": "attention to EOS",
-    "ignored_source": "source tokens ignored", "source_contribution": "source's share",
-}  # fmt: skip
+    "overlap": "copied",
+    "attention_to_eos": "attention to EOS",
+    "ignored_source": "source tokens ignored",
+    "source_contribution": "source's share",
+}
 QUALITY = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 
 

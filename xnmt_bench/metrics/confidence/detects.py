@@ -22,14 +22,28 @@ LABEL = "label_"  # begins the units' columns of annotation
 TURNED = "not "  # begins a label that is turned
 # Which way each score tells a broken translation: -1 where a small one does.
 TELLS = {
-    "confidence": -1.0, "without_overlap": -1.0, "cdp": -1.0, "ap_out": -1.0, "ap_in": -1.0,
-    "overlap": 1.0, "attention_to_eos": 1.0, "ignored_source": 1.0, "wass_to_uniform": 1.0,
-    "wass_to_data": 1.0, "log_probability": -1.0, "source_contribution": -1.0, "top_source": -1.0,
-}  # fmt: skip
+    "confidence": -1.0,
+    "without_overlap": -1.0,
+    "cdp": -1.0,
+    "ap_out": -1.0,
+    "ap_in": -1.0,
+    "overlap": 1.0,
+    "attention_to_eos": 1.0,
+    "ignored_source": 1.0,
+    "wass_to_uniform": 1.0,
+    "wass_to_data": 1.0,
+    "log_probability": -1.0,
+    "source_contribution": -1.0,
+    "top_source": -1.0,
+}
 OF_TEXT = {
-    "top_four_gram": 1.0, "length_ratio": -1.0, "target_words": 1.0, "digits_differ": 1.0,
-    "wrong_language": 1.0, "strange_symbols": 1.0,
-}  # fmt: skip
+    "top_four_gram": 1.0,
+    "length_ratio": -1.0,
+    "target_words": 1.0,
+    "digits_differ": 1.0,
+    "wrong_language": 1.0,
+    "strange_symbols": 1.0,
+}
 OF_REFERENCE = {"chrf": -1.0, "bleu": -1.0, "ter": 1.0}
 TEXT, REFERENCE = "(the text)", "(the reference)"
 NOTE = (
@@ -73,9 +87,15 @@ class Detects(Analysis):
         words = {"explainer": "explainer", "detector": "detector"}
         note = NOTE.format(recall=self.recall)
         summary = pivoted(
-            "Which scores find broken translations?", kept, rows, words, "label", _cell, [note],
+            "Which scores find broken translations?",
+            kept,
+            rows,
+            words,
+            "label",
+            _cell,
+            [note],
             distinguish(kept),
-        )  # fmt: skip
+        )
         identity = (*kept[0].condition, "explainer", "detector", "label")
         measured = ("positive", "sentences", *ends("auroc"), *ends("fpr"))
         return Result(list(chain(*rows)), identity, measured, summary)
@@ -114,16 +134,25 @@ class Detects(Analysis):
         }
 
     def _found(
-        self, panel: Panel, row_keys: Row, units: Units, score_U: np.ndarray,
+        self,
+        panel: Panel,
+        row_keys: Row,
+        units: Units,
+        score_U: np.ndarray,
         labels: Mapping[str, np.ndarray],
-    ) -> Iterator[Row]:  # fmt: skip
+    ) -> Iterator[Row]:
         there_U = ~np.isnan(score_U)
         size = int(there_U.sum())
         blocks = [np.ones((1, size)), *weights(size, self.draws.samples, self.draws.seed)]
         for label, positive_U in labels.items():
             scored = score_U[there_U], positive_U[there_U]
-            row = {**panel.condition, **row_keys, "label": label, "sentences": size,
-                   "positive": int(scored[1].sum())}  # fmt: skip
+            row = {
+                **panel.condition,
+                **row_keys,
+                "label": label,
+                "sentences": size,
+                "positive": int(scored[1].sum()),
+            }
             results = {
                 "auroc": [auroc(*scored, block) for block in blocks],
                 "fpr": [fpr_at(self.recall, *scored, block) for block in blocks],

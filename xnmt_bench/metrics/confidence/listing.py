@@ -24,9 +24,15 @@ from xnmt_bench.metrics.confidence.sentences import (
 from xnmt_bench.words import Weighed
 
 CHARTS = (
-    "confidence_pct", "cdp_pct", "ap_out_pct", "ap_in_pct", "overlap", "log_probability", "chrf",
+    "confidence_pct",
+    "cdp_pct",
+    "ap_out_pct",
+    "ap_in_pct",
+    "overlap",
+    "log_probability",
+    "chrf",
     "length_ratio",
-)  # fmt: skip
+)
 NOTE = (
     "Rows: the translation's tokens. Columns: the source's. Weights as they are scored: negative "
     "relevance is 0, each row of relevance sums to 1. CDP: attention of 1 to a source token. APin: "
@@ -63,7 +69,12 @@ def listing(
         for recipe, (rule, places) in listed(numbers, thresholds).items()
     }
     return Listing(
-        "translations", name, NOTE, columns["sentence"], texts, numbers,
+        "translations",
+        name,
+        NOTE,
+        columns["sentence"],
+        texts,
+        numbers,
         charts=[name for name in CHARTS if name in numbers and not np.isnan(numbers[name]).all()],
         underlined_U=[copy if share > thresholds.underlined else "" for copy, share in copies],
         lists=lists,
@@ -75,7 +86,7 @@ def listing(
             f"each translation, their scores {thresholds.alike:g} points apart at most",
             thresholds.alike,
         ),
-    )  # fmt: skip
+    )
 
 
 def _matrices(
@@ -97,10 +108,17 @@ def _matrices(
                     }
             scores[unit] = _token_scores(shown, of_source, of_target)
         pieces, words = read["pieces"], read["words"]
-        yield sentence.number, Matrix(
-            pieces.target, pieces.source, pieces.weights_TS, scores=scores["pieces"],
-            word_scores=scores["words"], links=_links(words, scores["words"], strong),
-        )  # fmt: skip
+        yield (
+            sentence.number,
+            Matrix(
+                pieces.target,
+                pieces.source,
+                pieces.weights_TS,
+                scores=scores["pieces"],
+                word_scores=scores["words"],
+                links=_links(words, scores["words"], strong),
+            ),
+        )
 
 
 def _token_scores(

@@ -164,8 +164,12 @@ def suspected(
 ) -> list[dict[str, Any]]:
     """Return a row for each sentence of each list."""
     return [
-        {**identity, "list": name, "rule": rule,
-         **{key: rows[place][key] for key in ("sentence", "confidence_pct", "source", "target")}}
+        {
+            **identity,
+            "list": name,
+            "rule": rule,
+            **{key: rows[place][key] for key in ("sentence", "confidence_pct", "source", "target")},
+        }
         for name, (rule, places) in listed(columns, at).items()
         for place in places.tolist()
-    ]  # fmt: skip
+    ]

@@ -95,14 +95,29 @@ class Confidence(Metric):
         *(
             Column(name, name.replace("_", " "), three_digits, shown=False)
             for name in (
-                "cdp", "ap_out", "ap_in", "without_overlap", "confidence", "overlap_penalty",
-                "wass_to_uniform", "wass_to_data", "top_source", "top_four_gram", "length_ratio",
-                "digits_differ", "wrong_language", "source_language", "strange_symbols",
-                "in_training", "source_words",
-                "target_words", "bleu", "ter",
+                "cdp",
+                "ap_out",
+                "ap_in",
+                "without_overlap",
+                "confidence",
+                "overlap_penalty",
+                "wass_to_uniform",
+                "wass_to_data",
+                "top_source",
+                "top_four_gram",
+                "length_ratio",
+                "digits_differ",
+                "wrong_language",
+                "source_language",
+                "strange_symbols",
+                "in_training",
+                "source_words",
+                "target_words",
+                "bleu",
+                "ter",
             )
         ),
-    )  # fmt: skip
+    )
 
     def __init__(
         self,
@@ -210,11 +225,16 @@ class Confidence(Metric):
             return {"problems": problems, "eos": sorted(ends), "unread_eos": unread}
 
         return job.store.make(
-            "confidence", work, version=4, cheap=True, weights=weighed_sentences.fingerprint,
+            "confidence",
+            work,
+            version=4,
+            cheap=True,
+            weights=weighed_sentences.fingerprint,
             references=references and fingerprint({"texts": references}),
-            language=available(), reading=vars(reading),
+            language=available(),
+            reading=vars(reading),
             trained_on=None if trained_on is None else trained_on.recipe(),
-        )  # fmt: skip
+        )
 
     def _evidence(
         self, artefact: Artefact, test_set: str, labels: Sequence[Mapping[str, bool]] | None = None

@@ -58,9 +58,15 @@ class Predicts(Analysis):
         kept, rows = [p for p, _ in usable], [r for _, r in usable]
         words = {"explainer": "explainer", "score": "score"}
         summary = pivoted(
-            "Which confidence predicts quality?", kept, rows, words, "predicted", _cell, [NOTE],
+            "Which confidence predicts quality?",
+            kept,
+            rows,
+            words,
+            "predicted",
+            _cell,
+            [NOTE],
             distinguish(kept),
-        )  # fmt: skip
+        )
         identity = (*kept[0].condition, "explainer", "score", "predicted")
         return Result(list(chain(*rows)), identity, ("sentences", *ends("spearman")), summary)
 
@@ -93,9 +99,13 @@ class Predicts(Analysis):
             mean_R = np.mean(by_seed, axis=0)
             numbers = (float(mean_R[0]), *interval(mean_R[1:]))
             predicted = QUALITY[quality] + LENGTH_NOTE * given_length
-            yield {**panel.condition, **row_keys, "predicted": predicted,
-                   "sentences": int(_there(seeds[0], column, quality).sum()),
-                   **dict(zip(ends("spearman"), numbers, strict=True))}  # fmt: skip
+            yield {
+                **panel.condition,
+                **row_keys,
+                "predicted": predicted,
+                "sentences": int(_there(seeds[0], column, quality).sum()),
+                **dict(zip(ends("spearman"), numbers, strict=True)),
+            }
 
     def _sampled(self, units: Units, column: str, quality: str, given_length: bool) -> np.ndarray:
         """Return the correlation on all sentences, then on each sample of them: (1 + samples,)."""

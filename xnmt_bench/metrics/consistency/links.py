@@ -86,8 +86,11 @@ def of_file(
     def work(folder: Path) -> dict[str, Any]:
         for number, pair in pairs_by_number.items():
             if any(text.split() != text.split(" ") for text in map(_single, pair)):
-                log.warning("%s:%d: between words stands another blank than ' ', which counts "
-                            "too", path, number + 1)  # fmt: skip
+                log.warning(
+                    "%s:%d: between words stands another blank than ' ', which counts too",
+                    path,
+                    number + 1,
+                )
         lengths = [
             tuple(len(text.split()) for text in pairs_by_number.get(n, ()))
             for n in range(sentences)

@@ -57,10 +57,11 @@ def _row(
     )
     # Where each sentence's words stand when an earlier one is before it, with a mark between.
     starts = {
-        back: (0, 0) if back else tuple(len(side[0]) + 1 if len(side) > 1 else 0
-                                        for side in (sources, targets))
+        back: (0, 0)
+        if back
+        else tuple(len(side[0]) + 1 if len(side) > 1 else 0 for side in (sources, targets))
         for back in {item.entity.back, 0}
-    }  # fmt: skip
+    }
     links = {
         (s + starts[item.sentence - n][0], t + starts[item.sentence - n][1])
         for n in sentences
@@ -107,7 +108,7 @@ def _genders(suite: Suite, item: Item, judged: JudgedPronoun) -> str:
 
 def _why(
     suite: Suite, item: Item, judged: JudgedPronoun, translations: Mapping[int, Translation]
-) -> str:  # fmt: skip
+) -> str:
     """Return a line such as `developer: die Entwicklerin, f by Entwicklerin; she: er, m by er`."""
     reasons = []
     for name, mention, _ in _mentions(suite, item, judged):
@@ -148,9 +149,15 @@ def listing(name: str, path: Path) -> Listing:
     lists = {kind: (rule, np.flatnonzero(of).tolist()) for kind, (rule, of) in kinds.items()}
     texts = {key: columns[key] for key in SHOWN}
     return Listing(
-        "consistency", name, NOTE, range(len(consistent)), texts, {"consistent": consistent},
-        lists=lists, matrices=partial(_matrices, columns),
-    )  # fmt: skip
+        "consistency",
+        name,
+        NOTE,
+        range(len(consistent)),
+        texts,
+        {"consistent": consistent},
+        lists=lists,
+        matrices=partial(_matrices, columns),
+    )
 
 
 def _matrices(columns: Mapping[str, list[Any]]) -> Iterator[tuple[int, Matrix]]:

@@ -108,7 +108,7 @@ class Consistency(SumMetric):
         Column("neutral_pronouns", "neutral pronouns %", hundredths, interval=True, shown=False),
         *(Column(name, f"{name.replace('_', ' ')} %", hundredths, shown=False) for name in CAUSES),
         *(Column(f"cluster_{c}", f"{c} %", hundredths, shown=c == "both") for c in CLUSTERS),
-    )  # fmt: skip
+    )
     compared = "nmt"
 
     def __init__(
@@ -134,13 +134,16 @@ class Consistency(SumMetric):
         resolver = Resolver(Path(self.resolver), suite) if self.resolver else None
         for translation_set in translated(job, suite, self.suite):
             identity = {
-                "corpus": suite.name, "lang_pair": f"{self._source(job)}-{language}",
-                "nmt": translation_set.nmt, "links": self._linked_by(job), "morphology": name,
+                "corpus": suite.name,
+                "lang_pair": f"{self._source(job)}-{language}",
+                "nmt": translation_set.nmt,
+                "links": self._linked_by(job),
+                "morphology": name,
                 "learn_from": Path(self.learn_from).name if self.learn_from else "",
                 "resolver": Path(self.resolver).name if self.resolver else "",
                 "explainer": job.explained.name if self.relevance else "",
                 "seed": job.explained_identity()["seed"] if self._explained else "",
-            }  # fmt: skip
+            }
             facts = {BLIND: translation_set.nmt == REFERENCE}  # people are not ranked
             identify = partial(_identify, identity, job if translation_set.own else None, facts)
             yield PlannedRow(
@@ -165,8 +168,10 @@ class Consistency(SumMetric):
         """
         from_files = job.door("outputs") is not None
         configured = None if from_files and self.suite != CHAINS else job.corpus.target_language
-        chosen = {"data": self.data if self.suite != CHAINS else CHAINS,
-                 "language": self.language or configured}  # fmt: skip
+        chosen = {
+            "data": self.data if self.suite != CHAINS else CHAINS,
+            "language": self.language or configured,
+        }
         if self.learn_from and self.links != EFLOMAL:
             problem = f"metric.consistency.learn_from, but links={self.links} learn from nothing"
             raise ConfigError([problem])
@@ -271,11 +276,18 @@ class Consistency(SumMetric):
             return {}
 
         artefact = job.store.make(
-            "consistency_judged", work, version=2, cheap=True,
-            morphology=type(morphology).__name__, **made_by,
-        )  # fmt: skip
-        facts = {"genders": morphology.version, "left_out": len(suite.items) - len(items),
-                 "resolver": resolver is not None}  # fmt: skip
+            "consistency_judged",
+            work,
+            version=2,
+            cheap=True,
+            morphology=type(morphology).__name__,
+            **made_by,
+        )
+        facts = {
+            "genders": morphology.version,
+            "left_out": len(suite.items) - len(items),
+            "resolver": resolver is not None,
+        }
         return Evidence(units, made_by | beside, facts, {JUDGED: artefact.path / FILE})
 
     def _units(
@@ -287,8 +299,11 @@ class Consistency(SumMetric):
         """Sum over the pronouns of each sentence."""
         numbers, sums = by_unit(sentence_N, **columns)
         suite = translation_set.suite
-        of = test_set(translation_set.job.corpus) if self.suite == CHAINS else (
-            f"{suite.name} {suite.fingerprint}")  # fmt: skip
+        of = (
+            test_set(translation_set.job.corpus)
+            if self.suite == CHAINS
+            else (f"{suite.name} {suite.fingerprint}")
+        )
         return Units(of, numbers, {name: sums[name] for name in columns})
 
     def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:

@@ -62,8 +62,9 @@ def statistics(
         columns["expecting"] = column(j.expected is not None for j in judged)
         columns["expected"] = column(j.expected for j in judged)
     if resolved:
-        decided = [r is not None and j.cluster in DECIDED
-                   for r, j in zip(resolved, judged, strict=True)]  # fmt: skip
+        decided = [
+            r is not None and j.cluster in DECIDED for r, j in zip(resolved, judged, strict=True)
+        ]
         columns |= {
             "resolvable": column(r is not None for r in resolved),
             "resolved": column(resolved),
@@ -74,8 +75,10 @@ def statistics(
             "resolver_decides": column(d and r for d, r in zip(decided, resolved, strict=True)),
         }
     if pointed:
-        goes = [{"right": 1, "wrong": 0}.get(j.cluster) if p is not None else None
-                for p, j in zip(pointed, judged, strict=True)]  # fmt: skip
+        goes = [
+            {"right": 1, "wrong": 0}.get(j.cluster) if p is not None else None
+            for p, j in zip(pointed, judged, strict=True)
+        ]
         columns |= {
             "pointing": column(p is not None for p in pointed),
             "pointed": column(pointed),

@@ -23,8 +23,9 @@ def curve_figure(system: str, curve: Sequence[dict[str, float]]) -> Figure:
     from xnmt_bench.report.figure import style
 
     names = [name for name in LABELS if name in curve[0]]
-    figure, axes = plt.subplots(len(names), 1, figsize=(6, 2.2 * len(names)), sharex=True,
-                                squeeze=False)  # fmt: skip
+    figure, axes = plt.subplots(
+        len(names), 1, figsize=(6, 2.2 * len(names)), sharex=True, squeeze=False
+    )
     steps = [epoch["step"] for epoch in curve]
     for ax, name in zip(axes[:, 0], names, strict=True):
         ax.plot(steps, [epoch[name] for epoch in curve], **style(names, name), markersize=4)

@@ -93,8 +93,13 @@ def listings(measurements: Sequence[Measurement], columns: Sequence[str]) -> Ite
         competing = zip(groups["variants"], groups["scores"], strict=True)
         texts = ("source", "true translation", "source before", "translation before")
         yield Listing(
-            f"contrastive groups, {m.identity['corpus']}", name, NOTE, groups["group"],
-            {key: groups[key] for key in texts if any(groups[key])}, numbers, charts=["margin"],
+            f"contrastive groups, {m.identity['corpus']}",
+            name,
+            NOTE,
+            groups["group"],
+            {key: groups[key] for key in texts if any(groups[key])},
+            numbers,
+            charts=["margin"],
             lists={"wrong": (rule, wrong)},
             choices_U=[list(zip(*pair, strict=True)) for pair in competing],
-        )  # fmt: skip
+        )

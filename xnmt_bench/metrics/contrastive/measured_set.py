@@ -120,10 +120,15 @@ class MeasuredSet:
             return {}
 
         artefact = self.scores.job.store.make(
-            "contrastive_groups", work, version=1, cheap=True,
+            "contrastive_groups",
+            work,
+            version=1,
+            cheap=True,
             set=self.comparison.contrastive_set.fingerprint,
-            scores=self._made_by, number=self.number, options=vars(self.options),
-        )  # fmt: skip
+            scores=self._made_by,
+            number=self.number,
+            options=vars(self.options),
+        )
         return artefact.path / f"{GROUPS}.parquet"
 
     def chance(self, member_G: np.ndarray) -> Evidence:

@@ -116,8 +116,9 @@ class Contrastive(SumMetric):
             if comparison.emptied:
                 log.warning(
                     "%s: groups %s have no variant but the true one and are left out",
-                    contrastive_set.name, ", ".join(map(str, comparison.emptied)),
-                )  # fmt: skip
+                    contrastive_set.name,
+                    ", ".join(map(str, comparison.emptied)),
+                )
             measured = MeasuredSet(comparison, every, number, self.options)
             where = {
                 "corpus": self.options.named(contrastive_set.name),

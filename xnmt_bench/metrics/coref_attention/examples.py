@@ -71,11 +71,15 @@ def listings(measurements: Sequence[Measurement], columns: Sequence[str]) -> Ite
         identity = [str(m.identity[c]) for c in ("corpus", "nmt", "explainer", "seed", "side")]
         file = re.sub(r"\W+", "_", "_".join(part for part in (*identity, m.model[:6]) if part))
         yield Listing(
-            "coreference links", name, NOTE, range(len(examples)), texts,
+            "coreference links",
+            name,
+            NOTE,
+            range(len(examples)),
+            texts,
             {"links": np.array([len(e.links) for e in examples], dtype=np.float64)},
             matrices=partial(_matrices, examples),
             files={f"{file}_{number}": e.title for number, e in enumerate(examples)},
-        )  # fmt: skip
+        )
 
 
 def _matrices(examples: Sequence[Example]) -> Iterator[tuple[int, Matrix]]:

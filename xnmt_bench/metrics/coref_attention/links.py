@@ -172,8 +172,15 @@ class CorefScores:
 
 
 LINK_SUMS = (
-    "links", "greatest", "nonzero", "weight", "naive", "positive", "needed", "needed_nonzero",
-)  # fmt: skip
+    "links",
+    "greatest",
+    "nonzero",
+    "weight",
+    "naive",
+    "positive",
+    "needed",
+    "needed_nonzero",
+)
 AGREEMENT_SUMS = ("judged", "follows_wrong", "follows_right")
 SENTENCE_SUMS = ("looking", "looking_right", "attending", "content", "function")
 # Which links a row counts (Dinarelli et al. 2024, Table 5; and how far the antecedent stands).

@@ -85,8 +85,9 @@ def _row(identity: Sequence[str], density: Mapping[str, Any]) -> Row:
 
 def _figure(rows: Sequence[Row], titles: dict[tuple[str, ...], str]) -> Figure:
     """Return unique rules by how often they come, one bar an explainer, one axes a system."""
-    figure, axes = plt.subplots(len(titles), 1, squeeze=False, sharex=True,
-                                figsize=(7.5, 1.2 + 1.9 * len(titles)))  # fmt: skip
+    figure, axes = plt.subplots(
+        len(titles), 1, squeeze=False, sharex=True, figsize=(7.5, 1.2 + 1.9 * len(titles))
+    )
     for ax, (system, title) in zip(axes[:, 0], titles.items(), strict=True):
         system_rows = [row for row in rows if _system(row) == system]
         names = [row["explainer"].replace("_", " ") for row in system_rows]

@@ -102,10 +102,17 @@ class Facets(Analysis):
                     value_R = self._values(panel.metric, seeds, chosen_N)
                     numbers = (float(value_R[0]), *interval(value_R[1:]))
                     rows.append(
-                        {**panel.condition, "result": last, "facet": facet, "kind": TITLES[facet],
-                         "category": category, "decisions": int(chosen_N.sum()), "explainer": name,
-                         **dict(zip(ends(panel.metric.headline.name), numbers, strict=True))}
-                    )  # fmt: skip
+                        {
+                            **panel.condition,
+                            "result": last,
+                            "facet": facet,
+                            "kind": TITLES[facet],
+                            "category": category,
+                            "decisions": int(chosen_N.sum()),
+                            "explainer": name,
+                            **dict(zip(ends(panel.metric.headline.name), numbers, strict=True)),
+                        }
+                    )
         return rows
 
     def _values(
@@ -149,8 +156,13 @@ def _figure(metric: Metric, by_panel: Sequence[Sequence[Row]], labels: Sequence[
     column = metric.headline
     names = list(dict.fromkeys(row["explainer"] for row in chain(*by_panel)))
     shown = [facet for facet in FACETS if any(r["facet"] == facet for r in chain(*by_panel))]
-    figure, axes = plt.subplots(len(by_panel), len(shown), sharey="row", squeeze=False,
-                                figsize=(3.0 * len(shown), 0.9 + 2.9 * len(by_panel)))  # fmt: skip
+    figure, axes = plt.subplots(
+        len(by_panel),
+        len(shown),
+        sharey="row",
+        squeeze=False,
+        figsize=(3.0 * len(shown), 0.9 + 2.9 * len(by_panel)),
+    )
     for number, (panel_rows, label) in enumerate(zip(by_panel, labels, strict=True)):
         for ax, facet in zip(axes[number], shown, strict=True):
             rows = [row for row in panel_rows if row["facet"] == facet]
@@ -160,8 +172,17 @@ def _figure(metric: Metric, by_panel: Sequence[Sequence[Row]], labels: Sequence[
                 points = [row for row in rows if row["explainer"] == name]
                 x = [categories.index(row["category"]) for row in points]
                 y = (np.array([row[end] for row in points]) for end in ends(column.name))
-                draw_interval(ax, "y", x, *y, markersize=4, linewidth=1, linestyle=line,
-                              label=name.replace("_", " "), **style(names, name))  # fmt: skip
+                draw_interval(
+                    ax,
+                    "y",
+                    x,
+                    *y,
+                    markersize=4,
+                    linewidth=1,
+                    linestyle=line,
+                    label=name.replace("_", " "),
+                    **style(names, name),
+                )
             ax.set_xticks(range(len(categories)), categories, rotation=35, ha="right", fontsize=8)
             ax.margins(x=0.15)
             if column.log:

@@ -64,16 +64,23 @@ class Unaligned(Analysis):
             sample = read_sample(panel.references[NMT].measurement.file("sample"))
             decisions = [(s, t) for s in sample for t in s["steps"] if (s["number"], t) in unlinked]
             rules_of = _rules(panel)
-            by_panel.append([
-                _row(panel, name, rules, sentence, step)
-                for sentence, step in decisions[: self.examples]
-                for name, rules in rules_of.items()
-            ])  # fmt: skip
+            by_panel.append(
+                [
+                    _row(panel, name, rules, sentence, step)
+                    for sentence, step in decisions[: self.examples]
+                    for name, rules in rules_of.items()
+                ]
+            )
         words = {name: name for name in ("sentence", "target", "label", "step")}
         summary = pivoted(
-            "Words that AER cannot judge", usable, by_panel, words, "explainer",
-            lambda row: Cell(f"{row['source_words']} | {row['prefix_words']}"), notes,
-        )  # fmt: skip
+            "Words that AER cannot judge",
+            usable,
+            by_panel,
+            words,
+            "explainer",
+            lambda row: Cell(f"{row['source_words']} | {row['prefix_words']}"),
+            notes,
+        )
         identity = (*usable[0].condition, "sentence", "step", "explainer")
         measured = ("target", "label", "source_words", "prefix_words")
         return Result(list(chain(*by_panel)), identity, measured, summary)
@@ -97,9 +104,12 @@ def _row(panel: Panel, name: str, rules: Rules, sentence: Mapping[str, Any], ste
         return " ".join(pieces[p].replace("▁", "") for p in positions if p >= 0)
 
     return {
-        **panel.condition, "sentence": sentence["number"], "step": step, "explainer": name,
+        **panel.condition,
+        "sentence": sentence["number"],
+        "step": step,
+        "explainer": name,
         "target": words(sentence["target"], [step]),
         "label": words(sentence["labels"], [sentence["steps"].index(step)]),
         "source_words": words(sentence["source"], rules.source_position_NK[row]) or "-",
         "prefix_words": words(sentence["target"], rules.prefix_position_NK[row]) or "-",
-    }  # fmt: skip
+    }

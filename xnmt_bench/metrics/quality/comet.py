@@ -34,10 +34,20 @@ def comet(
         XnmtError: the program is not there, or it failed.
     """
     scores = folder / "scores.json"
-    line = [str(Path(command).expanduser()), "--model", model, "--quiet", "--only_system",
-            "--to_json", str(scores)]  # fmt: skip
-    texts = {"source": ("-s", sources), "hypothesis": ("-t", hypotheses),
-             "reference": ("-r", references)}  # fmt: skip
+    line = [
+        str(Path(command).expanduser()),
+        "--model",
+        model,
+        "--quiet",
+        "--only_system",
+        "--to_json",
+        str(scores),
+    ]
+    texts = {
+        "source": ("-s", sources),
+        "hypothesis": ("-t", hypotheses),
+        "reference": ("-r", references),
+    }
     for name, (option, sentences) in texts.items():
         path = folder / f"{name}.txt"
         path.write_text("".join(f"{sentence}\n" for sentence in sentences), encoding="utf-8")

@@ -66,9 +66,16 @@ class CADec(LinearOutput, TwoStep):
         second_layers: Count = 6,
     ) -> None:
         super().__init__(
-            source_subwords, target_subwords, layers=layers, heads=heads, dimension=dimension,
-            feed_forward=feed_forward, dropout=dropout, pre_norm=pre_norm, tied=tied,
-        )  # fmt: skip
+            source_subwords,
+            target_subwords,
+            layers=layers,
+            heads=heads,
+            dimension=dimension,
+            feed_forward=feed_forward,
+            dropout=dropout,
+            pre_norm=pre_norm,
+            tied=tied,
+        )
         size = (dimension, heads, feed_forward, dropout, pre_norm)
         self.second = SecondPass(second_layers, *size)
         self.output = nn.Linear(dimension, len(target_subwords), bias=False)
@@ -246,9 +253,7 @@ class CADecReader(Reader):
                 raise ValueError("a source has a context that its target's first inputs have not")
             x_RCD, mask_RC = begun(current.split(x_RCD)), current.mask_NL
         positions, allowed = self._cache.open(mask_RC)
-        x_RCD = self.model.second(
-            x_RCD, positions, allowed, self._memories, grow=self._cache.grow
-        )  # fmt: skip
+        x_RCD = self.model.second(x_RCD, positions, allowed, self._memories, grow=self._cache.grow)
         return last_of(x_RCD, mask_RC)
 
     def select(self, rows: Tensor) -> None:

@@ -118,9 +118,16 @@ class MultiEncoder(TwoStep):
         tied: bool = True,
     ) -> None:
         super().__init__(
-            source_subwords, target_subwords, layers=layers, heads=heads, dimension=dimension,
-            feed_forward=feed_forward, dropout=dropout, pre_norm=pre_norm, tied=tied,
-        )  # fmt: skip
+            source_subwords,
+            target_subwords,
+            layers=layers,
+            heads=heads,
+            dimension=dimension,
+            feed_forward=feed_forward,
+            dropout=dropout,
+            pre_norm=pre_norm,
+            tied=tied,
+        )
         self.context = ContextAttention(dimension, heads, feed_forward, dropout)
 
     @classmethod
@@ -152,9 +159,13 @@ class MultiEncoder(TwoStep):
         place_M = (last_B[row_M] - sentences.number_N[~current_N]) - 1  # the nearest first
         out_NLD = h_NLD.clone()
         read_BCD = self.context(
-            h_NLD[current_N], h_NLD[~current_N], sentences.mask_NL[~current_N], row_M, place_M,
+            h_NLD[current_N],
+            h_NLD[~current_N],
+            sentences.mask_NL[~current_N],
+            row_M,
+            place_M,
             weights,
-        )  # fmt: skip
+        )
         out_NLD[current_N] = read_BCD.to(out_NLD.dtype)  # autocast may have chosen another
         return sentences.join(out_NLD), (number_BS == last_B[:, None]) & layout.mask_BS
 

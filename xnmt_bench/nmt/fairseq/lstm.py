@@ -81,8 +81,9 @@ class FairseqLSTM(RNNSearch):
         states, last = self._run_encoder(source_BSD, layout)
         layers, rows = len(self.cells), len(source_BSD)
         # Both directions of a layer side by side.
-        hidden, cell = (x.view(layers, -1, rows, x.shape[2]).transpose(1, 2).flatten(2)
-                        for x in last)  # fmt: skip
+        hidden, cell = (
+            x.view(layers, -1, rows, x.shape[2]).transpose(1, 2).flatten(2) for x in last
+        )
         return Encoding(states, layout, (*self.start_hidden(hidden), *self.start_cell(cell)))
 
     def begin(self, encoding: Encoding) -> States:

@@ -118,10 +118,15 @@ class _NoPositions(nn.Module):
 def _check(options: Options) -> None:
     """Name what this reader does not follow, as an XnmtError."""
     options.refuse(
-        adaptive_input=False, adaptive_softmax_cutoff=None, cross_self_attention=False,
-        no_cross_attention=False, base_layers=0, encoder_layers_to_keep=None,
-        decoder_layers_to_keep=None, quant_noise_scalar=0,
-    )  # fmt: skip
+        adaptive_input=False,
+        adaptive_softmax_cutoff=None,
+        cross_self_attention=False,
+        no_cross_attention=False,
+        base_layers=0,
+        encoder_layers_to_keep=None,
+        decoder_layers_to_keep=None,
+        quant_noise_scalar=0,
+    )
     dimension = options["encoder_embed_dim"]
     for name in ("decoder_embed_dim", "decoder_input_dim", "decoder_output_dim"):
         if (other := options.get(name, dimension)) != dimension:
