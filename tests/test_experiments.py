@@ -77,10 +77,10 @@ def test_figure_3_lists_words_without_a_gold_link(results, workplace, transforme
     assert "gold link of the target word" in (results / "fidelity_facets.md").read_text()
 
 
-def test_the_page_shows_the_words_of_the_rules_in_the_store(results):
+def test_the_page_shows_the_words_of_the_rules_in_the_store(results, workplace):
     paths = sorted((results / "measurements" / "fidelity").glob("*.json"))
     measurements = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
-    store = Store(results.parent / "store")
+    store = Store(workplace / "store")
     folders = {made.fingerprint: made.path for made in store.all("rules")}
     rules = {
         (m["identity"]["explainer"], m["identity"]["k"]): folders[m["made_by"]["judged"]]
@@ -112,3 +112,38 @@ def test_the_page_shows_the_words_of_the_rules_in_the_store(results):
                 assert set(np.flatnonzero((levels > 0) & (levels < 255))) == set(picked)
                 unseen = np.flatnonzero(levels == 255).tolist()
                 assert unseen == list(range(len(source) + step, len(source) + len(target)))
+
+
+ANALYSES = "analysis=[k,significance,rank_stability,ranking,facets,unaligned,density]"
+
+
+def test_results_alone_make_the_whole_report_elsewhere(results, workplace, tmp_path):
+    """Tables, figures, analyses and both pages need no store and no file of the first machine."""
+    written = {}
+    for name in ("here", "elsewhere"):
+        folder = tmp_path / name / "results"
+        shutil.copytree(results / "measurements", folder / "measurements")
+        store = workplace / "store" if name == "here" else tmp_path / "no store"
+        read = command(
+            "evaluate.py",
+            ANALYSES,
+            f"store={store}",
+            f"results={folder}",
+            f"hydra.run.dir={tmp_path}/{name}/run",
+        )
+        assert read.returncode == 0, read.stderr
+        paths = [p for p in folder.iterdir() if p.suffix in (".csv", ".md", ".txt", ".tex")]
+        written[name] = {path.name: path.read_text() for path in paths}
+        shown = [(one["name"], one["shown"]) for one in unpacked(folder / "debug.html")]
+        written[name]["debug"] = str(shown)
+        assert (folder / "report.html").stat().st_size > 10_000
+    assert {f"fidelity_{a}.csv" for a in ("facets", "unaligned", "density")} <= set(written["here"])
+    assert written["here"] == written["elsewhere"]
+    assert not (tmp_path / "no store").exists()
+
+
+def test_no_measurement_holds_a_path_of_the_machine(results, workplace):
+    for path in (results / "measurements").rglob("*.json"):
+        text = path.read_text(encoding="utf-8")
+        for folder in (workplace, results, Path.home(), Path("/tmp")):
+            assert f"{folder}/" not in text, path

@@ -37,6 +37,28 @@ def find(root, stage="nmt", **changes):
     return Store(root, may_make=False).make(stage, never, **{**RECIPE, **changes})
 
 
+def test_has_asks_for_a_finished_artefact_and_makes_nothing(tmp_path):
+    store = Store(tmp_path)
+    assert not store.has("nmt", **RECIPE)
+    assert not any(tmp_path.iterdir())
+    store.make("nmt", work, **RECIPE)
+    assert store.has("nmt", **RECIPE)
+    assert not store.has("nmt", **RECIPE | {"seed": 2})
+    assert not store.has("proxy", **RECIPE)
+
+
+def test_an_artefact_knows_the_versions_of_the_libraries_that_made_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_module, "_library_versions", lambda: {"torch": "1.0"})
+    made = make(tmp_path, work)
+    assert made.versions == {"torch": "1.0"}
+    # They are no part of the recipe: another version reads the artefact, and says so.
+    monkeypatch.setattr(store_module, "_library_versions", lambda: {"torch": "2.0"})
+    store = Store(tmp_path)
+    assert store.make("nmt", never, **RECIPE).versions == {"torch": "1.0"}
+    store.make("nmt", work, **RECIPE | {"seed": 2})
+    assert store.versions == {"torch": {"1.0", "2.0"}}
+
+
 def test_made_once_and_opened_afterwards(tmp_path):
     made = make(tmp_path, work)
     assert (made.path / "part" / "weights").read_text() == "0123456789"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import hydra
@@ -18,6 +19,7 @@ from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import (
     FAILED,
     NOT_APPLICABLE,
+    VERSIONS,
     Evidence,
     ScoredRow,
     write,
@@ -163,6 +165,8 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
             errors.append(error)
         if outcome is None:  # the job has no such row
             continue
+        versions = {name: sorted(numbers) for name, numbers in job.store.versions.items()}
+        row = replace(row, facts=row.facts | ({VERSIONS: versions} if versions else {}))
         scored = score(metric, write(metric.name, row, outcome, results), draws(job.config))
         rows.append(scored)
         if scored.measurement.ok:

@@ -16,6 +16,8 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from xnmt_bench.errors import MissingError, StoreError
 log = logging.getLogger(__name__)
 META = "meta.json"
 CURE = "`train.py repair=true` drops what is damaged, and train.py makes it again"
+LIBRARIES = ("torch", "captum")  # their arithmetic decides digits, and no recipe holds them
 PARTIAL = ".partial"  # ending of a folder that is not finished
 
 
@@ -92,12 +95,14 @@ class Artefact:
         recipe: everything that decided it.
         facts: what is worth keeping (counts, scores) and decided nothing.
         files: the SHA-256 of each of its files, by name.
+        versions: of the libraries that made it, by name; empty for an older artefact.
     """
 
     path: Path
     recipe: dict[str, Any]
     facts: dict[str, Any] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
 
     @property
     def fingerprint(self) -> str:
@@ -112,7 +117,8 @@ class Artefact:
             StoreError: no artefact is there, or a file is missing, truncated or altered.
         """
         meta = _read_meta(path)
-        artefact = cls(path, meta["recipe"], meta["facts"], meta["files"])
+        versions = meta.get("versions", {})
+        artefact = cls(path, meta["recipe"], meta["facts"], meta["files"], versions)
         state = artefact._state()
         # Hashing the same weights for each of fifty rows would waste minutes.
         if _verified.get(path.resolve()) != state:
@@ -182,11 +188,15 @@ class Store:
 
     Args:
         root: the folder.
-        may_make: False for who only reads: then what is missing is an error.
+        may_make: False for a reader, to which a missing artefact is an error.
+
+    Attributes:
+        versions: of the libraries that made the artefacts opened so far, by name.
     """
 
     def __init__(self, root: Path | str, may_make: bool = True) -> None:
         self.root, self.may_make = Path(root), may_make
+        self.versions: dict[str, set[str]] = {}
 
     def all(self, stage: str) -> list[Artefact]:
         """Return every finished artefact of a stage, in the order of their names."""
@@ -214,8 +224,7 @@ class Store:
             made_from: everything else that decides the result: plain values, and things with a
                 `fingerprint` (artefacts, models, subwords), so that recipes chain.
         """
-        made_from["version"] = version
-        recipe = json.loads(json.dumps(made_from, default=lambda input_: input_.fingerprint))
+        recipe = _plain_recipe(version, made_from)
         path = self.root / stage / fingerprint(recipe)
         finished = path / META
         if not (self.may_make or cheap or finished.exists()):
@@ -227,7 +236,29 @@ class Store:
                     shutil.rmtree(path)
                 if not path.exists():  # another job may have made it while this one waited
                     _make(path, recipe, work)
-        return Artefact.open(path)
+        artefact = Artefact.open(path)
+        for library, number in artefact.versions.items():
+            self.versions.setdefault(library, set()).add(number)
+        return artefact
+
+    def has(self, stage: str, *, version: int, **made_from: Any) -> bool:
+        """Return whether the artefact of a recipe is finished; arguments as of `make`."""
+        path = self.root / stage / fingerprint(_plain_recipe(version, made_from))
+        return (path / META).exists()
+
+
+def _plain_recipe(version: int, made_from: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a recipe in plain values, each artefact, model or vocabulary as its fingerprint."""
+    recipe = {**made_from, "version": version}
+    plain: dict[str, Any] = json.loads(
+        json.dumps(recipe, default=lambda input_: input_.fingerprint)
+    )
+    return plain
+
+
+@cache
+def _library_versions() -> dict[str, str]:
+    return {name: version(name) for name in LIBRARIES}
 
 
 def _make(
@@ -247,6 +278,7 @@ def _make(
         if file.is_file() and file.name != META
     }
     meta: dict[str, Any] = {"recipe": recipe, "facts": facts, "files": files}
+    meta["versions"] = _library_versions()
     meta["digest"] = fingerprint(meta)
     write_atomically(partial / META, json.dumps(meta, indent=1, ensure_ascii=False))
     partial.rename(path)

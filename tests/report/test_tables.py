@@ -140,6 +140,18 @@ def test_the_best_of_each_system_is_emphasised():
     assert r"\textbf{3.00 [2.00, 4.00]} \\" in to_latex(summarise(rows))
 
 
+def test_rows_of_unlike_versions_have_a_note():
+    def row_of(version, explainer):
+        facts = {"versions": {"torch": [version], "captum": ["0.9"]}}
+        return scored(FIDELITY | {"explainer": explainer}, {"ppl": 2.0}, **facts)
+
+    alike = [row_of("2.13.0", name) for name in ("attention", "random")]
+    assert not any("versions" in note for note in summarise(alike).notes)
+    unlike = [alike[0], row_of("2.6.0", "random")]
+    note = "Rows were made by different versions of torch: 2.13.0, 2.6.0."
+    assert note in summarise(unlike).notes
+
+
 def test_references_are_notes_and_generated_data_is_called_so():
     references = {"explainer": "", "k": "", "seed": ""}
     rows = [

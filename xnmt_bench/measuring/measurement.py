@@ -32,6 +32,7 @@ OK, NOT_APPLICABLE, FAILED = "ok", "n/a", "failed"
 DOUBTS = "doubts"  # why its numbers mean little, a sentence each
 BLIND = "blind"  # its explainer never asks the model: a point of reference, never ranked
 CAPPED = "capped"  # training ended at its cap of epochs
+VERSIONS = "versions"  # of the libraries that made what is behind the row, by name
 PIVOT = "pivot"  # how the row's value of the pivot stands in tables; see `PivotValue`
 
 

@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from statistics import mean
 from typing import Any
 
-from xnmt_bench.measuring.measurement import BLIND, CAPPED, DOUBTS, OK, Measurement, ScoredRow
+from xnmt_bench.measuring.measurement import (
+    BLIND,
+    CAPPED,
+    DOUBTS,
+    OK,
+    VERSIONS,
+    Measurement,
+    ScoredRow,
+)
 from xnmt_bench.measuring.metric import SYSTEM, Column, Key, Metric, PivotValue
 
 CAP = "†"  # beside a number whose training ended at its cap
@@ -238,14 +246,22 @@ def distinguish(shown: Sequence[Panel], but: Sequence[str] = ()) -> Distinction:
 
 
 def caveats(measurements: Iterable[Measurement]) -> list[str]:
-    """Return which corpora are generated, and whose numbers mean little."""
+    """Return which corpora are generated, whose numbers mean little, and unlike versions."""
     generated, doubts = set(), set()
+    versions: dict[str, set[str]] = {}
     for m in measurements:
+        for library, numbers in m.facts.get(VERSIONS, {}).items():
+            versions.setdefault(library, set()).add(" and ".join(numbers))
         if m.facts.get("generated"):
             generated.add(f"The {m.identity['corpus']} corpus is generated data.")
         where = " ".join(m.identity[c] for c in SYSTEM if m.identity[c])
         doubts |= {f"Of little meaning: {where}: {text}." for text in m.facts.get(DOUBTS, [])}
-    return [*sorted(generated), *sorted(doubts)]
+    unlike = [
+        f"Rows were made by different versions of {library}: {', '.join(sorted(numbers))}."
+        for library, numbers in sorted(versions.items())
+        if len(numbers) > 1
+    ]
+    return [*sorted(generated), *sorted(doubts), *unlike]
 
 
 def capped(rows: Iterable[ScoredRow]) -> bool:

@@ -162,6 +162,7 @@ class Alignments:
 
         return self._made("eflomal", aligned, sentences=len(self.sentences))
 
+    # Both stages, `alignment` and `eflomal`, are made here.
     def _made(
         self, stage: str, aligned: Callable[[Path], Mapping[str, Sequence[Links]]], **recipe: Any
     ) -> Artefact:

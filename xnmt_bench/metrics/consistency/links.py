@@ -65,7 +65,7 @@ def by_eflomal(
         if isinstance(learn_from, Corpus)
         else learn_from and file_hash(present(learn_from))
     )
-    return _made(store, work, pairs_by_number, made_by=_aligner(), more=learnt)
+    return _store_links(store, work, _pairs_id(pairs_by_number), made_by=_aligner(), more=learnt)
 
 
 def of_file(
@@ -99,7 +99,7 @@ def of_file(
         alignments = AlignmentFile(path).read(lengths_known)
         return _written({n: alignments[n].sure for n in pairs_by_number}, folder)
 
-    return _made(store, work, pairs_by_number, made_by=file_hash(present(path)))
+    return _store_links(store, work, _pairs_id(pairs_by_number), made_by=file_hash(present(path)))
 
 
 def _single(text: str) -> str:
@@ -107,12 +107,16 @@ def _single(text: str) -> str:
     return re.sub(" +", " ", text.strip(" "))
 
 
-def _made(
-    store: Store, work: Callable[[Path], dict[str, Any]], pairs_by_number: Pairs, **recipe: Any
+def _store_links(
+    store: Store, work: Callable[[Path], dict[str, Any]], linked_id: str, **recipe: Any
 ) -> tuple[Artefact, dict[int, Links]]:
-    pairs_id = fingerprint({"pairs": [[n, *pair] for n, pair in pairs_by_number.items()]})
-    artefact = store.make("consistency_links", work, version=2, cheap=True, of=pairs_id, **recipe)
+    """Store links and read them back; `linked_id` is a fingerprint of what is linked."""
+    artefact = store.make("consistency_links", work, version=2, cheap=True, of=linked_id, **recipe)
     return artefact, read_links(artefact.path / FILE)
+
+
+def _pairs_id(pairs_by_number: Pairs) -> str:
+    return fingerprint({"pairs": [[n, *pair] for n, pair in pairs_by_number.items()]})
 
 
 def of_relevance(
@@ -145,7 +149,9 @@ def of_relevance(
             )
         return _written(links, folder)
 
-    return _made(store, work, pairs_by_number, made_by=weighed_sentences.fingerprint)
+    return _store_links(
+        store, work, _pairs_id(pairs_by_number), made_by=weighed_sentences.fingerprint
+    )
 
 
 def of_gold(store: Store, sentences: Mapping[int, Sentence]) -> tuple[Artefact, dict[int, Links]]:
@@ -158,14 +164,7 @@ def of_gold(store: Store, sentences: Mapping[int, Sentence]) -> tuple[Artefact, 
     if not any(gold_links.values()):
         raise NotApplicable("these sentences have no gold word alignment")
     links_id = fingerprint({"links": [[n, to_pharaoh(links)] for n, links in gold_links.items()]})
-    artefact = store.make(
-        "consistency_links",
-        lambda folder: _written(gold_links, folder),
-        version=2,
-        cheap=True,
-        of=links_id,
-    )
-    return artefact, read_links(artefact.path / FILE)
+    return _store_links(store, lambda folder: _written(gold_links, folder), links_id)
 
 
 def linked(pairs: Links, sources: Sequence[int]) -> list[int]:
