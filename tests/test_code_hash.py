@@ -8,7 +8,7 @@ import pytest
 
 from xnmt_bench.code_hash import code_hash
 from xnmt_bench.explainers.attention import Attention
-from xnmt_bench.explainers.gradient import GradientNorm
+from xnmt_bench.explainers.gradient_norm import GradientNorm
 from xnmt_bench.explainers.prediction_difference import PredictionDifference
 
 

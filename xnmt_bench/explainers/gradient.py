@@ -15,7 +15,6 @@ from itertools import chain
 from typing import Any, ClassVar
 
 import torch
-from captum.attr import InputXGradient, Saliency
 from captum.attr._utils.attribution import GradientAttribution
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -118,8 +117,11 @@ def _output_gradient(model: NMTModel, states_BXD: Tensor, labels_BX: Tensor) -> 
     return torch.cat(parts).view_as(states_BXD)
 
 
-class _Gradient(Explainer):
-    """A gradient method of Captum's over one shared pass.
+class CaptumGradient(Explainer):
+    """Base of explainers by a gradient method of Captum's, over one shared pass.
+
+    A subclass sets `method` to the class of Captum's and `options` to the arguments of its
+    `attribute`.
 
     Args:
         positions: of the decoder, from which several steps walk back in one pass; as those of
@@ -160,16 +162,3 @@ class _Gradient(Explainer):
 
 def _no_forward(*_: Any) -> Tensor:
     raise AssertionError("the shared pass has run already")
-
-
-class GradientNorm(_Gradient):
-    """The l1 norm of the gradient (Li et al. 2016)."""
-
-    method = Saliency
-    options: ClassVar[dict[str, Any]] = {"abs": True}
-
-
-class WeightedGradient(_Gradient):
-    """The gradient dotted with the embedding, signed (Ding et al. 2019)."""
-
-    method = InputXGradient
