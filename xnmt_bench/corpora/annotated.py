@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
+from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
 from xnmt_bench.corpora.text import csv_rows, text_lines
+from xnmt_bench.corpora.view import CorpusView
 from xnmt_bench.errors import DataError
 from xnmt_bench.store import file_hash
 
@@ -69,7 +70,7 @@ def read_annotated(path: Path) -> list[Annotated]:
     return annotated
 
 
-class AnnotatedCorpus(Corpus):
+class AnnotatedCorpus(CorpusView):
     """Sources and references of annotated translations, as a system's corpus writes its texts.
 
     Args:
@@ -78,30 +79,26 @@ class AnnotatedCorpus(Corpus):
     """
 
     def __init__(self, path: Path, like: Corpus) -> None:
-        self.name, self.tokenizer = path.name.removesuffix(".gz"), like.tokenizer
-        self.source_language, self.target_language = languages(like)
-        self.rows, self._path, self._like = read_annotated(path), path, like
+        super().__init__(like)
+        self.name, self.generated = path.name.removesuffix(".gz"), False
+        self.rows, self._path = read_annotated(path), path
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Yield the test set; each sentence is a document of its own."""
         if split == "test":
             for number, row in enumerate(self.rows):
-                source = self._like.words(row.source, self.source_language)
-                target = self._like.words(row.reference, self.target_language)
+                source = self.corpus.words(row.source, self.source_language)
+                target = self.corpus.words(row.reference, self.target_language)
                 yield Sentence(source, target, f"{self.name} {number}", 0)
 
     def translations(self) -> list[str]:
         """Return the annotated translations, one a sentence."""
-        return [self._like.words(row.translation, self.target_language) for row in self.rows]
+        return [self.corpus.words(row.translation, self.target_language) for row in self.rows]
 
     def recipe(self) -> dict[str, Any]:
         """Return the file, and how it is tokenised."""
-        return {"kind": "annotated", "file": file_hash(self._path), "like": self._like.recipe()}
+        return {"kind": "annotated", "file": file_hash(self._path), "like": self.corpus.recipe()}
 
-    def raw(self, text: str, language: str) -> str:
-        """Return the text as the system's corpus has it."""
-        return self._like.raw(text, language)
-
-    def words(self, text: str, language: str) -> str:
-        """Return the words as the system's corpus has them."""
-        return self._like.words(text, language)
+    def counts(self) -> Iterator[str]:
+        """Return no counts: those of the system's corpus are of other sentences."""
+        return iter(())

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from xnmt_bench.corpora.alignment import AlignmentFile, Form
-from xnmt_bench.corpora.sentence import Corpus, Gold, Sentence, Split, languages
+from xnmt_bench.corpora.sentence import Corpus, Gold, Sentence, Split
 from xnmt_bench.corpora.text import decode_line, lines, present, visible
+from xnmt_bench.corpora.view import CorpusView
 from xnmt_bench.errors import DataError
 from xnmt_bench.options import Text
 from xnmt_bench.store import file_hash
@@ -45,7 +46,7 @@ def read_pairs(paths: Sequence[Path]) -> list[tuple[str, str]]:
     return list(zip(*sides, strict=True))
 
 
-class GoldCorpus(Corpus):
+class GoldCorpus(CorpusView):
     """Trains and validates on another corpus, tests on gold-aligned pairs.
 
     The gold counts words between blanks, so the other corpus should be tokenised alike. Of its
@@ -75,21 +76,20 @@ class GoldCorpus(Corpus):
         reverse: bool = False,
         name: Text = "gold",
     ) -> None:
-        self.name = name
-        self.source_language, self.target_language = languages(training)
-        self._training = training
+        super().__init__(training)
+        self.name, self.generated = name, False
         self._text = [Path(path) for path in text]
         self._links = AlignmentFile(Path(links), base, reverse, form=form)
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Stream a split; each gold pair is a document of its own."""
         if split == "valid":
-            yield from self._training.sentences(split)
+            yield from self.corpus.sentences(split)
             return
         pairs = read_pairs(self._text)
         if split == "train":
             repeats = _repeats(pairs)
-            yield from (s for s in self._training.sentences(split) if not repeats(s))
+            yield from (s for s in self.corpus.sentences(split) if not repeats(s))
             return
         lengths = [(len(x.split()), len(y.split())) for x, y in pairs]
         alignments = self._links.read(lengths)
@@ -100,26 +100,18 @@ class GoldCorpus(Corpus):
         """Return the training corpus's recipe, the bytes of the gold and how it is read."""
         return {
             "kind": "gold",
-            "training": self._training.recipe(),
+            "training": self.corpus.recipe(),
             "repeated": "left out",
             "text": [file_hash(present(path)) for path in self._text],
             "links": file_hash(present(self._links.path)),
             "read": [self._links.base, self._links.form, self._links.reverse],
         }
 
-    def words(self, text: str, language: str) -> str:
-        """Return the words as the training corpus has them."""
-        return self._training.words(text, language)
-
-    def raw(self, text: str, language: str) -> str:
-        """Return the text as the training corpus has it, which is tokenised alike."""
-        return self._training.raw(text, language)
-
     def counts(self) -> Iterator[str]:
         """Yield the training corpus's own, and how many of its training pairs are left out."""
-        yield from self._training.counts()
+        yield from self.corpus.counts()
         repeats = _repeats(read_pairs(self._text))
-        repeated = sum(map(repeats, self._training.sentences("train")))
+        repeated = sum(map(repeats, self.corpus.sentences("train")))
         yield f"{repeated:,} training pairs repeat a gold pair's source or target and are left out"
 
 

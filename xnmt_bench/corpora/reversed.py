@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from xnmt_bench.corpora.sentence import Corpus, Gold, Links, Sentence, Split, languages
+from xnmt_bench.corpora.view import CorpusView
 
 
-class ReversedCorpus(Corpus):
+class ReversedCorpus(CorpusView):
     """A corpus with its sides exchanged.
 
     Links and mentions change sides too; deciding words are left out, since what decides a word of
@@ -16,12 +17,12 @@ class ReversedCorpus(Corpus):
     """
 
     def __init__(self, corpus: Corpus) -> None:
-        self.name, self.generated, self._corpus = corpus.name, corpus.generated, corpus
+        super().__init__(corpus)
         self.target_language, self.source_language = languages(corpus)
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Stream the pairs of a split, in the corpus's own order."""
-        for s in self._corpus.sentences(split):
+        for s in self.corpus.sentences(split):
             g = s.gold
             gold = g and Gold(
                 flipped(g.sure), flipped(g.possible), g.target_mentions, g.source_mentions
@@ -30,19 +31,7 @@ class ReversedCorpus(Corpus):
 
     def recipe(self) -> dict[str, Any]:
         """Return the corpus's own recipe, marked."""
-        return {"reversed": self._corpus.recipe()}
-
-    def raw(self, text: str, language: str) -> str:
-        """Return the text as the wrapped corpus has it."""
-        return self._corpus.raw(text, language)
-
-    def words(self, text: str, language: str) -> str:
-        """Return the words as the wrapped corpus has them."""
-        return self._corpus.words(text, language)
-
-    def counts(self) -> Iterator[str]:
-        """Yield the corpus's own."""
-        return self._corpus.counts()
+        return {"reversed": self.corpus.recipe()}
 
 
 def flipped(links: Links) -> Links:

@@ -15,7 +15,8 @@ from pytorch_lightning.loggers import Logger
 
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.reversed import ReversedCorpus
-from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, lang_pair, languages
+from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, lang_pair
+from xnmt_bench.corpora.view import CorpusView
 from xnmt_bench.device import Room, check_precision, find_device
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.fitting import TrainerOptions
@@ -259,27 +260,18 @@ class Job:
         return "" if self.from_files else self.system.fingerprint
 
 
-class _Targets(Corpus):
+class _Targets(CorpusView):
     """A corpus's test set with other targets."""
 
     def __init__(self, corpus: Corpus, targets: Sequence[str]) -> None:
-        self.name, self.generated = corpus.name, corpus.generated
-        self.source_language, self.target_language = languages(corpus)
-        self._corpus, self._targets = corpus, list(targets)
+        super().__init__(corpus)
+        self._targets = list(targets)
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Yield the test sentences; the annotation is left out, since it is of the references."""
-        pairs = zip(self._corpus.sentences(split), self._targets, strict=True)
+        pairs = zip(self.corpus.sentences(split), self._targets, strict=True)
         return (replace(sentence, target=text, gold=None) for sentence, text in pairs)
 
     def recipe(self) -> dict[str, Any]:
         """Return the corpus's own, and the targets."""
-        return {"corpus": self._corpus.recipe(), "targets": self._targets}
-
-    def raw(self, text: str, language: str) -> str:
-        """Return the text as the wrapped corpus has it."""
-        return self._corpus.raw(text, language)
-
-    def words(self, text: str, language: str) -> str:
-        """Return the words as the wrapped corpus has them."""
-        return self._corpus.words(text, language)
+        return {"corpus": self.corpus.recipe(), "targets": self._targets}

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from xnmt_bench.corpora.consistency.suite import Suite
-from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
+from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
+from xnmt_bench.corpora.view import CorpusView
 
 
-class SuiteCorpus(Corpus):
+class SuiteCorpus(CorpusView):
     """The sentences of a suite, as a system's corpus writes its texts.
 
     Args:
@@ -19,27 +20,23 @@ class SuiteCorpus(Corpus):
     """
 
     def __init__(self, suite: Suite, like: Corpus) -> None:
-        self.name, self.tokenizer = suite.name, like.tokenizer
-        self.source_language, self.target_language = languages(like)
-        self._suite, self._like = suite, like
+        super().__init__(like)
+        self.name, self.generated = suite.name, False
+        self._suite = suite
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Yield the test set; a target without a reference is empty."""
         if split == "test":
             for sentence in self._suite.sentences:
-                source = self._like.words(sentence.source, self.source_language)
-                target = self._like.words(sentence.target, self.target_language)
+                source = self.corpus.words(sentence.source, self.source_language)
+                target = self.corpus.words(sentence.target, self.target_language)
                 yield replace(sentence, source=source, target=target)
 
     def recipe(self) -> dict[str, Any]:
         """Return the suite, and how it is tokenised."""
-        recipe = {"suite": self._suite.fingerprint, "like": self._like.recipe()}
+        recipe = {"suite": self._suite.fingerprint, "like": self.corpus.recipe()}
         return {"kind": "consistency"} | recipe
 
-    def raw(self, text: str, language: str) -> str:
-        """Return the text as the system's corpus has it."""
-        return self._like.raw(text, language)
-
-    def words(self, text: str, language: str) -> str:
-        """Return the words as the system's corpus has them."""
-        return self._like.words(text, language)
+    def counts(self) -> Iterator[str]:
+        """Return no counts: those of the system's corpus are of other sentences."""
+        return iter(())

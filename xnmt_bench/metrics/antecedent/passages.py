@@ -7,19 +7,20 @@ from typing import Any
 
 from xnmt_bench.corpora.contrastive import Group
 from xnmt_bench.corpora.passage import nearest
-from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
+from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
+from xnmt_bench.corpora.view import CorpusView
 from xnmt_bench.store import fingerprint
 
 
-class PassageCorpus(Corpus):
+class PassageCorpus(CorpusView):
     """A test split of documents: a group's context sentences, then its current sentence.
 
     Where source and target have unlike numbers of context sentences, the nearest that both have.
     """
 
     def __init__(self, corpus: Corpus, groups: Sequence[Group]) -> None:
-        self.name, self.generated, self._groups = corpus.name, corpus.generated, groups
-        self.source_language, self.target_language = languages(corpus)
+        super().__init__(corpus)
+        self._groups = groups
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Yield the documents, one a group."""

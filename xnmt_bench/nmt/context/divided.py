@@ -11,7 +11,8 @@ from functools import cached_property
 from itertools import count, pairwise
 from typing import Any, Literal
 
-from xnmt_bench.corpora.sentence import Corpus, Links, Sentence, Split, languages
+from xnmt_bench.corpora.sentence import Corpus, Links, Sentence, Split
+from xnmt_bench.corpora.view import CorpusView
 from xnmt_bench.words.ibm_model_1 import agreed_links
 
 How = Literal["middle", "multi", "aligned"]
@@ -25,7 +26,7 @@ def divided(corpus: Corpus, how: How | None) -> Corpus:
     return corpus if how is None else DividedCorpus(corpus, how)
 
 
-class DividedCorpus(Corpus):
+class DividedCorpus(CorpusView):
     """A corpus whose training sentences are split; parts of one are neighbours in its document.
 
     Args:
@@ -35,13 +36,12 @@ class DividedCorpus(Corpus):
     """
 
     def __init__(self, corpus: Corpus, how: How) -> None:
-        self.name, self.generated, self.tokenizer = corpus.name, corpus.generated, corpus.tokenizer
-        self.source_language, self.target_language = languages(corpus)
-        self._corpus, self._how = corpus, how
+        super().__init__(corpus)
+        self._how = how
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Stream the pairs of a split; parts have no annotation."""
-        sentences = self._corpus.sentences(split)
+        sentences = self.corpus.sentences(split)
         if split != "train":
             yield from sentences
             return
@@ -79,7 +79,7 @@ class DividedCorpus(Corpus):
         sizes: dict[int, tuple[int, int]] = {}
 
         def split() -> Iterator[tuple[list[str], list[str]]]:
-            for number, sentence in enumerate(self._corpus.sentences("train")):
+            for number, sentence in enumerate(self.corpus.sentences("train")):
                 source, target = sentence.source.split(), sentence.target.split()
                 if len(source) >= TWO:
                     sizes[number] = len(source), len(target)
@@ -94,15 +94,7 @@ class DividedCorpus(Corpus):
 
     def recipe(self) -> dict[str, Any]:
         """Return the corpus's own, and how it is split."""
-        return {"corpus": self._corpus.recipe(), "divided": self._how}
-
-    def raw(self, text: str, language: str) -> str:
-        """Return the text as the wrapped corpus has it."""
-        return self._corpus.raw(text, language)
-
-    def words(self, text: str, language: str) -> str:
-        """Return the words as the wrapped corpus has them."""
-        return self._corpus.words(text, language)
+        return {"corpus": self.corpus.recipe(), "divided": self._how}
 
 
 def uncrossed(links: Links, source: int, target: int) -> tuple[int, int] | None:
