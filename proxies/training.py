@@ -2,55 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from proxies.base import Proxy
-from proxies.data import PackedRules, loader
+from proxies.lessons import DecisionBatch, Lessons, ProxyTrainingOptions
 from xnmt_bench.fitting import MONITOR, SeededModule
-from xnmt_bench.options import Count, Natural, Positive, Share
-
-BATCH = 2048  # decisions that are scored together
-DecisionBatch = tuple[Tensor, Tensor, Tensor]
-
-
-@dataclass(frozen=True)
-class ProxyTrainingOptions:
-    """What decides a proxy's weights beside the rules.
-
-    Attributes:
-        batch_size: decisions a step.
-        learning_rate: Adam's.
-        max_epochs: at most this many.
-        patience: epochs without a better validation loss before stopping.
-        validation_share: share of the training sentences held out for validation.
-    """
-
-    batch_size: Count = 512
-    learning_rate: Positive = 1e-3
-    max_epochs: Count = 50
-    patience: Natural = 3
-    validation_share: Share = 0.1
-
-
-@dataclass(frozen=True)
-class Lessons:
-    """What a proxy learns from, in batches of labels, words and positions.
-
-    A label is an id (B,), or a distribution (B, V) to be learnt as a whole.
-
-    Attributes:
-        train: the batches of an epoch, from its number.
-        valid: the held-out batches, the same for every epoch.
-    """
-
-    train: Callable[[int], Iterable[DecisionBatch]]
-    valid: Callable[[], Iterable[DecisionBatch]]
 
 
 class ProxyTraining(SeededModule):
@@ -90,35 +50,3 @@ class ProxyTraining(SeededModule):
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return Adam."""
         return torch.optim.Adam(self.parameters(), lr=self._options.learning_rate)
-
-
-@torch.no_grad()
-def _log_q(
-    proxy: Proxy, decisions: PackedRules, batch_size: int
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield labels (B,) and log Q (B, V) of decisions, batch by batch, so that V is never kept."""
-    device = next(proxy.eval().parameters()).device
-    for batch in loader(decisions, batch_size):
-        label_B, words_BK, positions_BK = (column.to(device) for column in batch)
-        yield label_B, proxy(words_BK, positions_BK).log_softmax(-1)
-
-
-def log_likelihoods(
-    proxy: Proxy, decisions: PackedRules, batch_size: int = BATCH
-) -> tuple[np.ndarray, np.ndarray]:
-    """Log Q of each decision's label, and whether Q's first choice is the label; shapes (N,)."""
-    scores, correct = [], []
-    for label_B, log_q_BV in _log_q(proxy, decisions, batch_size):
-        scores.append(log_q_BV.gather(-1, label_B[:, None])[:, 0].cpu())
-        correct.append((log_q_BV.argmax(-1) == label_B).cpu())
-    return torch.cat(scores).double().numpy(), torch.cat(correct).numpy()
-
-
-def distributions(
-    proxy: Proxy, decisions: PackedRules, batch_size: int = BATCH
-) -> Iterator[tuple[slice, Tensor]]:
-    """Log Q of the whole vocabulary, (B, V), of some decisions at a time, and which they are."""
-    start = 0
-    for label_B, log_q_BV in _log_q(proxy, decisions, batch_size):
-        yield slice(start, start + len(label_B)), log_q_BV
-        start += len(label_B)

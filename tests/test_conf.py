@@ -8,14 +8,14 @@ from conftest import DATA, ROOT, configure
 from omegaconf import DictConfig, OmegaConf
 
 from proxies.base import Proxy, Vocabulary
-from proxies.training import ProxyTrainingOptions
+from proxies.lessons import ProxyTrainingOptions
 from xnmt_bench.analyses.analysis import Analysis
 from xnmt_bench.cli import OURS
 from xnmt_bench.corpora.sentence import SPLITS
 from xnmt_bench.explainers.base import Explainer
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.nmt.loading import build_model
-from xnmt_bench.nmt.training import NMTTrainingOptions
+from xnmt_bench.nmt.training_options import NMTTrainingOptions
 from xnmt_bench.pipeline.job import Job, trainer_options
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.registry import KINDS, create, entries, instantiate, load, load_explainer, options

@@ -14,7 +14,6 @@ from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.device import FEWEST, KINDS, Room, arithmetic, device_of, find_device
 from xnmt_bench.errors import ConfigError
 from xnmt_bench.explainers.base import decide
-from xnmt_bench.fitting import TrainerOptions
 from xnmt_bench.judges import RuleSet
 from xnmt_bench.judges.masked import base_log_likelihoods
 from xnmt_bench.judges.own import Own
@@ -23,6 +22,7 @@ from xnmt_bench.registry import entries, load_explainer
 from xnmt_bench.rules import extract
 from xnmt_bench.rules.states import write_states
 from xnmt_bench.store import Store
+from xnmt_bench.trainer import TrainerOptions
 
 CPU = torch.device("cpu")
 # Nobody has compared MPS yet.

@@ -10,9 +10,11 @@ import torch
 from proxies.base import Vocabulary
 from proxies.data import loader, pack
 from proxies.fn import FN
-from proxies.training import Lessons, ProxyTraining, ProxyTrainingOptions
+from proxies.lessons import Lessons, ProxyTrainingOptions
+from proxies.training import ProxyTraining
 from xnmt_bench.errors import XnmtError, refusal
-from xnmt_bench.fitting import TrainerOptions, fit
+from xnmt_bench.fitting import fit
+from xnmt_bench.trainer import TrainerOptions
 
 
 @pytest.mark.parametrize(("rate", "told"), [(1e30, "nan|inf"), (30.0, r"the loss is \d")])

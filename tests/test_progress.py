@@ -9,10 +9,12 @@ import pytest
 from proxies.base import Vocabulary
 from proxies.data import loader, pack
 from proxies.fn import FN
-from proxies.training import Lessons, ProxyTraining, ProxyTrainingOptions
+from proxies.lessons import Lessons, ProxyTrainingOptions
+from proxies.training import ProxyTraining
 from xnmt_bench import progress
-from xnmt_bench.fitting import TrainerOptions, fit
+from xnmt_bench.fitting import fit
 from xnmt_bench.progress import Stage, track
+from xnmt_bench.trainer import TrainerOptions
 
 
 @pytest.fixture(autouse=True)

@@ -9,10 +9,8 @@ from __future__ import annotations
 import logging
 import math
 import os
-import shutil
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -20,42 +18,21 @@ from typing import Any, Literal
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import ModelCheckpoint
-from pytorch_lightning.loggers import Logger
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
-from xnmt_bench.device import CPU
 from xnmt_bench.errors import XnmtError, refusal
 from xnmt_bench.progress import Stage
 from xnmt_bench.store import replacing
+from xnmt_bench.trainer import TrainerOptions
 
 log = logging.getLogger(__name__)
 MONITOR = "valid_loss"
 Mode = Literal["min", "max"]
 LOGGED_STEPS = 20
 HOPELESS = 2  # times the loss of an even guess; a fresh network may begin a little above it
-
-
-@dataclass(frozen=True)
-class TrainerOptions:
-    """How training runs, as opposed to what is trained.
-
-    Attributes:
-        device: where.
-        precision: Lightning's precision; `bf16-mixed` is the usual other choice.
-        validate_every: steps of an NMT training between validations; None for a pass over the
-            training split.
-        progress_bar: show one.
-        logger: where metrics go, or None.
-    """
-
-    device: torch.device = CPU
-    precision: str = "32-true"
-    validate_every: int | None = None
-    progress_bar: bool = True
-    logger: Logger | None = field(default=None, compare=False)
 
 
 class SeededModule(pl.LightningModule):
@@ -187,7 +164,7 @@ def fit(
         accelerator=options.device.type,
         devices=[options.device.index or 0] if options.device.type == "cuda" else 1,
         precision=options.precision,  # type: ignore[arg-type]
-        logger=options.logger or False,
+        logger=options.logger() if options.logger else False,
         callbacks=callbacks,
         plugins=[_WholeOrNot()],
         max_epochs=max_epochs,
@@ -315,11 +292,6 @@ def _resumable(folder: Path) -> str | None:
 
 def _weights(path: Path) -> dict[str, Tensor]:
     return torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
-
-
-def clean(folder: Path) -> None:
-    """Remove the checkpoints of a training whose result has been saved."""
-    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 
 
 class _Progress(pl.Callback):

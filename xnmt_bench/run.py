@@ -54,7 +54,7 @@ def train(config: DictConfig) -> None:
         repair(Path(config.store))
         return
     with _start(config, "train") as tracker:
-        job = Job(config, trainer_options(config, tracker.lightning()))
+        job = Job(config, trainer_options(config, tracker.lightning))
         metrics = configured_metrics(config)
         if not metrics:
             log.info("trained: %s", job.system.path)

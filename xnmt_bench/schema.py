@@ -10,10 +10,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import Field
 
-from proxies.training import ProxyTrainingOptions
+from proxies.lessons import ProxyTrainingOptions
 from xnmt_bench.device import Device
 from xnmt_bench.errors import ConfigError, XnmtError
-from xnmt_bench.nmt.training import NMTTrainingOptions
+from xnmt_bench.nmt.training_options import NMTTrainingOptions
 from xnmt_bench.options import Count, Positive, Rate, Section, Seed, Text, faults, section
 from xnmt_bench.registry import KINDS, load
 from xnmt_bench.rules.extract import ExtractionOptions, Scenario

@@ -6,7 +6,7 @@ import torch
 from conftest import configure, make_scarce, overrides
 
 from proxies.data import narrowest, open_decisions
-from proxies.training import ProxyTrainingOptions
+from proxies.lessons import ProxyTrainingOptions
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.judges import RuleSet
 from xnmt_bench.judges.base import Base

@@ -20,7 +20,8 @@ from xnmt_bench.metrics.fidelity.hit import hit_at_k
 from xnmt_bench.nmt.batch import Batch, segments
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.nmt.loading import build_model
-from xnmt_bench.nmt.training import NMTTraining, NMTTrainingOptions
+from xnmt_bench.nmt.training import NMTTraining
+from xnmt_bench.nmt.training_options import NMTTrainingOptions
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import load_explainer
 from xnmt_bench.words.pieces import segment_words

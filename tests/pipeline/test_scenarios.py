@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conftest import command, configure, overrides
 
-from proxies.training import log_likelihoods
+from proxies.scoring import log_likelihoods
 from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.judges import RuleSet

@@ -12,7 +12,7 @@ from proxies.data import DecisionBatches, append, loader, narrowest, open_decisi
 from proxies.fn import FN
 from proxies.rn import RN
 from proxies.sa import SA
-from proxies.training import log_likelihoods
+from proxies.scoring import log_likelihoods
 from xnmt_bench.registry import load
 
 SOURCE, TARGET, K = 30, 20, 2

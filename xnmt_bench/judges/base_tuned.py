@@ -6,36 +6,27 @@ its own labels with random words switched off, the model meets such input in tra
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from copy import deepcopy
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from safetensors.torch import load_model, save_model
-from torch import Tensor
 
-from proxies.data import DrawnRules, VisibleWords
-from proxies.training import ProxyTrainingOptions
-from xnmt_bench.corpora.encoded import EncodedSplit
-from xnmt_bench.fitting import MONITOR, SeededModule, clean, fit
+from proxies.lessons import ProxyTrainingOptions
 from xnmt_bench.judges.judge import Judge
-from xnmt_bench.judges.masked import base_log_likelihoods, masked_states
+from xnmt_bench.judges.masked import base_log_likelihoods
 from xnmt_bench.judges.rule_set import RuleSet
-from xnmt_bench.judges.trained_proxy import HELD_OUT, held_out
 from xnmt_bench.measuring.measurement import CAPPED
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.options import Count
 from xnmt_bench.pipeline.settings import plain
-from xnmt_bench.rules.table import Rules, sentence_starts
+from xnmt_bench.rules.table import Rules
 from xnmt_bench.store import Artefact
+from xnmt_bench.trainer import clean
 
 WEIGHTS = "tuned.safetensors"
-# Of the proxies' learning rate: these weights are trained already, and a full step forgets.
-LEARNING_RATE_FACTOR = 0.1
 
 
 class BaseTuned(Judge):
@@ -84,11 +75,15 @@ class BaseTuned(Judge):
         training = ProxyTrainingOptions(**plain(config.proxy.training))
 
         def work(folder: Path) -> dict[str, Any]:
+            # Lightning takes seconds to import, and most commands train nothing.
+            from xnmt_bench.fitting import fit
+            from xnmt_bench.judges.tuning import Tuning
+
             sentences = self.train_sentences
             contexts = rules.decisions.visible_words(rules.learned_from, sentences)
             split = rules.decisions.split("train", rules.learned_from, sentences)
             module, facts = fit(
-                lambda: _Tuning(
+                lambda: Tuning(
                     self._copy_model(True), split, contexts, rules.k, training, config.seed
                 ),
                 folder,
@@ -136,84 +131,3 @@ class BaseTuned(Judge):
     def facts(self) -> dict[str, Any]:
         """Return validation loss, epochs, and whether training ended at its cap."""
         return {key: self.trained.facts[key] for key in ("valid_loss", "epochs", CAPPED)}
-
-
-class _Tuning(SeededModule):
-    """Minimises -log P(label) of the model with all but random words switched off."""
-
-    def __init__(
-        self,
-        model: NMTModel,
-        split: EncodedSplit,
-        contexts: VisibleWords,
-        k: int,
-        options: ProxyTrainingOptions,
-        seed: int,
-    ) -> None:
-        super().__init__()
-        self.model, self.choices = model, len(model.target_subwords)
-        self._split, self._contexts, self._k, self._options = split, contexts, k, options
-        self._cut = held_out(sentence_starts(contexts.sentence_N), options)
-        self._seed = seed
-
-    def train_dataloader(self) -> _Batches:
-        """Return this epoch's draws, in this epoch's order."""
-        epoch, rows = self.trainer.current_epoch, np.arange(self._cut)
-        drawn = DrawnRules(self._contexts, rows, self._k, self._seed, epoch)
-        order = np.random.default_rng([self._seed, epoch]).permutation(rows)
-        return _Batches(drawn, order, self._options.batch_size)
-
-    def val_dataloader(self) -> _Batches:
-        """Return the held-out decisions, whose words are drawn once."""
-        rows = np.arange(self._cut, len(self._contexts))
-        drawn = DrawnRules(self._contexts, rows, self._k, self._seed, -HELD_OUT % 2**32)
-        return _Batches(drawn, np.arange(len(rows)), self._options.batch_size)
-
-    def training_step(self, batch: Tensor, batch_idx: int) -> Tensor:
-        """Return the mean negative log-likelihood in nats."""
-        return self._loss("train_loss", batch)
-
-    def validation_step(self, batch: Tensor, batch_idx: int) -> None:
-        """Log the loss on the held-out part."""
-        self._loss(MONITOR, batch)
-
-    def _loss(self, name: str, batch: Tensor) -> Tensor:
-        rows, places = batch[:, 0].cpu().numpy(), batch[:, 1:].cpu().numpy()
-        contexts, k = self._contexts, self._k
-        # cuDNN's LSTM has no backward pass in evaluation mode, in which nothing is dropped.
-        with torch.backends.cudnn.flags(enabled=False):
-            states_BD = masked_states(
-                self.model,
-                self._split,
-                contexts.sentence_N[rows],
-                contexts.step_N[rows],
-                places[:, :k],
-                places[:, k:],
-            )
-        label_B = torch.as_tensor(contexts.label_N[rows].astype(np.int64), device=states_BD.device)
-        loss = F.cross_entropy(self.model.logits(states_BD).float(), label_B)
-        self.log(name, loss, prog_bar=True, batch_size=len(rows))
-        return loss
-
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Return Adam."""
-        return torch.optim.Adam(
-            self.parameters(), lr=LEARNING_RATE_FACTOR * self._options.learning_rate
-        )
-
-
-class _Batches:
-    """Batches of decisions: their numbers, and the positions (B, 2k) of the words that stay."""
-
-    def __init__(self, drawn: DrawnRules, order: np.ndarray, batch_size: int) -> None:
-        self._drawn, self._order, self._batch_size = drawn, order, batch_size
-
-    def __len__(self) -> int:
-        return -(-len(self._order) // self._batch_size)
-
-    def __iter__(self) -> Iterator[Tensor]:
-        for start in range(0, len(self._order), self._batch_size):
-            members = self._order[start : start + self._batch_size]
-            positions = self._drawn[members][:, 1 + 2 * self._drawn.k :]
-            numbers = self._drawn.rows[members][:, None]
-            yield torch.from_numpy(np.concatenate([numbers, positions], axis=1).astype(np.int64))

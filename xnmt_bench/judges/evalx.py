@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from proxies.data import DrawnRules, loader
-from proxies.training import Lessons, ProxyTrainingOptions
+from proxies.lessons import Lessons, ProxyTrainingOptions
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.judges.from_evalx import FromEvalX
 from xnmt_bench.judges.matched import OnMatchedRules

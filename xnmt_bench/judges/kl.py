@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from proxies.data import PackedRules, unpack
-from proxies.training import DecisionBatch, Lessons, ProxyTrainingOptions
+from proxies.lessons import DecisionBatch, Lessons, ProxyTrainingOptions
 from xnmt_bench.device import device_of, exact
 from xnmt_bench.judges.trained_proxy import LESSONS, RuleProxy, held_out
 from xnmt_bench.nmt.base import NMTModel

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from proxies.data import loader
-from proxies.training import Lessons, ProxyTrainingOptions
+from proxies.lessons import Lessons, ProxyTrainingOptions
 from xnmt_bench.judges.from_evalx import FromEvalX
 from xnmt_bench.judges.matches import Matches
 from xnmt_bench.judges.trained_proxy import decisions_of, held_out

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from proxies.data import loader
-from proxies.training import Lessons, ProxyTrainingOptions
+from proxies.lessons import Lessons, ProxyTrainingOptions
 from xnmt_bench.judges.trained_proxy import FAMILY, RuleProxy, held_out
 from xnmt_bench.measuring.measurement import ScoredRow
 from xnmt_bench.measuring.metric import PIVOT, PivotValue

@@ -14,20 +14,15 @@ from torch import Tensor
 
 from proxies.base import Proxy, Vocabulary
 from proxies.data import PackedRules, append, narrowest, open_decisions, pack
-from proxies.training import (
-    Lessons,
-    ProxyTraining,
-    ProxyTrainingOptions,
-    distributions,
-    log_likelihoods,
-)
-from xnmt_bench.fitting import clean, fit
+from proxies.lessons import Lessons, ProxyTrainingOptions
+from proxies.scoring import distributions, log_likelihoods
 from xnmt_bench.judges.judge import Judge, LearnsFrom
 from xnmt_bench.measuring.measurement import CAPPED
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.registry import create, entries
 from xnmt_bench.rules.table import Rules, sentence_starts
 from xnmt_bench.store import Artefact
+from xnmt_bench.trainer import clean
 
 WEIGHTS = "proxy.safetensors"
 LESSONS = "lessons"
@@ -90,6 +85,10 @@ class TrainedProxy(Judge):
         initial, labels = self.initial, len(self.rules.explained.texts.subwords[1])
 
         def work(folder: Path) -> dict[str, Any]:
+            # Lightning takes seconds to import, and most commands train nothing.
+            from proxies.training import ProxyTraining
+            from xnmt_bench.fitting import fit
+
             lessons = self.lessons(folder, training)
 
             def build() -> ProxyTraining:

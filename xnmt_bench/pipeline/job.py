@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from omegaconf import DictConfig, OmegaConf
-from pytorch_lightning.loggers import Logger
 
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.reversed import ReversedCorpus
@@ -19,7 +18,6 @@ from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, lang_pair
 from xnmt_bench.corpora.view import CorpusView
 from xnmt_bench.device import Room, check_precision, find_device
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.fitting import TrainerOptions
 from xnmt_bench.nmt.scoring import log_probability
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.decisions import Decisions
@@ -34,12 +32,13 @@ from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, weigh_senten
 from xnmt_bench.registry import instantiate
 from xnmt_bench.rules.extract import GOLDEN, REAL, Scenario
 from xnmt_bench.store import Artefact, Store, fingerprint
+from xnmt_bench.trainer import TrainerOptions
 
 # Of a corpus's configuration, what its class is not told.
 CORPUS_EXTRAS = ("subwords", "max_length", "reversed", "data")
 
 
-def trainer_options(config: DictConfig, logger: Logger | None = None) -> TrainerOptions:
+def trainer_options(config: DictConfig, logger: Callable[[], Any] | None = None) -> TrainerOptions:
     """Return how training runs; a ConfigError where the device, or its precision, is missing."""
     device = find_device(config.device)
     check_precision(config.rules.precision, device)

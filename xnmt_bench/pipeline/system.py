@@ -15,16 +15,16 @@ from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.sentence import SPLITS, Corpus, Split
 from xnmt_bench.corpora.subwords import SentencePiece, Subwords, train_subwords
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.fitting import TrainerOptions, clean, fit
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.context.divided import divided
 from xnmt_bench.nmt.loading import build_model, save_model, start_from, weights_id
-from xnmt_bench.nmt.training import NMTTraining, NMTTrainingOptions
+from xnmt_bench.nmt.training_options import NMTTrainingOptions
 from xnmt_bench.nmt.validation import ContrastiveAccuracy, ValidationBLEU
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.pipeline.texts import Texts
 from xnmt_bench.registry import instantiate, load
 from xnmt_bench.store import Artefact, Store
+from xnmt_bench.trainer import TrainerOptions, clean
 
 CONTRASTIVE = ("contrastive_sets", "contrastive_data")  # where training finds them
 
@@ -153,6 +153,10 @@ class System:
             recipe["initial"] = weights_id(Path(nmt["initial"]))
 
         def work(folder: Path) -> dict[str, Any]:
+            # Lightning takes seconds to import, and most commands train nothing.
+            from xnmt_bench.fitting import fit
+            from xnmt_bench.nmt.training import NMTTraining
+
             train, valid = texts.split("train"), texts.split("valid")
 
             def build() -> NMTTraining:

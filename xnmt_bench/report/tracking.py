@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -59,6 +60,10 @@ class CsvTracker(Tracker):
 
     def lightning(self) -> Logger:
         """Return Lightning's CSV logger; the trainings of a job share its file."""
+        return self._logger
+
+    @cached_property
+    def _logger(self) -> Logger:
         from pytorch_lightning.loggers import CSVLogger
 
         return CSVLogger(str(self._folder), name="metrics")
@@ -95,6 +100,10 @@ class WandbTracker(Tracker):
 
     def lightning(self) -> Logger:
         """Return Lightning's W&B logger on this run."""
+        return self._logger
+
+    @cached_property
+    def _logger(self) -> Logger:
         from pytorch_lightning.loggers import WandbLogger
 
         return WandbLogger(experiment=self._run)

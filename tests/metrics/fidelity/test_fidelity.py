@@ -10,8 +10,10 @@ from conftest import configure, overrides
 from proxies.base import Vocabulary
 from proxies.data import loader
 from proxies.fn import FN
-from proxies.training import Lessons, ProxyTraining, ProxyTrainingOptions, log_likelihoods
-from xnmt_bench.fitting import TrainerOptions, fit
+from proxies.lessons import Lessons, ProxyTrainingOptions
+from proxies.scoring import log_likelihoods
+from proxies.training import ProxyTraining
+from xnmt_bench.fitting import fit
 from xnmt_bench.judges import RuleSet
 from xnmt_bench.judges.masked import base_log_likelihoods
 from xnmt_bench.judges.nmt import NMT
@@ -26,6 +28,7 @@ from xnmt_bench.metrics.fidelity.evidence import reference_evidence
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.table import Rules
+from xnmt_bench.trainer import TrainerOptions
 
 
 def job_for(workplace, system, explainer, *more):
