@@ -240,3 +240,19 @@ def test_what_nobody_names_is_not_imported(site, tmp_path):
     assert done.returncode == 2
     assert "no such library" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "plugin/xnmt_last_word.py",
+        "plugin_judge/xnmt_cooccurrence.py",
+        "plugin_metric/xnmt_length_ratio.py",
+        "plugin_path_gradient/xnmt_path_gradient.py",
+        "plugin_sufficiency/xnmt_sufficiency.py",
+    ],
+)
+def test_the_docs_show_each_package_as_it_is_run_here(module):
+    page = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
+    code = (ROOT / "tests" / "fixtures" / module).read_text(encoding="utf-8")
+    assert f"```python\n{code}```" in page

@@ -71,3 +71,32 @@ def test_a_wheel_trains_and_evaluates(tmp_path):
     assert {"base", "fn", "unigram", "nmt"} <= rows.keys()
     assert all(row["status"] == "ok" and float(row["ppl"]) > 0 for row in rows.values())
     assert (empty / "results" / "report.html").stat().st_size > 1000
+
+
+def packed():
+    """The files of a wheel, by setuptools itself, without building one."""
+    code = (
+        "import sys\n"
+        "from setuptools import setup\n"
+        "sys.argv = ['setup.py']\n"
+        "command = setup(script_args=['-q', '--version']).get_command_obj('build_py')\n"
+        "command.ensure_finalized()\n"
+        "print(*command.get_outputs(include_bytecode=False), sep='\\n')\n"
+    )
+    listed = ran(sys.executable, "-W", "ignore", "-c", code, cwd=ROOT)
+    lines = [Path(line) for line in listed.splitlines() if line.startswith("build")]
+    return {line.relative_to("build/lib").as_posix() for line in lines}
+
+
+def test_a_wheel_holds_every_file_of_the_package():
+    """A forgotten room, a configuration or a page's script would be missing once installed."""
+    expected = set()
+    for folder in ("xnmt_bench", "proxies"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in (".py", ".tsv", ".jinja", ".js", ".css"):
+                expected.add(path.relative_to(ROOT).as_posix())
+    for path in (ROOT / "conf").rglob("*.yaml"):
+        expected.add(f"xnmt_bench/{path.relative_to(ROOT).as_posix()}")
+    files = packed()
+    assert expected <= files, sorted(expected - files)
+    assert not [name for name in files if name.startswith("tests")]
