@@ -45,10 +45,8 @@ def ran(*command: str | Path, **more: object) -> str:
 def test_a_wheel_trains_and_evaluates(tmp_path):
     # A build leaves files behind, so it gets a tree of its own.
     source, wheels, place = tmp_path / "source", tmp_path / "wheels", tmp_path / "environment"
-    for part in ("xnmt_bench", "proxies", "conf"):
-        shutil.copytree(ROOT / part, source / part, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copyfile(ROOT / file, source / file)
+    source.mkdir()
+    copied(source)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     ran(*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", wheels, source)
     [wheel] = wheels.iterdir()
@@ -73,7 +71,17 @@ def test_a_wheel_trains_and_evaluates(tmp_path):
     assert (empty / "results" / "report.html").stat().st_size > 1000
 
 
-def packed():
+def copied(folder):
+    """The tree that a wheel is built from, without what earlier builds left."""
+    for part in ("xnmt_bench", "proxies", "conf"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / part, folder / part, ignore=ignored)
+    for file in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copyfile(ROOT / file, folder / file)
+    return folder
+
+
+def packed(tree):
     """The files of a wheel, by setuptools itself, without building one."""
     code = (
         "import sys\n"
@@ -83,12 +91,12 @@ def packed():
         "command.ensure_finalized()\n"
         "print(*command.get_outputs(include_bytecode=False), sep='\\n')\n"
     )
-    listed = ran(sys.executable, "-W", "ignore", "-c", code, cwd=ROOT)
+    listed = ran(sys.executable, "-W", "ignore", "-c", code, cwd=tree)
     lines = [Path(line) for line in listed.splitlines() if line.startswith("build")]
     return {line.relative_to("build/lib").as_posix() for line in lines}
 
 
-def test_a_wheel_holds_every_file_of_the_package():
+def test_a_wheel_holds_every_file_of_the_package(tmp_path):
     """A forgotten room, a configuration or a page's script would be missing once installed."""
     expected = set()
     for folder in ("xnmt_bench", "proxies"):
@@ -97,6 +105,6 @@ def test_a_wheel_holds_every_file_of_the_package():
                 expected.add(path.relative_to(ROOT).as_posix())
     for path in (ROOT / "conf").rglob("*.yaml"):
         expected.add(f"xnmt_bench/{path.relative_to(ROOT).as_posix()}")
-    files = packed()
+    files = packed(copied(tmp_path))
     assert expected <= files, sorted(expected - files)
     assert not [name for name in files if name.startswith("tests")]
