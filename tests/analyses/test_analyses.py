@@ -86,6 +86,9 @@ def add_all(made, **more):
 def analysed(made, *names, metrics="fidelity", **settings):
     """The CSV rows of each analysis, and what the tracker was shown."""
     made.write()
+    ranked = "attention,prediction_difference,gradient_norm,weighted_gradient"
+    for name in {"ranking", "rank_stability"} & set(names):
+        settings.setdefault(f"{name}.explainers", f"[{ranked}]")
     config = configure(f"metric=[{metrics}]", f"analysis=[{','.join(names)}]",
                        f"results={made.results}", f"store={made.folder}/store",
                        *(f"analysis.{key}={value}" for key, value in settings.items()))  # fmt: skip

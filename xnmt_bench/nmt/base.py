@@ -43,7 +43,7 @@ class NMTModel(nn.Module, ABC):
         source_subwords, target_subwords: the vocabularies.
         fingerprint: of everything that decides its numbers; set when the model is opened.
         longest_target: how many target ids it can read; None for any number.
-        reads_separators: whether it was trained on concatenations with SEPARATOR between them.
+        reads_separators: of the class: whether it is trained on concatenations with SEPARATOR.
         trained_context: the sentences around each that it was trained with, where that is known.
         reads_alone: whether it encodes each source sentence alone, closed by EOS.
         starts_trained: whether training it starts from a trained system.
@@ -53,7 +53,7 @@ class NMTModel(nn.Module, ABC):
     target_subwords: Subwords
     fingerprint: str
     longest_target: int | None = None
-    reads_separators: bool = True
+    reads_separators: ClassVar[bool] = True
     trained_context: Context | None = None
     reads_alone: ClassVar[bool] = False
     starts_trained: ClassVar[bool] = False

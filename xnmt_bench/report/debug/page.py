@@ -1,4 +1,8 @@
-"""Writes `debug.html`, which needs no network and no other file."""
+"""Writes `debug.html`, which needs no network and no other file.
+
+Order of the page: listings stand as `metric=[...]` names the metrics, and within a metric as its
+`listings` yields them; entries stand by their number until the reader sorts them (`list.js`).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ LARGE = 50_000_000  # characters of a page that a browser takes its time for
 
 
 def write_debug_page(listings: Sequence[Listing], results: Path) -> Path | None:
-    """Write the page of all listings; where there are none, takes an older page away.
+    """Write the page of all listings; without any, remove an older page.
 
     Args:
         listings: in the order in which they can be chosen.
