@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pytest
 import torch
 from hydra import compose, initialize_config_dir
@@ -75,9 +76,20 @@ def configure(*changes: str) -> DictConfig:
         return compose("config", overrides=list(changes))
 
 
-def command(script: str, *changes: str, **more) -> subprocess.CompletedProcess:
-    """Runs train.py or evaluate.py as a user does."""
+def command(script: str, *changes: str, fresh: bool = False, **more) -> subprocess.CompletedProcess:
+    """Runs train.py or evaluate.py as a user does.
+
+    Args:
+        script: which of the two.
+        changes: its arguments.
+        fresh: in a new Python instead of a fork, where it is about what Python imports.
+        more: `env`, added to the environment, and `cwd`.
+    """
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **more.pop("env", {})}
+    if not fresh:
+        folder = more.pop("cwd", Path.cwd())
+        assert not more
+        return forked.run(ROOT / script, [*changes], folder, environment)
     return subprocess.run(
         [sys.executable, str(ROOT / script), *changes],
         env=environment,

@@ -5,6 +5,7 @@ from pathlib import Path
 import hydra
 import pytest
 from conftest import DATA, ROOT, configure
+from omegaconf import OmegaConf
 
 from proxies.base import Proxy, Vocabulary
 from proxies.training import ProxyTrainingOptions
@@ -20,6 +21,7 @@ from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.registry import create, entries, instantiate, load, load_explainer, options
 from xnmt_bench.report.tracking import Tracker
 from xnmt_bench.run import configured_metrics
+from xnmt_bench.schema import check
 
 CONF = ROOT / "conf"
 NEEDS = {
@@ -177,13 +179,50 @@ def test_loggers(name):
 
 @pytest.mark.parametrize("name", names("trainer"))
 def test_trainers(name):
-    trainer_options(configure(f"trainer={name}"))
+    """Each option of the file arrives where training reads it, also with another value."""
+    given = plain(OmegaConf.load(CONF / "trainer" / f"{name}.yaml"))
+    others = {"precision": "bf16-mixed", "validate_every": 7, "progress_bar": False}
+    assert given.keys() == others.keys()
+    assert all(given[key] != others[key] for key in given)
+    for values in (given, others):
+        changes = [f"trainer.{key}={'null' if x is None else x}" for key, x in values.items()]
+        made = trainer_options(configure(f"trainer={name}", *changes, "device=cpu"))
+        assert {key: getattr(made, key) for key in values} == values
 
 
-@pytest.mark.parametrize("group", ["launcher", "experiment"])
-def test_the_other_groups_compose(group):
-    for name in names(group):
-        assert plain(configure(f"{group}={name}"))
+def leaves(node, where=""):
+    """Every value of a file by its full name."""
+    for key, value in node.items():
+        if isinstance(value, dict):
+            yield from leaves(value, f"{where}{key}.")
+        else:
+            yield f"{where}{key}", value
+
+
+@pytest.mark.parametrize(
+    ("group", "name"),
+    [(group, name) for group in ("launcher", "experiment") for name in names(group)],
+)
+def test_the_other_groups_compose(group, name):
+    """What a file chooses is chosen, and every value of it stands in the configuration."""
+    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+        config = hydra.compose("config", [f"{group}={name}"], return_hydra_config=True)
+    file = OmegaConf.load(CONF / group / f"{name}.yaml")
+    chosen = {
+        str(key).removeprefix("override /"): value
+        for entry in file.pop("defaults", [])
+        for key, value in entry.items()
+    }
+    assert config.hydra.runtime.choices[group] == name
+    for part, value in chosen.items():
+        if OmegaConf.is_list(value):
+            assert list(config[part]) == value
+        else:
+            assert config.hydra.runtime.choices[part] == value
+    values = dict(leaves(OmegaConf.to_container(file)))
+    assert chosen or values
+    raw = dict(leaves(OmegaConf.to_container(config)))
+    assert values == {key: raw.get(key) for key in values}
 
 
 @pytest.mark.parametrize("name", names("experiment/li2020"))
@@ -192,9 +231,13 @@ def test_the_papers_experiments(name):
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
         changes = [f"experiment=li2020/{name}"]
         config = hydra.compose("config", changes, return_hydra_config=True)
+    assert config.hydra.sweeper.params
     for key, values in config.hydra.sweeper.params.items():
         for value in str(values).split(","):
-            assert plain(configure(f"{key}={value}"))
+            made = configure(f"{key}={value}")
+            check(made)
+            chosen = made[key].name if (CONF / key).is_dir() else made[key]
+            assert str(chosen) == ("None" if value == "null" else value)
     assert configured_metrics(config)
     for analysis, node in (config.get("analysis") or {}).items():
         assert instantiate(analysis, node).name == analysis

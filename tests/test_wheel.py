@@ -41,6 +41,27 @@ def ran(*command: str | Path, **more: object) -> str:
     return done.stdout
 
 
+def test_a_wheel_has_every_file(monkeypatch):
+    """As setuptools lists them for a build, without one."""
+    setuptools = pytest.importorskip("setuptools", minversion="77")
+    monkeypatch.chdir(ROOT)
+    distribution = setuptools.Distribution({"script_name": "setup.py"})
+    distribution.parse_config_files(["pyproject.toml"])
+    # An earlier build's list of sources would add what pyproject.toml no longer names.
+    distribution.include_package_data = False
+    build = distribution.get_command_obj("build_py")
+    build.ensure_finalized()
+    outputs = build.get_outputs(include_bytecode=False)
+    packed = {Path(path).relative_to(build.build_lib).as_posix() for path in outputs}
+    endings = {".py", ".tsv", ".jinja", ".js", ".css"}
+    parts = [path for package in ("xnmt_bench", "proxies") for path in Path(package).rglob("*.*")]
+    files = {path.as_posix() for path in parts if path.suffix in endings}
+    assert {Path(path).suffix for path in files} == endings
+    configuration = {f"xnmt_bench/{path.as_posix()}" for path in Path("conf").rglob("*.yaml")}
+    assert len(configuration) > 50
+    assert packed == files | configuration
+
+
 @pytest.mark.slow
 def test_a_wheel_trains_and_evaluates(tmp_path):
     # A build leaves files behind, so it gets a tree of its own.
