@@ -214,6 +214,8 @@ def test_the_other_groups_compose(group, name):
         for key, value in entry.items()
     }
     assert config.hydra.runtime.choices[group] == name
+    if group == "launcher":
+        assert chosen == {"hydra/launcher": name}
     for part, value in chosen.items():
         if OmegaConf.is_list(value):
             assert list(config[part]) == value
