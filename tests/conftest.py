@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import forked
@@ -72,6 +74,11 @@ def overrides(system: str) -> list[str]:
 
 def configure(*changes: str) -> DictConfig:
     """The configuration of a command line."""
+    return copy.deepcopy(_composed(changes))
+
+
+@cache
+def _composed(changes: tuple[str, ...]) -> DictConfig:
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         return compose("config", overrides=list(changes))
 
@@ -160,8 +167,6 @@ def batch_of(split: EncodedSplit, indices) -> Batch:
 
 def double(model: NMTModel) -> NMTModel:
     """A copy in float64, where rounding hides nothing."""
-    import copy
-
     return copy.deepcopy(model).double().eval().requires_grad_(False)
 
 
