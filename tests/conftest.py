@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
+import forked
 import pytest
 import torch
 from hydra import compose, initialize_config_dir
@@ -72,13 +75,29 @@ def overrides(system: str) -> list[str]:
 
 def configure(*changes: str) -> DictConfig:
     """The configuration of a command line."""
+    return copy.deepcopy(_composed(changes))
+
+
+@cache
+def _composed(changes: tuple[str, ...]) -> DictConfig:
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         return compose("config", overrides=list(changes))
 
 
-def command(script: str, *changes: str, **more) -> subprocess.CompletedProcess:
-    """Runs train.py or evaluate.py as a user does."""
+def command(script: str, *changes: str, fresh: bool = False, **more) -> subprocess.CompletedProcess:
+    """Runs train.py or evaluate.py as a user does.
+
+    Args:
+        script: which of the two.
+        changes: its arguments.
+        fresh: in a new Python instead of a fork, where it is about what Python imports.
+        more: `env`, added to the environment, and `cwd`.
+    """
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **more.pop("env", {})}
+    if not fresh:
+        folder = more.pop("cwd", Path.cwd())
+        assert not more
+        return forked.run(ROOT / script, [*changes], folder, environment)
     return subprocess.run(
         [sys.executable, str(ROOT / script), *changes],
         env=environment,
@@ -149,8 +168,6 @@ def batch_of(split: EncodedSplit, indices) -> Batch:
 
 def double(model: NMTModel) -> NMTModel:
     """A copy in float64, where rounding hides nothing."""
-    import copy
-
     return copy.deepcopy(model).double().eval().requires_grad_(False)
 
 

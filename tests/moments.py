@@ -9,7 +9,6 @@ everything, so that they take a second instead of ten.
 from __future__ import annotations
 
 import errno
-import multiprocessing
 import os
 import re
 import signal
@@ -18,6 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import forked
 
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.registry import load
@@ -79,11 +80,6 @@ def table(folder: Path) -> list[dict]:
     return [dict.fromkeys(columns, "") | row for _, row in found]
 
 
-# What takes long to import, once for all runs.
-forked = multiprocessing.get_context("forkserver")
-forked.set_forkserver_preload(["xnmt_bench.run", "xnmt_bench.analyses.curves", "wandb"])
-
-
 def run(folder: Path, trap: Trap | None = None) -> tuple[int, str]:
     """Runs `train.py` in a folder, with a trap.
 
@@ -91,7 +87,7 @@ def run(folder: Path, trap: Trap | None = None) -> tuple[int, str]:
         Its exit status, as `subprocess` gives it, and its standard error.
     """
     errors = folder.with_suffix(".stderr")
-    process = forked.Process(target=_run, args=(folder, errors, trap))
+    process = forked.server.Process(target=_run, args=(folder, errors, trap))
     process.start()
     process.join(120)
     if process.exitcode is None:
@@ -103,9 +99,7 @@ def run(folder: Path, trap: Trap | None = None) -> tuple[int, str]:
 def _run(folder: Path, errors: Path, trap: Trap | None) -> None:
     from xnmt_bench import commands
 
-    for stream, path in ((sys.stdout, Path(os.devnull)), (sys.stderr, errors)):
-        with path.open("w") as file:
-            os.dup2(file.fileno(), stream.fileno())
+    forked.redirect(Path(os.devnull), errors)
     os.chdir(folder)
     sys.argv = ["train.py", *JOB]
     if trap:

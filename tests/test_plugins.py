@@ -64,7 +64,8 @@ def results(site, tmp_path_factory):
 
 
 def run(site, script, *changes):
-    return command(script, *changes, env={"PYTHONPATH": str(site)}, cwd=site.parent)
+    environment = {"PYTHONPATH": str(site)}
+    return command(script, *changes, fresh=True, env=environment, cwd=site.parent)
 
 
 def rows(path):

@@ -58,7 +58,7 @@ def places(folder):
 def whole(tmp_path_factory):
     """The folder of a run that nobody killed."""
     folder = tmp_path_factory.mktemp("untouched")
-    done = command("train.py", *TINY, *places(folder), cwd=folder)
+    done = command("train.py", *TINY, *places(folder), fresh=True, cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -291,6 +291,7 @@ def test_a_plugin_runs_in_a_sweep(tmp_path):
         *TINY,
         *places(tmp_path),
         "explainer=last_word,random",
+        fresh=True,
         cwd=tmp_path,
         env={"PYTHONPATH": str(site)},
     )
@@ -306,7 +307,7 @@ def test_evaluate_reports_and_never_trains(tmp_path):
     assert done.returncode == 1
     assert "run train.py first" in done.stderr
     assert command("train.py", *TINY, *places(tmp_path), cwd=tmp_path).returncode == 0
-    done = command("evaluate.py", *places(tmp_path), cwd=tmp_path)
+    done = command("evaluate.py", *places(tmp_path), fresh=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "prediction_difference" in done.stdout
     for metric in ("fidelity", "quality"):

@@ -1,0 +1,86 @@
+"""Commands in processes forked from one server, which has imported what takes seconds to import."""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing
+import os
+import runpy
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from subprocess import CompletedProcess
+from tempfile import TemporaryDirectory
+
+# No fork of pytest itself: threads, patches and seeds of a test stay with the test.
+server = multiprocessing.get_context("forkserver")
+server.set_forkserver_preload(
+    [
+        "captum.attr",
+        "hydra_plugins.hydra_joblib_launcher.joblib_launcher",
+        "matplotlib.backends.backend_agg",
+        "matplotlib.backends.backend_svg",
+        "matplotlib.pyplot",
+        "proxies.training",
+        "pyarrow.dataset",
+        "pytorch_lightning.loggers",
+        "sacrebleu",
+        "wandb",
+        "xnmt_bench.analyses.curves",
+        "xnmt_bench.commands",
+        "xnmt_bench.explain",
+        "xnmt_bench.judges.evalx",
+        "xnmt_bench.judges.kl",
+        "xnmt_bench.judges.tuning",
+        "xnmt_bench.metrics.fidelity",
+        "xnmt_bench.metrics.quality",
+        "xnmt_bench.nmt.training",
+        "xnmt_bench.report.debug",
+        "xnmt_bench.report.page",
+        "xnmt_bench.run",
+    ]
+)
+
+
+def run(
+    script: Path, arguments: list[str], folder: Path, environment: Mapping[str, str]
+) -> CompletedProcess:
+    """Runs a script as `subprocess.run` does, in a folder and an environment."""
+    with TemporaryDirectory() as outputs:
+        out, errors = Path(outputs, "out"), Path(outputs, "errors")
+        given = (script, arguments, folder, dict(environment), out, errors)
+        process = server.Process(target=_run, args=given)
+        process.start()
+        process.join()
+        texts = (path.read_text(encoding="utf-8") for path in (out, errors))
+        return CompletedProcess([str(script), *arguments], process.exitcode, *texts)
+
+
+def redirect(out: Path, errors: Path) -> None:
+    """Lets this process write into two files."""
+    for stream, path in ((sys.stdout, out), (sys.stderr, errors)):
+        with path.open("w") as file:
+            os.dup2(file.fileno(), stream.fileno())
+
+
+def _run(
+    script: Path,
+    arguments: list[str],
+    folder: Path,
+    environment: dict[str, str],
+    out: Path,
+    errors: Path,
+) -> None:
+    import torch
+
+    redirect(out, errors)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    # OpenMP read its environment when the server began.
+    torch.set_num_threads(int(environment["OMP_NUM_THREADS"]))
+    sys.argv = [str(script), *arguments]
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    finally:  # as Python ends, and `multiprocessing` does not: joblib stops its processes there
+        atexit._run_exitfuncs()
