@@ -180,7 +180,15 @@ def test_loggers(name):
 
 @pytest.mark.parametrize("name", names("trainer"))
 def test_trainers(name):
-    trainer_options(configure(f"trainer={name}"))
+    """Each option of the file arrives where training reads it, also with another value."""
+    defaults = plain(OmegaConf.load(CONF / "trainer" / f"{name}.yaml"))
+    others = {"precision": "bf16-mixed", "validate_every": 7, "progress_bar": False}
+    assert defaults.keys() == others.keys()
+    assert all(defaults[key] != others[key] for key in defaults)
+    for values in (defaults, others):
+        changes = [f"trainer.{key}={'null' if x is None else x}" for key, x in values.items()]
+        made = trainer_options(configure(f"trainer={name}", *changes, "device=cpu"))
+        assert {key: getattr(made, key) for key in values} == values
 
 
 def composed(*changes: str) -> DictConfig:
