@@ -53,6 +53,7 @@ class RuleEmbedding(nn.Module):
         self.position = nn.Embedding(LONGEST + 1, dimension) if sentence_positions else None
         for table in (self.source, self.prefix, self.place, self.position):
             if table is not None:
+                # Embeddings of norm about 1 at any dimension: one learning rate fits all sizes.
                 nn.init.normal_(table.weight, std=dimension**-0.5)
 
     def forward(self, words_BK: Tensor, positions_BK: Tensor) -> Tensor:

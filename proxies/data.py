@@ -125,6 +125,7 @@ class Words:
         size = max(k, int(count_B.max(initial=0)))
         keys = generator.random((len(sentence_B), size))
         keys[np.arange(size) >= count_B[:, None]] = 2.0  # behind every word that is there
+        # The k smallest of random keys are a draw without replacement, in random order.
         place_BK = np.argsort(keys, axis=1)[:, :k]
         there_BK = place_BK < count_B[:, None]
         where_BK = np.where(there_BK, self.start_B[sentence_B][:, None] + place_BK, 0)
@@ -147,6 +148,7 @@ class DrawnRules:
         return len(self.rows)
 
     def __getitem__(self, members: np.ndarray) -> PackedRules:
+        # A batch's draws depend on its first member alone, so a resumed epoch repeats them.
         generator = np.random.default_rng([self.seed, self.epoch, int(members[0])])
         return self.contexts.drawn(self.rows[members], self.k, generator)
 

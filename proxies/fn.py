@@ -42,5 +42,6 @@ class FN(Proxy):
     def forward(self, words_BK: Tensor, positions_BK: Tensor) -> Tensor:
         """Return logits (B, V)."""
         x = self.embedding(words_BK, positions_BK)
+        # A sum, as in the paper: the order of words is invisible to FN.
         bags = [side.sum(1) for side in x.split(self.k, dim=1)]
         return self.layers(torch.cat(bags, dim=-1))

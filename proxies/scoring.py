@@ -19,6 +19,7 @@ def _log_q(
     proxy: Proxy, decisions: PackedRules, batch_size: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield labels (B,) and log Q (B, V) of decisions, batch by batch, so that V is never kept."""
+    # Dropout off, or two scorings of one proxy would differ.
     device = next(proxy.eval().parameters()).device
     for batch in loader(decisions, batch_size):
         label_B, words_BK, positions_BK = (column.to(device) for column in batch)

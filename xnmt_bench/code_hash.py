@@ -38,6 +38,7 @@ def code_hash(cls: type) -> str:
         spec = find_spec(module)
         if spec is None or spec.origin is None:  # a name inside a module, or a namespace package
             continue
+        # The syntax tree has no comments and no layout; docstrings are dropped from it.
         tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
         _drop_docstrings(tree)
         code_by_module[module] = ast.dump(tree)

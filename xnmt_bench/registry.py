@@ -50,6 +50,7 @@ def entries(kind: str) -> dict[str, EntryPoint]:
         XnmtError: two packages declare the same name.
     """
     by_name: dict[str, EntryPoint] = {}
+    # Sorted, so that messages and help do not depend on the order of installation.
     for point in sorted(entry_points(group=f"xnmt_bench.{kind}"), key=lambda p: p.name):
         first = by_name.setdefault(point.name, point)
         # The same package installed twice declares the same entry twice, which does not collide.

@@ -159,6 +159,7 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
         except NotApplicable as error:
             outcome = NOT_APPLICABLE
             log.warning("%s: n/a: %s", row_name, error)
+        # Any failure is the row's own: the rows behind it are measured all the same.
         except Exception as error:
             outcome = f"{FAILED}: {type(error).__name__}: {error}"
             log.error("%s: %s", row_name, outcome)

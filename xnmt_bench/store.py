@@ -266,6 +266,7 @@ def _make(
 ) -> None:
     partial = path.with_suffix(PARTIAL)
     log.info("%s %s %s", "resuming" if partial.exists() else "making", path.parent.name, path.name)
+    # A killed run's folder is used again: stages find their finished shards in it.
     partial.mkdir(exist_ok=True)
     with naming(partial):
         facts = work(partial) or {}
@@ -279,8 +280,10 @@ def _make(
     }
     meta: dict[str, Any] = {"recipe": recipe, "facts": facts, "files": files}
     meta["versions"] = _library_versions()
+    # Without a digest an edited recipe would go unnoticed, and with it every check below.
     meta["digest"] = fingerprint(meta)
     write_atomically(partial / META, json.dumps(meta, indent=1, ensure_ascii=False))
+    # The rename is atomic: readers see a whole artefact or none.
     partial.rename(path)
 
 

@@ -122,6 +122,7 @@ class BaseTuned(Judge):
         """Return log P of each label, and whether the label is the model's first choice."""
         model = self._copy_model()
         load_model(model, self.trained.path / WEIGHTS)
+        # Scored exactly as Base is, so that the two differ by the tuning alone.
         return base_log_likelihoods(model.eval(), self.rules.test_split, rules)
 
     def made_by(self) -> dict[str, str]:

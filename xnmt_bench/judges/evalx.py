@@ -68,6 +68,7 @@ class EvalX(TrainedProxy):
         """The number of sentences that it learns from, at most all that there are."""
         if self.sentences is None:
             return self.rules.train_sentences
+        # Labels cost one pass a sentence and rules many, so there may be more than are explained.
         return min(self.sentences, len(self.rules.explained.texts.split("train")))
 
     @property
@@ -88,6 +89,7 @@ class EvalX(TrainedProxy):
         contexts = rules.decisions.visible_words(rules.learned_from, self.train_sentences)
         cut = held_out(sentence_starts(contexts.sentence_N), training)
         rows = np.arange(len(contexts))
+        # A generator of its own, so that validation does not depend on the number of epochs drawn.
         generator = np.random.default_rng([seed, HELD_OUT])
         valid = contexts.drawn(rows[cut:], rules.k, generator)
         return Lessons(

@@ -123,6 +123,7 @@ class Judge(ABC):
             recipe["train_sentences"] = self.rules.train_sentences
         elif self.learns_from == "labels":
             recipe["labels"] = self.rules.training_labels(self.rules.train_sentences)
+        # Training draws order and dropout from the seed.
         if self.learns_from != "nothing":
             recipe["seed"] = self.rules.job.config.seed
         return recipe

@@ -78,6 +78,7 @@ def base_states(
     model: NMTModel, split: EncodedSplit, rules: Rules, positions: int
 ) -> Iterator[tuple[np.ndarray, Tensor]]:
     """Yield rows of rules that are computed together, and the states (B, D) that saw them alone."""
+    # Rules name sentences by their number in the corpus, the split by its own index.
     order = np.argsort(split.number)
     index_N = order[np.searchsorted(split.number, rules.sentence_N, sorter=order)]
     for rows in _groups(split.source.lengths()[index_N], index_N, rules.step_N, positions):
@@ -110,6 +111,7 @@ def masked_states(
         prefix_position_BK: the prefix words that stay.
     """
     sources = np.column_stack([index_B, np.sort(source_position_BK)])
+    # Many decisions keep the same words at small k, and each distinct choice is computed once.
     first_R, row_B = _distinct(np.column_stack([sources, np.sort(prefix_position_BK)]))
     first_E, source_R = _distinct(sources[first_R])
     length_R = np.zeros(len(first_R), dtype=np.int64)
@@ -126,6 +128,7 @@ def masked_states(
     switched, first = SwitchedOff(model, batch), on_device(first_E)
     keep_source_RS = _keep(batch.source_BS, on_device(source_position_BK[first_R]))
     encoding = switched.encoding(first, keep_source_RS[first]).select(on_device(source_R))
+    # The encoding was made for other rows, so its layout of decoder inputs has to be these rows'.
     encoding = encoding.reading(batch.layout.input_BT)
     # Decoder input j + 1 is target word j; input 0 is BOS.
     input_position_RK = prefix_position_BK[first_R] + (prefix_position_BK[first_R] >= 0)
@@ -160,6 +163,7 @@ def _groups(
     start = longest = 0
     for i, row in enumerate(order):
         longest = max(longest, int(steps[row]) + 1, int(lengths[row]))
+        # A single decision longer than the bound still has to be computed.
         if i > start and (i + 1 - start) * longest > positions:
             yield order[start:i]
             start, longest = i, max(int(steps[row]) + 1, int(lengths[row]))

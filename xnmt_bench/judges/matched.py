@@ -29,9 +29,11 @@ class OnMatchedRules(FromEvalX):
         columns = zip(*(vars(shard).values() for shard in rules.training()), strict=True)
         training_rules = Rules(*map(np.concatenate, columns))
         decisions = decisions_of(training_rules)
+        # One generator for all rules in their order: the same seed gives the same labels.
         matches, generator = Matches(contexts, k), np.random.default_rng(seed)
         for row, words_K in enumerate(decisions[:, 1 : 1 + 2 * k]):
             label = matches.label(words_K, row, generator)
+            # -1 marks rules that no other decision can show; they are dropped below.
             decisions[row, 0] = -1 if label is None else label
         matched_N = decisions[:, 0] >= 0
         decisions, size = decisions[matched_N], training.batch_size

@@ -30,6 +30,7 @@ class Matches:
         self._contexts = contexts
         longest = int(max(contexts.source.count_B.max(), contexts.prefix.count_B.max()))
         # How many ways there are to choose any number up to k of n words.
+        # Computed once: chances of draws are ratios of these binomials.
         self._ways = np.array([[comb(n, m) for m in range(k + 1)] for n in range(longest + 1)])
         self._k = k
         sentences = len(contexts.source.count_B)
@@ -51,6 +52,7 @@ class Matches:
             None where no other decision can show these words.
         """
         rows, weights = self.decisions(words_K)
+        # The rule's own label would make a leak look like knowledge.
         weights = np.where(rows == own_row, 0.0, weights)
         total = np.cumsum(weights)
         if not len(rows) or total[-1] == 0:
@@ -62,6 +64,7 @@ class Matches:
         """Return the decisions that can show a rule's words, and the chance of such a draw."""
         source, prefix = (sorted(side[side >= 0].tolist()) for side in np.split(words_K, 2))
         key = (*source, -1, *prefix)
+        # Rules repeat often, and each search walks over many sentences.
         if key not in self._known:
             rule_words = Counter(source), Counter(prefix)
             holding = [self._source.get(w, _NONE) for w in rule_words[0]]

@@ -66,11 +66,13 @@ class Own(RuleProxy):
         for row in scored:
             keys = row.measurement.identity.copy()
             proxy = keys.pop("instantiation")
+            # A row with positions in the sentence has another name, and does not compete for Comb.
             if proxy in FAMILY and row.measurement.ok:
                 family = families.setdefault((*keys.values(), row.measurement.model), {})
                 family[proxy] = row
         combined = []
         for family in families.values():
+            # The best of two is no Comb: the paper takes the best of three.
             if len(family) == len(FAMILY):
                 rows = family.values()
                 by_test = min(rows, key=lambda row: row.values["ppl"])

@@ -94,6 +94,7 @@ class RuleSet:
 
     def training(self) -> Iterator[Rules]:
         """Yield the rules of the first `train_sentences` training sentences, shard by shard."""
+        # A shard may hold more sentences than are left, so the last one is cut at a sentence's end.
         sentences_left = self.train_sentences
         for path in shards(self.training_artefact.path, "train"):
             rules = read_rules(path, self.k)

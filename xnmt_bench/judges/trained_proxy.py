@@ -82,6 +82,7 @@ class TrainedProxy(Judge):
         config, options = self.config, self.rules.job.options
         proxy = plain(config.proxy)
         training = ProxyTrainingOptions(**proxy["training"])
+        # Labels are target ids, so the output layer is as wide as the target vocabulary.
         initial, labels = self.initial, len(self.rules.explained.texts.subwords[1])
 
         def work(folder: Path) -> dict[str, Any]:
@@ -105,6 +106,7 @@ class TrainedProxy(Judge):
                 self.description,
                 from_start=initial is not None,
             )
+            # safetensors, since a pickled checkpoint could run code when it is opened.
             save_model(module.model, str(folder / WEIGHTS))  # type: ignore[arg-type]
             # Lessons are copies of rules, and by far the largest files here.
             for file in folder.glob(f"{LESSONS}*"):
@@ -151,6 +153,7 @@ class TrainedProxy(Judge):
         """Return the trained proxy, on the configured device."""
         proxy = self._fresh()
         load_model(proxy, self.trained.path / WEIGHTS)
+        # Dropout off: scoring has to give the same digits twice.
         return proxy.eval().to(self.rules.job.options.device)
 
     def _fresh(self) -> Proxy:
@@ -189,10 +192,12 @@ class RuleProxy(TrainedProxy):
             The memory-mapped rules, and the row where each sentence begins.
         """
         path, starts, count = folder / LESSONS, [], 0
+        # Two bytes an id where they suffice: the file is read from disk once an epoch.
         kind = narrowest(max(map(len, self.rules.explained.texts.subwords)))
         with path.open("wb") as file:
             for rules in self.rules.training():
                 append(decisions_of(rules), file, kind)
+                # Starts are counted through all shards, since validation holds out whole sentences.
                 starts.append(count + sentence_starts(rules.sentence_N))
                 count += len(rules.sentence_N)
         return open_decisions(path, self.rules.k, kind), np.concatenate(starts)
@@ -205,6 +210,8 @@ def held_out(starts: np.ndarray, training: ProxyTrainingOptions) -> int:
         starts: the row where each sentence begins, ascending.
         training: gives the share of the sentences that is held out; at least one is.
     """
+    # The last sentences and not random rows: decisions of one sentence are alike, and rows of it on
+    # both sides would make the validation loss too good.
     return int(starts[-max(1, round(training.validation_share * len(starts)))])
 
 

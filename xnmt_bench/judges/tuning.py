@@ -74,6 +74,7 @@ class Tuning(SeededModule):
                 places[:, :k],
                 places[:, k:],
             )
+        # The system's own labels, not the reference's: a judge predicts decisions.
         label_B = torch.as_tensor(contexts.label_N[rows].astype(np.int64), device=states_BD.device)
         loss = F.cross_entropy(self.model.logits(states_BD).float(), label_B)
         self.log(name, loss, prog_bar=True, batch_size=len(rows))

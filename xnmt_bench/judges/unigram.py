@@ -45,6 +45,7 @@ def unigram(
     Returns:
         Log-likelihood of each test label, and whether it is the most frequent label.
     """
+    # A label that training lacks must not have probability 0, or the perplexity is infinite.
     counts = np.bincount(train_labels, minlength=size) + 1
     log_p = np.log(counts / counts.sum())
     return log_p[test_labels], test_labels == counts.argmax()

@@ -50,6 +50,7 @@ def resample(
     metric: Metric, units: Units, draws: Draws, drawn: int | None = None, stream: int = 0
 ) -> dict[str, np.ndarray]:
     """Return each result on the whole test set, then on each sample: (1 + samples,) by column."""
+    # The row of ones is the test set itself, so value and samples come from the same function.
     blocks = [np.ones((1, len(units)))]
     if len(units):
         blocks += weights(len(units), draws.samples, draws.seed, drawn, stream)

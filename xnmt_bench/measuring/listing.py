@@ -122,6 +122,7 @@ def names(measurements: Sequence[Measurement], columns: Sequence[str]) -> list[s
         for m in measurements
     ]
     return [
+        # Two systems may share every column; the start of the fingerprint tells them apart.
         name if row_names.count(name) == 1 else f"{name}, {m.model[:6] or place}"
         for place, (name, m) in enumerate(zip(row_names, measurements, strict=True))
     ]

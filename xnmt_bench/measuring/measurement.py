@@ -167,6 +167,7 @@ def write(metric: str, row: RowIdentity, outcome: Evidence | str, results: Path)
         outcome: what was measured, or the status that says why nothing was.
         results: the folder of results.
     """
+    # Named by its identity, so that another run of the job replaces the row.
     name = fingerprint({**row.columns, "model": row.model})
     folder = results / FOLDER / metric
     path = folder / f"{name}.parquet"
@@ -189,6 +190,7 @@ def write(metric: str, row: RowIdentity, outcome: Evidence | str, results: Path)
     description = {key: value for key, value in asdict(measurement).items() if key != "path"}
     text = json.dumps(description, indent=1, ensure_ascii=False)
     file = path.with_suffix(".json")
+    # Written last: a row without its description is not there yet.
     if not (file.exists() and file.read_bytes() == text.encode()):
         write_atomically(file, text)
     return measurement

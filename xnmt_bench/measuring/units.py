@@ -82,6 +82,7 @@ def by_unit(
     Returns:
         The numbers (U,), and sums (U,) by name.
     """
+    # `bincount` over the inverse sums each column in one pass, without sorting the rows.
     number_U, member_N = np.unique(numbers_N, return_inverse=True)
     sums = {name: np.bincount(member_N, column) for name, column in columns.items()}
     return number_U, sums | {"rows": np.bincount(member_N)}

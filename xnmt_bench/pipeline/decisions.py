@@ -79,6 +79,7 @@ class Decisions:
             f"{name}_sentences": count,
         }
         if name == "train":
+            # Training sentences are drawn, test sentences are the first ones.
             recipe["drawn"] = self.texts.seed
         if scenario == REAL:
             recipe[f"{name}_translation"] = self._translations.made(name, count)
@@ -119,6 +120,7 @@ class Decisions:
         split = self.split("train", scenario, sentences)
         row_of = {int(number): row for row, number in enumerate(split.number[:sentences])}
         rows_N = np.array([row_of[number] for number in columns["sentence"].tolist()])
+        # The same words as in rules, or EVAL-X would learn from words that no rule holds.
         admissible = () if self.extraction.admit_special else SPECIAL
         sides = (_words(side, sentences, admissible) for side in (split.source, split.target))
         return VisibleWords(columns["label"], rows_N, columns["step"], *sides)

@@ -94,6 +94,7 @@ class Door:
         if (self.path / META).exists():
             return Artefact.open(self.path).fingerprint
         # Names are relative to the path, so that the same bytes elsewhere are the same thing.
+        # A folder's bytes in the order of names, which file systems list differently.
         files = sorted(f for f in self.path.rglob("*") if f.is_file()) or [present(self.path)]
         read = {str(f.relative_to(self.path)): file_hash(f) for f in files}
         read |= {side: file_hash(present(f)) for side, f in self.beside.items()}

@@ -110,6 +110,7 @@ class Translations:
 
     def _translate(self, name: Split, sentences: int, folder: Path) -> None:
         """Translate a split's first sentences, shard by shard; one that is there is left alone."""
+        # A sentence's context has to be translated first, so places in documents order the work.
         places = self.texts.places(name)[self.texts.order(name)[:sentences]]
         if not self.texts.context.target:  # nothing has to be translated before anything else
             places = np.zeros_like(places)

@@ -52,6 +52,7 @@ def density(shards: Iterable[Rules], total: int, in_memory: int = IN_MEMORY) -> 
     bins = np.zeros(len(BINS) + 1, dtype=np.int64)
     rules = 0
     for keys in _partitioned(shards, parts):
+        # Equal rules are in one part, so counting each part alone is exact.
         _, counts = np.unique(keys, return_counts=True)
         rules += len(keys)
         bins += np.bincount(np.searchsorted(BINS, counts), minlength=len(bins))

@@ -186,11 +186,13 @@ def _sharded(
                 by_sentence[i] = columns
         write_shard(_stack(by_sentence, keep_relevance), path)
 
+    # One thread: the host's work of a batch overlaps with the device's next batch, in order.
     with ThreadPoolExecutor(1) as host:
         before: tuple[int, Future] | None = None
         for shard, start in enumerate(range(0, sentences, options.shard_sentences)):
             members = range(start, min(start + options.shard_sentences, sentences))
             path = shard_path(folder.parent, folder.name, shard)
+            # A killed run left it; shards are renamed when whole, so it is complete.
             if path.exists():
                 if before:
                     yield _done(before)
@@ -303,6 +305,7 @@ def _one_side(
     scores_TX = scores_TX.astype(np.float32)
     words = np.ones(len(ids_X), dtype=bool) if options.admit_special else ~np.isin(ids_X, SPECIAL)
     allowed = np.broadcast_to(words, scores_TX.shape)
+    # Special ids are scored like others and left out only here, so that relevance stays complete.
     positions, kept = top_k(scores_TX, allowed, options.largest_k)
     return {
         f"{side}_ids": ids_at(ids_X, positions).astype(np.int32),

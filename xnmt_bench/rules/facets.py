@@ -60,6 +60,7 @@ def facets(
             # The first that holds counts; EOS is not a word, so it has no link to miss.
             names = ["", *GOLD_LINKS[:2]]
             link[rows] = np.select([words < 0, *linked], names, default=GOLD_LINKS[2])
+    # Labels are counted in training targets, as the paper counts frequencies of words.
     counts = np.zeros(len(target), dtype=np.int64)
     for index in range(len(training)):
         ids = training.target[index]

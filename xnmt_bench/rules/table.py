@@ -114,6 +114,7 @@ def read_columns(path: Path, columns: Sequence[str] | None = None) -> dict[str, 
         # The pages' checksums do not cover the schema, so its types are checked here.
         if fixed != name.endswith(TOP_K):
             raise StoreError(f"{path}: column {name!r} is altered: it is of type {array.type}")
+        # Lists of fixed size become one 2-dimensional array without a copy for each row.
         values = (array.flatten() if fixed else array).to_numpy(zero_copy_only=False)
         arrays[name] = values.reshape(len(array), array.type.list_size) if fixed else values
     return arrays
@@ -128,6 +129,7 @@ def read_rules(path: Path, k: int) -> Rules:
     """
     columns = read_columns(path, RULE_COLUMNS)
     largest = columns["source_ids"].shape[1]
+    # Slicing past the stored words would give short rules without a word.
     if k > largest:
         raise XnmtError(f"k={k} but the rules hold {largest} words a side; raise rules.largest_k")
     fields = ((name, columns[name]) for name in RULE_COLUMNS)

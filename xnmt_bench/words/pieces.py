@@ -40,6 +40,8 @@ def to_words(scores_TS: np.ndarray, rows: Sequence[int], columns: Sequence[int])
         Scores of words for words, (Y, X).
     """
     of_rows, of_columns = membership(rows), membership(columns)
+    # A sum over a column's pieces, since a word's relevance is that of all its parts; a mean over
+    # a row's pieces, since each is a decision of its own.
     return (of_rows / of_rows.sum(0)).T @ np.nan_to_num(scores_TS) @ of_columns
 
 
@@ -82,6 +84,7 @@ def best_links(
         target_words: the same for target pieces; length T.
     """
     relevance_YX = to_words(relevance_TS, target_words, source_words)
+    # `argmax` takes the first of equal values, which is the leftmost word.
     return frozenset((int(i), j) for j, i in enumerate(relevance_YX.argmax(1)))
 
 
@@ -103,6 +106,7 @@ def segment_words(
     ends = [n for n, i in enumerate(ids[:last]) if i in (SEPARATOR, EOS)]
     for start, end in zip([0, *(end + 1 for end in ends)], ends, strict=False):
         sentence_words = subwords.words(ids[start:end])
+        # Of sentences that are encoded alone, EOS is attended to as a word of the context.
         counts_end = closed and end != ends[-1]
         size, before = max(sentence_words, default=-1) + 1, sum(sizes)
         words += [word + before for word in sentence_words]

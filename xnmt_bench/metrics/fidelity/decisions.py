@@ -86,6 +86,7 @@ class TestDecisions:
                 return divergences(model, states_ND, predicted)
 
             self._write(folder / KL_FILE, kl=room().tried(device_of(model), diverge))
+            # As large as all states, and of no use once the divergences are known.
             states_path.unlink()
 
         artefact = self._job.store.make(
@@ -98,6 +99,7 @@ class TestDecisions:
         count = min(sentences, self.rules.decisions.count(EVALUATED))
 
         def work(folder: Path) -> None:
+            # The order of the rules, which `sample` follows too.
             first = dict.fromkeys(self.rules.test.sentence_N.tolist())
             browsed = np.isin(self.rules.test.sentence_N, list(first)[:count])
             write_rules(self.rules.test.take(browsed), folder / RULES_FILE)

@@ -35,6 +35,7 @@ def evidence_of(
     evidence = sum_by_sentence(judge, decisions, columns, of_rules=True)
     pivot = PivotValue(judge.row_heading, judge.row_order, judge.precedence)
     facts = judge.facts() | {"judge": judge.name, PIVOT: vars(pivot)}
+    # Only such a judge has the rules of the training sentences extracted.
     if judge.learns_from == "rules":
         facts["density"] = vars(decisions.density)
     return replace(
@@ -92,9 +93,12 @@ def sum_by_sentence(
         if rules.explained.explainer.needs_gold:
             counted_N, facts = rules.test.label_N == rules.target_words, {"of_gold": True}
     counted = {name: column_N[counted_N] for name, column_N in summed.items()}
+    # Sentences are resampled, not decisions, since decisions of one sentence depend on each other.
     number_U, sums = by_unit(scores.sentence_N[counted_N], **counted)
     if of_rules and (hits_U6 := decisions.hits) is not None:
+        # Hits have a row for every sentence; sentences without a counted decision have no unit.
         hits_U6 = hits_U6[np.isin(np.unique(scores.sentence_N), number_U)]
+        # Columns: hits and counted decisions of the source, of the prefix, of either side.
         sums["hits"], sums["hittable"] = (hits_U6[:, :2] + hits_U6[:, 2:4]).T
         sums["hits_any"], sums["hittable_any"] = hits_U6[:, 4:].T
     units = Units(rules.explained.texts.test_set, number_U, sums)

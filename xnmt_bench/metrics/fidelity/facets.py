@@ -122,6 +122,7 @@ class Facets(Analysis):
         by_seed = []
         for s in (scores.take(chosen_N) for scores in seeds):
             sums = {"log_likelihood": s.log_likelihood_N}
+            # Units without a test set: they are resampled here and compared with no other metric.
             units = Units("", *by_unit(s.sentence_N, **sums))
             by_seed.append(resample(metric, units, self.draws)[metric.headline.name])
         return np.asarray(np.mean(by_seed, axis=0))

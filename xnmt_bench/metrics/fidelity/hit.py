@@ -64,6 +64,7 @@ def _count(
     counts = [0] * 6
     for row, step in enumerate(rules.step_N):
         label, word = rules.label_N[row], target_words[step]
+        # EOS has no deciding word, and the gold decides the gold word alone.
         if label == EOS or label != ids[step]:
             continue
         # The earlier pieces of a word decide its later ones.

@@ -85,6 +85,7 @@ def _matrices(
         picked = (sentence_rules.source_position_NK, sentence_rules.prefix_position_NK)
         for weights_TX, positions_TK in zip(sides, picked, strict=True):
             rows, ranks = np.nonzero(positions_TK >= 0)
+            # Ranks and not scores: explainers' scores have no common scale.
             weights_TX[rows, positions_TK[rows, ranks]] = 1 - ranks / k
         yield (
             sentence["number"],

@@ -103,6 +103,7 @@ class Fidelity(SumMetric):
         """Yield each judge's row, then those of the two references."""
         config, rules = job.config, RuleSet(job)
         decisions, judges = TestDecisions(rules), configured_judges(rules)
+        # Whole distributions cost a pass over the vocabulary, so only the judge `kl` asks for them.
         compare_distributions = any(judge.learns_from == "distributions" for judge in judges)
         keys = {
             "k": config.k,
@@ -116,6 +117,7 @@ class Fidelity(SumMetric):
 
         def plan(judge: Judge, make: Any) -> PlannedRow:
             row_keys = {**keys, **judge.row_keys()}
+            # An empty value is the judge's word; any other waits for the true number, known later.
             if row_keys["train_sentences"] != "":
                 del row_keys["train_sentences"]
             return self.plan(job, make, explained=True, late_keys=late_keys, **row_keys)
