@@ -34,8 +34,8 @@ $(VENV)/transformers4: $(VENV)/.installed
 		'transformers==4.57.*' 'tokenizers>=0.22,<0.23' 'huggingface-hub>=0.34,<1'
 
 test: install $(VENV)/transformers4 ## run every test that CI runs
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 -m 'not slow'
-	$(ONE_THREAD) PYTHONPATH=$(VENV)/transformers4 $(BIN)/python -m pytest -n 2 \
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'
+	$(ONE_THREAD) PYTHONPATH=$(VENV)/transformers4 $(BIN)/python -m pytest -n 2 --dist worksteal \
 		tests/nmt/test_huggingface.py -k 'not pipeline'
 
 test-slow: install ## run the tests that take minutes

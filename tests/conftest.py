@@ -90,7 +90,8 @@ def command(script: str, *changes: str, fresh: bool = False, **more) -> subproce
     Args:
         script: which of the two.
         changes: its arguments.
-        fresh: in a new Python instead of a fork, where it is about what Python imports.
+        fresh: in a new Python instead of a fork: where it is about what Python imports, and for
+            joblib, whose processes outlive a fork by minutes.
         more: `env`, added to the environment, and `cwd`.
     """
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **more.pop("env", {})}

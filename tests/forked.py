@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import multiprocessing
 import os
 import runpy
@@ -80,7 +79,4 @@ def _run(
     # OpenMP read its environment when the server began.
     torch.set_num_threads(int(environment["OMP_NUM_THREADS"]))
     sys.argv = [str(script), *arguments]
-    try:
-        runpy.run_path(str(script), run_name="__main__")
-    finally:  # as Python ends, and `multiprocessing` does not: joblib stops its processes there
-        atexit._run_exitfuncs()
+    runpy.run_path(str(script), run_name="__main__")

@@ -31,6 +31,12 @@ PACKAGES = (
 METRICS = "metric=[fidelity,length_ratio,sufficiency]"
 
 
+def install(site, *packages):
+    """Installs packages into a folder, with the setuptools that is here."""
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "--target", site, *packages], check=True, capture_output=True)
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """A folder that the fixtures' packages are installed into."""
@@ -40,8 +46,7 @@ def site(tmp_path_factory):
         shutil.copytree(ROOT / "tests" / "fixtures" / name, folder / name)
         for name in PACKAGES
     ]
-    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target"]
-    subprocess.run([*install, folder / "site", *packages], check=True, capture_output=True)
+    install(folder / "site", *packages)
     return folder / "site"
 
 

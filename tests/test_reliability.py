@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, command, configure
 from moments import table
+from test_plugins import install
 
 from xnmt_bench.pipeline.job import Job
 
@@ -252,6 +253,7 @@ def test_a_concurrent_sweep_shares_what_it_can(tmp_path):
         "launcher=joblib",
         "explainer=gradient_norm,random",
         "proxy=fn,rn",
+        fresh=True,
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
@@ -280,11 +282,7 @@ def test_two_commands_in_the_same_moment_do_not_collide(tmp_path):
 def test_a_plugin_runs_in_a_sweep(tmp_path):
     site, package = tmp_path / "site", tmp_path / "plugin"
     shutil.copytree(ROOT / "tests" / "fixtures" / "plugin", package)  # a build leaves files behind
-    subprocess.run(
-        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", site, package],
-        check=True,
-        capture_output=True,
-    )
+    install(site, package)
     done = command(
         "train.py",
         "-m",

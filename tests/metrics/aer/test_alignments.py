@@ -142,6 +142,7 @@ def swept(transformer, workplace, tmp_path_factory):
         "metric=[fidelity,aer]",
         "explainer=attention,gradient_norm,prediction_difference,random,gold_alignment",
         "proxy=sa",
+        "proxy.training.max_epochs=3",  # after which gold and random are far apart already
     )
     assert made.returncode == 0, made.stderr
     return shared, folder
