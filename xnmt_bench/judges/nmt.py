@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,13 +42,11 @@ class NMT(Judge):
     def _first_choices(self) -> np.ndarray:
         """Return the model's most probable word at each test decision, (N,)."""
         model, count = self.rules.job.system.model, self.rules.decisions.count("test")
-        # Beside the store, whose disk has room for files as large as this one.
-        with tempfile.TemporaryDirectory(dir=self.rules.job.store.root) as folder:
-            path = Path(folder) / "states"
-            states_ND = write_states(model, self.rules.test_split, count, path)
-            first_N = np.empty(len(states_ND), dtype=np.int64)
-            for start in range(0, len(states_ND), output.ROWS):
-                rows = slice(start, start + output.ROWS)
-                states = torch.as_tensor(np.array(states_ND[rows]), device=device_of(model))
-                first_N[rows] = model.decide(states)[0].cpu().numpy()
+        path = self.folder / "states.tmp"
+        states_ND = write_states(model, self.rules.test_split, count, path)
+        first_N = np.empty(len(states_ND), dtype=np.int64)
+        for start in range(0, len(states_ND), output.ROWS):
+            rows = slice(start, start + output.ROWS)
+            states = torch.as_tensor(np.array(states_ND[rows]), device=device_of(model))
+            first_N[rows] = model.decide(states)[0].cpu().numpy()
         return first_N

@@ -195,6 +195,7 @@ class Metric(ABC):
         explained: bool = False,
         late_keys: Callable[[], dict[str, Any]] = dict,
         of_system: bool = True,
+        facts: Mapping[str, Any] | None = None,
         **keys: Any,
     ) -> PlannedRow:
         """Plan a row of a job.
@@ -206,16 +207,17 @@ class Metric(ABC):
             late_keys: further columns that are known only once something was made, such as the
                 number of training sentences that there are.
             of_system: whether the system has a part in the row; if not, it has no fingerprint.
+            facts: what is known of the row before it is measured; a failed row has them too.
             keys: the metric's own columns, which replace the others of the same name.
         """
         configured = (job.explained_identity() if explained else job.system_identity()) | keys
 
         def identify() -> RowIdentity:
-            facts = {"generated": job.corpus.generated, DOUBTS: job.doubts}
+            known = {"generated": job.corpus.generated, DOUBTS: job.doubts} | dict(facts or {})
             if explained and job.door("relevance") is None:
-                facts[BLIND] = job.explained.explainer.blind
+                known[BLIND] = job.explained.explainer.blind
             model = job.model_id if of_system else ""
-            return RowIdentity(configured | late_keys() | keys, model, facts)
+            return RowIdentity(configured | late_keys() | keys, model, known)
 
         return PlannedRow(configured, identify, make)
 

@@ -173,7 +173,12 @@ def pivot_values_of(metric: Metric, scored: Iterable[ScoredRow]) -> dict[str, Pi
 
 def sort_pivots(pivots: Iterable[str], pivot_values: Mapping[str, PivotValue]) -> list[str]:
     """Return values of a pivot in reading order."""
-    return sorted(pivots, key=lambda pivot: pivot_values[pivot].order if pivot else [])
+    return sorted(pivots, key=lambda pivot: sortable_pivot(pivot_values[pivot]) if pivot else [])
+
+
+def sortable_pivot(pivot: PivotValue) -> list[tuple[int, Any]]:
+    """Return a key that sorts values of a pivot, also those of rows written without an order."""
+    return [sortable(part) for part in pivot.order]
 
 
 def sortable(value: Any) -> tuple[int, Any]:

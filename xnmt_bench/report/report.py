@@ -13,7 +13,7 @@ from xnmt_bench.measuring.bootstrap import Draws, score
 from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import ScoredRow, read
 from xnmt_bench.measuring.metric import Metric
-from xnmt_bench.report.panels import panels, sortable, system_name
+from xnmt_bench.report.panels import panels, sortable, sortable_pivot, system_name
 from xnmt_bench.report.summary import ShownTable, show, write_rows, write_summary
 from xnmt_bench.report.table import csv_columns, tables
 from xnmt_bench.report.tracking import Tracker
@@ -33,8 +33,9 @@ def collect(metric: Metric, results: Path, draws: Draws) -> list[ScoredRow]:
 
     def place(scored_row: ScoredRow) -> list[object]:
         row = scored_row.row
-        pivot = metric.pivot_value(scored_row.measurement).order if metric.pivot else []
-        return [*(sortable(row[c]) for c in columns), pivot]  # the pivot's values stand together
+        # The pivot's values stand together.
+        pivot = sortable_pivot(metric.pivot_value(scored_row.measurement)) if metric.pivot else []
+        return [*(sortable(row[c]) for c in columns), pivot]
 
     return sorted([*scored, *metric.combine(scored)], key=place)
 

@@ -12,8 +12,7 @@ import numpy as np
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.judges import Judge
 from xnmt_bench.judges.judge import SCORES
-from xnmt_bench.measuring.measurement import CAPPED, DOUBTS, PIVOT, Evidence
-from xnmt_bench.measuring.metric import PivotValue
+from xnmt_bench.measuring.measurement import CAPPED, DOUBTS, Evidence
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity.decisions import FACETS_FILE, SAMPLE_FILE, TestDecisions
 
@@ -33,8 +32,7 @@ def evidence_of(
     if compare_distributions and judge.gives_distributions:
         columns["kl"] = decisions.kl(judge)
     evidence = sum_by_sentence(judge, decisions, columns, of_rules=True)
-    pivot = PivotValue(judge.row_heading, judge.row_order, judge.precedence)
-    facts = judge.facts() | {"judge": judge.name, PIVOT: vars(pivot)}
+    facts = judge.facts()
     # Only such a judge has the rules of the training sentences extracted.
     if judge.learns_from == "rules":
         facts["density"] = vars(decisions.density)
@@ -56,9 +54,7 @@ def reference_evidence(reference: Judge, decisions: TestDecisions, browsed: int)
     except NotApplicable:
         return None
     evidence = sum_by_sentence(reference, decisions, {}, of_rules=False)
-    pivot = PivotValue(reference.name, reference.row_order)
-    facts: dict[str, Any] = {PIVOT: vars(pivot)}
-    files = dict(evidence.files)
+    facts, files = dict(evidence.facts), dict(evidence.files)
     if reference.name == "nmt":  # one row a scenario, since it is the same under every explainer
         facts |= {DOUBTS: decisions.doubts, CAPPED: decisions.capped}
         files["facets"] = decisions.facets.path / FACETS_FILE

@@ -13,8 +13,17 @@ from xnmt_bench.judges.configured import configured_judges
 from xnmt_bench.judges.nmt import NMT
 from xnmt_bench.judges.unigram import Unigram
 from xnmt_bench.measuring.listing import Listing
-from xnmt_bench.measuring.measurement import BLIND, Measurement, PlannedRow, ScoredRow
-from xnmt_bench.measuring.metric import Column, Key, Row, SumMetric, count, percent, ratio
+from xnmt_bench.measuring.measurement import BLIND, PIVOT, Measurement, PlannedRow, ScoredRow
+from xnmt_bench.measuring.metric import (
+    Column,
+    Key,
+    PivotValue,
+    Row,
+    SumMetric,
+    count,
+    percent,
+    ratio,
+)
 from xnmt_bench.metrics.fidelity.decisions import TestDecisions
 from xnmt_bench.metrics.fidelity.evidence import evidence_of, reference_evidence
 from xnmt_bench.metrics.fidelity.listing import list_decisions
@@ -115,18 +124,23 @@ class Fidelity(SumMetric):
         def late_keys() -> dict[str, Any]:  # no more can be explained than there are
             return {"train_sentences": rules.train_sentences}
 
-        def plan(judge: Judge, make: Any) -> PlannedRow:
+        def plan(judge: Judge, make: Any, facts: dict[str, Any]) -> PlannedRow:
             row_keys = {**keys, **judge.row_keys()}
             # An empty value is the judge's word; any other waits for the true number, known later.
             if row_keys["train_sentences"] != "":
                 del row_keys["train_sentences"]
-            return self.plan(job, make, explained=True, late_keys=late_keys, **row_keys)
+            return self.plan(
+                job, make, explained=True, late_keys=late_keys, facts=facts, **row_keys
+            )
 
         for judge in judges:
             make = partial(evidence_of, judge, decisions, self.browsed, compare_distributions)
-            yield plan(judge, make)
+            pivot = PivotValue(judge.row_heading, judge.row_order, judge.precedence)
+            yield plan(judge, make, {"judge": judge.name, PIVOT: vars(pivot)})
         for reference in (kind(rules) for kind in REFERENCES):
-            yield plan(reference, partial(reference_evidence, reference, decisions, self.browsed))
+            pivot = PivotValue(reference.name, reference.row_order)
+            make_reference = partial(reference_evidence, reference, decisions, self.browsed)
+            yield plan(reference, make_reference, {PIVOT: vars(pivot)})
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Return perplexity, KL divergence in nats, and shares of decisions."""
