@@ -8,12 +8,13 @@ from conftest import command, configure, overrides
 
 from proxies.scoring import log_likelihoods
 from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.device import Room
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.judges import RuleSet
+from xnmt_bench.judges import nmt as nmt_judge
 from xnmt_bench.judges.nmt import NMT
 from xnmt_bench.judges.own import Own
 from xnmt_bench.judges.trained_proxy import decisions_of
-from xnmt_bench.nmt import output
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.extract import GOLDEN, REAL
 from xnmt_bench.rules.table import all_rules
@@ -136,7 +137,7 @@ def test_the_models_own_row_on_golden_data_is_not_always_its_first_choice(transf
 
 
 def test_first_choices_are_asked_for_part_by_part(transformer, workplace, monkeypatch):
-    monkeypatch.setattr(output, "ROWS", 50)
+    monkeypatch.setattr(nmt_judge, "states_room", lambda: Room(50, cpu=1024, each=1))
     job = job_for(workplace)
     found = NMT(RuleSet(job))._first_choices()
     assert len(found) > 100

@@ -41,7 +41,6 @@ class Judge(ABC):
             judge `kl` is chosen.
         sees_rule: whether its prediction depends on the rule; a reference's does not.
         version: raise it when the same recipe gives other log-likelihoods.
-        folder: where it may write files while it judges; those that end in `.tmp` are removed.
     """
 
     name: ClassVar[str]
@@ -52,7 +51,6 @@ class Judge(ABC):
     gives_distributions: ClassVar[bool] = False
     sees_rule: ClassVar[bool] = True
     version: ClassVar[int] = 1
-    folder: Path
 
     def __init__(self, rules: RuleSet) -> None:
         self.rules = rules
@@ -139,7 +137,7 @@ class Judge(ABC):
         """
 
         def work(folder: Path) -> None:
-            self.folder, rules = folder, self.rules.test
+            rules = self.rules.test
             predicted = self.log_likelihood(rules)
             log_p_N, correct_N = predicted if isinstance(predicted, tuple) else (predicted, None)
             DecisionScores(rules.sentence_N, rules.step_N, log_p_N, correct_N).save(folder / SCORES)

@@ -9,8 +9,7 @@ import torch
 
 from xnmt_bench.device import device_of
 from xnmt_bench.judges.judge import Judge
-from xnmt_bench.nmt import output
-from xnmt_bench.rules.states import write_states
+from xnmt_bench.rules.states import iterate_states, states_room
 from xnmt_bench.rules.table import Rules
 
 TINY = np.finfo(np.float32).tiny  # a label too improbable for float32 is not impossible
@@ -41,12 +40,17 @@ class NMT(Judge):
     @torch.no_grad()
     def _first_choices(self) -> np.ndarray:
         """Return the model's most probable word at each test decision, (N,)."""
-        model, count = self.rules.job.system.model, self.rules.decisions.count("test")
-        path = self.folder / "states.tmp"
-        states_ND = write_states(model, self.rules.test_split, count, path)
-        first_N = np.empty(len(states_ND), dtype=np.int64)
-        for start in range(0, len(states_ND), output.ROWS):
-            rows = slice(start, start + output.ROWS)
-            states = torch.as_tensor(np.array(states_ND[rows]), device=device_of(model))
-            first_N[rows] = model.decide(states)[0].cpu().numpy()
-        return first_N
+        model, split = self.rules.job.system.model, self.rules.test_split
+        sentences = self.rules.decisions.count("test")
+
+        def decide(batch_tokens: int) -> np.ndarray:
+            parts = [
+                (rows, model.decide(states_RD)[0].cpu().numpy())
+                for rows, states_RD in iterate_states(model, split, sentences, batch_tokens)
+            ]
+            first_N = np.empty(sum(len(rows) for rows, _ in parts), dtype=np.int64)
+            for rows, first_R in parts:
+                first_N[rows] = first_R
+            return first_N
+
+        return states_room().tried(device_of(model), decide)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.subwords import current_start
@@ -36,21 +38,53 @@ def write_states(
     Returns:
         States (N, D), memory-mapped, of the decisions in the order of the rules.
     """
-    starts = [current_start(split.target[i]) for i in range(sentences)]
-    ends_B = np.cumsum(split.target.lengths()[:sentences] - starts)
 
     def written(size: int) -> np.ndarray:
+        decisions = int(_ends(split, sentences)[-1])
         states_ND: np.memmap | None = None
-        for indices, batch in batches(model, split, range(sentences), size):
-            found_BTD, current_BT = model.states(batch).cpu(), batch.current_BT.cpu()
+        for rows, states_RD in iterate_states(model, split, sentences, size):
             if states_ND is None:
-                shape = (int(ends_B[-1]), found_BTD.shape[-1])
+                shape = (decisions, states_RD.shape[-1])
                 states_ND = np.memmap(path, "<f4", "w+", shape=shape)
-            for b, i in enumerate(indices):
-                own_TD = found_BTD[b, current_BT[b]].numpy()
-                states_ND[ends_B[i] - len(own_TD) : ends_B[i]] = own_TD
+            states_ND[rows] = states_RD.cpu().numpy()
         assert states_ND is not None, "a split has a sentence"
         states_ND.flush()
         return states_ND
 
-    return Room(batch_tokens, cpu=1024, each=2**20).tried(device_of(model), written)
+    return states_room(batch_tokens).tried(device_of(model), written)
+
+
+@torch.no_grad()
+def iterate_states(
+    model: NMTModel, split: EncodedSplit, sentences: int, batch_tokens: int
+) -> Iterator[tuple[np.ndarray, Tensor]]:
+    """Yield the states of some decisions at a time, and the places of these decisions.
+
+    Args:
+        model: the system.
+        split: its sentences.
+        sentences: how many of them, from the first.
+        batch_tokens: target ids that are computed together.
+
+    Yields:
+        Places (R,) in the order of the rules, and states (R, D) on the model's device.
+    """
+    ends_B = _ends(split, sentences)
+    for indices, batch in batches(model, split, range(sentences), batch_tokens):
+        lengths = batch.current_BT.sum(1).tolist()
+        places = [
+            np.arange(ends_B[i] - length, ends_B[i])
+            for i, length in zip(indices, lengths, strict=True)
+        ]
+        yield np.concatenate(places), model.states(batch)[batch.current_BT]
+
+
+def states_room(batch_tokens: int | None = None) -> Room:
+    """Return how many target ids are computed together, by what there is room for."""
+    return Room(batch_tokens, cpu=1024, each=2**20)
+
+
+def _ends(split: EncodedSplit, sentences: int) -> np.ndarray:
+    """Return the place behind each sentence's last decision, (B,)."""
+    starts = [current_start(split.target[i]) for i in range(sentences)]
+    return np.cumsum(split.target.lengths()[:sentences] - starts)
