@@ -218,6 +218,25 @@ class Kill(Trap):
 
 
 @dataclass
+class Signal(Trap):
+    """Sends the run a signal when it begins a file.
+
+    Attributes:
+        number: of the signal.
+        stages: where; everywhere if none is given.
+    """
+
+    number: int = signal.SIGTERM
+    stages: tuple[str, ...] = ()
+
+    def spring(self, kind: str, path: Path) -> None:
+        """Once for each stage."""
+        inside = path.relative_to(self.folder).parts
+        if (not self.stages or {*inside[1:2]} & {*self.stages}) and self.first(kind, path):
+            os.kill(os.getpid(), self.number)
+
+
+@dataclass
 class Full(Trap):
     """Lets the disk be full from the change on: a file becomes a device that has no space left."""
 

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from moments import NO_SPACE, Full, Kill, Trap, run, table
+from moments import NO_SPACE, Full, Kill, Signal, Trap, run, table
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +110,38 @@ def test_killed_with_a_file_half_written_in_each_stage(untouched, elsewhere):
     killed(trap)
     assert stages(trap) >= STAGES
     whole(elsewhere, untouched)
+
+
+def signalled(trap: Signal) -> int:
+    """Run until nothing new is met; each run has to end with the signal's status and one line."""
+    ends = {signal.SIGTERM: "terminated", signal.SIGINT: "interrupted"}
+    count = 0
+    while (outcome := run(trap.folder, trap))[0]:
+        count += 1
+        check_progress(trap)
+        line = f"{ends[trap.number]}; the same command goes on where it stood"
+        assert outcome == (128 + trap.number, line + "\n")
+    assert count == len(trap.met)
+    print(f"{count} signals")
+    return count
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_training_with_its_status_and_one_line(untouched, here, number):
+    """Lightning would end with status 0 or 1, and say nothing."""
+    trap = Signal(here, once=("write",), number=number, stages=("nmt", "proxy", "tuned"))
+    assert signalled(trap) == 3
+    whole(here, untouched)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_in_each_stage(untouched, here, number):
+    trap = Signal(here, once=("write",), number=number)
+    signalled(trap)
+    assert stages(trap) >= STAGES
+    whole(here, untouched)
 
 
 @pytest.mark.slow

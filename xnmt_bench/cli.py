@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -30,10 +31,32 @@ DISK = (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM, errno.EDQUOT)
 OURS = ("xnmt_bench.", "proxies.")
 
 
+class Stopped(BaseException):
+    """A signal that ends the program.
+
+    It is no KeyboardInterrupt, which Lightning turns into an exit of its own.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def catch_signals() -> None:
+    """Let SIGINT and SIGTERM end every stage in the same way; Lightning ends with status 0."""
+
+    def stop(number: int, _: object) -> NoReturn:
+        raise Stopped(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+
+
 def guarded(command: Callable[..., None], *arguments: Any) -> None:
     """Call a function; what the user can mend ends the program in one line for each fault.
 
-    The status is 2 for a configuration that cannot be meant, 130 for Ctrl-C, and 1 for the rest.
+    The status is 2 for a configuration that cannot be meant, 130 for Ctrl-C, 143 for SIGTERM, and 1
+    for the rest.
     """
     try:
         command(*arguments)
@@ -47,9 +70,10 @@ def guarded(command: Callable[..., None], *arguments: Any) -> None:
         sys.exit(f"error: {error}")
     except MissingMandatoryValue as error:
         _refuse([f"{error.full_key}: has no value yet; give {error.full_key}=..."])
-    except KeyboardInterrupt:
-        print("interrupted; the same command goes on where it stood", file=sys.stderr)
-        sys.exit(130)
+    except Stopped as stopped:
+        word = "interrupted" if stopped.number == signal.SIGINT else "terminated"
+        print(f"{word}; the same command goes on where it stood", file=sys.stderr)
+        sys.exit(128 + stopped.number)
     except OSError as error:
         if error.errno not in DISK:
             raise

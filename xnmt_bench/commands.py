@@ -10,7 +10,7 @@ import hydra
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 
-from xnmt_bench.cli import guarded, prepare, quoted, refused
+from xnmt_bench.cli import catch_signals, guarded, prepare, quoted, refused
 
 # Beside the packages in a checkout, inside the package where it is installed.
 HERE = Path(__file__).parent
@@ -36,6 +36,7 @@ def _command(name: str) -> None:
 
     sys.argv[1:] = [*map(quoted, sys.argv[1:]), f"hydra.job.name={name}"]
     prepare(sys.argv[1:], CONF)
+    catch_signals()
     os.environ["HYDRA_FULL_ERROR"] = "1"  # or Hydra ends the program itself, in its own words
     try:
         guarded(main)  # before a job begins too, as where its folder cannot be made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from xnmt_bench.measuring.measurement import (
     write,
 )
 from xnmt_bench.measuring.metric import Metric, Row
+from xnmt_bench.pipeline.doors import READERS
 from xnmt_bench.pipeline.job import Job, trainer_options
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.registry import instantiate
@@ -56,6 +57,7 @@ def train(config: DictConfig) -> None:
     with _start(config, "train") as tracker:
         job = Job(config, trainer_options(config, tracker.lightning))
         metrics = configured_metrics(config)
+        check_doors(metrics.values(), job)
         if not metrics:
             log.info("trained: %s", job.system.path)
         errors = [e for metric in metrics.values() for e in measure(metric, job, tracker)]
@@ -80,6 +82,7 @@ def evaluate(config: DictConfig) -> None:
             return
         metrics, results = configured_metrics(config), Path(config.results)
         job = Job(config, may_make=False)
+        check_doors(metrics.values(), job)
         errors = [
             error
             for metric in metrics.values()
@@ -137,6 +140,23 @@ def configured_metrics(config: DictConfig) -> dict[str, Metric]:
     """Return the configured metrics by name, in their order."""
     nodes = config.get("metric") or {}
     return {name: instantiate(f"metric {name!r}", nodes[name]) for name in nodes}
+
+
+def check_doors(metrics: Iterable[Metric], job: Job) -> None:
+    """Refuse a file that a metric does not read, since its name would stand on the metric's row.
+
+    Raises:
+        ConfigError: one line for each file and metric.
+    """
+    problems = [
+        f"{kind}.path: the metric {metric.name} does not read it; choose metrics that do, or leave "
+        f"{kind}.path out"
+        for metric in metrics
+        for kind in READERS
+        if job.door(kind) is not None and kind not in metric.doors
+    ]
+    if problems:
+        raise ConfigError(problems)
 
 
 def draws(config: DictConfig) -> Draws:

@@ -157,22 +157,12 @@ def test_the_spread_of_seeds(made, hard, tmp_path):
     assert alone["b", "c"] == 1
 
 
-def test_different_test_sets_are_called_unpaired(made, hard, tmp_path):
+def test_rows_of_different_test_sets_are_not_compared(made, hard, tmp_path):
     for name, shift in (("a", 0.0), ("b", -0.1), ("c", -1.5)):
         made(hard + shift, "toy test" if name < "c" else "another test", explainer=name)
     result = analysed(Fidelity(), tmp_path)
-    told = {(r["first"], r["second"]): (r["paired"], r["verdict"]) for r in result.rows}
-    assert told == {
-        ("a", "b"): (True, "different"),
-        ("a", "c"): (False, "different"),
-        ("b", "c"): (False, "different"),
-    }
-    cells = {tuple(c.text for c in line.cells[:2]): line.cells[2].text
-             for line in result.summary.lines}  # fmt: skip
-    assert {pair: "unpaired" in cell for pair, cell in cells.items()} == {
-        ("a", "b"): False, ("a", "c"): True, ("b", "c"): True,
-    }  # fmt: skip
-    assert "the same draws" not in result.summary.notes[0]  # not of all of them
+    [row] = result.rows
+    assert (row["first"], row["second"], row["paired"]) == ("a", "b", True)
 
 
 def test_one_alone_is_compared_with_nothing(made, hard, tmp_path):
@@ -225,12 +215,10 @@ def test_systems_are_compared_without_an_explainer(tmp_path):
     assert "| strong | middle |" in to_markdown(result.summary)
 
 
-def test_systems_on_different_test_sets_are_unpaired(tmp_path):
+def test_systems_on_different_test_sets_are_not_compared(tmp_path):
     translated(tmp_path, "strong", 12)
     translated(tmp_path, "weak", 4, "another test")
-    result = Significance(samples=60, level=0.5).analyse(
-        panels(Quality(), collect(Quality(), tmp_path, Draws(50, 0)))
-    )
-    [row] = result.rows
-    assert row["paired"] is False
-    assert result.summary.lines[0].cells[-1].text.endswith("] unpaired")
+    with pytest.raises(NotApplicable, match="no two to compare"):
+        Significance(samples=60, level=0.5).analyse(
+            panels(Quality(), collect(Quality(), tmp_path, Draws(50, 0)))
+        )

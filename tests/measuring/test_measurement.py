@@ -68,7 +68,10 @@ def test_what_was_written_comes_back(tmp_path):
     )  # fmt: skip
     [back] = read("fidelity", tmp_path, Fidelity().identity)
     assert back == row
-    assert back.facts == row_facts(FIDELITY) | {"valid_loss": 0.5}
+    assert back.facts == row_facts(FIDELITY) | {
+        "valid_loss": 0.5,
+        "settings": {"test set": "toy test"},
+    }
     assert back.made_by == {"scores": "a"}
     # Its file lies in the results, so that they can be moved without the store.
     kept.unlink()

@@ -123,6 +123,19 @@ def test_a_trained_system_is_used_without_training(system, tmp_path):
     assert not (tmp_path / "store" / "nmt").exists()
 
 
+def test_sizes_that_change_no_weight_change_the_system(transformer, tmp_path):
+    """Half the heads are another system, whose numbers must not be taken from the store."""
+    copy = tmp_path / "copy"
+    shutil.copytree(transformer.system.path, copy)
+    (copy / "meta.json").unlink()
+    same = xnmt_bench.load_model(copy)
+    assert same.fingerprint == transformer.system.fingerprint
+    description = json.loads((copy / "model.json").read_text())
+    description["sizes"]["heads"] //= 2
+    (copy / "model.json").write_text(json.dumps(description))
+    assert xnmt_bench.load_model(copy).fingerprint != same.fingerprint
+
+
 def test_five_lines_from_python(system):
     """The README's example."""
     model = xnmt_bench.load_model(str(system.system.path))

@@ -1,5 +1,7 @@
 """Training by steps instead of epochs, and the mean of its last weights."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from xnmt_bench import fitting
 from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.nmt.batching import PairBatches, loader, steps_of
 from xnmt_bench.nmt.training import NMTTraining
+from xnmt_bench.nmt.training_options import NMTTrainingOptions
 from xnmt_bench.pipeline.job import Job
 
 TINY = [
@@ -38,6 +41,18 @@ def test_parts_of_some_steps_are_the_epochs_one_after_the_other(split):
         assert [len(part) for part in parts] == [steps] * 4
         found = [i for part in parts for i in part]
         assert all(np.array_equal(a, b) for a, b in zip(found, epochs, strict=False))
+
+
+@pytest.mark.parametrize("every", [3, 7, 1000, 10**30])
+def test_training_by_steps_ends_with_whole_passes(split, every):
+    """However seldom it validates, `max_epochs` passes are made, and no more."""
+    options = NMTTrainingOptions(max_epochs=2, batch_tokens=200)
+    training = NMTTraining(SimpleNamespace(target_subwords="a"), split, split, options, {}, every)
+    batches = len(PairBatches(split, 200, 0))
+    parts = NMTTraining.max_epochs_of(split, options, 0, every)
+    lengths = [len(training._batches(part)) for part in range(parts)]
+    assert sum(lengths) == 2 * batches
+    assert lengths[:-1] == [every] * (parts - 1)
 
 
 @pytest.mark.filterwarnings("ignore:'pin_memory'")  # there may be no GPU here

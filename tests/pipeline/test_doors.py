@@ -4,7 +4,7 @@ import gzip
 
 import numpy as np
 import pytest
-from conftest import configure
+from conftest import command, configure
 
 from xnmt_bench.errors import DataError, StoreError, XnmtError
 from xnmt_bench.pipeline.doors import Door
@@ -28,6 +28,35 @@ def test_nothing_stands_before_a_door(tmp_path):
     nobody = Job(configure(f"store={tmp_path}/store"))
     assert [nobody.door(kind) for kind in FORMATS] == [None] * 3
     assert not nobody.from_files
+
+
+@pytest.mark.parametrize(
+    ("kind", "metrics", "refused"),
+    [
+        ("outputs", "fidelity,quality,aer", ["fidelity", "aer"]),
+        ("scores", "contrastive,quality", ["quality"]),
+        ("relevance", "fidelity", ["fidelity"]),
+    ],
+)
+def test_a_file_is_refused_by_metrics_that_do_not_read_it(tmp_path, kind, metrics, refused):
+    """Else its name would stand on rows of the configured system."""
+    for script in ("train.py", "evaluate.py"):
+        done = command(
+            script,
+            f"metric=[{metrics}]",
+            f"{kind}.path={tmp_path}/theirs.txt",
+            f"{kind}.name=theirs",
+            f"store={tmp_path}/store",
+            f"results={tmp_path}/results",
+            cwd=tmp_path,
+        )
+        assert done.returncode == 2
+        lines = done.stderr.splitlines()
+        start = f"error: {kind}.path: the metric {{}} does not read it; choose metrics"
+        assert len(lines) == len(refused)
+        for line, metric in zip(lines, refused, strict=True):
+            assert line.startswith(start.format(metric))
+    assert not (tmp_path / "results" / "measurements").exists()
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -1,8 +1,11 @@
 """Rows that are compared with each other, and what tells groups of them apart."""
 
+from dataclasses import replace
+
 import pytest
 from measured import AER, FIDELITY, SYSTEM, scored
 
+from xnmt_bench.measuring.measurement import SETTINGS
 from xnmt_bench.metrics.aer.metric import AER as AlignmentErrorRate
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.quality import Quality
@@ -26,6 +29,7 @@ def test_panels_hold_each_explainers_seeds():
     assert panel.condition == {
         "corpus": "toy", "lang_pair": "en-de", "nmt": "transformer", "model": "m0", "k": 1,
         "scenario": "teacher_forcing", "learned_from": "teacher_forcing", "train_sentences": 900,
+        "settings": "",
     }  # fmt: skip
 
 
@@ -89,7 +93,7 @@ def test_systems_are_compared_where_the_metric_compares_systems():
     rows = [scored(SYSTEM | {"nmt": name}, {"bleu": bleu}, model=name)
             for name, bleu in (("a", 20.0), ("b", 30.0), ("c", float("nan")))]  # fmt: skip
     [panel] = panels(Quality(), rows)
-    assert panel.condition == {"corpus": "toy", "lang_pair": "en-de"}
+    assert panel.condition == {"corpus": "toy", "lang_pair": "en-de", "settings": ""}
     assert list(panel.rows) == [""]
     assert panel.ranked("") == ["b", "a"]  # higher is better
 
@@ -117,3 +121,46 @@ def test_baselines_without_a_system_have_a_panel_of_their_own():
     assert [(p.condition["nmt"], p.names) for p in found] == [
         ("", ["diagonal"]), ("transformer", ["attention"]),
     ]  # fmt: skip
+
+
+def with_settings(explainer, **settings):
+    scored_row = row(explainer=explainer)
+    facts = scored_row.measurement.facts | {SETTINGS: settings}
+    return replace(scored_row, measurement=replace(scored_row.measurement, facts=facts))
+
+
+def test_rows_that_differ_in_a_setting_stand_apart():
+    rows = [
+        with_settings("a", **{"test sentences": "20", "fn dimension": 8}),
+        with_settings("b", **{"test sentences": "60", "fn dimension": 8}),
+        with_settings("c", **{"test sentences": "60"}),  # its judge has no dimension
+        row(explainer="d", status="failed: no memory"),
+    ]
+    first, second = panels(Fidelity(), rows)
+    assert (first.names, second.names) == (["a", "d"], ["b", "c"])
+    distinction = distinguish([first, second])
+    assert distinction.varying == ["settings"]
+    assert distinction.texts == [["test sentences: 20"], ["test sentences: 60"]]
+    assert "settings" not in distinguish([second]).varying
+
+
+def test_a_row_that_nothing_was_learnt_for_stands_beside_every_size():
+    base = row(instantiation="base", train_sentences="", learned_from="")
+    fn = [row(train_sentences=size) for size in (100, 900)]
+    shown = panels(Fidelity(), [base, *fn])
+    assert [panel.condition["train_sentences"] for panel in shown] == [100, 900]
+    assert [sorted(panel.rows) for panel in shown] == [["base", "fn"]] * 2
+    [alone] = panels(Fidelity(), [base])
+    assert alone.condition["train_sentences"] == ""
+
+
+def test_files_of_one_name_are_told_apart_by_their_bytes():
+    def of_file(digest):
+        scored_row = scored(AER | {"nmt": "", "explainer": "rules"}, {"aer": 0.2}, model="")
+        content = {"relevance": digest}
+        return replace(scored_row, measurement=replace(scored_row.measurement, content=content))
+
+    [panel] = panels(AlignmentErrorRate(), [of_file("abcdef01"), of_file("123456ab")])
+    assert panel.names == ["rules 123456", "rules abcdef"]
+    [panel] = panels(AlignmentErrorRate(), [of_file("abcdef01")])
+    assert panel.names == ["rules"]

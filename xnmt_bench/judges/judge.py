@@ -101,22 +101,32 @@ class Judge(ABC):
     def row_keys(self) -> dict[str, Any]:
         """Return the columns of its row that it decides itself.
 
-        The seed is the job's where the judge is trained. Otherwise it is the explainer's.
+        The seed is the job's where the judge is trained. Otherwise it is the explainer's, and
+        nothing about training matters.
         """
         if self.learns_from == "nothing":
-            return {"instantiation": self.row_name}
+            return {"instantiation": self.row_name, "train_sentences": "", "learned_from": ""}
         return {"instantiation": self.row_name, "seed": self.rules.job.config.seed}
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Its options in the configuration."""
+        options = plain(self.rules.job.config.judge.get(self.name)) or {}
+        return {key: value for key, value in options.items() if key != "_target_"}
+
+    def settings(self) -> dict[str, Any]:
+        """Return what else decides its numbers, by name: its options, and how it was trained."""
+        return self.options
 
     def recipe(self) -> dict[str, Any]:
         """Return what decides its predictions beside the test rules.
 
         By default its class, its code, its options and what `learns_from` names.
         """
-        options = plain(self.rules.job.config.judge.get(self.name)) or {}
         recipe: dict[str, Any] = {
             "judge": f"{type(self).__module__}:{type(self).__qualname__}",
             "code": code_hash(type(self)),
-            "options": {key: value for key, value in options.items() if key != "_target_"},
+            "options": self.options,
         }
         if self.learns_from == "rules":
             recipe["training_rules"] = self.rules.training_artefact

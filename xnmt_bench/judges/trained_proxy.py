@@ -37,6 +37,11 @@ class TrainedProxy(Judge):
         """The job's whole configuration; `proxy` and `seed` decide the training."""
         return self.rules.job.config
 
+    def settings(self) -> dict[str, Any]:
+        """Return its options, and the sizes and training of the proxy."""
+        proxy = plain(self.config.proxy)
+        return super().settings() | proxy["sizes"] | proxy["training"]
+
     @property
     def family(self) -> str:
         """The proxy's name; one that reads positions in the sentence has `+positions` behind it."""

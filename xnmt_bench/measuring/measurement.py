@@ -33,6 +33,9 @@ DOUBTS = "doubts"  # why its numbers mean little, a sentence each
 BLIND = "blind"  # its explainer never asks the model: a point of reference, never ranked
 CAPPED = "capped"  # training ended at its cap of epochs
 VERSIONS = "versions"  # of the libraries that made what is behind the row, by name
+# What decides its numbers beside its columns, by name; rows that differ in one are never ranked
+# together.
+SETTINGS = "settings"
 PIVOT = "pivot"  # how the row's value of the pivot stands in tables; see `PivotValue`
 
 
@@ -70,10 +73,21 @@ class PlannedRow:
 
     @classmethod
     def without_system(
-        cls, keys: dict[str, Any], make: Callable[[], Evidence | None], **facts: Any
+        cls,
+        keys: dict[str, Any],
+        make: Callable[[], Evidence | None],
+        content: Mapping[str, str],
+        **facts: Any,
     ) -> PlannedRow:
-        """Plan a row that no NMT system is behind, such as one of files."""
-        return cls(keys, lambda: RowIdentity(keys, "", facts), make)
+        """Plan a row that no NMT system is behind, such as one of files.
+
+        Args:
+            keys: its columns.
+            make: measures it.
+            content: fingerprints of the files, by what they hold.
+            facts: what is known of it.
+        """
+        return cls(keys, lambda: RowIdentity(keys, "", facts, dict(content)), make)
 
 
 @dataclass(frozen=True)
@@ -84,11 +98,14 @@ class RowIdentity:
         columns: its columns.
         model: fingerprint of the NMT system, empty where there is none.
         facts: such as the doubts about its corpus.
+        content: fingerprints of the files that it is measured from, by what they hold; a file's
+            name does not tell two files apart.
     """
 
     columns: dict[str, Any]
     model: str
     facts: dict[str, Any] = field(default_factory=dict)
+    content: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -98,6 +115,7 @@ class Measurement:
     Attributes:
         identity: its columns; another run of the same job replaces it.
         model: fingerprint of the NMT system, empty where there is none.
+        content: fingerprints of the files that it was measured from, by what they hold.
         status: `ok`, `n/a`, or `failed: ` and why.
         made_by, facts: as in `Evidence`.
         files: names of further files, by what they hold; read them with `file`.
@@ -113,6 +131,7 @@ class Measurement:
     files: dict[str, str] = field(default_factory=dict)
     digest: str | None = None
     path: Path | None = None
+    content: dict[str, str] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -149,7 +168,9 @@ class Measurement:
 
     def signature(self, metric: str, **parts: object) -> str:
         """Return one line from which the row can be made again, such as `AER|corpus:toy|...`."""
-        return signature(metric, self.identity, {"model": self.model}, self.made_by, parts)
+        settings = self.facts.get(SETTINGS, {})
+        model = {"model": self.model}
+        return signature(metric, self.identity, model, settings, self.made_by, parts)
 
 
 def signature(name: str, *parts: Mapping[str, object]) -> str:
@@ -168,10 +189,10 @@ def write(metric: str, row: RowIdentity, outcome: Evidence | str, results: Path)
         results: the folder of results.
     """
     # Named by its identity, so that another run of the job replaces the row.
-    name = fingerprint({**row.columns, "model": row.model})
+    name = fingerprint({**row.columns, "model": row.model} | row.content)
     folder = results / FOLDER / metric
     path = folder / f"{name}.parquet"
-    measurement = Measurement(row.columns, row.model, facts=row.facts)
+    measurement = Measurement(row.columns, row.model, facts=row.facts, content=row.content)
     if isinstance(outcome, str):
         measurement = replace(measurement, status=outcome)
     else:
@@ -179,10 +200,16 @@ def write(metric: str, row: RowIdentity, outcome: Evidence | str, results: Path)
         if not _holds(path, outcome.units):
             outcome.units.save(path)
         doubts = [d for facts in (row.facts, outcome.facts) for d in facts.get(DOUBTS, [])]
+        settings = {"test set": outcome.units.test_set}
+        for facts in (row.facts, outcome.facts):
+            settings |= facts.get(SETTINGS, {})
         measurement = replace(
             measurement,
             made_by=outcome.made_by,
-            facts=row.facts | outcome.facts | ({DOUBTS: doubts} if doubts else {}),
+            facts=row.facts
+            | outcome.facts
+            | {SETTINGS: settings}
+            | ({DOUBTS: doubts} if doubts else {}),
             files={key: _keep(file, folder / FILES) for key, file in outcome.files.items()},
             digest=file_hash(path),
             path=path,

@@ -25,6 +25,7 @@ from xnmt_bench.measuring.measurement import (
     ScoredRow,
 )
 from xnmt_bench.measuring.units import Units
+from xnmt_bench.pipeline.doors import Door
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.words import Weighed
 
@@ -63,6 +64,7 @@ class Key:
         phrase: its part of a title where all rows agree, such as `k = {}`.
         usual: the value that a title leaves out.
         order: its values in reading order; None for their natural order.
+        shared: a row without a value of it stands in the tables of every value.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Key:
     phrase: str = "{}"
     usual: Any = ""
     order: Sequence[Any] = ()
+    shared: bool = False
 
     def text(self, value: Any) -> str:
         """Return a value as tables show it."""
@@ -149,6 +152,7 @@ class Metric(ABC):
         compared: the column whose values are ranked: explainers, or systems.
         pivot: the key whose values stand side by side in the table, if any.
         csv_only: values of the pivot that tables leave out.
+        doors: what it can take from a file in the system's place: `outputs`, `scores`, `relevance`.
     """
 
     name: ClassVar[str]
@@ -158,6 +162,7 @@ class Metric(ABC):
     columns: ClassVar[Sequence[Column]]
     compared: ClassVar[str] = "explainer"
     pivot: ClassVar[str | None] = None
+    doors: ClassVar[Sequence[str]] = ()
     csv_only: ClassVar[Sequence[str]] = ()
 
     @abstractmethod
@@ -186,7 +191,12 @@ class Metric(ABC):
 
     def measured_from_files(self, job: Job) -> bool:
         """Return whether files hold everything it needs, so that `evaluate.py` can measure."""
-        return job.from_files
+        return bool(self.open_doors(job))
+
+    def open_doors(self, job: Job) -> dict[str, Door]:
+        """Return the files of a job that it reads, by kind."""
+        doors = {kind: job.door(kind) for kind in self.doors}
+        return {kind: door for kind, door in doors.items() if door is not None}
 
     def plan(
         self,
@@ -196,6 +206,7 @@ class Metric(ABC):
         late_keys: Callable[[], dict[str, Any]] = dict,
         of_system: bool = True,
         facts: Mapping[str, Any] | None = None,
+        content: Mapping[str, str] | None = None,
         **keys: Any,
     ) -> PlannedRow:
         """Plan a row of a job.
@@ -208,6 +219,7 @@ class Metric(ABC):
                 number of training sentences that there are.
             of_system: whether the system has a part in the row; if not, it has no fingerprint.
             facts: what is known of the row before it is measured; a failed row has them too.
+            content: fingerprints of further files that decide the row, by what they hold.
             keys: the metric's own columns, which replace the others of the same name.
         """
         configured = (job.explained_identity() if explained else job.system_identity()) | keys
@@ -217,7 +229,9 @@ class Metric(ABC):
             if explained and job.door("relevance") is None:
                 known[BLIND] = job.explained.explainer.blind
             model = job.model_id if of_system else ""
-            return RowIdentity(configured | late_keys() | keys, model, known)
+            doors = {kind: door.fingerprint for kind, door in self.open_doors(job).items()}
+            columns = configured | late_keys() | keys
+            return RowIdentity(columns, model, known, doors | dict(content or {}))
 
         return PlannedRow(configured, identify, make)
 

@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from xnmt_bench.corpora.function_words import function_words
-from xnmt_bench.measuring.measurement import Evidence, PlannedRow, ScoredRow
+from xnmt_bench.measuring.measurement import SETTINGS, Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, SumMetric, count, hundredths, ratio
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.pipeline.job import Job
@@ -22,6 +22,7 @@ class Repetition(SumMetric):
     """
 
     name = "repetition"
+    doors = ("outputs",)
     title = "Repetition"
     note = (
         "Of the translations' content words the share that stand in the same document before, "
@@ -52,7 +53,11 @@ class Repetition(SumMetric):
         names = ("repeated", "words", "reference_repeated", "reference_words")
         columns = dict(zip(names, np.asarray(counts, dtype=np.int64).T, strict=True))
         units = Units(outputs.test_set, np.asarray(numbers), columns)
-        facts = {"listed": bool(functional), "language": language}
+        facts = {
+            "listed": bool(functional),
+            "language": language,
+            SETTINGS: {"test sentences": outputs.which},
+        }
         return Evidence(units, {"outputs": outputs.fingerprint}, facts)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:

@@ -19,7 +19,7 @@ from xnmt_bench.device import Device, find_device
 from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.registry import create
-from xnmt_bench.store import META, Artefact, file_hash, write_atomically
+from xnmt_bench.store import META, Artefact, file_hash, fingerprint, write_atomically
 
 MEANING = ("heads", "pre_norm", "tied", "position_shift")  # sizes that no weight's shape tells
 
@@ -88,16 +88,21 @@ def load_model(path: str | Path, device: Device = "cpu") -> NMTModel:
         raise StoreError(f"{weights}: not this model's weights: {error}") from None
     if not all(weight.isfinite().all() for weight in model.parameters()):
         raise StoreError(f"{weights}: a weight is NaN or infinite")
-    model.fingerprint, model.trained_context = weights_id(folder), trained_context
+    model.fingerprint, model.trained_context = system_id(folder), trained_context
     return model.eval().requires_grad_(False).to(find_device(device))
 
 
-def weights_id(folder: Path) -> str:
-    """Return the fingerprint of a trained system's weights; a StoreError where there are none."""
-    path = folder / "model.safetensors"
-    if not path.exists():
+def system_id(folder: Path) -> str:
+    """Return the fingerprint of a trained system: weights, sizes and vocabularies.
+
+    Raises:
+        StoreError: there is none.
+    """
+    # The description holds the hashes of the vocabularies, and sizes that change no weight's shape.
+    files = [folder / "model.json", folder / "model.safetensors"]
+    if not all(file.exists() for file in files):
         raise StoreError(f"{folder}: no NMT model is here")
-    return file_hash(path)[:16]
+    return fingerprint({file.name: file_hash(file) for file in files})
 
 
 def start_from(model: NMTModel, sizes: dict[str, Any], path: str | Path) -> None:

@@ -65,7 +65,12 @@ class NMTTraining(SeededModule):
         split, tokens, seed = self._train_split, self._options.batch_tokens, self.seed
         if self._validate_every is None:
             return PairBatches(split, tokens, seed, epoch)
-        return steps_of(split, tokens, seed, epoch, self._validate_every, self._counts)
+        # The last part is shorter, so that training ends with a whole pass over the split.
+        total = _steps(split, self._options, seed)
+        every = min(self._validate_every, total)
+        batches = steps_of(split, tokens, seed, epoch, every, self._counts)
+        batches.indices = batches.indices[: total - epoch * every]
+        return batches
 
     @staticmethod
     def max_epochs_of(
@@ -74,8 +79,7 @@ class NMTTraining(SeededModule):
         """Return the greatest number of epochs; each has `validate_every` steps, if given."""
         if validate_every is None:
             return options.max_epochs
-        batches = len(PairBatches(train, options.batch_tokens, seed))
-        return -(-options.max_epochs * batches // validate_every)
+        return -(-_steps(train, options, seed) // validate_every)
 
     def val_dataloader(self) -> DataLoader:
         """Return the validation split in corpus order."""
@@ -121,3 +125,8 @@ class NMTTraining(SeededModule):
         learning = [weight for weight in self.parameters() if weight.requires_grad]
         adam = torch.optim.Adam(learning, lr=rate, betas=(0.9, 0.98), eps=1e-9)
         return {"optimizer": adam, "lr_scheduler": inverse_square_root(adam, warmup)}
+
+
+def _steps(train: EncodedSplit, options: NMTTrainingOptions, seed: int) -> int:
+    """Return the steps of a training that reaches `max_epochs`, a pass over the split each."""
+    return options.max_epochs * len(PairBatches(train, options.batch_tokens, seed))

@@ -27,7 +27,7 @@ from xnmt_bench.pipeline.explained import EVALUATED, Explained, Relevances
 from xnmt_bench.pipeline.outputs import Outputs, Translations
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.pipeline.system import System
-from xnmt_bench.pipeline.texts import Texts, test_set
+from xnmt_bench.pipeline.texts import Texts, name_sentences, test_set
 from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, weigh_sentences
 from xnmt_bench.registry import instantiate
 from xnmt_bench.rules.extract import GOLDEN, REAL, Scenario
@@ -252,6 +252,13 @@ class Job:
             return self.system_identity() | {"nmt": "", "explainer": door.name, "seed": ""}
         seed = self.config.seed if self.explained.seeded else ""
         return self.system_identity() | {"explainer": self.explained.name, "seed": seed}
+
+    @property
+    def explained_sentences(self) -> str:
+        """Which test sentences are explained, such as `60 (3fa2c1)`."""
+        return name_sentences(
+            self.texts.split(EVALUATED).number[: self.config.rules.test_sentences]
+        )
 
     @property
     def model_id(self) -> str:

@@ -19,7 +19,7 @@ from xnmt_bench.device import Room, device_of
 from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.pipeline.system import System
-from xnmt_bench.pipeline.texts import Texts
+from xnmt_bench.pipeline.texts import Texts, name_sentences
 from xnmt_bench.progress import track
 from xnmt_bench.store import Artefact, Store, write_atomically
 
@@ -46,6 +46,11 @@ class Outputs:
     sentences: list[Sentence]
     texts: list[str]
     fingerprint: str
+
+    @property
+    def which(self) -> str:
+        """How many sentences these are, and which; see `name_sentences`."""
+        return name_sentences(self.number_N)
 
     def raw(self) -> tuple[list[str], list[str], list[str]]:
         """Return sources, translations and references as they were before tokenisation."""

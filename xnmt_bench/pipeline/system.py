@@ -17,7 +17,7 @@ from xnmt_bench.corpora.subwords import SentencePiece, Subwords, train_subwords
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.context.divided import divided
-from xnmt_bench.nmt.loading import build_model, save_model, start_from, weights_id
+from xnmt_bench.nmt.loading import build_model, save_model, start_from, system_id
 from xnmt_bench.nmt.training_options import NMTTrainingOptions
 from xnmt_bench.nmt.validation import ContrastiveAccuracy, ValidationBLEU
 from xnmt_bench.pipeline.settings import plain
@@ -149,8 +149,9 @@ class System:
             del recipe["training"]["average"]
         if every := self._options.validate_every:
             recipe["validate_every"] = every
+            recipe["whole_passes"] = True  # systems of earlier versions may have learnt longer
         if nmt["initial"]:  # else no entry: one of None would be another fingerprint
-            recipe["initial"] = weights_id(Path(nmt["initial"]))
+            recipe["initial"] = system_id(Path(nmt["initial"]))
 
         def work(folder: Path) -> dict[str, Any]:
             # Lightning takes seconds to import, and most commands train nothing.

@@ -148,3 +148,9 @@ def test_set(corpus: Corpus) -> str:
     for sentence in corpus.sentences("test"):
         digest.update(f"{sentence.source}\t{sentence.target}\n".encode())
     return f"{lang_pair(corpus)} test {digest.hexdigest()[:16]}"
+
+
+def name_sentences(number_N: np.ndarray) -> str:
+    """Return how many sentences of a test set these are, and which, such as `60 (3fa2c1)`."""
+    digest = hashlib.sha256(",".join(map(str, number_N.tolist())).encode()).hexdigest()
+    return f"{len(number_N):,} ({digest[:6]})"

@@ -12,6 +12,7 @@ from xnmt_bench.measuring.measurement import (
     CAPPED,
     DOUBTS,
     OK,
+    SETTINGS,
     VERSIONS,
     Measurement,
     ScoredRow,
@@ -126,33 +127,32 @@ def pooled(column: Column, rows: Iterable[ScoredRow]) -> tuple[float, float, flo
 
 
 def panels(metric: Metric, scored: Sequence[ScoredRow]) -> list[Panel]:
-    """Return groups rows by condition, sorted by it; a stored row of any type can be sorted."""
-    inside = {metric.compared, metric.pivot, "seed"}
-    inside |= {"model"} if metric.compared == "nmt" else set()  # it is part of a system's name
-    columns = ["corpus", "lang_pair", "nmt", "model", *(key.name for key in metric.keys)]
-    columns = [column for column in columns if column not in inside]
-    by_condition: dict[tuple[Any, ...], Panel] = {}
-    references = []
+    """Group rows by condition, sorted by it.
+
+    Rows of one condition that differ in a setting, such as the test set, are never ranked together.
+    """
     pivot_values = pivot_values_of(metric, scored)
-    for scored_row in scored:
-        row = scored_row.row
-        if metric.reference(row) is not None:
-            references.append(scored_row)
-            continue
-        condition = {column: row[column] for column in columns}
-        panel = Panel(metric, condition, pivot_values)
-        panel = by_condition.setdefault(tuple(condition.values()), panel)
-        by_name = panel.rows.setdefault(row[metric.pivot] if metric.pivot else "", {})
-        by_name.setdefault(compared_name(metric, scored_row, scored), []).append(scored_row)
-    for panel in by_condition.values():
-        panel.rows = {p: panel.rows[p] for p in sort_pivots(panel.rows, pivot_values)}
-        # A reference that knows nothing of a column stands beside every value of it.
-        panel.references = {
-            scored_row.row[metric.pivot]: scored_row
-            for scored_row in references
-            if metric.pivot
-            and all(scored_row.row[c] in ("", v) for c, v in panel.condition.items())
-        }
+    references = [s for s in scored if metric.reference(s.row) is not None]
+    rows = [s for s in scored if metric.reference(s.row) is None]
+    made = []
+    for condition, members in _by_condition(metric, rows):
+        groups = _by_settings(members)
+        for settings, group in groups:
+            panel = Panel(metric, condition | {SETTINGS: _phrase(settings, groups)}, pivot_values)
+            for scored_row in group:
+                pivot = scored_row.row[metric.pivot] if metric.pivot else ""
+                name = compared_name(metric, scored_row, scored)
+                panel.rows.setdefault(pivot, {}).setdefault(name, []).append(scored_row)
+            panel.rows = {p: panel.rows[p] for p in sort_pivots(panel.rows, pivot_values)}
+            # A reference that knows nothing of a column stands beside every value of it.
+            panel.references = {
+                reference.row[metric.pivot]: reference
+                for reference in references
+                if metric.pivot
+                and all(reference.row[c] in ("", v) for c, v in condition.items())
+                and agree(settings, settings_of(reference))
+            }
+            made.append(panel)
     order = {key.name: list(key.order) for key in metric.keys}
 
     def place(panel: Panel) -> list[Any]:
@@ -161,7 +161,79 @@ def panels(metric: Metric, scored: Sequence[ScoredRow]) -> list[Panel]:
             for c, v in panel.condition.items()
         ]
 
-    return sorted(by_condition.values(), key=place)
+    return sorted(made, key=place)
+
+
+def _by_condition(
+    metric: Metric, rows: Sequence[ScoredRow]
+) -> list[tuple[dict[str, Any], list[ScoredRow]]]:
+    """Return rows by the columns that are neither compared nor the pivot nor the seed."""
+    inside = {metric.compared, metric.pivot, "seed"}
+    inside |= {"model"} if metric.compared == "nmt" else set()  # it is part of a system's name
+    columns = ["corpus", "lang_pair", "nmt", "model", *(key.name for key in metric.keys)]
+    columns = [column for column in columns if column not in inside]
+    grouped: dict[tuple[Any, ...], list[ScoredRow]] = {}
+    for scored_row in rows:
+        row = scored_row.row | {"model": origin(scored_row.measurement)}
+        values = tuple(row[column] for column in columns)
+        grouped.setdefault(values, []).append(scored_row)
+    shared = {key.name for key in metric.keys if key.shared}
+
+    def matches(general: tuple[Any, ...], special: tuple[Any, ...]) -> bool:
+        return general != special and all(
+            g == s or (column in shared and g == "")
+            for column, g, s in zip(columns, general, special, strict=True)
+        )
+
+    for general in list(grouped):
+        special = [values for values in grouped if matches(general, values)]
+        if special:
+            members = grouped.pop(general)
+            for values in special:
+                grouped[values] += members
+    return [(dict(zip(columns, values, strict=True)), rows) for values, rows in grouped.items()]
+
+
+def _by_settings(
+    rows: Sequence[ScoredRow],
+) -> list[tuple[dict[str, Any], list[ScoredRow]]]:
+    """Return groups of rows that agree in every setting that two of them have."""
+    groups: list[tuple[dict[str, Any], list[ScoredRow]]] = []
+    # A row that has no settings, since it failed, joins the first group.
+    for scored_row in sorted(rows, key=lambda row: not settings_of(row)):
+        settings = settings_of(scored_row)
+        for common, members in groups:
+            if agree(common, settings):
+                common.update(settings)
+                members.append(scored_row)
+                break
+        else:
+            groups.append((dict(settings), [scored_row]))
+    return groups
+
+
+def settings_of(scored_row: ScoredRow) -> dict[str, Any]:
+    """Return what decides a row's numbers beside its columns."""
+    settings: dict[str, Any] = scored_row.measurement.facts.get(SETTINGS, {})
+    return settings
+
+
+def agree(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
+    """Return whether two settings have the same value wherever both have one."""
+    return all(first[name] == second[name] for name in first.keys() & second.keys())
+
+
+def _phrase(
+    settings: Mapping[str, Any], groups: Sequence[tuple[Mapping[str, Any], list[ScoredRow]]]
+) -> str:
+    """Return the settings in which groups differ; empty where there is one group."""
+    names = dict.fromkeys(name for others, _ in groups for name in others)
+    differing = [
+        n
+        for n in names
+        if n in settings and not all(agree({n: settings[n]}, others) for others, _ in groups)
+    ]
+    return ", ".join(f"{name}: {settings[name]}" for name in differing)
 
 
 def pivot_values_of(metric: Metric, scored: Iterable[ScoredRow]) -> dict[str, PivotValue]:
@@ -196,14 +268,31 @@ def compared_heading(metric: Metric) -> str:
 
 def compared_name(metric: Metric, scored_row: ScoredRow, scored: Sequence[ScoredRow]) -> str:
     """Return what a row compares: an explainer's name, or a system's."""
-    row = scored_row.row
-    return system_name(row, scored) if metric.compared == "nmt" else str(row[metric.compared])
+    m = scored_row.measurement
+    if metric.compared == "nmt":
+        return system_name(m.identity["nmt"], origin(m), scored)
+    name, relevance = m.identity[metric.compared], m.content.get("relevance")
+    if m.identity["nmt"] or not relevance:
+        return str(name)
+    # Files of one name are two explanations where their bytes differ.
+    same_name = (s.measurement for s in scored if s.row[metric.compared] == name)
+    several = len({other.content.get("relevance") for other in same_name}) > 1
+    return f"{name} {relevance[:6]}" if several else str(name)
 
 
-def system_name(row: Mapping[str, Any], scored: Iterable[ScoredRow]) -> str:
-    """Return the system's name, with its fingerprint where several share the name."""
-    models = {s.measurement.model for s in scored if s.measurement.identity["nmt"] == row["nmt"]}
-    return f"{row['nmt']} {row['model'][:6]}" if len(models) > 1 else str(row["nmt"])
+def system_name(name: str, fingerprint: str, scored: Iterable[ScoredRow]) -> str:
+    """Return a system's name, with its fingerprint where several systems share the name."""
+    same_name = (s.measurement for s in scored if s.measurement.identity["nmt"] == name)
+    several = len({origin(other) for other in same_name}) > 1
+    return f"{name} {fingerprint[:6]}" if several else name
+
+
+def origin(measurement: Measurement) -> str:
+    """Return the fingerprint of the system, or of the file that stands for it."""
+    if measurement.model or not measurement.identity["nmt"]:
+        return measurement.model
+    files = (measurement.content.get(kind, "") for kind in ("outputs", "scores", "relevance"))
+    return next(filter(None, files), "")
 
 
 @dataclass(frozen=True)
@@ -226,13 +315,14 @@ def distinguish(shown: Sequence[Panel], but: Sequence[str] = ()) -> Distinction:
         return Distinction([], [], [], [])
     every = [s for p in shown for names in p.rows.values() for rows in names.values() for s in rows]
     keys = [Key("corpus", "corpus"), Key("nmt", "NMT"), *shown[0].metric.keys]
+    keys.append(Key(SETTINGS, "settings"))
     keys = [key for key in keys if key.name in shown[0].condition and key.name not in but]
     texts = []
     for panel in shown:
         columns = dict(panel.condition)
         columns["corpus"] = f"{columns['corpus']} {columns['lang_pair']}".strip()
         if "nmt" in columns:
-            columns["nmt"] = system_name(columns, every)
+            columns["nmt"] = system_name(columns["nmt"], columns["model"], every)
         texts.append({key.name: key.text(columns[key.name]) for key in keys})
     varying = [key for key in keys if len({text[key.name] for text in texts}) > 1]
     common = [key for key in keys if key not in varying]

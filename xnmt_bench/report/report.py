@@ -13,7 +13,7 @@ from xnmt_bench.measuring.bootstrap import Draws, score
 from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import ScoredRow, read
 from xnmt_bench.measuring.metric import Metric
-from xnmt_bench.report.panels import panels, sortable, sortable_pivot, system_name
+from xnmt_bench.report.panels import origin, panels, sortable, sortable_pivot, system_name
 from xnmt_bench.report.summary import ShownTable, show, write_rows, write_summary
 from xnmt_bench.report.table import csv_columns, tables
 from xnmt_bench.report.tracking import Tracker
@@ -46,13 +46,14 @@ def about_systems(
     """Return the notes that other metrics give on the systems in a metric's table."""
     metric_rows = scored[metric][1]
     # Of one name and fingerprint, for any corpus of the other metrics.
-    systems = {(s.measurement.identity["nmt"], s.measurement.model): s.row for s in metric_rows}
+    systems = {(s.measurement.identity["nmt"], origin(s.measurement)) for s in metric_rows}
     notes = []
     for other, rows in (pair for name, pair in scored.items() if name != metric):
-        for row in (scored_row.row for scored_row in rows):
-            text, system = other.about_system(row), systems.get((row["nmt"], row["model"]))
-            if system is not None and text:
-                where = f"{row['corpus']} {row['lang_pair']} {system_name(system, metric_rows)}"
+        for scored_row in rows:
+            row, text = scored_row.row, other.about_system(scored_row.row)
+            system = (row["nmt"], origin(scored_row.measurement))
+            if system in systems and text:
+                where = f"{row['corpus']} {row['lang_pair']} {system_name(*system, metric_rows)}"
                 notes.append(f"{where}: {text}.")
     return notes
 

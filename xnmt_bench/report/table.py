@@ -16,6 +16,7 @@ from xnmt_bench.report.panels import (
     compared_name,
     distinguish,
     ends,
+    origin,
     panels,
     pivot_values_of,
     seeds_cell,
@@ -159,7 +160,8 @@ def _notes(metric: Metric, scored: Sequence[ScoredRow], about: Sequence[str]) ->
                 and row[key.name] not in ("", key.usual)
             ]
             which = ", ".join([str(row[metric.pivot]) if metric.pivot else "", *kinds])
-            where = f"{row['corpus']} {row['lang_pair']} {system_name(row, scored)}"
+            system = system_name(row["nmt"], origin(scored_row.measurement), scored)
+            where = f"{row['corpus']} {row['lang_pair']} {system}"
             value = f"{headline.heading} {headline.form(row[headline.name])}"
             value += f" {CAP}" if capped([scored_row]) else ""
             notes.append(f"{where}: {value} for {which}: {description}.")

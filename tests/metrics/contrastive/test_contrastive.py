@@ -246,7 +246,8 @@ def _groups_can_be_read(results, path, whole):
 
 def test_scores_of_others_stand_beside_them(ran):
     folder, _ = ran
-    door = [f"scores.path={folder}/losses.txt", "scores.name=theirs"]
+    alone = "metric=[contrastive]"
+    door = [f"scores.path={folder}/losses.txt", "scores.name=theirs", alone]
     ours = f"metric.contrastive.sets=[{folder}/mine.jsonl]"
     assert shown(ran, *door, ours, "scores.higher_is_better=false").returncode == 0
     with (folder / "results" / "contrastive.csv").open(newline="", encoding="utf-8") as file:
@@ -256,15 +257,15 @@ def test_scores_of_others_stand_beside_them(ran):
     notes = (folder / "results" / "contrastive.md").read_text()
     assert "theirs: it is below chance" not in notes
     # The same file with its sign forgotten, and scores that know nothing.
-    assert shown(ran, *door[:1], "scores.name=turned", ours).returncode == 0
+    assert shown(ran, door[0], alone, "scores.name=turned", ours).returncode == 0
     (folder / "same.txt").write_text("0.5\n" * len((folder / "losses.txt").read_text().split()))
-    same = [f"scores.path={folder}/same.txt", "scores.name=same"]
+    same = [f"scores.path={folder}/same.txt", "scores.name=same", alone]
     assert shown(ran, *same, ours).returncode == 0
     notes = (folder / "results" / "contrastive.md").read_text()
     assert "address turned: it is below chance, and 100.0 % if the scores are read" in notes
     assert "address same: in 30 groups the true variant ties with the best" in notes
     (folder / "few.txt").write_text("1\n2\n")
-    done = shown(ran, f"scores.path={folder}/few.txt", ours)
+    done = shown(ran, f"scores.path={folder}/few.txt", ours, alone)
     assert done.returncode == 1
     assert re.search(r"few.txt: 2 lines, but there are \d+ pairs to be scored", done.stderr)
 

@@ -13,8 +13,9 @@ import numpy as np
 from xnmt_bench.corpora.alignment import AlignmentFile, Form
 from xnmt_bench.corpora.gold import read_pairs
 from xnmt_bench.corpora.sentence import Links
+from xnmt_bench.corpora.text import present
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.measuring.measurement import DOUBTS, Evidence, PlannedRow, ScoredRow
+from xnmt_bench.measuring.measurement import DOUBTS, SETTINGS, Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, percent
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.aer.alignments import BOTH, FORWARD, Alignments
@@ -28,6 +29,7 @@ from xnmt_bench.metrics.aer.counts import (
 from xnmt_bench.metrics.aer.symmetrise import METHODS
 from xnmt_bench.options import Text
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.texts import name_sentences
 from xnmt_bench.registry import unknown
 from xnmt_bench.store import Artefact, file_hash
 
@@ -67,6 +69,7 @@ class AER(SumMetric):
     """
 
     name = "aer"
+    doors = ("relevance",)
     title = "Alignment error rate"
     note = (
         "AER against the gold alignment in %, with its 95 % bootstrap interval over sentence "
@@ -141,7 +144,9 @@ class AER(SumMetric):
             }
             blank = dict.fromkeys(self.identity, "")
             make = partial(self._of_files, job.config.doubts.gold_shift)
-            yield PlannedRow.without_system(blank | names | {"alignment": method}, make)
+            files = {"gold": self.gold, "hypothesis": self.hypothesis, "backward": self.backward}
+            content = {n: file_hash(present(Path(f)))[:16] for n, f in files.items() if f}
+            yield PlannedRow.without_system(blank | names | {"alignment": method}, make, content)
             return
         alignments = Alignments(job, self.reverse)
 
@@ -149,7 +154,8 @@ class AER(SumMetric):
             artefact: Artefact = getattr(alignments, kind)
             units = Units.load(artefact.path / f"{method}.parquet")
             units = skip_unaligned(units) if unaligned == SKIP else units
-            return Evidence(units, {"links": artefact.fingerprint})
+            settings = {"test sentences": name_sentences(np.asarray(alignments.numbers))}
+            return Evidence(units, {"links": artefact.fingerprint}, {SETTINGS: settings})
 
         for method in BOTH if self.reverse else (FORWARD,):
             make = partial(counted, "explained", method, self.unaligned)

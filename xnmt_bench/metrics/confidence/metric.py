@@ -19,7 +19,13 @@ from xnmt_bench.dumps import Dump
 from xnmt_bench.dumps.json_lines import JsonLines, written
 from xnmt_bench.errors import DataError, StoreError
 from xnmt_bench.measuring.listing import Listing, names
-from xnmt_bench.measuring.measurement import Evidence, Measurement, PlannedRow, ScoredRow
+from xnmt_bench.measuring.measurement import (
+    SETTINGS,
+    Evidence,
+    Measurement,
+    PlannedRow,
+    ScoredRow,
+)
 from xnmt_bench.measuring.metric import Column, Key, Metric, Row, hundredths, ratio
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.confidence.caption import caption
@@ -65,6 +71,7 @@ class Confidence(Metric):
     """
 
     name = "confidence"
+    doors = ("relevance", "outputs")
     title = "Confidence"
     note = (
         "Means over sentences of Rikters's (2018) confidence and its parts, as percentages, with "
@@ -141,7 +148,8 @@ class Confidence(Metric):
             dump_keys["explainer"] = "attention" if dump.attention else "relevance"
             dump_keys["lang_pair"] = "-".join(pair) if all(pair) else ""
             identity = dict.fromkeys(self.identity, "") | dump_keys | keys
-            yield PlannedRow.without_system(identity, partial(self._of_dump, job, dump, pair))
+            make = partial(self._of_dump, job, dump, pair)
+            yield PlannedRow.without_system(identity, make, {"relevance": door.fingerprint})
             return
         if outputs := job.door("outputs"):  # of another system, which ours is made to say
             keys["explainer"] = f"{job.explained.name} of {job.system.name}"
@@ -189,6 +197,8 @@ class Confidence(Metric):
         artefact = self._made(job, weighed_sentences, reading, references, quality, train)
         evidence = self._evidence(artefact, test_set, labels)
         facts = evidence.facts | {"generated": corpus.generated}
+        if train is not None:
+            facts[SETTINGS] = {"test sentences": job.explained_sentences}
         facts["in_context"] = bool(job.system.context.sentences)
         if job.config.rules.test_sentences is None:  # what has too many subwords has no weights
             facts["left_out"] = len(references) - len(evidence.units)

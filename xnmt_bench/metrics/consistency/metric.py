@@ -64,6 +64,7 @@ class Consistency(SumMetric):
     """
 
     name = "consistency"
+    doors = ("outputs",)
     title = "Coreference consistency"
     note = (
         "Share of the pronouns whose translation has the gender of their entity's, where both have "
@@ -145,10 +146,21 @@ class Consistency(SumMetric):
                 "seed": job.explained_identity()["seed"] if self._explained else "",
             }
             facts = {BLIND: translation_set.nmt == REFERENCE}  # people are not ranked
-            identify = partial(_identify, identity, job if translation_set.own else None, facts)
+            content = {"suite": suite.fingerprint} | self._file_content()
+            if not translation_set.people:
+                doors = self.open_doors(job)
+                content |= {kind: door.fingerprint for kind, door in doors.items()}
+            model = job if translation_set.own else None
+            identify = partial(_identify, identity, model, facts, content)
             yield PlannedRow(
                 identity, identify, partial(self._evidence, translation_set, morphology, resolver)
             )
+
+    def _file_content(self) -> dict[str, str]:
+        """Return fingerprints of the files among its options; their names stand in its columns."""
+        options = {"resolver": self.resolver, "learn_from": self.learn_from, "links": self.links}
+        paths = {name: Path(value) for name, value in options.items() if value}
+        return {name: file_hash(path)[:16] for name, path in paths.items() if path.is_file()}
 
     def measured_from_files(self, job: Job) -> bool:
         """Return translations of others need no model, unless its relevance links them."""
@@ -338,6 +350,8 @@ class Consistency(SumMetric):
         return notes
 
 
-def _identify(columns: Row, job: Job | None, facts: dict[str, Any]) -> RowIdentity:
+def _identify(
+    columns: Row, job: Job | None, facts: dict[str, Any], content: dict[str, str]
+) -> RowIdentity:
     """Return the identity of a row; the job is that of a system's own translations."""
-    return RowIdentity(columns, job.model_id if job else "", facts)
+    return RowIdentity(columns, job.model_id if job else "", facts, content)

@@ -67,6 +67,7 @@ class Contrastive(SumMetric):
     """
 
     name = "contrastive"
+    doors = ("scores",)
     title = "Contrastive test sets: accuracy in %"
     note = (
         "Share of the groups whose true translation has a strictly better score than every "
@@ -98,10 +99,6 @@ class Contrastive(SumMetric):
         self.options = Options(normalise, lowercase, ties, groups)
         self.exchanged = exchanged
 
-    def measured_from_files(self, job: Job) -> bool:
-        """Return whether a file of scores is given, which needs no model."""
-        return job.door("scores") is not None
-
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield each set's accuracy, whole and by its parts, and that of chance.
 
@@ -126,9 +123,12 @@ class Contrastive(SumMetric):
             }
             for part, member_G in parts(comparison.groups):
                 identity: dict[str, Any] = where | {"part": part}
-                yield self.plan(job, partial(measured.evidence, member_G), **identity)
+                content = {"set": comparison.contrastive_set.fingerprint}
+                make = partial(measured.evidence, member_G)
+                yield self.plan(job, make, content=content, **identity)
                 by_chance = partial(measured.chance, member_G)
-                yield PlannedRow.without_system(identity | {"nmt": CHANCE}, by_chance, blind=True)
+                chance_identity = identity | {"nmt": CHANCE}
+                yield PlannedRow.without_system(chance_identity, by_chance, content, blind=True)
 
     def _sets(self, job: Job, name: str) -> list[ContrastiveSet]:
         """Return the sets of one name, in the form that is compared."""

@@ -17,7 +17,14 @@ from xnmt_bench.corpora.function_words import function_words
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.listing import Listing
-from xnmt_bench.measuring.measurement import BLIND, Evidence, Measurement, PlannedRow, ScoredRow
+from xnmt_bench.measuring.measurement import (
+    BLIND,
+    SETTINGS,
+    Evidence,
+    Measurement,
+    PlannedRow,
+    ScoredRow,
+)
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, percent
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.coref_attention.agreement import Agreement
@@ -34,6 +41,7 @@ from xnmt_bench.metrics.coref_attention.links import (
 from xnmt_bench.morphology import Morphology
 from xnmt_bench.options import Natural, Text
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.texts import name_sentences
 from xnmt_bench.progress import track
 from xnmt_bench.registry import create
 from xnmt_bench.store import Artefact, write_atomically
@@ -166,6 +174,7 @@ class CorefAttention(SumMetric):
         facts: dict[str, Any] = {"match_rate": context.match_rate} | (
             {BLIND: True} if floor else {}
         )
+        facts[SETTINGS] = {"test sentences": name_sentences(np.asarray(context.numbers))}
         if self.morphology:
             facts["genders"] = self.morphology.version
         return Evidence(units, {"coreference": artefact.fingerprint}, facts, files)

@@ -12,7 +12,7 @@ import numpy as np
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.judges import Judge
 from xnmt_bench.judges.judge import SCORES
-from xnmt_bench.measuring.measurement import CAPPED, DOUBTS, Evidence
+from xnmt_bench.measuring.measurement import CAPPED, DOUBTS, SETTINGS, Evidence
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity.decisions import FACETS_FILE, SAMPLE_FILE, TestDecisions
 
@@ -82,12 +82,12 @@ def sum_by_sentence(
     if scores.correct_N is not None:
         summed["correct"] = scores.correct_N
     counted_N = np.ones(len(scores), dtype=bool)
-    facts: dict[str, Any] = {}
+    facts: dict[str, Any] = {SETTINGS: {"test sentences": rules.job.explained_sentences}}
     made_by = {"scores": judge.judged.fingerprint}
     if of_rules:
         made_by = {"judged": rules.test_artefact.fingerprint} | made_by
         if rules.explained.explainer.needs_gold:
-            counted_N, facts = rules.test.label_N == rules.target_words, {"of_gold": True}
+            counted_N, facts = rules.test.label_N == rules.target_words, facts | {"of_gold": True}
     counted = {name: column_N[counted_N] for name, column_N in summed.items()}
     # Sentences are resampled, not decisions, since decisions of one sentence depend on each other.
     number_U, sums = by_unit(scores.sentence_N[counted_N], **counted)

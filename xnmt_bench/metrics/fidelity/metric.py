@@ -13,7 +13,14 @@ from xnmt_bench.judges.configured import configured_judges
 from xnmt_bench.judges.nmt import NMT
 from xnmt_bench.judges.unigram import Unigram
 from xnmt_bench.measuring.listing import Listing
-from xnmt_bench.measuring.measurement import BLIND, PIVOT, Measurement, PlannedRow, ScoredRow
+from xnmt_bench.measuring.measurement import (
+    BLIND,
+    PIVOT,
+    SETTINGS,
+    Measurement,
+    PlannedRow,
+    ScoredRow,
+)
 from xnmt_bench.measuring.metric import (
     Column,
     Key,
@@ -75,10 +82,10 @@ class Fidelity(SumMetric):
         Key("explainer", "explainer"),
         Key("k", "k", "k = {}"),
         Key("scenario", "scenario", usual=TEACHER_FORCING),
-        Key("learned_from", "learned from", "learned from {}", usual=TEACHER_FORCING),
+        Key("learned_from", "learned from", "learned from {}", TEACHER_FORCING, shared=True),
         Key("instantiation", "instantiation"),
         Key("seed", "seed"),
-        Key("train_sentences", "sentences", "{} training sentences"),
+        Key("train_sentences", "sentences", "{} training sentences", shared=True),
     )
     columns = (
         Column("ppl", "PPL", better="lower", interval=True, log=True),
@@ -136,7 +143,9 @@ class Fidelity(SumMetric):
         for judge in judges:
             make = partial(evidence_of, judge, decisions, self.browsed, compare_distributions)
             pivot = PivotValue(judge.row_heading, judge.row_order, judge.precedence)
-            yield plan(judge, make, {"judge": judge.name, PIVOT: vars(pivot)})
+            settings = {f"{judge.row_name} {key}": value for key, value in judge.settings().items()}
+            facts = {"judge": judge.name, PIVOT: vars(pivot), SETTINGS: settings}
+            yield plan(judge, make, facts)
         for reference in (kind(rules) for kind in REFERENCES):
             pivot = PivotValue(reference.name, reference.row_order)
             make_reference = partial(reference_evidence, reference, decisions, self.browsed)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xnmt_bench.measuring.measurement import Evidence, PlannedRow
+from xnmt_bench.measuring.measurement import SETTINGS, Evidence, PlannedRow
 from xnmt_bench.measuring.metric import Column, Row, SumMetric, ratio
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.quality.comet import comet
@@ -35,6 +35,7 @@ class Quality(SumMetric):
     """
 
     name = "quality"
+    doors = ("outputs",)
     title = "Translation quality"
     note = (
         "BLEU, chrF and TER (sacrebleu) of the test set's translations, with 95 % bootstrap "
@@ -66,7 +67,8 @@ class Quality(SumMetric):
         if self.comet_command is not None:
             columns["comet"] = self._comet(job, outputs)
             made_by["comet"] = self.comet_model
-        return Evidence(Units(outputs.test_set, outputs.number_N, columns), made_by)
+        units = Units(outputs.test_set, outputs.number_N, columns)
+        return Evidence(units, made_by, {SETTINGS: {"test sentences": outputs.which}})
 
     def _comet(self, job: Job, outputs: Outputs) -> np.ndarray:
         """Return COMET of each translation, kept since it takes minutes."""
