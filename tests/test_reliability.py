@@ -3,6 +3,7 @@
 import csv
 import os
 import random
+import shlex
 import shutil
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from moments import table
 from test_plugins import install
 
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.store import file_hash
 
 TINY = [
     "corpus.train=400",
@@ -394,6 +396,42 @@ def test_a_file_of_translations_is_scored_without_any_system(tmp_path):
     for score in ("BLEU", "chrF", "TER"):
         assert score in done.stdout
     assert (tmp_path / "results" / "report.html").exists()
+
+
+def rerun(line, folder, **paths):
+    """Runs the command of a row again in a folder, with paths in its placeholders' place."""
+    _, script, *arguments = shlex.split(line, comments=True)
+    for name, path in paths.items():
+        assert f"{name}=sha256:{file_hash(path)[:16]}" in line
+        arguments = [argument.replace(name, str(path)) for argument in arguments]
+    done = command(script, *arguments, *places(folder), cwd=folder)
+    assert done.returncode == 0, done.stderr
+
+
+def without_rerun(rows):
+    return [{key: value for key, value in row.items() if key != "rerun"} for row in rows]
+
+
+def test_the_command_of_a_row_makes_it_again(whole, tmp_path):
+    [line] = {row["rerun"] for row in table(whole)}
+    assert str(whole) not in line
+    assert "progress_bar" not in line
+    rerun(line, tmp_path)
+    assert without_rerun(table(tmp_path)) == without_rerun(table(whole))
+    # Of a file there is a placeholder, since its path is of one machine.
+    file = tmp_path / "theirs.txt"
+    file.write_text("a b .\n" * 60, encoding="utf-8")
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+    given = ["corpus.test=60", "metric=[quality]", f"outputs.path={file}"]
+    assert command("evaluate.py", *given, *places(first), cwd=tmp_path).returncode == 0
+    [row] = table(first)
+    assert row["rerun"].startswith(
+        "python evaluate.py corpus.test=60 'metric=[quality]' outputs.path=FILE1 # FILE1=sha256:"
+    )
+    rerun(row["rerun"], second, FILE1=file)
+    assert table(second) == [row]
 
 
 def test_a_file_of_translations_with_a_missing_line_is_one_line(tmp_path):

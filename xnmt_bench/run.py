@@ -34,6 +34,7 @@ from xnmt_bench.report.report import about_systems, collect, report, writable
 from xnmt_bench.report.summary import ShownTable
 from xnmt_bench.report.table import csv_columns
 from xnmt_bench.report.tracking import Tracker
+from xnmt_bench.rerun import rerun_command
 from xnmt_bench.schema import check
 from xnmt_bench.store import fingerprint, repair
 
@@ -113,7 +114,10 @@ def evaluate(config: DictConfig) -> None:
 
             signatures = sorted(s.signature for _, rows in scored.values() for s in rows)
             debug = write_debug_page(listings, out)
-            page = write_page(shown, signatures, config, out, debug)
+            reruns = sorted(
+                {s.measurement.rerun for _, rows in scored.values() for s in rows} - {""}
+            )
+            page = write_page(shown, signatures, reruns, out, debug)
             log.info("tables and figures are in %s, and all on one page: %s", out, page)
             if debug:
                 log.info("sentences to be read one by one: %s", debug)
@@ -187,13 +191,22 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
         if outcome is None:  # the job has no such row
             continue
         versions = {name: sorted(numbers) for name, numbers in job.store.versions.items()}
-        row = replace(row, facts=row.facts | ({VERSIONS: versions} if versions else {}))
+        facts = row.facts | ({VERSIONS: versions} if versions else {})
+        row = replace(row, facts=facts, rerun=_rerun())
         scored = score(metric, write(metric.name, row, outcome, results), draws(job.config))
         rows.append(scored)
         if scored.measurement.ok:
             log.info("%s: %s", row_name, _numbers(metric, scored))
     tracker.table(metric.name, [scored.row for scored in rows], csv_columns(metric))
     return errors
+
+
+def _rerun() -> str:
+    """Return the command that makes this job's rows again; empty where Hydra started no job."""
+    if not HydraConfig.initialized():
+        return ""
+    hydra_config = HydraConfig.get()
+    return rerun_command(hydra_config.job.name, hydra_config.overrides.task)
 
 
 def _describe(metric: Metric, row: Row) -> str:

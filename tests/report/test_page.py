@@ -1,7 +1,6 @@
 """The page in a browser: tables can be sorted and are whole, and nothing they are given runs."""
 
 import pytest
-from omegaconf import OmegaConf
 
 from xnmt_bench.report.page import write_page
 from xnmt_bench.report.summary import Cell, Line, ShownTable, Summary, to_html
@@ -38,7 +37,7 @@ def test_blocks_are_apart_and_intervals_can_go_under_their_number():
 def page(tmp_path_factory, browser):
     """The page of a small table and of one that is too wide for any window."""
     shown = [ShownTable("small", summary()), ShownTable("wide", summary(40))]
-    path = write_page(shown, [], OmegaConf.create(), tmp_path_factory.mktemp("page"))
+    path = write_page(shown, [], ["python train.py k=2"], tmp_path_factory.mktemp("page"))
     browser.get(path.as_uri())
     return browser
 

@@ -100,12 +100,14 @@ class RowIdentity:
         facts: such as the doubts about its corpus.
         content: fingerprints of the files that it is measured from, by what they hold; a file's
             name does not tell two files apart.
+        rerun: the command that measures it.
     """
 
     columns: dict[str, Any]
     model: str
     facts: dict[str, Any] = field(default_factory=dict)
     content: dict[str, str] = field(default_factory=dict)
+    rerun: str = ""
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,7 @@ class Measurement:
         identity: its columns; another run of the same job replaces it.
         model: fingerprint of the NMT system, empty where there is none.
         content: fingerprints of the files that it was measured from, by what they hold.
+        rerun: the command that measured it; see `rerun_command`.
         status: `ok`, `n/a`, or `failed: ` and why.
         made_by, facts: as in `Evidence`.
         files: names of further files, by what they hold; read them with `file`.
@@ -132,6 +135,7 @@ class Measurement:
     digest: str | None = None
     path: Path | None = None
     content: dict[str, str] = field(default_factory=dict)
+    rerun: str = ""
 
     @property
     def ok(self) -> bool:
@@ -192,7 +196,9 @@ def write(metric: str, row: RowIdentity, outcome: Evidence | str, results: Path)
     name = fingerprint({**row.columns, "model": row.model} | row.content)
     folder = results / FOLDER / metric
     path = folder / f"{name}.parquet"
-    measurement = Measurement(row.columns, row.model, facts=row.facts, content=row.content)
+    measurement = Measurement(
+        row.columns, row.model, facts=row.facts, content=row.content, rerun=row.rerun
+    )
     if isinstance(outcome, str):
         measurement = replace(measurement, status=outcome)
     else:
@@ -215,12 +221,21 @@ def write(metric: str, row: RowIdentity, outcome: Evidence | str, results: Path)
             path=path,
         )
     description = {key: value for key, value in asdict(measurement).items() if key != "path"}
-    text = json.dumps(description, indent=1, ensure_ascii=False)
     file = path.with_suffix(".json")
     # Written last: a row without its description is not there yet.
-    if not (file.exists() and file.read_bytes() == text.encode()):
-        write_atomically(file, text)
+    if not _describes(file, description):
+        write_atomically(file, json.dumps(description, indent=1, ensure_ascii=False))
     return measurement
+
+
+def _describes(file: Path, description: dict[str, Any]) -> bool:
+    """Return whether a file holds a description, by whatever command its row was measured."""
+    try:
+        stored = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return False
+    plain = json.loads(json.dumps(description))
+    return bool(isinstance(stored, dict) and stored | {"rerun": ""} == plain | {"rerun": ""})
 
 
 def _keep(file: Path, folder: Path) -> str:
@@ -302,4 +317,5 @@ class ScoredRow:
             "status": m.status,
             "remarks": " ".join(fact for fact in (BLIND, CAPPED) if m.facts.get(fact)),
             "signature": self.signature,
+            "rerun": m.rerun,
         }

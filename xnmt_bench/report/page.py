@@ -8,7 +8,6 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
-from omegaconf import DictConfig, OmegaConf
 
 from xnmt_bench.report.summary import ShownTable, to_html
 from xnmt_bench.store import write_atomically
@@ -19,7 +18,7 @@ PAGE = "report.html"
 def write_page(
     shown: Sequence[ShownTable],
     signatures: Sequence[str],
-    config: DictConfig,
+    reruns: Sequence[str],
     results: Path,
     debug: Path | None = None,
 ) -> Path:
@@ -28,7 +27,7 @@ def write_page(
     Args:
         shown: tables and figures, in reading order.
         signatures: of every number.
-        config: the report's own configuration.
+        reruns: the commands that make the rows again.
         results: where the page goes.
         debug: the page beside it on which sentences are read, if there is one.
     """
@@ -43,9 +42,8 @@ def write_page(
         table = Markup(to_html(shown_table.summary))  # escaped already
         tables.append({"name": shown_table.name, "table": table, "figure": figure})
     environment = Environment(loader=PackageLoader("xnmt_bench.report", "."), autoescape=True)
-    yaml = OmegaConf.to_yaml(config, resolve=True)
     page = environment.get_template("page.html.jinja").render(
-        tables=tables, config=yaml, signatures=signatures, debug=debug and debug.name
+        tables=tables, reruns=reruns, signatures=signatures, debug=debug and debug.name
     )
     write_atomically(results / PAGE, page)
     return results / PAGE

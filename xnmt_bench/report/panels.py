@@ -199,7 +199,7 @@ def _by_settings(
 ) -> list[tuple[dict[str, Any], list[ScoredRow]]]:
     """Return groups of rows that agree in every setting that two of them have."""
     groups: list[tuple[dict[str, Any], list[ScoredRow]]] = []
-    # A row that has no settings, since it failed, joins the first group.
+    # A row without settings, such as a failed one, joins the first group.
     for scored_row in sorted(rows, key=lambda row: not settings_of(row)):
         settings = settings_of(scored_row)
         for common, members in groups:
@@ -213,8 +213,9 @@ def _by_settings(
 
 
 def settings_of(scored_row: ScoredRow) -> dict[str, Any]:
-    """Return what decides a row's numbers beside its columns."""
-    settings: dict[str, Any] = scored_row.measurement.facts.get(SETTINGS, {})
+    """Return what decides a row's numbers beside its columns; nothing without a number."""
+    m = scored_row.measurement
+    settings: dict[str, Any] = m.facts.get(SETTINGS, {}) if m.ok else {}
     return settings
 
 

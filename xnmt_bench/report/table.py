@@ -41,6 +41,7 @@ def csv_columns(metric: Metric) -> list[str]:
         "status",
         "remarks",
         "signature",
+        "rerun",
     ]
 
 

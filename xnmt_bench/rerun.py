@@ -1,0 +1,67 @@
+"""The command that makes a row again, free of the paths of one machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from xnmt_bench.store import file_hash, fingerprint
+
+# Options that decide where things lie and what is shown, but no number.
+ELSEWHERE = ("store", "results", "logger", "launcher", "hydra", "repair", "trainer.progress_bar")
+
+
+def rerun_command(command: str, overrides: Sequence[str]) -> str:
+    """Return a command line such as `python train.py corpus.path=FILE1 # FILE1=sha256:0123...`.
+
+    Args:
+        command: `train` or `evaluate`.
+        overrides: of the job, as on its command line.
+
+    Returns:
+        The overrides that decide numbers. A path is a placeholder, and the digest of what lay there
+        stands behind the command.
+    """
+    names: dict[str, str] = {}
+    kept = [o for o in overrides if not _elsewhere(o.partition("=")[0])]
+    arguments = [shlex.quote(_with_placeholders(override, names)) for override in kept]
+    digests = [f"{name}=sha256:{_digest(path)}" for path, name in names.items()]
+    behind = ["#", *digests] if digests else []
+    return " ".join(["python", f"{command}.py", *arguments, *behind])
+
+
+def _elsewhere(option: str) -> bool:
+    """Return whether an option decides no number."""
+    return any(
+        option.lstrip("+~") == o or option.lstrip("+~").startswith(f"{o}.") for o in ELSEWHERE
+    )
+
+
+def _with_placeholders(override: str, names: dict[str, str]) -> str:
+    """Return an override with each path in its value replaced; `names` grows by new paths."""
+    option, equals, value = override.partition("=")
+
+    def placeholder(match: re.Match[str]) -> str:
+        path = match.group()
+        # A bare word is a choice, also where a file of this name happens to be.
+        if os.sep not in path or not Path(path).exists():
+            return path
+        kind = "DIR" if Path(path).is_dir() else "FILE"
+        number = 1 + sum(name.startswith(kind) for name in names.values())
+        return names.setdefault(path, f"{kind}{number}")
+
+    return option + equals + re.sub(r"[^\[\],'\"]+", placeholder, value)
+
+
+@lru_cache
+def _digest(path: str) -> str:
+    """Return 16 digits of the digest of a file, or of all files of a folder by relative name."""
+    there = Path(path)
+    if there.is_file():
+        return file_hash(there)[:16]
+    files = sorted(file for file in there.rglob("*") if file.is_file())
+    return fingerprint({str(file.relative_to(there)): file_hash(file) for file in files})
