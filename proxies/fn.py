@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from proxies.base import Proxy, RuleEmbedding, Vocabulary
-from xnmt_bench.options import Count, Rate
+from xnmt_bench.options import Rate, Size
 
 
 class FN(Proxy):
@@ -22,8 +22,8 @@ class FN(Proxy):
     def __init__(
         self,
         vocabulary: Vocabulary,
-        dimension: Count = 256,
-        hidden: Count = 512,
+        dimension: Size = 256,
+        hidden: Size = 512,
         dropout: Rate = 0.1,
     ) -> None:
         super().__init__()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from proxies.base import LearnedQueryAttention, Proxy, RuleEmbedding, Vocabulary
-from xnmt_bench.options import Count, Rate
+from xnmt_bench.options import Rate, Size
 
 
 class RN(Proxy):
@@ -22,8 +22,8 @@ class RN(Proxy):
     def __init__(
         self,
         vocabulary: Vocabulary,
-        dimension: Count = 256,
-        hidden: Count = 256,
+        dimension: Size = 256,
+        hidden: Size = 256,
         dropout: Rate = 0.1,
         sentence_positions: bool = False,
     ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from proxies.base import LearnedQueryAttention, Proxy, RuleEmbedding, Vocabulary
-from xnmt_bench.options import Count, Rate
+from xnmt_bench.options import Few, Rate, Size
 
 
 class SA(Proxy):
@@ -24,10 +24,10 @@ class SA(Proxy):
     def __init__(
         self,
         vocabulary: Vocabulary,
-        dimension: Count = 256,
-        layers: Count = 2,
-        heads: Count = 4,
-        feed_forward: Count | None = None,
+        dimension: Size = 256,
+        layers: Few = 2,
+        heads: Few = 4,
+        feed_forward: Size | None = None,
         dropout: Rate = 0.1,
         sentence_positions: bool = False,
     ) -> None:

@@ -113,7 +113,7 @@ def finished(folder, stage):
 
 
 # What no check can refuse and no machine can train: a proxy beyond any memory.
-BROKEN = "proxy.sizes.dimension=1000000000000"
+BROKEN = "proxy.sizes.dimension=1000000000"
 # Stage, what shows that it is under way, and the longest it may run on before it is killed.
 # `test_stopped.py` kills at every change of the disk; here a user's command is killed from outside.
 CAUGHT = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import signal
 import sys
@@ -26,8 +27,12 @@ from xnmt_bench.registry import KINDS, entries, load, options, unknown
 
 SENTENCES = ("explain", "explain_target")
 OPTIONAL = ("experiment",)  # groups that may be null
-# What a disk says: no space, read-only, not permitted, a quota.
-DISK = (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM, errno.EDQUOT)
+# What a disk says: no space, read-only, not permitted, a quota. Of a path: nothing is there, a file
+# for a folder or the reverse, a loop of links, a name that is too long.
+DISK = (
+    *(errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM, errno.EDQUOT),
+    *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG),
+)
 OURS = ("xnmt_bench.", "proxies.")
 
 
@@ -74,11 +79,22 @@ def guarded(command: Callable[..., None], *arguments: Any) -> None:
         word = "interrupted" if stopped.number == signal.SIGINT else "terminated"
         print(f"{word}; the same command goes on where it stood", file=sys.stderr)
         sys.exit(128 + stopped.number)
+    except BrokenPipeError:
+        flush_output()
+        sys.exit(1)
     except OSError as error:
         if error.errno not in DISK:
             raise
         where = f"{error.filename}: " if error.filename else ""
         sys.exit(f"error: {where}{error.strerror}; what was finished is kept")
+
+
+def flush_output() -> None:
+    """Write what was printed, or drop it where the reader has gone, as `head` goes."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _sweeps() -> bool:
@@ -136,7 +152,7 @@ def _register_plugins(arguments: Sequence[str]) -> None:
         for name, point in entries(kind).items():
             if point.value.startswith(OURS):
                 continue
-            named = any(name in argument for argument in arguments)
+            named = any(re.search(rf"\b{re.escape(name)}\b", argument) for argument in arguments)
             plugin_options = options(load(kind, name), described.hidden) if named else {}
             target = {"_target_": point.value.replace(":", ".")}
             package = None

@@ -10,7 +10,7 @@ import hydra
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 
-from xnmt_bench.cli import catch_signals, guarded, prepare, quoted, refused
+from xnmt_bench.cli import catch_signals, flush_output, guarded, prepare, quoted, refused
 
 # Beside the packages in a checkout, inside the package where it is installed.
 HERE = Path(__file__).parent
@@ -42,3 +42,5 @@ def _command(name: str) -> None:
         guarded(main)  # before a job begins too, as where its folder cannot be made
     except HydraException as error:
         refused(error)
+    finally:
+        flush_output()

@@ -10,14 +10,16 @@ import logging
 import math
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.plugins.environments import LightningEnvironment
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -166,7 +168,8 @@ def fit(
         precision=options.precision,  # type: ignore[arg-type]
         logger=options.logger() if options.logger else False,
         callbacks=callbacks,
-        plugins=[_WholeOrNot()],
+        # One process, also where a scheduler has started several tasks.
+        plugins=[_WholeOrNot(), LightningEnvironment()],
         max_epochs=max_epochs,
         gradient_clip_val=1.0,
         num_sanity_val_steps=0,
@@ -272,8 +275,48 @@ class _WholeOrNot(TorchCheckpointIO):
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
     ) -> None:
         with replacing(Path(path)) as temporary, temporary.open("wb") as file:
-            torch.save(checkpoint, file)
+            write_checkpoint(checkpoint, file)
             os.fsync(file.fileno())
+
+
+def write_checkpoint(checkpoint: dict[str, Any], file: BinaryIO) -> None:
+    """Write a checkpoint.
+
+    Raises:
+        OSError: the disk did not take it.
+    """
+    writer = _KeptError(file)
+    try:
+        torch.save(checkpoint, writer)  # type: ignore[arg-type]
+    except RuntimeError as error:
+        # torch names no cause where the disk is full.
+        raise writer.error or error from None
+
+
+class _KeptError:
+    """Writes to a file and keeps the error of a write that failed."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.error: OSError | None = None
+
+    def write(self, data: bytes) -> int:
+        """Write some bytes."""
+        with self._keep():
+            return self._file.write(data)
+
+    def flush(self) -> None:
+        """Write what is in the buffer."""
+        with self._keep():
+            self._file.flush()
+
+    @contextmanager
+    def _keep(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.error = error
+            raise
 
 
 def _resumable(folder: Path) -> str | None:

@@ -13,8 +13,10 @@ from typing import Annotated, Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-Count = Annotated[int, Field(ge=1)]
-Natural = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=1, lt=2**31)]
+Natural = Annotated[int, Field(ge=0, lt=2**31)]
+Size = Annotated[int, Field(ge=1, le=10**9)]  # of a vocabulary or a layer
+Few = Annotated[int, Field(ge=1, le=1_000)]  # each costs a thread, a layer or a row of its own
 Seed = Annotated[int, Field(ge=0, lt=2**32)]  # what torch and numpy both take
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, lt=1)]

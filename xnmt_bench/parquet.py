@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,9 +41,14 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     try:
         table = pq.read_table(path, columns=names, page_checksum_verification=True)
         # A footer that was altered may show only when its names are read.
-        missing = set(names or ()) - set(table.column_names)
+        missing = sorted({*(names or ())} - {*table.column_names})
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise StoreError(f"{path}: not a readable table: {error}") from None
+        missing = re.findall(r"No match for FieldRef.Name\((\w+)\)", str(error))
+        if not missing:
+            raise StoreError(f"{path}: not a readable table: {error}") from None
     if missing:
-        raise StoreError(f"{path}: the table has no column {sorted(missing)[0]!r}")
+        raise StoreError(f"{path}: the table has no column {missing[0]!r}")
+    doubled = [n for n in table.column_names if table.column_names.count(n) > 1]
+    if doubled:
+        raise StoreError(f"{path}: the table has two columns {doubled[0]!r}")
     return table

@@ -71,8 +71,11 @@ def load(kind: str, name: str) -> Any:
         raise XnmtError(unknown(KINDS[kind].noun, name, declared))
     try:
         return declared[name].load()
-    except (ImportError, AttributeError) as error:
-        raise XnmtError(f"{KINDS[kind].noun} {name!r} ({declared[name].value}): {error}") from error
+    except Exception as error:  # a module can raise anything when it is imported
+        problem = str(error) or type(error).__name__
+        raise XnmtError(
+            f"{KINDS[kind].noun} {name!r} ({declared[name].value}): {problem}"
+        ) from error
 
 
 def create(kind: str, name: str, *arguments: Any, **options: Any) -> Any:

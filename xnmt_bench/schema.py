@@ -14,11 +14,22 @@ from proxies.lessons import ProxyTrainingOptions
 from xnmt_bench.device import Device
 from xnmt_bench.errors import ConfigError, XnmtError
 from xnmt_bench.nmt.training_options import NMTTrainingOptions
-from xnmt_bench.options import Count, Positive, Rate, Section, Seed, Text, faults, section
+from xnmt_bench.options import (
+    Count,
+    Few,
+    Positive,
+    Rate,
+    Section,
+    Seed,
+    Size,
+    Text,
+    faults,
+    section,
+)
 from xnmt_bench.registry import KINDS, load
 from xnmt_bench.rules.extract import ExtractionOptions, Scenario
 
-Precision = Literal["32-true", "32", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true"]
+Precision = Literal["32-true", "32", "bf16-mixed", "16-mixed"]
 MISSING = "???"
 
 
@@ -33,7 +44,7 @@ class RulesSection(Section):
 class BootstrapSection(Section):
     """How intervals are drawn."""
 
-    samples: Count
+    samples: Annotated[int, Field(ge=1, le=1_000_000)]
     seed: Seed
 
 
@@ -85,8 +96,8 @@ class SubwordsSection(Section):
     """Vocabularies to train, or files of them."""
 
     type: Literal["bpe", "unigram"]
-    source_size: Count
-    target_size: Count
+    source_size: Size
+    target_size: Size
     source_model: Text | None
     target_model: Text | None
 
@@ -104,7 +115,7 @@ class Main(Section):
 
     scenario: Scenario
     learned_from: Scenario
-    k: Count
+    k: Few
     seed: Seed
     train_sentences: Count | None
     bootstrap: BootstrapSection
@@ -118,7 +129,7 @@ class Main(Section):
     store: Text
     results: Text
     device: Device
-    threads: Count | None
+    threads: Few | None
     trainer: TrainerSection
 
 
@@ -140,7 +151,7 @@ class SystemSection(Section):
     initial: Text | None
     divide_and_rule: Literal["middle", "multi", "aligned"] | None = None
     context: ContextSection
-    beam: Count
+    beam: Few
     architecture: Text | None = None
     seed: Seed = 0
 

@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 META = "meta.json"
 CURE = "`train.py repair=true` drops what is damaged, and train.py makes it again"
 LIBRARIES = ("torch", "captum")  # their arithmetic decides digits, and no recipe holds them
+os.umask(UMASK := os.umask(0o077))  # it can be read only by setting it
+MODE = 0o666 & ~UMASK  # of a file, as other programs make one
 PARTIAL = ".partial"  # ending of a folder that is not finished
 
 
@@ -273,11 +275,11 @@ def _make(
     # Of a run that was killed while it wrote; the second is how safetensors begins a file.
     for leftover in (*partial.rglob("*.tmp"), *partial.rglob(".tmp*")):
         leftover.unlink()
-    files = {
-        file.relative_to(partial).as_posix(): file_hash(file)
-        for file in sorted(partial.rglob("*"))
-        if file.is_file() and file.name != META
-    }
+    files = {}
+    for file in sorted(partial.rglob("*")):
+        if file.is_file() and file.name != META:
+            file.chmod(MODE)  # safetensors lets the owner alone read a file
+            files[file.relative_to(partial).as_posix()] = file_hash(file)
     meta: dict[str, Any] = {"recipe": recipe, "facts": facts, "files": files}
     meta["versions"] = _library_versions()
     # Without a digest an edited recipe would go unnoticed, and with it every check below.

@@ -243,7 +243,7 @@ def test_our_own_form_goes_round(tmp_path):
         ({"log_probabilities": [1]}, "a log-probability is no number up to 0"),
         ({"weights": [[10**400]]}, "weights: ragged, or no numbers"),
         ({"number": 10**30}, "needed is a count from 0"),
-        ({"source": ["\ud800"]}, "the source is not UTF-8"),
+        ({"source": ["\ud800"]}, "half a character"),
     ],
 )
 def test_our_own_form_is_checked(tmp_path, change, problem):

@@ -207,7 +207,7 @@ def test_a_measurement_without_one_of_the_columns_is_named(tmp_path):
     measure(tmp_path)
     path = only_file(tmp_path, "json")
     said = json.loads(path.read_text())
-    del said["identity"]["k"]
+    del said["identity"]["k"], said["seal"]
     path.write_text(json.dumps(said))
     with pytest.raises(StoreError, match="'k'") as error:
         read("fidelity", tmp_path, Fidelity().identity)
@@ -252,7 +252,35 @@ def test_rows_of_an_earlier_version_are_left_out(tmp_path, caplog):
     measured(Fidelity, tmp_path, FIDELITY, units(2.0))
     measured(Fidelity, tmp_path, FIDELITY | {"k": 2}, units(2.0))
     old = next(tmp_path.glob("measurements/fidelity/*.json"))
-    text = old.read_text().replace('"files": {}', '"files": {"rules": "/store/rules/0123"}')
-    old.write_text(text)
+    description = json.loads(old.read_text()) | {"files": {"rules": "/store/rules/0123"}}
+    del description["seal"]  # earlier versions had none
+    old.write_text(json.dumps(description))
     assert len(read("fidelity", tmp_path, Fidelity().identity)) == 1
     assert f"{old} was written by an earlier version" in caplog.text
+
+
+def test_no_flipped_bit_of_a_description_goes_unnoticed(tmp_path):
+    measure(tmp_path)
+    path = only_file(tmp_path, "json")
+    written, identity = path.read_bytes(), Fidelity().identity
+    [row] = read("fidelity", tmp_path, identity)
+    for place in range(len(written)):
+        changed = bytearray(written)
+        changed[place] ^= 1
+        path.write_bytes(changed)
+        try:
+            assert read("fidelity", tmp_path, identity) == [row]  # such as another blank
+        except StoreError as error:
+            assert str(path) in str(error)
+
+
+def test_a_column_with_nan_is_not_written_again(tmp_path):
+    """Finished work may be read-only."""
+    scores = Units("toy test", np.arange(2), {"log_likelihood": np.array([1.0, np.nan])})
+    for _ in range(2):
+        measured(Fidelity, tmp_path, FIDELITY, scores)
+        path = only_file(tmp_path, "parquet")
+        path.chmod(0o444)
+        times = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.*")}
+    measured(Fidelity, tmp_path, FIDELITY, scores)
+    assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.*")} == times

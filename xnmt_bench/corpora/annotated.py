@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
-from xnmt_bench.corpora.text import csv_rows, text_lines
+from xnmt_bench.corpora.text import csv_rows
 from xnmt_bench.corpora.view import CorpusView
 from xnmt_bench.errors import DataError
 from xnmt_bench.store import file_hash
@@ -42,18 +41,8 @@ def read_annotated(path: Path) -> list[Annotated]:
     Raises:
         DataError: a column is missing or a label neither 0 nor 1, with file and line.
     """
-    texts = (text + "\n" for _, text in text_lines(path))
-    rows = csv.reader(texts)
-    header = next(rows, [])
-    if missing := [name for name in NEEDED if name not in header]:
-        columns = ", ".join(filter(None, header)) or "nothing"
-        raise DataError(path, 1, f"no column {missing[0]!r}; the header has {columns}")
     annotated: list[Annotated] = []
-    for row in filter(None, csv_rows(path, rows)):
-        if len(row) != len(header):
-            problem = f"{len(row)} fields, but the header has {len(header)}"
-            raise DataError(path, rows.line_num, problem)
-        cells = dict(zip(header, row, strict=True))
+    for line, cells in csv_rows(path, NEEDED):
         row_labels = {
             name: LABELS.get(cell) for name, cell in cells.items() if name not in NOT_LABELS
         }
@@ -64,7 +53,7 @@ def read_annotated(path: Path) -> list[Annotated]:
         )
         if wrong := [name for name in first_labels if row_labels[name] is None]:
             problem = f"{wrong[0]}: {cells[wrong[0]]!r} is neither 0 nor 1"
-            raise DataError(path, rows.line_num, problem)
+            raise DataError(path, line, problem)
         labels = {name: bool(row_labels[name]) for name in first_labels}
         annotated.append(Annotated(cells[SOURCE], cells[TRANSLATION], cells[REFERENCE], labels))
     return annotated

@@ -40,7 +40,7 @@ def read_dictionary(path: Path) -> list[str]:
         if raw.startswith(codecs.BOM_UTF8):  # which is part of a word here
             text = "\ufeff" + text
         word, _, count = text.removesuffix(OVERWRITES).rpartition(" ")
-        if not count.isdecimal():
+        if not (count.isascii() and count.isdecimal()):
             raise DataError(path, number, f"not a word and its count: {text!r}")
         if word in read and not text.endswith(OVERWRITES):
             raise DataError(path, number, f"{word!r} stands here a second time")

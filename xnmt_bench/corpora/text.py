@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
 from xnmt_bench.errors import DataError
@@ -45,16 +45,37 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
     return ((n, decode_line(line, path, n)) for n, line in enumerate(lines(path), start=1))
 
 
-Row = TypeVar("Row")
+def csv_rows(
+    path: Path, needed: Iterable[str], delimiter: str = ","
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the rows of a CSV file with a header, each with the number of its last line.
 
+    Args:
+        path: the file.
+        needed: columns that it must have.
+        delimiter: between cells.
 
-def csv_rows(path: Path, rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield the rows of a CSV reader; a DataError for malformed CSV."""
+    Raises:
+        DataError: a column is missing or there twice, a row has another number of cells than the
+            header, or the file is no CSV.
+    """
+    rows = csv.reader((text + "\n" for _, text in text_lines(path)), delimiter=delimiter)
     try:
-        yield from rows
+        header = next(rows, [])
+        columns = ", ".join(filter(None, header)) or "nothing"
+        for name in needed:
+            if name not in header:
+                raise DataError(path, 1, f"no column {name!r}; the header has {columns}")
+        for name in filter(None, header):
+            if header.count(name) > 1:
+                raise DataError(path, 1, f"the column {name!r} is there twice")
+        for row in filter(None, rows):
+            if len(row) != len(header):
+                problem = f"{len(row)} fields, but the header has {len(header)}"
+                raise DataError(path, rows.line_num, problem)
+            yield rows.line_num, dict(zip(header, row, strict=True))
     except csv.Error as error:
-        number = getattr(rows, "line_num", None)
-        raise DataError(path, number, f"no CSV: {error}") from None
+        raise DataError(path, rows.line_num, f"no CSV: {error}") from None
 
 
 def decode_line(line: bytes, path: Path, number: int) -> str:

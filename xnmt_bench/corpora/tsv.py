@@ -13,10 +13,10 @@ from xnmt_bench.corpora.tokens import VERSION, detokenizer
 from xnmt_bench.corpora.tokens import tokenizer as words_of
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.options import Text, Texts
+from xnmt_bench.parsing import COUNT
 from xnmt_bench.store import file_hash
 
 NO_DOCUMENT = "-"
-LONGEST_NUMBER = 19  # digits; Python itself refuses some thousands
 
 
 class TsvCorpus(Corpus):
@@ -103,7 +103,7 @@ class TsvCorpus(Corpus):
         expected = 3 + len(self._columns)
         if len(fields) != expected:
             raise DataError(path, number, f"{len(fields)} fields where {expected} belong")
-        if not (fields[2].isdecimal() and len(fields[2]) < LONGEST_NUMBER):
+        if not COUNT.fullmatch(fields[2]):
             raise DataError(path, number, f"segment {fields[2][:40]!r} is not a number")
         if not all(map(visible, fields[3:])):
             raise DataError(path, number, "one side of the pair is empty")

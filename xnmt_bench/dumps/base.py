@@ -14,6 +14,7 @@ import numpy as np
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.text import lines
 from xnmt_bench.errors import DataError, XnmtError
+from xnmt_bench.parsing import parse_number
 from xnmt_bench.words.weighed import Tokens, Weighed
 
 Entry = TypeVar("Entry")
@@ -132,7 +133,7 @@ class Dump(ABC, Generic[Entry]):
         """Return the numbers of a line; a DataError names what is none."""
         parts = text.split(between)
         try:
-            return [float(part) for part in parts]
+            return [parse_number(part) for part in parts]
         except ValueError:
             wrong = next(part for part in parts if not _is_number(part))
             raise DataError(self.path, line, f"{wrong!r} is no number{_why(wrong)}") from None
@@ -150,7 +151,7 @@ class Dump(ABC, Generic[Entry]):
 
 def _is_number(text: str) -> bool:
     try:
-        float(text)
+        parse_number(text)
     except ValueError:
         return False
     return True

@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.dumps.base import Dump
 from xnmt_bench.errors import DataError
+from xnmt_bench.parsing import parse_json
 from xnmt_bench.words.weighed import EOS_TOKEN, Weighed
 
 HEADER = {"form": "weights", "version": 1}
@@ -34,8 +36,8 @@ class JsonLines(Dump[tuple[int, int, str]]):
         """Read the header; a DataError if the first line is none."""
         super().__init__(path, source, target)
         try:
-            header = json.loads(next(self.texts_of(self.path), ""))
-        except (ValueError, RecursionError):
+            header = parse_json(next(self.texts_of(self.path), ""))
+        except ValueError:
             header = None
         if not isinstance(header, dict) or not HEADER.items() <= header.items():
             problem = f"the first line is no header; needed: {json.dumps(HEADER)}"
@@ -53,9 +55,9 @@ class JsonLines(Dump[tuple[int, int, str]]):
         """Return a line, read."""
         line, place, text = entry
         try:
-            values = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise DataError(self.path, line, f"no JSON: {error}") from None
+            values = parse_json(text)
+        except JSONDecodeError as error:
+            raise DataError(self.path, line, f"no JSON: {error.msg}") from None
         if not isinstance(values, dict):
             raise DataError(self.path, line, "no JSON object")
         for side in ("source", "target"):

@@ -11,6 +11,7 @@ import numpy as np
 from xnmt_bench.dumps.base import Dump
 from xnmt_bench.dumps.blocks import BAR
 from xnmt_bench.errors import DataError
+from xnmt_bench.parsing import COUNT
 from xnmt_bench.words.weighed import Weighed
 
 SCORES = re.compile(r"WordScores=\s*(.*)")
@@ -42,7 +43,7 @@ class Marian(Dump[Line]):
         for line, text in enumerate(self.texts_of(self.path), start=1):
             parts = text.split(BAR)
             if N_BEST.match(parts[-2].strip() if len(parts) > 2 else ""):
-                if not parts[0].strip().isdecimal():
+                if not COUNT.fullmatch(parts[0].strip()):
                     problem = f"{parts[0].strip()!r} is no sentence's number, as n-best lines have"
                     raise DataError(self.path, line, problem)
                 last, number = number, int(parts[0])

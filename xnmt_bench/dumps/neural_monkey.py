@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import ClassVar
 from zipfile import BadZipFile
@@ -13,12 +14,14 @@ from xnmt_bench.dumps.base import Dump
 from xnmt_bench.errors import DataError
 from xnmt_bench.words.weighed import Weighed
 
+log = logging.getLogger(__name__)
+
 
 class NeuralMonkey(Dump[tuple[int, str, str]]):
     """`.npy` (N, S, T): a row a *source* token, padded to the longest sentence, without EOS.
 
-    What is beyond a translation's tokens is rubbish and left out; of a sentence that is longer than
-    the array, its tokens beyond it are.
+    What is beyond a translation's tokens is rubbish and left out. Of a sentence that is longer than
+    the array, tokens beyond it are left out, and a warning counts such sentences.
     """
 
     texts: ClassVar = ("source", "target")
@@ -46,7 +49,12 @@ class NeuralMonkey(Dump[tuple[int, str, str]]):
             if len(shape) != 3 or shape[0] != len(texts):
                 content = f"an array of shape {shape}, but {path} has {len(texts)} lines"
                 raise DataError(self.path, None, f"{content}; needed: (sentences, source, target)")
-        for number, (source, target) in enumerate(zip(*sides, strict=True)):
+        pairs = list(zip(*sides, strict=True))
+        cut = sum(len(s.split()) > shape[1] or len(t.split()) > shape[2] for s, t in pairs)
+        if cut:
+            longest = f"{shape[1]} source and {shape[2]} target tokens"
+            log.warning("%s: %d sentences are cut, at %s", self.path, cut, longest)
+        for number, (source, target) in enumerate(pairs):
             yield number, source, target
 
     def weighed(self, entry: tuple[int, str, str]) -> Weighed:

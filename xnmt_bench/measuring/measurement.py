@@ -20,6 +20,7 @@ import numpy as np
 
 from xnmt_bench.errors import MissingError, StoreError
 from xnmt_bench.measuring.units import Units
+from xnmt_bench.parsing import parse_json
 from xnmt_bench.store import file_hash, fingerprint, replacing, write_atomically
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,7 @@ FILES = "files"  # the folder of further files, beside the rows of a metric
 # What was measured is in the store, so this takes moments.
 CURE = "run its train.py again, which writes the row anew"
 OK, NOT_APPLICABLE, FAILED = "ok", "n/a", "failed"
+SEAL = "seal"  # fingerprint of all else that describes a row
 # Among a row's facts:
 DOUBTS = "doubts"  # why its numbers mean little, a sentence each
 BLIND = "blind"  # its explainer never asks the model: a point of reference, never ranked
@@ -224,18 +226,35 @@ def write(metric: str, row: RowIdentity, outcome: Evidence | str, results: Path)
     file = path.with_suffix(".json")
     # Written last: a row without its description is not there yet.
     if not _describes(file, description):
-        write_atomically(file, json.dumps(description, indent=1, ensure_ascii=False))
+        plain = json.loads(json.dumps(description))  # tuples become lists before they are sealed
+        sealed = plain | {SEAL: fingerprint(plain)}
+        write_atomically(file, json.dumps(sealed, indent=1, ensure_ascii=False))
     return measurement
 
 
 def _describes(file: Path, description: dict[str, Any]) -> bool:
     """Return whether a file holds a description, by whatever command its row was measured."""
     try:
-        stored = json.loads(file.read_bytes())
+        stored = _read_description(file)
     except (OSError, ValueError):
         return False
     plain = json.loads(json.dumps(description))
-    return bool(isinstance(stored, dict) and stored | {"rerun": ""} == plain | {"rerun": ""})
+    return stored | {"rerun": ""} == plain | {"rerun": ""}
+
+
+def _read_description(file: Path) -> dict[str, Any]:
+    """Read what describes a row.
+
+    Raises:
+        ValueError: it is not readable, or was altered since it was written.
+    """
+    description = parse_json(file.read_text(encoding="utf-8"))
+    if not isinstance(description, dict):
+        raise ValueError("no JSON object")
+    # A row of an earlier version has no seal.
+    if (seal := description.pop(SEAL, None)) is not None and seal != fingerprint(description):
+        raise ValueError("altered since it was written")
+    return description
 
 
 def _keep(file: Path, folder: Path) -> str:
@@ -257,8 +276,16 @@ def _holds(path: Path, units: Units) -> bool:
         stored.test_set == units.test_set
         and np.array_equal(stored.number_U, units.number_U)
         and stored.columns.keys() == units.columns.keys()
-        and all(np.array_equal(stored[name], units[name]) for name in units.columns)
+        and all(_same(stored[name], units[name]) for name in units.columns)
     )
+
+
+def _same(first_U: np.ndarray, second_U: np.ndarray) -> bool:
+    """Return whether two columns are equal; what has no value in both is equal too."""
+    if first_U.shape != second_U.shape:
+        return False
+    # Only NaN differs from itself.
+    return bool(((first_U == second_U) | ((first_U != first_U) & (second_U != second_U))).all())
 
 
 def read(metric: str, results: Path, identity: Sequence[str]) -> list[Measurement]:
@@ -273,11 +300,11 @@ def read(metric: str, results: Path, identity: Sequence[str]) -> list[Measuremen
     rows = []
     for path in sorted((results / FOLDER / metric).glob("*.json")):
         try:
-            row = Measurement(**json.loads(path.read_text(encoding="utf-8")))
+            row = Measurement(**_read_description(path))
             if missing := set(identity) - set(row.identity):
                 raise ValueError(f"no column {min(missing)!r}")
         except (ValueError, TypeError, AttributeError) as error:
-            raise StoreError(f"{path}: not a readable measurement: {error}") from None
+            raise StoreError(f"{path}: not a readable measurement: {error}; {CURE}") from None
         if any(Path(name).name != name for name in row.files.values()):
             log.warning("left out: %s was written by an earlier version; %s", path, CURE)
             continue

@@ -12,7 +12,7 @@ from xnmt_bench.nmt.base import NMTModel, Reader, last_of
 from xnmt_bench.nmt.batch import AttentionWeights, Encoding, Layout
 from xnmt_bench.nmt.output import LinearOutput
 from xnmt_bench.nmt.prefix import Prefix
-from xnmt_bench.options import Count, Rate
+from xnmt_bench.options import Rate, Size
 
 States = tuple[Tensor, ...]
 
@@ -33,9 +33,9 @@ class RNNSearch(LinearOutput, NMTModel):
         self,
         source_subwords: Subwords,
         target_subwords: Subwords,
-        dimension: Count = 256,
-        encoder_hidden: Count = 256,
-        decoder_hidden: Count = 512,
+        dimension: Size = 256,
+        encoder_hidden: Size = 256,
+        decoder_hidden: Size = 512,
         dropout: Rate = 0.2,
     ) -> None:
         super().__init__()

@@ -17,7 +17,7 @@ from xnmt_bench.nmt.base import NMTModel, Reader, last_of
 from xnmt_bench.nmt.batch import AttentionWeights, Encoding, Layout
 from xnmt_bench.nmt.output import LinearOutput
 from xnmt_bench.nmt.prefix import Prefix
-from xnmt_bench.options import Count, Natural, Rate
+from xnmt_bench.options import Few, Natural, Rate, Size
 
 
 def sinusoids(positions: Tensor, dimension: int, like: Tensor) -> Tensor:
@@ -181,10 +181,10 @@ class Transformer(LinearOutput, NMTModel):
         self,
         source_subwords: Subwords,
         target_subwords: Subwords,
-        layers: Count = 2,
-        heads: Count = 4,
-        dimension: Count = 256,
-        feed_forward: Count = 1024,
+        layers: Few = 2,
+        heads: Few = 4,
+        dimension: Size = 256,
+        feed_forward: Size = 1024,
         dropout: Rate = 0.1,
         pre_norm: bool = False,
         tied: bool = True,

@@ -16,6 +16,7 @@ from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.text import present, text_lines
 from xnmt_bench.dumps import Dump
 from xnmt_bench.errors import DataError, XnmtError
+from xnmt_bench.parsing import parse_number
 from xnmt_bench.registry import entries, load, unknown
 from xnmt_bench.rules.table import SentenceRelevance, relevance
 from xnmt_bench.store import META, Artefact, file_hash, fingerprint, verified
@@ -30,7 +31,7 @@ def _numbers(path: Path) -> np.ndarray:
     numbers = []
     for number, text in enumerate(map(str.strip, _texts(path)), start=1):
         try:
-            numbers.append(float(text))
+            numbers.append(parse_number(text))
         except ValueError:
             raise DataError(path, number, f"{text!r} is no number") from None
         if not np.isfinite(numbers[-1]):

@@ -19,6 +19,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.report.panels import Panel, distinguish, pooled, sort_pivots
 
+plt.rcParams["text.parse_math"] = False  # a name may hold two dollar signs
 # Okabe and Ito's palette: told apart also by those who see fewer colours; so are the markers.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 SHAPES = ("o", "s", "^", "D", "v", "P", "X", "*")

@@ -10,6 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from xnmt_bench.errors import XnmtError
+
 if TYPE_CHECKING:
     from pytorch_lightning.loggers import Logger
 
@@ -69,6 +71,9 @@ class CsvTracker(Tracker):
         return CSVLogger(str(self._folder), name="metrics")
 
 
+WANDB_MODES = ("online", "offline", "disabled")
+
+
 class WandbTracker(Tracker):
     """Weights & Biases; offline without a login or a network.
 
@@ -84,18 +89,23 @@ class WandbTracker(Tracker):
         import wandb
 
         mode = os.environ.get("WANDB_MODE") or ("online" if _reachable() else "offline")
+        if mode not in WANDB_MODES:
+            raise XnmtError(f"WANDB_MODE={mode}: should be one of {', '.join(WANDB_MODES)}")
         self._run = wandb.init(
             project=self.project,
             group=group,
             job_type=job_type,
-            dir=str(folder),
+            dir=os.environ.get("WANDB_DIR") or str(folder),
             config=dict(config),
             mode=mode,  # type: ignore[arg-type]
             reinit="finish_previous",
+            settings=wandb.Settings(silent=True),  # type: ignore[arg-type]
         )
         if mode == "offline":
             where = self._run.dir
             log.info("W&B is offline; the run lies in %s (send it with `wandb sync`)", where)
+        elif mode == "online":
+            log.info("W&B: %s", self._run.url)
         return self
 
     def lightning(self) -> Logger:

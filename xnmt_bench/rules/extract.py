@@ -21,7 +21,7 @@ from xnmt_bench.explainers.base import Explainer, decide, follow
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.batching import buckets
-from xnmt_bench.options import Count
+from xnmt_bench.options import Count, Few
 from xnmt_bench.rules.labels import StoredLabels
 from xnmt_bench.rules.table import read_columns, shard_path, write_shard
 from xnmt_bench.rules.topk import ids_at, top_k
@@ -50,7 +50,7 @@ class ExtractionOptions:
         precision: of the relevance; labels are always in float32.
     """
 
-    largest_k: Count = 5
+    largest_k: Few = 5
     shard_sentences: Count = 500
     admit_special: bool = False
     batch_tokens: Count | None = None

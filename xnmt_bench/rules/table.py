@@ -26,6 +26,8 @@ RULE_COLUMNS = (
     *("source_ids", "prefix_ids", "source_positions", "prefix_positions"),
 )
 PROBABILITY = "probability"
+NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
+GREATEST = 1e30  # relevance; sums of greater numbers overflow float32
 TOP_K = ("_ids", "_positions", "_scores")  # endings of the columns that are lists of fixed size
 
 
@@ -114,6 +116,9 @@ def read_columns(path: Path, columns: Sequence[str] | None = None) -> dict[str, 
         # The pages' checksums do not cover the schema, so its types are checked here.
         if fixed != name.endswith(TOP_K):
             raise StoreError(f"{path}: column {name!r} is altered: it is of type {array.type}")
+        kind = array.type.value_type if pa.types.is_list(array.type) or fixed else array.type
+        if not any(is_kind(kind) for is_kind in NUMERIC) or array.null_count:
+            raise StoreError(f"{path}: column {name!r} is no column of numbers: {array.type}")
         # Lists of fixed size become one 2-dimensional array without a copy for each row.
         values = (array.flatten() if fixed else array).to_numpy(zero_copy_only=False)
         arrays[name] = values.reshape(len(array), array.type.list_size) if fixed else values
@@ -191,8 +196,25 @@ def relevance(folder: Path, split: str) -> Iterator[SentenceRelevance]:
         )
         for rows in sentence_rows(columns["sentence"]):
             source, prefix = (
-                np.stack(list(columns[f"{side}_relevance"][rows])).astype(np.float64)
+                _matrix(columns[f"{side}_relevance"][rows], f"{path}: {side}_relevance")
                 for side in RULE_SIDES
             )
+            if np.isnan(source).any():
+                raise StoreError(f"{path}: source_relevance is NaN")
             number, first = (int(columns[name][rows.start]) for name in ("sentence", "step"))
             yield SentenceRelevance(number, first, source, prefix, probability_N[rows])
+
+
+def _matrix(rows_T: np.ndarray, where: str) -> np.ndarray:
+    """Return rows of relevance as a matrix; NaN is for words that a step cannot see.
+
+    Raises:
+        StoreError: rows have unlike lengths, or a number is infinite or too great to be summed.
+    """
+    lengths = {len(row) for row in rows_T}
+    if len(lengths) != 1:
+        raise StoreError(f"{where}: rows of one sentence have {sorted(lengths)} numbers")
+    values = np.stack(list(rows_T)).astype(np.float64)
+    if (np.abs(values) > GREATEST).any():
+        raise StoreError(f"{where}: a number is above {GREATEST:g}")
+    return values

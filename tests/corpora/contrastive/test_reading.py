@@ -85,7 +85,7 @@ def test_a_wrong_group_of_voitas_is_named(tmp_path, change, message):
 
 def test_files_that_are_no_sets(tmp_path):
     wrong = write(tmp_path / "wrong.json", '[\n{"src": 1,\n}]')
-    with pytest.raises(DataError, match=r"wrong.json:3: not JSON"):
+    with pytest.raises(DataError, match=r"wrong.json:3: no JSON"):
         read_sets(wrong)
     with pytest.raises(DataError, match="neither `dst`"):
         read_sets(write(tmp_path / "other.json", [{"text": 1}]))
@@ -213,7 +213,7 @@ def test_the_plain_form_says_all_that_a_group_says(tmp_path):
             ":2: 0 source sentences",
         ),
         ('{"source": "a", "variants": [["x", "b"], "c"]}', ":2: variants have contexts of unlike"),
-        ("{", ":2: not JSON"),
+        ("{", ":2: no JSON"),
         ("", ": there is nothing to compare"),
     ],
 )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from pathlib import Path
 
 from xnmt_bench.corpora.consistency.pronouns import PRONOUNS, bare
 from xnmt_bench.corpora.consistency.suite import Entity, Item, Suite, left_out
-from xnmt_bench.corpora.text import csv_rows, text_lines
+from xnmt_bench.corpora.text import csv_rows
 from xnmt_bench.errors import DataError
 from xnmt_bench.morphology import Gender
+from xnmt_bench.parsing import parse_count
 
 GENDERS: Mapping[str, Gender] = {"Male": "m", "Female": "f"}
 SETS = {"1": ("pro",), "-1": ("anti",), "0": ()}
@@ -33,26 +33,23 @@ def bug(data: Path, language: str) -> Suite:
     and have no item.
     """
     path = data / "bug" / "gold_BUG.csv"
-    rows = csv.DictReader(text + "\n" for _, text in text_lines(path))
-    if missing := [name for name in NEEDED if name not in (rows.fieldnames or ())]:
-        raise DataError(path, 1, f"no column {missing[0]!r}")
     sources: list[str] = []
     items: list[Item] = []
     problems: dict[int, str] = {}
-    for row in csv_rows(path, rows):
+    for line, row in csv_rows(path, NEEDED):
         try:
             words = row[SENTENCE].split()
-            places = [int(row[f"{name}_first_index"]) for name in (PRONOUN, NOUN)]
+            places = [parse_count(row[f"{name}_first_index"]) for name in (PRONOUN, NOUN)]
             gender, sets = GENDERS[row[GENDER]], SETS[row["stereotype"]]
-        except (ValueError, KeyError, AttributeError, TypeError) as error:
-            raise DataError(path, rows.line_num, f"not readable: {error}") from None
+        except (ValueError, KeyError) as error:
+            raise DataError(path, line, f"not readable: {error}") from None
         if PRONOUNS.get(bare(row[PRONOUN])) != gender:
-            problems[rows.line_num] = f"{row[PRONOUN]!r} is no pronoun of {row[GENDER]}"
+            problems[line] = f"{row[PRONOUN]!r} is no pronoun of {row[GENDER]}"
         for place, name in zip(places, (PRONOUN, NOUN), strict=True):
             word = bare(words[place]) if 0 <= place < len(words) else "nothing"
             if word != bare(row[name]):
-                problems[rows.line_num] = f"{word!r} is at word {place}, not {row[name]!r}"
-        if rows.line_num not in problems:
+                problems[line] = f"{word!r} is at word {place}, not {row[name]!r}"
+        if line not in problems:
             pronoun, noun = places
             items.append(Item(len(sources), pronoun, Entity((noun,)), None, gender, sets))
         sources.append(" ".join(words))

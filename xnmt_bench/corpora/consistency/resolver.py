@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from itertools import accumulate
@@ -12,6 +11,7 @@ from typing import Any
 from xnmt_bench.corpora.consistency.suite import Entity, Item, Suite, left_out
 from xnmt_bench.corpora.text import present, text_lines
 from xnmt_bench.errors import DataError
+from xnmt_bench.parsing import parse_json
 from xnmt_bench.store import file_hash
 
 TOKENS, CLUSTERS = "tokens", "clusters"
@@ -35,7 +35,7 @@ class Resolver:
         problems: dict[int, str] = {}
         for number, text in text_lines(path):
             try:
-                row: Any = json.loads(text)
+                row: Any = parse_json(text)
                 key = "".join(map(_letters, row[TOKENS]))
                 clusters = [
                     [_stretch(row[TOKENS], *mention) for mention in cluster]
@@ -43,6 +43,9 @@ class Resolver:
                 ]
             except (ValueError, KeyError, TypeError, IndexError) as error:
                 raise DataError(path, number, f"no tokens and clusters: {error!r}") from None
+            if self._clusters.get(key, clusters) != clusters:
+                text = " ".join(row[TOKENS])
+                raise DataError(path, number, f"other clusters than a line above has: {text!r}")
             if key in suite_letters:
                 self._clusters[key] = clusters
             else:

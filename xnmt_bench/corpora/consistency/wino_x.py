@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from xnmt_bench.corpora.consistency.pronouns import THINGS, bare
 from xnmt_bench.corpora.consistency.suite import Entity, Item, Span, Suite, left_out
 from xnmt_bench.corpora.text import text_lines
 from xnmt_bench.errors import DataError
+from xnmt_bench.parsing import parse_json
 
 ANSWERS = (1, 2)
 NEEDED = (
@@ -69,9 +70,9 @@ def wino_x(data: Path, language: str) -> Suite:
 
 def _row(path: Path, number: int, text: str) -> Mapping[str, Any]:
     try:
-        row = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DataError(path, number, f"no JSON: {error}") from None
+        row = parse_json(text)
+    except JSONDecodeError as error:
+        raise DataError(path, number, f"no JSON: {error.msg}") from None
     if not isinstance(row, dict):
         raise DataError(path, number, "no JSON object")
     if missing := [name for name in NEEDED if name not in row]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from xnmt_bench.corpora.consistency.suite import Entity, Item, Suite
 from xnmt_bench.corpora.text import csv_rows, text_lines
 from xnmt_bench.errors import DataError
 from xnmt_bench.morphology import Gender
+from xnmt_bench.parsing import COUNT, parse_count
 
 GENDERS: Mapping[str, Gender] = {"male": "m", "female": "f", "neutral": "n"}
 SUBSETS = ("pro", "anti")  # stereotypical and anti-stereotypical
@@ -48,7 +48,7 @@ def winomt(data: Path, language: str) -> Suite:
         words = sentence.split()
         if gender not in GENDERS:
             raise DataError(path, number, f"gender {gender!r}; needed: {', '.join(GENDERS)}")
-        if not place.isdigit() or int(place) >= len(words):
+        if not COUNT.fullmatch(place) or int(place) >= len(words):
             raise DataError(path, number, f"no word {place!r} among {len(words)}")
         if annotated is None:
             pronoun = _first_pronoun(words, GENDERS[gender])
@@ -78,30 +78,31 @@ def _first_pronoun(words: Sequence[str], gender: Gender) -> int | None:
 
 def _annotations(path: Path) -> dict[int, tuple[int, Item]]:
     """Return the file's line number and item for each line of the suite."""
-    rows = csv.DictReader((text + "\n" for _, text in text_lines(path)), delimiter="\t")
-    if missing := [name for name in NEEDED if name not in (rows.fieldnames or ())]:
-        raise DataError(path, 1, f"no column {missing[0]!r}")
-    items = {}
-    for row in csv_rows(path, rows):
+    items: dict[int, tuple[int, Item]] = {}
+    for line, row in csv_rows(path, NEEDED, delimiter="\t"):
         try:
             item = _annotated(row)
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(path, rows.line_num, f"not readable: {error}") from None
-        items[item.sentence] = rows.line_num, item
+        except (ValueError, KeyError) as error:
+            raise DataError(path, line, f"not readable: {error}") from None
+        if item.sentence in items:
+            first, _ = items[item.sentence]
+            problem = f"sentence {item.sentence} is annotated a second time, first in line {first}"
+            raise DataError(path, line, problem)
+        items[item.sentence] = line, item
     return items
 
 
 def _annotated(row: Mapping[str, str]) -> Item:
     entity, other = (
-        tuple(range(int(row[f"{role}_first"]), int(row[f"{role}_last"]) + 1))
+        tuple(range(parse_count(row[f"{role}_first"]), parse_count(row[f"{role}_last"]) + 1))
         for role in ("entity", "other")
     )
-    pronoun = int(row["pronoun"])
-    if not (entity and other) or min(*entity, *other, pronoun) < 0:
-        raise ValueError("a place is negative, or a last word before its first")
+    pronoun = parse_count(row["pronoun"])
+    if not (entity and other):
+        raise ValueError("a last word stands before its first")
     sets = SUBSETS if row["set"] == "both" else tuple(n for n in SUBSETS if n == row["set"])
     gender = GENDERS[row["gender"]]
-    return Item(int(row["line"]), pronoun, Entity(entity), Entity(other), gender, sets)
+    return Item(parse_count(row["line"]), pronoun, Entity(entity), Entity(other), gender, sets)
 
 
 def _checked(path: Path, line: int, item: Item, words: Sequence[str]) -> None:

@@ -16,6 +16,7 @@ from xnmt_bench.corpora.contrastive.group import (
 )
 from xnmt_bench.corpora.text import decode_line, lines
 from xnmt_bench.errors import DataError
+from xnmt_bench.parsing import COUNT
 
 LANGUAGES = ("en", "de")
 UNKNOWN = "?"  # an unknown distance
@@ -92,7 +93,7 @@ def _table(folder: Path) -> Iterator[_Told]:
         *counts, pronoun, distance = fields
         for name, value in zip(COLUMNS, [*counts, pronoun, distance], strict=True):
             free = name == "pronoun" or (name == "distance" and value == UNKNOWN)
-            if not (free or (value.isdecimal() and len(value) < 10)):
+            if not (free or COUNT.fullmatch(value)):
                 raise DataError(path, number, f"{name} {value[:40]!r} is no number")
         group, first, size = map(int, counts)
         yield _Told((path, number), group, first, size, pronoun, _distance(distance))

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
 from xnmt_bench.corpora.text import decode_line, lines
 from xnmt_bench.errors import DataError
+from xnmt_bench.parsing import parse_count, parse_json
 
 
 def records_of(path: Path) -> list[Any]:
     """Return the list that is in a JSON file, plain or gzip; a DataError where none is."""
     text = "\n".join(decode_line(line, path, n) for n, line in enumerate(lines(path), start=1))
     try:
-        records = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DataError(path, error.lineno, f"not JSON: {error.msg}") from None
+        records = parse_json(text)
+    except JSONDecodeError as error:
+        raise DataError(path, error.lineno, f"no JSON: {error.msg}") from None
     if not isinstance(records, list):
         raise DataError(path, None, "not a list of groups")
     return records
@@ -31,9 +32,10 @@ def read_groups(path: Path) -> list[int]:
     numbers, read = list[int](), set[int]()
     for number, line in enumerate(lines(path), start=1):
         text = decode_line(line, path, number).strip()
-        if not (text.isdecimal() and len(text) < 10):
-            raise DataError(path, number, f"{text[:40]!r} is no group's number")
-        numbers.append(int(text))
+        try:
+            numbers.append(parse_count(text))
+        except ValueError:
+            raise DataError(path, number, f"{text[:40]!r} is no group's number") from None
         if numbers[-1] in read:
             raise DataError(path, number, f"group {text} is there twice")
         read.add(numbers[-1])

@@ -8,7 +8,7 @@ docs/contrastive.md lists the fields.
 
 from __future__ import annotations
 
-import json
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +18,7 @@ from xnmt_bench.corpora.contrastive.group import ContrastiveSet, Group, Variant,
 from xnmt_bench.corpora.text import decode_line, lines
 from xnmt_bench.errors import DataError
 from xnmt_bench.options import Natural, Text
+from xnmt_bench.parsing import parse_json
 
 Sentences = Annotated[list[Text], Field(min_length=1)]
 
@@ -116,6 +117,6 @@ def read_plain(path: Path) -> list[ContrastiveSet]:
 
 def _object(path: Path, number: int, text: str) -> Any:
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DataError(path, number, f"not JSON: {error.msg}") from None
+        return parse_json(text)
+    except JSONDecodeError as error:
+        raise DataError(path, number, f"no JSON: {error.msg}") from None

@@ -29,7 +29,7 @@ from xnmt_bench.nmt.context.sentences import Sentences, source_numbers
 from xnmt_bench.nmt.context.two_step import TwoStep, closed
 from xnmt_bench.nmt.output import LinearOutput
 from xnmt_bench.nmt.transformer import Cache, causal
-from xnmt_bench.options import Count, Rate
+from xnmt_bench.options import Few, Rate, Size
 
 
 class CADec(LinearOutput, TwoStep):
@@ -56,14 +56,14 @@ class CADec(LinearOutput, TwoStep):
         self,
         source_subwords: Subwords,
         target_subwords: Subwords,
-        layers: Count = 2,
-        heads: Count = 4,
-        dimension: Count = 256,
-        feed_forward: Count = 1024,
+        layers: Few = 2,
+        heads: Few = 4,
+        dimension: Size = 256,
+        feed_forward: Size = 1024,
         dropout: Rate = 0.1,
         pre_norm: bool = False,
         tied: bool = True,
-        second_layers: Count = 6,
+        second_layers: Few = 6,
     ) -> None:
         super().__init__(
             source_subwords,

@@ -23,7 +23,7 @@ from xnmt_bench.nmt.context.sentences import Sentences, source_numbers
 from xnmt_bench.nmt.context.two_step import TwoStep
 from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.nmt.transformer import MultiHeadAttention, feed_forward
-from xnmt_bench.options import Count, Rate
+from xnmt_bench.options import Few, Rate, Size
 
 
 class ContextAttention(nn.Module):
@@ -109,10 +109,10 @@ class MultiEncoder(TwoStep):
         self,
         source_subwords: Subwords,
         target_subwords: Subwords,
-        layers: Count = 2,
-        heads: Count = 4,
-        dimension: Count = 256,
-        feed_forward: Count = 1024,
+        layers: Few = 2,
+        heads: Few = 4,
+        dimension: Size = 256,
+        feed_forward: Size = 1024,
         dropout: Rate = 0.1,
         pre_norm: bool = False,
         tied: bool = True,

@@ -17,7 +17,7 @@ from xnmt_bench.nmt.batch import Encoding, Layout
 from xnmt_bench.nmt.context.sentences import Sentences, source_numbers
 from xnmt_bench.nmt.context.two_step import closed
 from xnmt_bench.nmt.rnn_search import RNNSearch
-from xnmt_bench.options import Count, Rate
+from xnmt_bench.options import Rate, Size
 
 
 class SourceAttention(nn.Module):
@@ -63,9 +63,9 @@ class SHierTo2(RNNSearch):
         self,
         source_subwords: Subwords,
         target_subwords: Subwords,
-        dimension: Count = 256,
-        encoder_hidden: Count = 256,
-        decoder_hidden: Count = 512,
+        dimension: Size = 256,
+        encoder_hidden: Size = 256,
+        decoder_hidden: Size = 512,
         dropout: Rate = 0.2,
     ) -> None:
         super().__init__(
