@@ -31,6 +31,7 @@ from xnmt_bench.store import replacing
 from xnmt_bench.trainer import TrainerOptions
 
 log = logging.getLogger(__name__)
+logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)  # its import asks for greetings
 MONITOR = "valid_loss"
 Mode = Literal["min", "max"]
 LOGGED_STEPS = 20

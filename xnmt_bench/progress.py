@@ -10,7 +10,7 @@ import logging
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -19,6 +19,7 @@ shared_terminal = False  # jobs that run at once would write over each other's l
 EVERY = 30.0  # seconds between lines of a log
 REFRESH = 0.2  # seconds between changes of a terminal's line
 Item = TypeVar("Item")
+_under_way: list[Stage] = []  # the innermost stage last
 
 
 class Stage:
@@ -42,18 +43,19 @@ class Stage:
 
     def step(self, done: float, note: str = "") -> None:
         """Say how many steps are done, parts of one included, unless it has only just said so."""
-        self._done, now = done, time.monotonic()
+        # A step may end after parts of the next one are done, since writing it takes time.
+        self._done, now = max(self._done, done), time.monotonic()
         if self._shown and now - self._said >= (REFRESH if self._terminal else EVERY):
             self._said = now
             self._say(note)
 
     def _say(self, note: str) -> None:
         elapsed = max(1e-9, time.monotonic() - self._began)
-        rate = (self._done - self._before) / elapsed
+        rate = max(0.0, self._done - self._before) / elapsed
         seconds_left = (self._total - self._done) / rate if rate else float("inf")
         pace = f"{rate:.1f} a second" if rate >= 1 else f"{1 / rate:.1f} s each" if rate else ""
         done = self._done if isinstance(self._done, int) else f"{self._done:.1f}"
-        due = f"at most {_duration(seconds_left)} left" if rate and self._done < self._total else ""
+        due = f"at most {duration(seconds_left)} left" if rate and self._done < self._total else ""
         parts = [f"{self._description}: {done} of {self._total} {self._unit}", pace, due, note]
         parts = [part for part in parts if part]
         if self._terminal:
@@ -63,6 +65,7 @@ class Stage:
             log.info("%s", ", ".join(parts))
 
     def __enter__(self) -> Self:
+        _under_way.append(self)
         return self
 
     def __exit__(
@@ -71,11 +74,13 @@ class Stage:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self in _under_way:
+            _under_way.remove(self)
         if self._shown and self._terminal:
             print("\r\x1b[2K", end="", file=sys.stderr, flush=True)  # leaves no half line behind
         elapsed = time.monotonic() - self._began
         if self._shown and kind is None and elapsed >= EVERY:
-            log.info("%s: done in %s", self._description, _duration(elapsed))
+            log.info("%s: done in %s", self._description, duration(elapsed))
 
 
 def _fitting(parts: list[str], width: int) -> str:
@@ -85,15 +90,40 @@ def _fitting(parts: list[str], width: int) -> str:
     return line[:width]
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return a time in words, such as `45 s`, `12 min` or `2.0 h`."""
     if seconds < 90:
-        return f"{seconds:.0f} s"
+        return f"{max(1, round(seconds))} s"
     minutes = seconds / 60
     return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
 
 
+def inside(
+    items: Iterable[Item], size: Callable[[Item], int], total: int, step: int
+) -> Iterator[Item]:
+    """Yield the parts of one step again, and let the stage under way say how many are done.
+
+    Args:
+        items: the parts, such as the batches of a shard.
+        size: of a part, such as its number of sentences.
+        total: the sum of all sizes.
+        step: the number of the step, from 0.
+    """
+    done = 0
+    for item in items:
+        yield item
+        done += size(item)
+        if _under_way:
+            _under_way[-1].step(step + done / total)
+
+
 def track(
-    items: Iterable[Item], description: str, total: int, unit: str, shown: bool = True
+    items: Iterable[Item],
+    description: str,
+    total: int,
+    unit: str,
+    shown: bool = True,
+    done: int = 0,
 ) -> Iterator[Item]:
     """Yield the items again, saying how many are done.
 
@@ -103,8 +133,9 @@ def track(
         total: how many there are.
         unit: what an item is, in the plural.
         shown: say anything at all.
+        done: the first so many were done by an earlier run; they say nothing of the pace.
     """
-    with Stage(description, total, unit, shown) as stage:
-        for done, item in enumerate(items, start=1):
+    with Stage(description, total, unit, shown, done) as stage:
+        for number, item in enumerate(items, start=1):
             yield item
-            stage.step(done)
+            stage.step(max(done, number))

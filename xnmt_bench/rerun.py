@@ -12,7 +12,10 @@ from pathlib import Path
 from xnmt_bench.store import file_hash, fingerprint
 
 # Options that decide where things lie and what is shown, but no number.
-ELSEWHERE = ("store", "results", "logger", "launcher", "hydra", "repair", "trainer.progress_bar")
+ELSEWHERE = (
+    *("store", "results", "logger", "launcher", "hydra", "repair", "dry_run"),
+    "trainer.progress_bar",
+)
 
 
 def rerun_command(command: str, overrides: Sequence[str]) -> str:

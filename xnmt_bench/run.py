@@ -28,6 +28,7 @@ from xnmt_bench.measuring.metric import Metric, Row
 from xnmt_bench.pipeline.doors import READERS
 from xnmt_bench.pipeline.job import Job, trainer_options
 from xnmt_bench.pipeline.settings import plain
+from xnmt_bench.plan import plan_job
 from xnmt_bench.registry import instantiate
 from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import about_systems, collect, report, writable
@@ -37,6 +38,7 @@ from xnmt_bench.report.tracking import Tracker
 from xnmt_bench.rerun import rerun_command
 from xnmt_bench.schema import check
 from xnmt_bench.store import fingerprint, repair
+from xnmt_bench.sweep import name_lines
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +61,10 @@ def train(config: DictConfig) -> None:
         job = Job(config, trainer_options(config, tracker.lightning))
         metrics = configured_metrics(config)
         check_doors(metrics.values(), job)
+        for line in plan_job(job, metrics.values()).lines():
+            log.info("%s", line)
+        if config.dry_run:
+            return
         if not metrics:
             log.info("trained: %s", job.system.path)
         errors = [e for metric in metrics.values() for e in measure(metric, job, tracker)]
@@ -129,9 +135,8 @@ def evaluate(config: DictConfig) -> None:
 def _start(config: DictConfig, job_type: str) -> Tracker:
     if config.threads:
         torch.set_num_threads(config.threads)
-    # Lightning's own greetings would only distract here.
-    logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
     hydra_config = HydraConfig.get()
+    name_lines()
     progress.shared_terminal = "basic" not in hydra_config.launcher._target_
     folder = Path(hydra_config.runtime.output_dir)
     sweep = hydra_config.mode == hydra.types.RunMode.MULTIRUN

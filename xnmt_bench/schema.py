@@ -125,6 +125,7 @@ class Main(Section):
     relevance: RelevanceSection
     explain: Text | None
     explain_target: Text | None
+    dry_run: bool
     repair: bool
     store: Text
     results: Text

@@ -13,6 +13,7 @@ import logging
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -86,6 +87,21 @@ def write_atomically(path: Path, text: str) -> None:
     """Write a text file so that a reader sees the old content or the new, never a part."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Work:
+    """How much there is to do for an artefact, so that its time can be told from others of its kind.
+
+    Attributes:
+        kind: work of one kind takes as long for each step, such as `attention on transformer`.
+        steps: how many there are at most, such as sentences or epochs.
+        unit: what a step is, in the plural.
+    """
+
+    kind: str
+    steps: int
+    unit: str
 
 
 @dataclass(frozen=True)
@@ -212,6 +228,7 @@ class Store:
         *,
         version: int,
         cheap: bool = False,
+        amount: Work | None = None,
         **made_from: Any,
     ) -> Artefact:
         """Open the artefact of a recipe, making it first if it is missing.
@@ -223,11 +240,12 @@ class Store:
             version: of the code of `work`. Raise it when that code gives another result from the
                 same recipe; artefacts made from this one follow.
             cheap: it takes no model and no training, so that who only reads may make it too.
+            amount: how much work it is; it decides nothing.
             made_from: everything else that decides the result: plain values, and things with a
                 `fingerprint` (artefacts, models, subwords), so that recipes chain.
         """
         recipe = _plain_recipe(version, made_from)
-        path = self.root / stage / fingerprint(recipe)
+        path = self.path(stage, version=version, **made_from)
         finished = path / META
         if not (self.may_make or cheap or finished.exists()):
             raise MissingError(f"{path}: no finished artefact is here; run train.py first")
@@ -237,16 +255,31 @@ class Store:
                 if path.exists() and not finished.exists():  # its meta.json was lost: make it again
                     shutil.rmtree(path)
                 if not path.exists():  # another job may have made it while this one waited
-                    _make(path, recipe, work)
+                    _make(path, recipe, work, amount)
         artefact = Artefact.open(path)
         for library, number in artefact.versions.items():
             self.versions.setdefault(library, set()).add(number)
         return artefact
 
+    def seconds_a_step(self, stage: str, kind: str) -> float | None:
+        """Return what a step of some work took on average; None where none of it was measured."""
+        seconds = steps = 0.0
+        for meta in (self.root / stage).glob(f"*/{META}"):
+            try:
+                took = _read_meta(meta.parent).get("took")
+            except StoreError:  # a damaged artefact is an error where it is used, not here
+                continue
+            if took and took["kind"] == kind:
+                seconds, steps = seconds + took["seconds"], steps + took["steps"]
+        return seconds / steps if steps else None
+
     def has(self, stage: str, *, version: int, **made_from: Any) -> bool:
         """Return whether the artefact of a recipe is finished; arguments as of `make`."""
-        path = self.root / stage / fingerprint(_plain_recipe(version, made_from))
-        return (path / META).exists()
+        return (self.path(stage, version=version, **made_from) / META).exists()
+
+    def path(self, stage: str, *, version: int, **made_from: Any) -> Path:
+        """Return the folder of the artefact of a recipe; arguments as of `make`."""
+        return self.root / stage / fingerprint(_plain_recipe(version, made_from))
 
 
 def _plain_recipe(version: int, made_from: Mapping[str, Any]) -> dict[str, Any]:
@@ -264,14 +297,20 @@ def _library_versions() -> dict[str, str]:
 
 
 def _make(
-    path: Path, recipe: dict[str, Any], work: Callable[[Path], dict[str, Any] | None]
+    path: Path,
+    recipe: dict[str, Any],
+    work: Callable[[Path], dict[str, Any] | None],
+    amount: Work | None,
 ) -> None:
     partial = path.with_suffix(PARTIAL)
-    log.info("%s %s %s", "resuming" if partial.exists() else "making", path.parent.name, path.name)
+    resumed = partial.exists()
+    log.info("%s %s %s", "resuming" if resumed else "making", path.parent.name, path.name)
     # A killed run's folder is used again: stages find their finished shards in it.
     partial.mkdir(exist_ok=True)
+    began = time.monotonic()
     with naming(partial):
         facts = work(partial) or {}
+    seconds = time.monotonic() - began
     # Of a run that was killed while it wrote; the second is how safetensors begins a file.
     for leftover in (*partial.rglob("*.tmp"), *partial.rglob(".tmp*")):
         leftover.unlink()
@@ -282,6 +321,10 @@ def _make(
             files[file.relative_to(partial).as_posix()] = file_hash(file)
     meta: dict[str, Any] = {"recipe": recipe, "facts": facts, "files": files}
     meta["versions"] = _library_versions()
+    if amount and not resumed:  # the time of a part says nothing of the whole
+        # Training may stop before its cap.
+        steps = facts.get(amount.unit, amount.steps)
+        meta["took"] = {"kind": amount.kind, "seconds": round(seconds, 3), "steps": steps}
     # Without a digest an edited recipe would go unnoticed, and with it every check below.
     meta["digest"] = fingerprint(meta)
     write_atomically(partial / META, json.dumps(meta, indent=1, ensure_ascii=False))

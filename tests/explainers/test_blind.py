@@ -122,7 +122,7 @@ def test_what_is_learnt_is_stored_once(transformer, workplace):
     changes = [*overrides("transformer"), f"store={workplace}/store", "explainer=lexicon"]
     one, other = (Job(configure(*changes)).explained for _ in range(2))
     assert one.prepared.fingerprint == other.prepared.fingerprint
-    assert (one.explainer.learnt["probability"] == other.explainer.learnt["probability"]).all()
+    assert (one.ready.learnt["probability"] == other.ready.learnt["probability"]).all()
     fewer = Job(configure(*changes, "explainer.phi.sentences=100")).explained
     assert fewer.prepared.fingerprint != one.prepared.fingerprint
     assert Job(configure(*changes, "explainer=code")).explained.prepared is None

@@ -102,6 +102,7 @@ class BaseTuned(Judge):
             "tuned",
             work,
             version=1,
+            amount=Work(f"{self.row_name} on {rules.job.system.name}", training.max_epochs, "epochs"),
             labels=rules.training_labels(self.train_sentences),
             admit_special=rules.decisions.extraction.admit_special,
             k=rules.k,

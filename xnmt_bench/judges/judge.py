@@ -14,10 +14,11 @@ from torch import Tensor
 from xnmt_bench.code_hash import code_hash
 from xnmt_bench.judges.rule_set import RuleSet
 from xnmt_bench.measuring.measurement import ScoredRow
+from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.rules.scores import DecisionScores
 from xnmt_bench.rules.table import Rules
-from xnmt_bench.store import Artefact
+from xnmt_bench.store import Artefact, Work
 
 LearnsFrom = Literal["nothing", "labels", "rules", "random words", "distributions", "a judge"]
 SCORES = "test.parquet"
@@ -152,8 +153,11 @@ class Judge(ABC):
             log_p_N, correct_N = predicted if isinstance(predicted, tuple) else (predicted, None)
             DecisionScores(rules.sentence_N, rules.step_N, log_p_N, correct_N).save(folder / SCORES)
 
-        return self.rules.job.store.make(
-            "judged", work, version=self.version, **self.recipe(), **self._tested_on()
+        rules, made_from = self.rules, {**self.recipe(), **self._tested_on()}
+        kind = f"{self.row_name}, k = {rules.k}, on {rules.job.system.name}"
+        amount = Work(kind, rules.decisions.count(EVALUATED), "sentences")
+        return rules.job.store.make(
+            "judged", work, version=self.version, amount=amount, **made_from
         )
 
     def _tested_on(self) -> dict[str, Any]:

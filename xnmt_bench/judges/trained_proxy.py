@@ -21,7 +21,7 @@ from xnmt_bench.measuring.measurement import CAPPED
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.registry import create, entries
 from xnmt_bench.rules.table import Rules, sentence_starts
-from xnmt_bench.store import Artefact
+from xnmt_bench.store import Artefact, Work
 from xnmt_bench.trainer import clean
 
 WEIGHTS = "proxy.safetensors"
@@ -77,6 +77,11 @@ class TrainedProxy(Judge):
         """The proxy whose weights training starts from; None for fresh weights."""
         return None
 
+    @property
+    def _kind(self) -> str:
+        """What tells how long an epoch takes."""
+        return f"{self.row_name} on {self.train_sentences:,} sentences"
+
     @cached_property
     def trained(self) -> Artefact:
         """The trained proxy in the store.
@@ -123,6 +128,7 @@ class TrainedProxy(Judge):
             "proxy",
             work,
             version=3,
+            amount=Work(self._kind, training.max_epochs, "epochs"),
             **self.learning_recipe(),
             k=self.rules.k,
             initial=initial.trained if initial else None,

@@ -17,8 +17,8 @@ from xnmt_bench.pipeline.outputs import Translations
 from xnmt_bench.progress import track
 from xnmt_bench.registry import unknown
 from xnmt_bench.rules.extract import LABELLING, REAL, ExtractionOptions, Scenario, label
-from xnmt_bench.rules.table import read_columns, shards
-from xnmt_bench.store import Artefact, Store
+from xnmt_bench.rules.table import finished_shards, read_columns, shards
+from xnmt_bench.store import Artefact, Store, Work
 
 
 class Decisions:
@@ -98,14 +98,15 @@ class Decisions:
         def work(folder: Path) -> None:
             split = self.split(name, scenario, count)
             done = label(self.system.model, split, count, options, folder / name, scenario)
-            total = -(-count // options.shard_sentences)
-            for _ in track(done, f"labels, {name}", total, "shards", self.progress):
+            total, before = -(-count // options.shard_sentences), finished_shards(folder, name)
+            for _ in track(done, f"labels, {name}", total, "shards", self.progress, before):
                 pass  # each is on disk already
 
         return self._store.make(
             "labels",
             work,
             version=4,
+            amount=Work(self.system.name, count, "sentences"),
             split=name,
             **self.decided(name, scenario, count),
             shard_sentences=options.shard_sentences,

@@ -20,8 +20,8 @@ from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.progress import track
 from xnmt_bench.registry import instantiate, options
 from xnmt_bench.rules.extract import REAL, Scenario, extract, labels_itself
-from xnmt_bench.rules.table import SentenceRelevance, relevance
-from xnmt_bench.store import Artefact, Store
+from xnmt_bench.rules.table import SentenceRelevance, finished_shards, relevance
+from xnmt_bench.store import Artefact, Store, Work
 
 EVALUATED: Split = "test"
 LEARNT = "learnt.npz"
@@ -91,17 +91,16 @@ class Explained:
             learnt = explainer.prepare(self.system.texts.split("train"))
             np.savez(folder / LEARNT, **(learnt or {}))  # type: ignore[arg-type]
 
-        artefact = self._store.make(
+        return self._store.make(
             "prepared", work, version=1, encoded=self.system.texts.encoded, **self._recipe
         )
-        with np.load(artefact.path / LEARNT, allow_pickle=False) as arrays:
-            explainer.learnt = dict(arrays)
-        return artefact
 
-    @property
+    @cached_property
     def ready(self) -> Explainer:
         """The configured explainer, with what it has learnt."""
-        _ = self.prepared
+        if self.prepared:
+            with np.load(self.prepared.path / LEARNT, allow_pickle=False) as arrays:
+                self.explainer.learnt = dict(arrays)
         return self.explainer
 
     @property
@@ -139,7 +138,7 @@ class Explained:
                 self.system.model,
                 self.decisions.split(name, scenario),
                 count,
-                explainer,
+                self.ready,
                 extraction,
                 folder,
                 name,
@@ -149,9 +148,9 @@ class Explained:
                 source_alone=source_alone,
                 labels=labels.path if labels else None,
             )
-            total = -(-count // extraction.shard_sentences)
+            total, before = -(-count // extraction.shard_sentences), finished_shards(folder, name)
             label = f"{self._config.explainer.name}, {name}"
-            for _ in track(done, label, total, "shards", self.decisions.progress):
+            for _ in track(done, label, total, "shards", self.decisions.progress, before):
                 pass  # each is on disk already
             return {"sentences": count}
 
@@ -159,6 +158,7 @@ class Explained:
             "rules",
             work,
             version=5,
+            amount=Work(f"{self.name} on {self.system.name}", count, "sentences"),
             split=name,
             **self.decisions.decided(name, scenario),
             **self._recipe,

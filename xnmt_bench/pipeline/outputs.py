@@ -20,8 +20,8 @@ from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.pipeline.system import System
 from xnmt_bench.pipeline.texts import Texts, name_sentences
-from xnmt_bench.progress import track
-from xnmt_bench.store import Artefact, Store, write_atomically
+from xnmt_bench.progress import inside, track
+from xnmt_bench.store import Artefact, Store, Work, write_atomically
 
 SHARD = 500  # sentences at least: the unit of resuming
 FARTHEST = 3  # sentences back that a context may begin
@@ -83,6 +83,7 @@ class Translations:
             "translation",
             work,
             version=6,
+            amount=Work(self.system.name, count, "sentences"),
             model=self.system,
             encoded=self.texts.encoded,
             beam=self._beam,
@@ -122,9 +123,11 @@ class Translations:
         shards, room = _shards(places), Room(None, cpu=3000, each=2**20)
         paths = [folder / f"{name}.{number:05}.part" for number in range(len(shards))]
         pairs = zip(shards, paths, strict=True)
-        for shard, path in track(pairs, "translating", len(shards), "shards", self._progress):
+        before = sum(path.exists() for path in paths)
+        tracked = track(pairs, "translating", len(shards), "shards", self._progress, before)
+        for number, (shard, path) in enumerate(tracked):
             if not path.exists():
-                work = partial(self._translated, name, places, shard)
+                work = partial(self._translated, name, places, shard, number)
                 lines = room.tried(device_of(self.system.model), work)
                 write_atomically(path, "".join(f"{line}\n" for line in lines))
         with (folder / f"{name}.txt").open("wb") as file:
@@ -135,7 +138,7 @@ class Translations:
             path.unlink()
 
     def _translated(
-        self, name: Split, places: np.ndarray, shard: range, batch_tokens: int
+        self, name: Split, places: np.ndarray, shard: range, number: int, batch_tokens: int
     ) -> list[str]:
         """Return a shard's sentences, those of a document one after the other.
 
@@ -144,19 +147,21 @@ class Translations:
         split, model = self.texts.drawn(name), self.system.model
         outputs: dict[int, list[int]] = {}
         lengths = np.array([len(split.source[i]) for i in shard])
+        places_U = places[shard.start : shard.stop]
         # A sentence's context has to be translated before it: by place in the document.
-        for place in range(int(places[shard.start : shard.stop].max()) + 1):
-            members = np.flatnonzero(places[shard.start : shard.stop] == place)
-            for group in buckets(lengths, members, batch_tokens):
-                batch = [shard[i] for i in group]
-                before = (
-                    [outputs[j] for j in range(i - self._own_depth(name, i), i)] for i in batch
-                )
-                prefixes = [[t for ids in context for t in (*ids, SEPARATOR)] for context in before]
-                sources = [split.source[i] for i in batch]
-                translated = translate(model, sources, self._beam, prefixes=prefixes)
-                for i, ids in zip(batch, translated, strict=True):
-                    outputs[i] = [t for t in ids if t != EOS]  # a cut translation lacks it
+        groups = (
+            group
+            for place in range(int(places_U.max()) + 1)
+            for group in buckets(lengths, np.flatnonzero(places_U == place), batch_tokens)
+        )
+        for group in inside(groups, len, len(shard), number):
+            batch = [shard[i] for i in group]
+            before = ([outputs[j] for j in range(i - self._own_depth(name, i), i)] for i in batch)
+            prefixes = [[t for ids in context for t in (*ids, SEPARATOR)] for context in before]
+            sources = [split.source[i] for i in batch]
+            translated = translate(model, sources, self._beam, prefixes=prefixes)
+            for i, ids in zip(batch, translated, strict=True):
+                outputs[i] = [t for t in ids if t != EOS]  # a cut translation lacks it
         return [model.target_subwords.decode(outputs[i]) for i in shard]
 
     def _encode(self, name: Split, folder: Path) -> None:

@@ -23,7 +23,7 @@ from xnmt_bench.nmt.validation import ContrastiveAccuracy, ValidationBLEU
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.pipeline.texts import Texts
 from xnmt_bench.registry import instantiate, load
-from xnmt_bench.store import Artefact, Store
+from xnmt_bench.store import Artefact, Store, Work
 from xnmt_bench.trainer import TrainerOptions, clean
 
 CONTRASTIVE = ("contrastive_sets", "contrastive_data")  # where training finds them
@@ -118,7 +118,7 @@ class System:
         """Return a corpus as the ids that this system reads and writes."""
         length, seed = self._config.corpus.max_length, self._config.rules.seed
         context = context or self.context
-        return Texts(self._store, corpus, self.subwords, length, context, splits, seed)
+        return Texts(self._store, corpus, lambda: self.subwords, length, context, splits, seed)
 
     @cached_property
     def path(self) -> Path:
@@ -153,6 +153,8 @@ class System:
         if nmt["initial"]:  # else no entry: one of None would be another fingerprint
             recipe["initial"] = system_id(Path(nmt["initial"]))
 
+        kind = f"{self.name} on {texts.encoded.fingerprint}"
+
         def work(folder: Path) -> dict[str, Any]:
             # Lightning takes seconds to import, and most commands train nothing.
             from xnmt_bench.fitting import fit
@@ -186,6 +188,8 @@ class System:
             "nmt",
             work,
             version=1,
+            # Where a pass has many validations, each counts as an epoch, and none is as long.
+            amount=None if every else Work(kind, training.max_epochs, "epochs"),
             encoded=texts.encoded,
             precision=self._options.precision,
             **recipe,
@@ -237,6 +241,11 @@ class System:
         if problem := model.refuses(self.context) or unlike(self.context, model.trained_context):
             raise XnmtError(f"{self.name} {problem}")
         return model.to(self._options.device)
+
+    def keep_model(self, other: System) -> None:
+        """Take the open model of another System of the same configuration, if it has one."""
+        if "model" in vars(other):  # a large model is not opened twice
+            vars(self).setdefault("model", other.model)
 
     @property
     def fingerprint(self) -> str:

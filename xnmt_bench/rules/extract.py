@@ -22,6 +22,7 @@ from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.options import Count, Few
+from xnmt_bench.progress import inside
 from xnmt_bench.rules.labels import StoredLabels
 from xnmt_bench.rules.table import read_columns, shard_path, write_shard
 from xnmt_bench.rules.topk import ids_at, top_k
@@ -172,10 +173,11 @@ def _sharded(
     """
     room = Room(options.batch_tokens, cpu=SMALL, each=2**22)
 
-    def computed(members: range, batch_tokens: int) -> list[tuple[list[int], Future]]:
+    def computed(shard: int, members: range, batch_tokens: int) -> list[tuple[list[int], Future]]:
+        parts = batches(model, split, members, batch_tokens, gold)
         return [
             (indices, host.submit(lambda work: list(work()), columns_of(indices, batch)))
-            for indices, batch in batches(model, split, members, batch_tokens, gold)
+            for indices, batch in inside(parts, lambda part: len(part[0]), len(members), shard)
         ]
 
     def write(parts: list[tuple[list[int], Future]], path: Path) -> None:
@@ -200,7 +202,7 @@ def _sharded(
                 read_columns(path)  # a shard that was damaged since is an error that names it
                 yield members.stop
                 continue
-            parts = room.tried(device_of(model), partial(computed, members))
+            parts = room.tried(device_of(model), partial(computed, shard, members))
             if before:
                 yield _done(before)
             before = members.stop, host.submit(write, parts, path)

@@ -88,6 +88,11 @@ def write_shard(columns: dict[str, np.ndarray | list[np.ndarray]], path: Path) -
     write_table(pa.table(arrays), path)
 
 
+def finished_shards(folder: Path, split: str) -> int:
+    """Return how many shards of a split are there; shards are written in order."""
+    return len(list((folder / split).glob("*.parquet")))
+
+
 def shards(folder: Path, split: str) -> list[Path]:
     """Return the shards of a split, in order.
 
