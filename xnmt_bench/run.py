@@ -35,12 +35,14 @@ from xnmt_bench.report.report import about_systems, collect, report, writable
 from xnmt_bench.report.summary import ShownTable
 from xnmt_bench.report.table import csv_columns
 from xnmt_bench.report.tracking import Tracker
+from xnmt_bench.report.verdict import definitions, verdict
 from xnmt_bench.rerun import rerun_command
 from xnmt_bench.schema import check
 from xnmt_bench.store import fingerprint, repair
 from xnmt_bench.sweep import name_lines
 
 log = logging.getLogger(__name__)
+_printed: set[str] = set()  # rows of this process
 
 
 def train(config: DictConfig) -> None:
@@ -63,6 +65,8 @@ def train(config: DictConfig) -> None:
         check_doors(metrics.values(), job)
         for line in plan_job(job, metrics.values()).lines():
             log.info("%s", line)
+        for sentence in config.left_out:
+            log.info("left out to be quick: %s", sentence)
         if config.dry_run:
             return
         if not metrics:
@@ -123,7 +127,13 @@ def evaluate(config: DictConfig) -> None:
             reruns = sorted(
                 {s.measurement.rerun for _, rows in scored.values() for s in rows} - {""}
             )
-            page = write_page(shown, signatures, reruns, out, debug)
+            verdicts = [sentence for pair in scored.values() for sentence in verdict(*pair)]
+            defined = {
+                h: text for pair in scored.values() for h, text in definitions(*pair).items()
+            }
+            for sentence in verdicts:
+                log.info("%s", sentence)
+            page = write_page(verdicts, defined, shown, signatures, reruns, out, debug)
             log.info("tables and figures are in %s, and all on one page: %s", out, page)
             if debug:
                 log.info("sentences to be read one by one: %s", debug)
@@ -198,10 +208,14 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
         versions = {name: sorted(numbers) for name, numbers in job.store.versions.items()}
         facts = row.facts | ({VERSIONS: versions} if versions else {})
         row = replace(row, facts=facts, rerun=_rerun())
-        scored = score(metric, write(metric.name, row, outcome, results), draws(job.config))
+        written = write(metric.name, row, outcome, results)
+        scored = score(metric, written, draws(job.config))
         rows.append(scored)
-        if scored.measurement.ok:
-            log.info("%s: %s", row_name, _numbers(metric, scored))
+        line = f"{row_name}: {_numbers(metric, scored)}"
+        # Each job of a sweep measures the reference rows, which are the same for all of them.
+        if written.ok and line not in _printed:
+            _printed.add(line)
+            log.info("%s", line)
     tracker.table(metric.name, [scored.row for scored in rows], csv_columns(metric))
     return errors
 

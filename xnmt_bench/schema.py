@@ -123,6 +123,7 @@ class Main(Section):
     outputs: DoorSection
     scores: ScoresSection
     relevance: RelevanceSection
+    left_out: Sequence[Text]
     explain: Text | None
     explain_target: Text | None
     dry_run: bool

@@ -91,7 +91,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 @dataclass(frozen=True)
 class Work:
-    """How much there is to do for an artefact, so that its time can be told from others of its kind.
+    """How much there is to do for an artefact, from which its time follows.
 
     Attributes:
         kind: work of one kind takes as long for each step, such as `attention on transformer`.

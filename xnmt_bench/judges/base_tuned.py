@@ -23,7 +23,7 @@ from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.options import Count
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.rules.table import Rules
-from xnmt_bench.store import Artefact
+from xnmt_bench.store import Artefact, Work
 from xnmt_bench.trainer import clean
 
 WEIGHTS = "tuned.safetensors"
@@ -102,7 +102,9 @@ class BaseTuned(Judge):
             "tuned",
             work,
             version=1,
-            amount=Work(f"{self.row_name} on {rules.job.system.name}", training.max_epochs, "epochs"),
+            amount=Work(
+                f"{self.row_name} on {rules.job.system.name}", training.max_epochs, "epochs"
+            ),
             labels=rules.training_labels(self.train_sentences),
             admit_special=rules.decisions.extraction.admit_special,
             k=rules.k,

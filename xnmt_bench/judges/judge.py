@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -14,6 +15,7 @@ from torch import Tensor
 from xnmt_bench.code_hash import code_hash
 from xnmt_bench.judges.rule_set import RuleSet
 from xnmt_bench.measuring.measurement import ScoredRow
+from xnmt_bench.measuring.metric import PivotValue
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.rules.scores import DecisionScores
@@ -98,6 +100,11 @@ class Judge(ABC):
     def row_order(self) -> list[Any]:
         """Sorts the columns of judges."""
         return [self.place, self.row_name, 0]
+
+    def pivot_value(self) -> PivotValue:
+        """Return how its column stands in tables; the docstring's first line says what it is."""
+        meaning = (inspect.getdoc(type(self)) or "").partition("\n")[0].rstrip(".")
+        return PivotValue(self.row_heading, self.row_order, self.precedence, meaning)
 
     def row_keys(self) -> dict[str, Any]:
         """Return the columns of its row that it decides itself.

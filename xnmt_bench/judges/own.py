@@ -86,7 +86,8 @@ def _as_comb(chosen: ScoredRow, name: str) -> ScoredRow:
     measurement = chosen.measurement
     proxy = measurement.identity["instantiation"]
     signature = chosen.signature.replace(f"instantiation:{proxy}", f"instantiation:{name}={proxy}")
-    pivot = PivotValue("Comb" if name == "comb" else name, [COMB, name, 0], precedence=0)
+    heading = "Comb" if name == "comb" else name
+    pivot = PivotValue(heading, [COMB, name, 0], 0, "The best of FN, RN and SA")
     renamed = replace(
         measurement,
         identity=measurement.identity | {"instantiation": name},

@@ -17,6 +17,7 @@ from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import (
     BLIND,
     DOUBTS,
+    LEFT_OUT,
     PIVOT,
     Evidence,
     Measurement,
@@ -98,6 +99,7 @@ class Column:
         shown: whether it stands in the table, or in the CSV alone.
         title: of the table of its own that it has in a metric with a pivot.
         note: under that table.
+        meaning: what it is, in words that stand beside its heading on the page.
     """
 
     name: str
@@ -109,6 +111,7 @@ class Column:
     shown: bool = True
     title: str = ""
     note: str = ""
+    meaning: str = ""
 
     def rank(self, value: float) -> float | None:
         """Return the value such that the least is the best; None where neither way is better."""
@@ -133,11 +136,13 @@ class PivotValue:
         heading: of its column.
         order: sorts the columns; lists of the same metric hold the same types.
         precedence: lines are sorted by their best value among the columns of greatest precedence.
+        meaning: what it is, in words that stand beside its heading on the page.
     """
 
     heading: str
     order: list[Any]
     precedence: int = 0
+    meaning: str = ""
 
 
 class Metric(ABC):
@@ -226,6 +231,8 @@ class Metric(ABC):
 
         def identify() -> RowIdentity:
             known = {"generated": job.corpus.generated, DOUBTS: job.doubts} | dict(facts or {})
+            if left_out := list(job.config.left_out):
+                known[LEFT_OUT] = left_out
             if explained and job.door("relevance") is None:
                 known[BLIND] = job.explained.explainer.blind
             model = job.model_id if of_system else ""

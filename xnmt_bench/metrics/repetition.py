@@ -30,9 +30,15 @@ class Repetition(SumMetric):
         "better: systems without any context repeat more than people do."
     )
     columns = (
-        Column("repeated", "repeated %", hundredths, interval=True),
-        Column("reference", "references %", hundredths),
-        Column("words", "content words", count),
+        Column(
+            "repeated",
+            "repeated %",
+            hundredths,
+            interval=True,
+            meaning="share of the content words that were said before in the document",
+        ),
+        Column("reference", "references %", hundredths, meaning="the same for the references"),
+        Column("words", "content words", count, meaning="content words of the translations"),
     )
     compared = "nmt"
 

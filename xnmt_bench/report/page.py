@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader
@@ -16,6 +16,8 @@ PAGE = "report.html"
 
 
 def write_page(
+    verdicts: Sequence[str],
+    definitions: Mapping[str, str],
     shown: Sequence[ShownTable],
     signatures: Sequence[str],
     reruns: Sequence[str],
@@ -25,6 +27,8 @@ def write_page(
     """Write `report.html`, which needs no network and no other file.
 
     Args:
+        verdicts: what the rows say, a sentence each.
+        definitions: what each column of the tables is, by its heading.
         shown: tables and figures, in reading order.
         signatures: of every number.
         reruns: the commands that make the rows again.
@@ -34,16 +38,20 @@ def write_page(
     tables: list[dict[str, str | None]] = []
     for shown_table in shown:
         figure = None
-        if (
-            shown_table.figure
-        ):  # as a data URL, so that its identifiers cannot collide with another's
+        if shown_table.figure:
+            # As a data URL, so that its identifiers cannot collide with another's.
             svg = base64.b64encode(shown_table.figure.read_bytes()).decode()
             figure = f"data:image/svg+xml;base64,{svg}"
         table = Markup(to_html(shown_table.summary))  # escaped already
         tables.append({"name": shown_table.name, "table": table, "figure": figure})
     environment = Environment(loader=PackageLoader("xnmt_bench.report", "."), autoescape=True)
     page = environment.get_template("page.html.jinja").render(
-        tables=tables, reruns=reruns, signatures=signatures, debug=debug and debug.name
+        verdicts=verdicts,
+        definitions=definitions,
+        tables=tables,
+        reruns=reruns,
+        signatures=signatures,
+        debug=debug and debug.name,
     )
     write_atomically(results / PAGE, page)
     return results / PAGE

@@ -11,6 +11,7 @@ from xnmt_bench.measuring.measurement import (
     BLIND,
     CAPPED,
     DOUBTS,
+    LEFT_OUT,
     OK,
     SETTINGS,
     VERSIONS,
@@ -63,6 +64,11 @@ class Panel:
     def blind(self, name: str) -> bool:
         """Return whether it is an explainer that never asks the model: a point of reference."""
         return any(m.facts.get(BLIND) for row_name, m in self.measurements() if row_name == name)
+
+    def best_rank(self, pivot: str, column: Column, blind: bool) -> float | None:
+        """Return the least rank among blind rows, or among all others; None where there is none."""
+        ranks = (self.rank(pivot, name, column) for name in self.names if self.blind(name) == blind)
+        return min((rank for rank in ranks if rank is not None), default=None)
 
     def ranked(self, pivot: str) -> list[str]:
         """Return the names that have a number and are not blind, from the best to the worst."""
@@ -343,11 +349,12 @@ def distinguish(shown: Sequence[Panel], but: Sequence[str] = ()) -> Distinction:
 
 def caveats(measurements: Iterable[Measurement]) -> list[str]:
     """Return which corpora are generated, whose numbers mean little, and unlike versions."""
-    generated, doubts = set(), set()
+    generated, doubts, left_out = set(), set(), dict[str, None]()
     versions: dict[str, set[str]] = {}
     for m in measurements:
         for library, numbers in m.facts.get(VERSIONS, {}).items():
             versions.setdefault(library, set()).add(" and ".join(numbers))
+        left_out |= dict.fromkeys(m.facts.get(LEFT_OUT, []))
         if m.facts.get("generated"):
             generated.add(f"The {m.identity['corpus']} corpus is generated data.")
         where = " ".join(m.identity[c] for c in SYSTEM if m.identity[c])
@@ -357,7 +364,8 @@ def caveats(measurements: Iterable[Measurement]) -> list[str]:
         for library, numbers in sorted(versions.items())
         if len(numbers) > 1
     ]
-    return [*sorted(generated), *sorted(doubts), *unlike]
+    quick = [f"Left out to be quick: {sentence}." for sentence in left_out]
+    return [*sorted(generated), *sorted(doubts), *quick, *unlike]
 
 
 def capped(rows: Iterable[ScoredRow]) -> bool:

@@ -26,6 +26,8 @@ from xnmt_bench.report.panels import (
 from xnmt_bench.report.summary import Cell, Line, Summary
 
 CAPPED_NOTE = f"{CAP} training ended at its cap of epochs, not by itself."
+LOSES = "‡"  # beside a number that a blind row beats
+LOSES_NOTE = f"{LOSES} a row that never asks the model is better."
 SEEDS = "Several seeds: their mean, and the union of their intervals."
 
 
@@ -97,7 +99,13 @@ def summarise(
             absent = Cell("" if any(s.measurement.ok for s in rows) else "n/a")
             for column, pivot in spread:
                 seeds = panel.of(pivot, name)
-                cells.append(Cell(*seeds_cell(column, seeds, not blind)) if seeds else absent)
+                cell = Cell(*seeds_cell(column, seeds, not blind)) if seeds else absent
+                # The best of those that ask the model is bold, and a blind row may be better.
+                is_best = cell.rank is not None and cell.rank == panel.best_rank(
+                    pivot, column, False
+                )
+                loses = is_best and _blind_is_better(panel, pivot, column)
+                cells.append(_mark(cell, LOSES) if loses else cell)
             for column in columns:
                 # With a pivot, what is the same for all its values stands once.
                 # The reason for a missing number stands in the first column alone.
@@ -110,7 +118,21 @@ def summarise(
     headings = list(words)
     headings += [_heading(metric, c, pivot_values[p], len(pivots)) for c, p in spread]
     headings += [c.heading for c in columns]
-    return Summary(distinction.title(title), headings, lines, list(notes), len(words))
+    marked = any(LOSES in cell.text for line in lines for cell in line.cells[len(words) :])
+    notes = [*notes, *([LOSES_NOTE] if marked else [])]
+    return Summary(distinction.title(title), headings, lines, notes, len(words))
+
+
+def _blind_is_better(panel: Panel, pivot: str, column: Column) -> bool:
+    """Return whether a blind row is better than all rows that ask the model."""
+    best, blind = (panel.best_rank(pivot, column, is_blind) for is_blind in (False, True))
+    return best is not None and blind is not None and blind < best
+
+
+def _mark(cell: Cell, mark: str) -> Cell:
+    """Return a cell with a mark behind its number, in front of its interval."""
+    number, blank, interval = cell.text.partition(" [")
+    return Cell(f"{number} {mark}{blank}{interval}", cell.rank)
 
 
 def _heading(metric: Metric, column: Column, pivot: PivotValue, pivots: int) -> str:

@@ -25,6 +25,7 @@ RULE_COLUMNS = (
     *("sentence", "step", "label", "probability"),
     *("source_ids", "prefix_ids", "source_positions", "prefix_positions"),
 )
+RELEVANCE_COLUMNS = ("sentence", "step", "source_relevance", "prefix_relevance")
 PROBABILITY = "probability"
 NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
 GREATEST = 1e30  # relevance; sums of greater numbers overflow float32
@@ -189,25 +190,47 @@ class SentenceRelevance:
 
 def relevance(folder: Path, split: str) -> Iterator[SentenceRelevance]:
     """Yield the whole relevance of an evaluation set, sentence by sentence."""
-    names = ["sentence", "step", "source_relevance", "prefix_relevance"]
     for path in shards(folder, split):
-        columns = read_columns(path, names)
-        # What others made need not say it.
-        has_probability = PROBABILITY in column_names(path)
-        probability_N = (
-            read_columns(path, [PROBABILITY])[PROBABILITY].astype(np.float64)
-            if has_probability
-            else np.full(len(columns["step"]), np.nan)
+        yield from shard_relevance(path)
+
+
+def shard_relevance(path: Path) -> Iterator[SentenceRelevance]:
+    """Yield the whole relevance of one shard, sentence by sentence.
+
+    Raises:
+        StoreError: the shard is not readable, or a number is missing or too great.
+    """
+    columns = read_columns(path, RELEVANCE_COLUMNS)
+    # What others made need not say it.
+    has_probability = PROBABILITY in column_names(path)
+    probability_N = (
+        read_columns(path, [PROBABILITY])[PROBABILITY].astype(np.float64)
+        if has_probability
+        else np.full(len(columns["step"]), np.nan)
+    )
+    for rows in sentence_rows(columns["sentence"]):
+        source, prefix = (
+            _matrix(columns[f"{side}_relevance"][rows], f"{path}: {side}_relevance")
+            for side in RULE_SIDES
         )
-        for rows in sentence_rows(columns["sentence"]):
-            source, prefix = (
-                _matrix(columns[f"{side}_relevance"][rows], f"{path}: {side}_relevance")
-                for side in RULE_SIDES
-            )
-            if np.isnan(source).any():
-                raise StoreError(f"{path}: source_relevance is NaN")
-            number, first = (int(columns[name][rows.start]) for name in ("sentence", "step"))
-            yield SentenceRelevance(number, first, source, prefix, probability_N[rows])
+        if np.isnan(source).any():
+            raise StoreError(f"{path}: source_relevance is NaN")
+        number, first = (int(columns[name][rows.start]) for name in ("sentence", "step"))
+        yield SentenceRelevance(number, first, source, prefix, probability_N[rows])
+
+
+def write_relevance(folder: Path, split: str, sentences: int, path: Path) -> None:
+    """Write the whole relevance of an evaluation set's first sentences as one shard."""
+    parts: list[dict[str, np.ndarray]] = []
+    for shard in shards(folder, split):
+        columns = read_columns(shard, [*RELEVANCE_COLUMNS, PROBABILITY])
+        rows = list(sentence_rows(columns["sentence"]))[:sentences]
+        parts.append({name: values[: rows[-1].stop] for name, values in columns.items()})
+        sentences -= len(rows)
+        if not sentences:
+            break
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    write_shard({n: list(v) if n.endswith("_relevance") else v for n, v in joined.items()}, path)
 
 
 def _matrix(rows_T: np.ndarray, where: str) -> np.ndarray:

@@ -82,10 +82,27 @@ class AER(SumMetric):
         Key("seed", "seed"),
     )
     columns = (
-        Column("aer", "AER %", hundredths, "lower", interval=True),
-        Column("precision", "precision", percent),
-        Column("recall", "recall", percent),
-        Column("links", "links", count),
+        Column(
+            "aer",
+            "AER %",
+            hundredths,
+            "lower",
+            interval=True,
+            meaning="alignment error rate: links of the explanation against links of people",
+        ),
+        Column(
+            "precision",
+            "precision",
+            percent,
+            meaning="share of the explanation's links that people accept",
+        ),
+        Column(
+            "recall",
+            "recall",
+            percent,
+            meaning="share of people's sure links that the explanation finds",
+        ),
+        Column("links", "links", count, meaning="links that the explanation makes"),
         Column("no_link", "no gold link", percent, shown=False),
         Column("no_sure_link", "no sure link", percent, shown=False),
     )

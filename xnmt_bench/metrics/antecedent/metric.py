@@ -56,12 +56,41 @@ class AntecedentWeight(Metric):
         Key("seed", "seed"),
     )
     columns = (
-        Column("difference", "difference", "{:+.1f}".format, "higher", interval=True),
-        Column("looking", "accuracy % looking", hundredths),
-        Column("not_looking", "not looking", hundredths),
-        Column("looked", "looking %", hundredths),
-        Column("slope", "slope", "{:+.2f}".format, "higher", interval=True),
-        Column("groups", "groups", count),
+        Column(
+            "difference",
+            "difference",
+            "{:+.1f}".format,
+            "higher",
+            interval=True,
+            meaning="accuracy with a significant weight on the antecedent, less without",
+        ),
+        Column(
+            "looking",
+            "accuracy % looking",
+            hundredths,
+            meaning="share of right decisions where the antecedent has a significant weight",
+        ),
+        Column(
+            "not_looking",
+            "not looking",
+            hundredths,
+            meaning="share of right decisions where it has none",
+        ),
+        Column(
+            "looked",
+            "looking %",
+            hundredths,
+            meaning="share of the groups whose antecedent has a significant weight",
+        ),
+        Column(
+            "slope",
+            "slope",
+            "{:+.2f}".format,
+            "higher",
+            interval=True,
+            meaning="log-odds of a right decision at weight 1, less at weight 0",
+        ),
+        Column("groups", "groups", count, meaning="groups that were measured"),
     )
 
     def __init__(self, set: Text = "corpus", data: Text | None = None) -> None:

@@ -88,17 +88,71 @@ class Confidence(Metric):
         Key("seed", "seed"),
     )
     columns = (
-        Column("confidence_pct", "confidence %", one_digit, interval=True),
-        Column("without_overlap_pct", "without overlap %", one_digit, interval=True),
-        Column("cdp_pct", "CDP %", one_digit),
-        Column("ap_out_pct", "APout %", one_digit),
-        Column("ap_in_pct", "APin %", one_digit),
-        Column("overlap", "copied %", hundredths),
-        Column("attention_to_eos", "to EOS %", hundredths),
-        Column("ignored_source", "ignored %", hundredths),
-        Column("log_probability", "log P", three_digits),
-        Column("source_contribution", "source share %", hundredths),
-        Column("chrf", "chrF", one_digit),
+        Column(
+            "confidence_pct",
+            "confidence %",
+            one_digit,
+            interval=True,
+            meaning="CDP, APout and APin in one number, as a percentage",
+        ),
+        Column(
+            "without_overlap_pct",
+            "without overlap %",
+            one_digit,
+            interval=True,
+            meaning="the same for all translations, copies of the source among them",
+        ),
+        Column(
+            "cdp_pct",
+            "CDP %",
+            one_digit,
+            meaning="coverage deviation penalty: how far each source word's weight is from 1",
+        ),
+        Column(
+            "ap_out_pct",
+            "APout %",
+            one_digit,
+            meaning="how widely a target word spreads its weight over the source",
+        ),
+        Column(
+            "ap_in_pct",
+            "APin %",
+            one_digit,
+            meaning="how widely a source word spreads its weight over the target",
+        ),
+        Column(
+            "overlap",
+            "copied %",
+            hundredths,
+            meaning="share of the translation's pieces that stand in the source too",
+        ),
+        Column(
+            "attention_to_eos",
+            "to EOS %",
+            hundredths,
+            meaning="share of all weight that is on the source's end of sentence",
+        ),
+        Column(
+            "ignored_source",
+            "ignored %",
+            hundredths,
+            meaning="share of the source words that get next to no weight",
+        ),
+        Column(
+            "log_probability",
+            "log P",
+            three_digits,
+            meaning="mean log-probability of the translation's pieces",
+        ),
+        Column(
+            "source_contribution",
+            "source share %",
+            hundredths,
+            meaning="share of the relevance that is on the source, and not on the prefix",
+        ),
+        Column(
+            "chrf", "chrF", one_digit, meaning="chrF of the translations against the references"
+        ),
         *(
             Column(name, name.replace("_", " "), three_digits, shown=False)
             for name in (

@@ -76,7 +76,14 @@ class Contrastive(SumMetric):
     )
     keys = (Key("part", "part"),)
     columns = (
-        Column("accuracy", "accuracy %", hundredths, "higher", interval=True),
+        Column(
+            "accuracy",
+            "accuracy %",
+            hundredths,
+            "higher",
+            interval=True,
+            meaning="share of the groups in which the true variant has the greatest score",
+        ),
         Column("chance", "chance %", hundredths, shown=False),
         Column("groups", "groups", count, shown=False),
     )

@@ -23,11 +23,12 @@ from xnmt_bench.rules.extract import REAL, TEACHER_FORCING
 from xnmt_bench.rules.facets import facets
 from xnmt_bench.rules.sample import write_sample
 from xnmt_bench.rules.states import write_states
-from xnmt_bench.rules.table import write_rules
+from xnmt_bench.rules.table import write_relevance, write_rules
 from xnmt_bench.store import Artefact
 
 FACETS_FILE, KL_FILE = "facets.parquet", "kl.parquet"
 HITS_FILE, RULES_FILE, SAMPLE_FILE = "hits.npy", "rules.parquet", "sample.json"
+RELEVANCE_FILE = "relevance.parquet"
 
 
 class TestDecisions:
@@ -94,8 +95,8 @@ class TestDecisions:
         )
         return read_table(artefact.path / KL_FILE, ["kl"])["kl"].to_numpy()
 
-    def browsed_rules(self, sentences: int) -> Path:
-        """Return the file of the first test sentences' rules, which the page shows."""
+    def browsed(self, sentences: int) -> dict[str, Path]:
+        """Return the files of the first test sentences' rules and relevance, for the page."""
         count = min(sentences, self.rules.decisions.count(EVALUATED))
 
         def work(folder: Path) -> None:
@@ -103,9 +104,11 @@ class TestDecisions:
             first = dict.fromkeys(self.rules.test.sentence_N.tolist())
             browsed = np.isin(self.rules.test.sentence_N, list(first)[:count])
             write_rules(self.rules.test.take(browsed), folder / RULES_FILE)
+            write_relevance(self.rules.test_artefact.path, "test", count, folder / RELEVANCE_FILE)
 
         recipe = {"rules": self.rules.test_artefact, "k": self.rules.k, "sample": count}
-        return self._job.store.make("browsed", work, version=1, **recipe).path / RULES_FILE
+        folder = self._job.store.make("browsed", work, version=2, **recipe).path
+        return {"browsed_rules": folder / RULES_FILE, "browsed_relevance": folder / RELEVANCE_FILE}
 
     @cached_property
     def density(self) -> Density:

@@ -40,7 +40,7 @@ def evidence_of(
         evidence,
         made_by=evidence.made_by | judge.made_by(),
         facts=evidence.facts | facts,
-        files=evidence.files | {"browsed_rules": decisions.browsed_rules(browsed)},
+        files=evidence.files | decisions.browsed(browsed),
     )
 
 

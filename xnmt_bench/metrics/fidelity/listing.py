@@ -1,4 +1,4 @@
-"""Decisions to be read: which words did each explainer pick for each of them?"""
+"""Decisions to be read: how relevant does each explainer find each word?"""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 
 from xnmt_bench.errors import StoreError
 from xnmt_bench.measuring.listing import Listing, Matrix, TokenScores
-from xnmt_bench.measuring.measurement import Measurement
+from xnmt_bench.measuring.measurement import BLIND, PIVOT, Measurement
 from xnmt_bench.measuring.metric import SYSTEM
 from xnmt_bench.rules.sample import read_sample
-from xnmt_bench.rules.table import Rules, read_rules
+from xnmt_bench.rules.table import SentenceRelevance, shard_relevance
 from xnmt_bench.words import Tokens
 from xnmt_bench.words.weighed import BEGUN, EOS_TOKEN, joined
 
@@ -22,13 +22,17 @@ log = logging.getLogger(__name__)
 SPECIAL = {"<s>", EOS_TOKEN, "<pad>"}  # as vocabularies write them; the first separates sentences
 NOTE = (
     "Rows: what the model says at each step, with its probability. Columns: source tokens, and the "
-    "prefix's behind the gap; grey ones come later and are not seen. Filled: the words of the "
-    "decision's rule, the most relevant 100 %."
+    "prefix's behind the gap; grey ones come later and are not seen. Filled: relevance, as a share "
+    "of the step's greatest; a word with negative relevance is left white. A rule holds the k most "
+    "relevant words of each side."
 )
 
 
 def list_decisions(measurements: Sequence[Measurement]) -> Iterator[Listing]:
-    """Yield a listing of each system, explainer and k whose rules are browsed."""
+    """Yield a listing of each system and explainer: those that ask the model by rank, then blind.
+
+    Relevance is the same for every k, so each explainer stands once.
+    """
     for sampled in (m for m in measurements if "sample" in m.files):
         try:
             sentences = read_sample(sampled.file("sample"))
@@ -36,20 +40,24 @@ def list_decisions(measurements: Sequence[Measurement]) -> Iterator[Listing]:
             log.warning("not on the page: %s", error)
             continue
         explained = [
-            m for m in measurements if "browsed_rules" in m.files and _system(m) == _system(sampled)
+            m
+            for m in measurements
+            if "browsed_relevance" in m.files and _system(m) == _system(sampled)
         ]
-        for k in sorted({m.identity["k"] for m in explained}):
-            for name, row in _name_rows([m for m in explained if m.identity["k"] == k]):
-                try:
-                    rules = read_rules(row.file("browsed_rules"), k)
-                except StoreError as error:
-                    log.warning("not on the page: %s", error)
-                    continue
-                yield _listing(sampled, f"{name}, k = {k}", sentences, rules, k)
+        for name, row in _name_rows(explained):
+            try:
+                relevances = list(shard_relevance(row.file("browsed_relevance")))
+            except StoreError as error:
+                log.warning("not on the page: %s", error)
+                continue
+            yield _listing(sampled, name, sentences, relevances)
 
 
 def _listing(
-    sampled: Measurement, name: str, sentences: Sequence[dict[str, Any]], rules: Rules, k: int
+    sampled: Measurement,
+    name: str,
+    sentences: Sequence[dict[str, Any]],
+    relevances: Sequence[SentenceRelevance],
 ) -> Listing:
     corpus, lang_pair, nmt, scenario, _ = _system(sampled)
     probabilities = [np.array(s["probabilities"]) for s in sentences]
@@ -67,33 +75,31 @@ def _listing(
             "least_probability": np.array([probability_T.min() for probability_T in probabilities]),
         },
         charts=["mean_probability", "least_probability"],
-        matrices=partial(_matrices, sentences, rules, k),
+        matrices=partial(_matrices, sentences, relevances),
     )
 
 
 def _matrices(
-    sentences: Sequence[dict[str, Any]], rules: Rules, k: int
+    sentences: Sequence[dict[str, Any]], relevances: Sequence[SentenceRelevance]
 ) -> Iterator[tuple[int, Matrix]]:
-    """Yield each decision a row; a picked word's weight is 1 for the first and falls by 1/k."""
+    """Yield each sentence's decisions, a row each, with the relevance of every word."""
+    relevance_of = {relevance.number: relevance for relevance in relevances}
     for sentence in sentences:
-        sentence_rules: Rules = rules.take(np.flatnonzero(rules.sentence_N == sentence["number"]))
-        sentence_rules = sentence_rules.take(np.argsort(sentence_rules.step_N))
-        source, target = sentence["source"], sentence["target"]
-        steps = np.array(sentence["steps"])
-        prefix_TT = np.where(np.arange(len(target)) < steps[:, None], 0.0, np.nan)
-        sides = [np.zeros((len(steps), len(source))), prefix_TT]
-        picked = (sentence_rules.source_position_NK, sentence_rules.prefix_position_NK)
-        for weights_TX, positions_TK in zip(sides, picked, strict=True):
-            rows, ranks = np.nonzero(positions_TK >= 0)
-            # Ranks and not scores: explainers' scores have no common scale.
-            weights_TX[rows, positions_TK[rows, ranks]] = 1 - ranks / k
+        relevance = relevance_of[sentence["number"]]
+        weights_TX = np.concatenate([relevance.source_TS, relevance.prefix_TT], axis=1)
+        # By step, since explainers' scores have no common scale.
+        greatest_T1 = np.nanmax(weights_TX, axis=1, keepdims=True)
+        positive_TX = np.where(weights_TX < 0, 0, weights_TX)
+        shares_TX = np.divide(
+            positive_TX, greatest_T1, out=np.zeros_like(positive_TX), where=greatest_T1 > 0
+        )
         yield (
             sentence["number"],
             Matrix(
                 _tokens(sentence["labels"]),
-                _tokens([*source, *target]),
-                np.concatenate(sides, axis=1),
-                sources=len(source),
+                _tokens([*sentence["source"], *sentence["target"]]),
+                np.where(np.isnan(weights_TX), np.nan, shares_TX),
+                sources=len(sentence["source"]),
                 scores=TokenScores({"P": 100 * np.array(sentence["probabilities"])}),
             ),
         )
@@ -119,9 +125,9 @@ def _system(measurement: Measurement) -> tuple[Any, ...]:
 
 
 def _name_rows(measurements: Sequence[Measurement]) -> list[tuple[str, Measurement]]:
-    """Return one row for each explainer's rules, under its name.
+    """Return one row for each explainer's relevance, under its name, the best explainer first.
 
-    The rules of an explainer that draws differ by seed.
+    The relevance of an explainer that draws differs by seed.
     """
     rows_of: dict[str, dict[str, Measurement]] = {}
     for m in measurements:
@@ -129,11 +135,27 @@ def _name_rows(measurements: Sequence[Measurement]) -> list[tuple[str, Measureme
         # A proxy's row has the proxy's seed. Base's has the explainer's, which names the rules.
         if m.made_by["judged"] not in by_rules or m.identity["instantiation"] == "base":
             by_rules[m.made_by["judged"]] = m
-    return sorted(
-        (
-            (f"{name} (seed {row.identity['seed']})" if len(by_rules) > 1 else name, row)
-            for name, by_rules in rows_of.items()
-            for row in by_rules.values()
-        ),
-        key=lambda named: named[0],
-    )
+    ranks = _rank(measurements)
+    named = [
+        (f"{name} (seed {row.identity['seed']})" if len(by_rules) > 1 else name, row)
+        for name, by_rules in rows_of.items()
+        for row in by_rules.values()
+    ]
+    return sorted(named, key=lambda pair: (*ranks[pair[1].identity["explainer"]], pair[0]))
+
+
+def _rank(measurements: Sequence[Measurement]) -> dict[str, tuple[bool, float]]:
+    """Return what sorts explainers: blind ones last, then by the judge that orders the table."""
+
+    def precedence(m: Measurement) -> int:
+        return int(m.facts.get(PIVOT, {}).get("precedence", 0))
+
+    leading = max(map(precedence, measurements), default=0)
+    ranks: dict[str, tuple[bool, float]] = {}
+    for m in measurements:
+        units = m.units()
+        loss = -units["log_likelihood"].sum() / units["rows"].sum()
+        rank = bool(m.facts.get(BLIND)), float(loss if precedence(m) == leading else np.inf)
+        name = m.identity["explainer"]
+        ranks[name] = min(ranks.get(name, rank), rank)
+    return ranks

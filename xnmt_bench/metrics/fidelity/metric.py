@@ -88,7 +88,14 @@ class Fidelity(SumMetric):
         Key("train_sentences", "sentences", "{} training sentences", shared=True),
     )
     columns = (
-        Column("ppl", "PPL", better="lower", interval=True, log=True),
+        Column(
+            "ppl",
+            "PPL",
+            better="lower",
+            interval=True,
+            log=True,
+            meaning="perplexity on held-out decisions, from the rule's words alone",
+        ),
         Column(
             "kl",
             "KL",
@@ -96,18 +103,56 @@ class Fidelity(SumMetric):
             interval=True,
             title="Disagreement: KL divergence of proxies",
             note=KL_NOTE,
+            meaning="KL divergence of the judge's distribution from the system's, in nats",
         ),
-        Column("leak", "leak", nats, "lower", True, title=LEAKS, note=LEAK_NOTE),
-        Column("matched", "matched", nats, None, True, title=LEAKS),
-        Column("choice", "choice", nats, "lower", True, title=LEAKS),
+        Column(
+            "leak",
+            "leak",
+            nats,
+            "lower",
+            True,
+            title=LEAKS,
+            note=LEAK_NOTE,
+            meaning="nats a decision that EVAL-X gains from the explainer's own rules",
+        ),
+        Column(
+            "matched",
+            "matched",
+            nats,
+            None,
+            True,
+            title=LEAKS,
+            meaning="nats that it gains from the same words under other labels",
+        ),
+        Column("choice", "choice", nats, "lower", True, title=LEAKS, meaning="leak less matched"),
         *(
-            Column(f"stripe_{alpha}", f"STRIPE-X, {alpha}", nats, "lower", True, title=LEAKS)
+            Column(
+                f"stripe_{alpha}",
+                f"STRIPE-X, {alpha}",
+                nats,
+                "lower",
+                True,
+                title=LEAKS,
+                meaning=f"loss of EVAL-X, and {alpha} times the leak",
+            )
             for alpha in ALPHAS
         ),
         Column("agreement", "agreement", percent, "higher", interval=True, shown=False),
         Column("decisions", "decisions", count, shown=False),
-        Column("hit_at_k", "hit@k, sides", percent, "higher"),
-        Column("hit_any_at_k", "hit@k, decisions", percent, "higher"),
+        Column(
+            "hit_at_k",
+            "hit@k, sides",
+            percent,
+            "higher",
+            meaning="share of the sides whose words hold one that decides the label",
+        ),
+        Column(
+            "hit_any_at_k",
+            "hit@k, decisions",
+            percent,
+            "higher",
+            meaning="share of the decisions whose rule holds a word that decides the label",
+        ),
     )
     pivot = "instantiation"
     csv_only = ("comb_valid",)
@@ -142,7 +187,7 @@ class Fidelity(SumMetric):
 
         for judge in judges:
             make = partial(evidence_of, judge, decisions, self.browsed, compare_distributions)
-            pivot = PivotValue(judge.row_heading, judge.row_order, judge.precedence)
+            pivot = judge.pivot_value()
             settings = {f"{judge.row_name} {key}": value for key, value in judge.settings().items()}
             facts = {"judge": judge.name, PIVOT: vars(pivot), SETTINGS: settings}
             yield plan(judge, make, facts)

@@ -42,10 +42,38 @@ class Quality(SumMetric):
         "intervals over sentences; BLEU and chrF: higher is better, TER: lower."
     )
     columns = (
-        Column("bleu", "BLEU", two_digits, "higher", interval=True),
-        Column("chrf", "chrF", two_digits, "higher", interval=True),
-        Column("ter", "TER", two_digits, "lower", interval=True),
-        Column("comet", "COMET", "{:.4f}".format, "higher", interval=True),
+        Column(
+            "bleu",
+            "BLEU",
+            two_digits,
+            "higher",
+            interval=True,
+            meaning="overlap of n-grams with the references",
+        ),
+        Column(
+            "chrf",
+            "chrF",
+            two_digits,
+            "higher",
+            interval=True,
+            meaning="overlap of character n-grams with the references",
+        ),
+        Column(
+            "ter",
+            "TER",
+            two_digits,
+            "lower",
+            interval=True,
+            meaning="edits to the references, for each word",
+        ),
+        Column(
+            "comet",
+            "COMET",
+            "{:.4f}".format,
+            "higher",
+            interval=True,
+            meaning="score of a trained model",
+        ),
     )
     compared = "nmt"
 

@@ -1,0 +1,100 @@
+"""What the rows of a metric say of its explainers, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xnmt_bench.measuring.measurement import ScoredRow
+from xnmt_bench.measuring.metric import Column, Metric
+from xnmt_bench.report.panels import Panel, distinguish, least_first, panels, pooled
+
+NOTHING_BLIND = "no blind row stands beside the explainers, so nothing says what they have to beat"
+
+
+def verdict(metric: Metric, scored: Sequence[ScoredRow]) -> Iterator[str]:
+    """Yield a sentence for each judge and system: who beats every blind row, and who does not.
+
+    An explainer beats a blind row where it is better and the two intervals do not overlap.
+
+    Args:
+        metric: whose headline is compared; without a direction there is nothing to say.
+        scored: its rows.
+    """
+    if metric.compared != "explainer" or metric.headline.better is None:
+        return
+    shown = [panel for panel in panels(metric, scored) if any(map(panel.ranked, panel.rows))]
+    distinction = distinguish(shown)
+    for panel, phrase in zip(shown, distinction.phrases, strict=True):
+        for pivot in panel.rows:
+            if pivot not in metric.csv_only and panel.ranked(pivot):
+                start = ", ".join(filter(None, [f"By {panel.heading(pivot)}", phrase]))
+                yield f"{start}: {_compare_with_blind(panel, pivot)}."
+
+
+def definitions(metric: Metric, scored: Sequence[ScoredRow]) -> dict[str, str]:
+    """Return what each column of a metric's tables is, by its heading."""
+    texts = {}
+    pivots = {pivot for panel in panels(metric, scored) for pivot in panel.rows} - {""}
+    for pivot in (metric.pivot_value(s.measurement) for s in scored if pivots):
+        if pivot.meaning:
+            texts[pivot.heading] = f"{metric.headline.meaning}: {_lowered(pivot.meaning)}"
+    headline = [] if pivots else [metric.headline]
+    beside = [c for c in metric.columns if c.shown and c is not metric.headline]
+    for column in (*headline, *beside):
+        if column.meaning and any(column.name in s.values for s in scored):
+            texts[column.heading] = column.meaning + _direction(column)
+    return texts
+
+
+def _lowered(text: str) -> str:
+    """Return a text with a small first letter, unless its first word is a name."""
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
+
+
+def _direction(column: Column) -> str:
+    return f"; {column.better} is better" if column.better else ""
+
+
+def _compare_with_blind(panel: Panel, pivot: str) -> str:
+    blind = [n for n in panel.names if panel.blind(n) and panel.value(pivot, n) is not None]
+    if not blind:
+        return NOTHING_BLIND
+    column = panel.metric.headline
+    best = min(blind, key=lambda name: panel.rank(pivot, name) or 0.0)
+    groups: dict[str, list[str]] = {"beats": [], "ahead": [], "not": []}
+    for name in panel.ranked(pivot):
+        groups[_standing(panel, pivot, name, best)].append(name)
+    value = pooled(column, panel.of(pivot, best))
+    assert value is not None
+    strongest = f"{best} ({column.form(value[0])})"
+    parts = []
+    if names := groups["beats"]:
+        parts.append(f"{_listed(names)} {_verb(names, 'beats', 'beat')} every blind row")
+    if names := groups["ahead"]:
+        verb = _verb(names, "is", "are")
+        parts.append(f"{_listed(names)} {verb} ahead of every blind row, within the intervals")
+    if names := groups["not"]:
+        verb = _verb(names, "does", "do")
+        parts.append(f"{_listed(names)} {verb} not beat {strongest}, which never asks the model")
+    return "; ".join(parts)
+
+
+def _standing(panel: Panel, pivot: str, name: str, best: str) -> str:
+    """Return how an explainer stands to the best blind row: `beats`, `ahead` or `not`."""
+    column = panel.metric.headline
+    ours, blind = (pooled(column, panel.of(pivot, n)) for n in (name, best))
+    assert ours is not None and blind is not None
+    if not least_first(column, ours[0]) < least_first(column, blind[0]):
+        return "not"
+    apart = ours[2] < blind[1] if column.better == "lower" else ours[1] > blind[2]
+    return "beats" if apart else "ahead"
+
+
+def _verb(names: Sequence[str], one: str, several: str) -> str:
+    return one if len(names) == 1 else several
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names as a list in words."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
