@@ -86,8 +86,7 @@ def judge_facts(instantiation):
         "nmt": lambda: NMT(rules),
     }
     judge = judges.get(name, judges.get(kind if proxy != name else "", lambda: Own(rules)))()
-    pivot = PivotValue(judge.row_heading, judge.row_order, judge.precedence)
-    return {"judge": judge.name, PIVOT: vars(pivot)}
+    return {"judge": judge.name, PIVOT: vars(judge.pivot_value())}
 
 
 def row_facts(identity):

@@ -1,29 +1,94 @@
 """Benchmark of explanation methods for neural machine translation.
 
-model = xnmt_bench.load_model("outputs/store/nmt/...")
+model = xnmt_bench.load("tatoeba_de_en")
 explainer = xnmt_bench.load_explainer("prediction_difference")
-[explanation] = explainer(model, [("the dog sleeps .", "der Hund schläft .")])
+[explanation] = explainer(model, ["Der Hund schläft."])
+print(explanation)
+
+table = xnmt_bench.benchmark(model, [("Der Hund schläft.", "The dog is sleeping.")])
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from xnmt_bench.nmt.loading import load_model
+    import pyarrow as pa
+
+    from xnmt_bench.device import Device
+    from xnmt_bench.explainers.base import Explainer
+    from xnmt_bench.nmt.base import NMTModel
+
+__all__ = ["benchmark", "load", "load_explainer", "load_model"]
+
+# What a function needs is imported when it is called, so that importing the package costs nothing.
+
+
+def load(path: str | Path, device: Device = "cpu", **options: Any) -> NMTModel:
+    """Open a translation model, ready to be explained; a line on stderr says what was found.
+
+    Args:
+        path: the name of a shipped system (`tatoeba_de_en`), a folder that `train.py` or
+            `save_pretrained` wrote, a fairseq checkpoint, or a model's name on Hugging Face's hub.
+        device: `cpu`, `cuda`, `cuda:1`, `mps`, or `auto` for a GPU where there is one.
+        options: of the reader: `source_language` and `target_language` of a model that reads many
+            languages, `prefix` of T5, `data` and codes of fairseq.
+
+    Raises:
+        XnmtError: no model is there, it is of no family that can be read, or an option is missing.
+    """
+    from xnmt_bench.nmt.opening import load
+
+    return load(path, device, **options)
+
+
+load_model = load
+
+
+def load_explainer(name: str, **options: Any) -> Explainer:
+    """Return an explainer by its name on the command line, plug-ins included.
+
+    Call it with a model and sentences: `explainer(model, ["a source", ("a source", "a target")])`.
+
+    Args:
+        name: such as `attention`, `gradient_norm` or `prediction_difference`.
+        options: the explainer's own.
+
+    Raises:
+        XnmtError: there is no such explainer, or it refuses an option.
+    """
     from xnmt_bench.registry import load_explainer
 
-__all__ = ["load_explainer", "load_model"]
+    explainer: Explainer = load_explainer(name, **options)
+    return explainer
 
 
-def __getattr__(name: str) -> Any:
-    """Import a name when it is first used, so that importing the package costs nothing."""
-    if name == "load_model":
-        from xnmt_bench.nmt.loading import load_model
+def benchmark(
+    model: NMTModel | str | Path,
+    corpus: Sequence[tuple[str, str]] | Mapping[str, Sequence[tuple[str, str]]],
+    explainers: Sequence[str] | Mapping[str, Mapping[str, Any]] | None = None,
+    judges: Sequence[str] | Mapping[str, Mapping[str, Any]] = ("base",),
+    **options: Any,
+) -> pa.Table:
+    """Measure the fidelity of explainers of a model (Li et al. 2020) on sentence pairs.
 
-        return load_model
-    if name == "load_explainer":
-        from xnmt_bench.registry import load_explainer
+    Args:
+        model: an open model, or what `load` opens.
+        corpus: (source, target) pairs to be tested on; or `{"test": pairs, "train": pairs}`, where
+            a judge or an explainer learns from training pairs.
+        explainers: their names, or their names with their options; four of them if not given.
+        judges: the same of judges: `base`, `own`, `evalx`, `base_tuned`, `kl`.
+        options: `k`, `seed`, `store` (a folder that keeps results), and `changes` to the rest of
+            the configuration; see `xnmt_bench.notebook.benchmark`.
 
-        return load_explainer
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    Returns:
+        A row for each explainer and judge, with the columns of `fidelity.csv`.
+
+    Raises:
+        XnmtError: a name or an option is wrong, there is nothing to learn from, or a row failed.
+    """
+    from xnmt_bench.notebook import DEFAULT_EXPLAINERS, benchmark
+
+    return benchmark(model, corpus, explainers or DEFAULT_EXPLAINERS, judges, **options)

@@ -14,9 +14,8 @@ from rich.console import Console
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.errors import MissingError, XnmtError
-from xnmt_bench.explainers.base import Explanation, context_of
+from xnmt_bench.explainers.base import Explanation, translated
 from xnmt_bench.nmt.base import NMTModel
-from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import entries, load_explainer
 from xnmt_bench.report.figure import save_figure
@@ -65,17 +64,9 @@ def _passage(model: NMTModel, config: DictConfig) -> Passage:
     targets: list[str] = []
     for n, source in enumerate(sources[: len(sources) - len(given_targets)]):
         so_far = Passage(source, "", sources[:n], targets)
-        targets.append(_translation(model, so_far, config.nmt.beam))
+        targets.append(translated(model, so_far, config.nmt.beam).target)
     targets += given_targets
     return Passage(sources[-1], targets[-1], sources[:-1], targets[:-1])
-
-
-def _translation(model: NMTModel, passage: Passage, beam: int) -> str:
-    read = passage.read(context_of(model, passage))
-    source_ids, prefix_ids = read.encode(model.source_subwords, model.target_subwords)
-    prefix = prefix_ids[:-1]  # the target is yet to come, EOS of nothing
-    [ids] = translate(model, [source_ids], beam, prefixes=[prefix])
-    return model.target_subwords.decode(ids)
 
 
 def _model(config: DictConfig) -> NMTModel:

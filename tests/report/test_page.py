@@ -37,7 +37,10 @@ def test_blocks_are_apart_and_intervals_can_go_under_their_number():
 def page(tmp_path_factory, browser):
     """The page of a small table and of one that is too wide for any window."""
     shown = [ShownTable("small", summary()), ShownTable("wide", summary(40))]
-    path = write_page(shown, [], ["python train.py k=2"], tmp_path_factory.mktemp("page"))
+    sentences, columns = ["By SA: nothing beats every blind row."], {"SA": "a proxy"}
+    path = write_page(
+        sentences, columns, shown, [], ["python train.py k=2"], tmp_path_factory.mktemp("page")
+    )
     browser.get(path.as_uri())
     return browser
 

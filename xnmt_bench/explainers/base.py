@@ -13,11 +13,14 @@ from torch import Tensor
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.passage import Context, Passage
+from xnmt_bench.corpora.subwords import WORD_START
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch, Forced
+from xnmt_bench.nmt.decoding import translate
 
 PADDED = 1.125  # a part's positions beside its words, at most
+SHOWN = 3  # words of a step in an explanation's text
 ABSENT = float("nan")  # the relevance of a word that a step cannot see
 
 
@@ -70,6 +73,34 @@ class Explanation:
     source_TS: Tensor
     prefix_TT: Tensor | None
 
+    def __str__(self) -> str:
+        """Return a line for each step: its label, the probability, and the most relevant words.
+
+        Words of the prefix stand in angle brackets. Relevance has the explainer's own scale.
+        """
+        prefix = [f"<{token}>" for token in map(_readable, self.target_tokens)]
+        tokens = [*map(_readable, self.source_tokens), *prefix]
+        labels = list(map(_readable, self.labels))
+        width = max(map(len, labels), default=0)
+        lines = []
+        for step, (label, probability) in enumerate(
+            zip(labels, self.probabilities.tolist(), strict=True)
+        ):
+            relevance_X = self.source_TS[step]
+            if self.prefix_TT is not None:
+                relevance_X = torch.cat([relevance_X, self.prefix_TT[step]])
+            best = torch.argsort(relevance_X.nan_to_num(-torch.inf), descending=True, stable=True)
+            words = [f"{tokens[i]} {relevance_X[i]:.3g}" for i in best[:SHOWN].tolist()]
+            lines.append(f"{label:<{width}}  {probability:.2f}  {', '.join(words)}")
+        return "\n".join(lines)
+
+
+def _readable(piece: str) -> str:
+    """Return a piece without the mark that begins a word; one that goes on begins with a dot."""
+    if piece.startswith(WORD_START):
+        return piece[len(WORD_START) :] or "␣"
+    return piece if piece.startswith("<") else f"·{piece}"
+
 
 class Explainer(ABC):
     """Base of every explainer; a plug-in overrides `relevance` and nothing else.
@@ -118,15 +149,16 @@ class Explainer(ABC):
         raise NotImplementedError
 
     def __call__(
-        self, model: NMTModel, pairs: Iterable[tuple[str, str] | Passage]
+        self, model: NMTModel, pairs: Iterable[str | tuple[str, str] | Passage], beam: int = 4
     ) -> list[Explanation]:
         """Explain raw sentence pairs: the model's own choice at each step of the given target.
 
         Args:
-            model: an open system, from `xnmt_bench.load_model`.
-            pairs: (source, target) texts; contexts are the source and the prefixes of the target.
-                Of a system that reads other sentences too, passages, which have them; the steps of
-                the current sentence are explained.
+            model: an open system, from `xnmt_bench.load`.
+            pairs: (source, target) texts; contexts are the source and the prefixes of the target. A
+                source alone is translated first. Of a system that reads other sentences too,
+                passages, which have them; the steps of the current sentence are explained.
+            beam: hypotheses that are kept where a source is translated.
 
         Raises:
             XnmtError: this explainer needs a corpus's annotation, a pair is not two texts, or has
@@ -137,9 +169,13 @@ class Explainer(ABC):
         pairs = list(pairs)
         passages = []
         for number, pair in enumerate(pairs, start=1):
+            if isinstance(pair, str):
+                passages.append(translated(model, Passage(pair, ""), beam))
+                continue
             texts = isinstance(pair, tuple | list) and [type(text) for text in pair]
             if not isinstance(pair, Passage) and texts != [str, str]:
-                raise XnmtError(f"pair {number} is {pair!r}, not a (source, target) pair of texts")
+                problem = f"pair {number} is {pair!r}, not a source or a (source, target) of texts"
+                raise XnmtError(problem)
             passages.append(pair if isinstance(pair, Passage) else Passage(*pair))
         return [self._explain(model, passage) for passage in passages]
 
@@ -160,6 +196,21 @@ class Explainer(ABC):
             relevance.source_BTS[0, current_T].cpu(),
             None if prefix is None else prefix[0, current_T].cpu(),
         )
+
+
+def translated(model: NMTModel, passage: Passage, beam: int) -> Passage:
+    """Return a passage with the model's own translation of its current sentence as its target.
+
+    Args:
+        model: the system.
+        passage: its target is not read.
+        beam: hypotheses that are kept; 1 is greedy.
+    """
+    read = replace(passage, target="").read(context_of(model, passage))
+    source_ids, prefix_ids = read.encode(model.source_subwords, model.target_subwords)
+    # The target is yet to come, so its EOS is left out of the prefix.
+    [ids] = translate(model, [source_ids], beam, prefixes=[prefix_ids[:-1]])
+    return replace(passage, target=model.target_subwords.decode(ids))
 
 
 def context_of(model: NMTModel, passage: Passage) -> Context:

@@ -21,6 +21,7 @@ from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.registry import create
 from xnmt_bench.store import META, Artefact, file_hash, fingerprint, write_atomically
 
+SHIPPED = Path(__file__).parent.parent / "systems"  # systems that come with the package
 MEANING = ("heads", "pre_norm", "tied", "position_shift")  # sizes that no weight's shape tells
 
 
@@ -33,9 +34,14 @@ def build_model(
 
 
 def save_model(
-    model: NMTModel, architecture: str, sizes: dict[str, Any], folder: Path, context: Context
+    model: NMTModel,
+    architecture: str,
+    sizes: dict[str, Any],
+    folder: Path,
+    context: Context,
+    languages: tuple[str, str],
 ) -> None:
-    """Write weights, sizes, both vocabularies and the context of its training into a folder."""
+    """Write weights, sizes, vocabularies, languages and the context of training into a folder."""
     for side in SIDES:
         subwords: SentencePiece = getattr(model, f"{side}_subwords")
         shutil.copyfile(subwords.path, folder / f"{side}.model")  # the folder stands alone
@@ -45,6 +51,7 @@ def save_model(
         "sizes": sizes,
         "vocabularies": vocabularies,
         "context": asdict(context),
+        "languages": dict(zip(SIDES, languages, strict=True)),
     }
     write_atomically(folder / "model.json", json.dumps(description, indent=1))
     save_weights(model, str(folder / "model.safetensors"))
@@ -54,14 +61,15 @@ def load_model(path: str | Path, device: Device = "cpu") -> NMTModel:
     """Open a trained system, ready to be explained.
 
     Args:
-        path: the folder that `train.py` named, such as `outputs/store/nmt/0123456789abcdef`.
+        path: the folder that `train.py` named, such as `outputs/store/nmt/0123456789abcdef`, or
+            the name of a shipped system.
         device: where it runs, as in the configuration.
 
     Raises:
         ConfigError: this machine has no such device.
         StoreError: files are missing, truncated or altered, or a vocabulary is not the model's.
     """
-    folder = Path(path)
+    folder = shipped(path)
     if (folder / META).exists():  # a copy that was carried off may have lost it
         Artefact.open(folder)
     named = folder / "model.json"
@@ -71,8 +79,10 @@ def load_model(path: str | Path, device: Device = "cpu") -> NMTModel:
         hashes = [description["vocabularies"][side] for side in SIDES]
         context = description.get("context")  # unknown for an older folder
         trained_context = None if context is None else Context(**context)
+        languages = description.get("languages")  # unknown likewise
+        pair = None if languages is None else (languages["source"], languages["target"])
     except FileNotFoundError:
-        raise StoreError(f"{named}: no NMT model is here") from None
+        raise StoreError(f"{named}: no NMT model is here{_other_family(folder)}") from None
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{named}: not a description of an NMT model: {error!r}") from None
     vocabularies = [folder / f"{side}.model" for side in SIDES]
@@ -89,7 +99,32 @@ def load_model(path: str | Path, device: Device = "cpu") -> NMTModel:
     if not all(weight.isfinite().all() for weight in model.parameters()):
         raise StoreError(f"{weights}: a weight is NaN or infinite")
     model.fingerprint, model.trained_context = system_id(folder), trained_context
+    model.languages = pair
     return model.eval().requires_grad_(False).to(find_device(device))
+
+
+def shipped(path: str | Path) -> Path:
+    """Return the folder of a shipped system by its name; any other path as it is."""
+    name = str(path)
+    is_name = name in shipped_names() and not Path(name).exists()
+    return SHIPPED / name if is_name else Path(path)
+
+
+def shipped_names() -> list[str]:
+    """Return the names of the systems that come with the package."""
+    return sorted(file.parent.name for file in SHIPPED.glob("*/model.json"))
+
+
+def _other_family(folder: Path) -> str:
+    """Return a hint where a folder or file holds a model of another toolkit."""
+    if folder.suffix == ".pt":
+        return "; a fairseq checkpoint is opened by nmt=fairseq"
+    try:
+        described = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        family = described["model_type"].replace("m2m_100", "m2m100 (or nllb)")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return ""
+    return f"; config.json is of a model of Hugging Face transformers: choose nmt={family}"
 
 
 def system_id(folder: Path) -> str:

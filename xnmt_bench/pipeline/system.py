@@ -12,12 +12,12 @@ from omegaconf import DictConfig
 
 from xnmt_bench.corpora.contrastive import as_read, find_sets
 from xnmt_bench.corpora.passage import Context
-from xnmt_bench.corpora.sentence import SPLITS, Corpus, Split
+from xnmt_bench.corpora.sentence import SPLITS, Corpus, Split, languages
 from xnmt_bench.corpora.subwords import SentencePiece, Subwords, train_subwords
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.context.divided import divided
-from xnmt_bench.nmt.loading import build_model, save_model, start_from, system_id
+from xnmt_bench.nmt.loading import build_model, save_model, shipped, start_from, system_id
 from xnmt_bench.nmt.training_options import NMTTrainingOptions
 from xnmt_bench.nmt.validation import ContrastiveAccuracy, ValidationBLEU
 from xnmt_bench.pipeline.settings import plain
@@ -123,7 +123,8 @@ class System:
     @cached_property
     def path(self) -> Path:
         """The folder of the system; it is trained first if it is missing."""
-        return Path(self._config.nmt.path or self.trained.path)
+        given = self._config.nmt.path
+        return shipped(given) if given else self.trained.path
 
     @cached_property
     def trained(self) -> Artefact:
@@ -180,7 +181,8 @@ class System:
                 average=training.average,
             )
             model: NMTModel = module.model  # type: ignore[assignment]
-            save_model(model, nmt["architecture"], nmt["sizes"], folder, self.trained_context)
+            pair, context = languages(self._corpus), self.trained_context
+            save_model(model, nmt["architecture"], nmt["sizes"], folder, context, pair)
             clean(folder)
             return {**facts, "name": nmt["name"], "train_sentences": len(train)}
 
@@ -238,6 +240,12 @@ class System:
             if isinstance(error.__cause__, ImportError):  # only that back-end needs an extra
                 raise XnmtError(f"{error.__cause__}: install xnmt_bench[huggingface]") from None
             raise
+        if model.languages not in (None, corpus_languages := languages(self._corpus)):
+            pairs = [" to ".join(pair) for pair in (model.languages, corpus_languages)]
+            raise XnmtError(
+                f"{self.name} translates {pairs[0]}, and the corpus {self._corpus.name} is "
+                f"{pairs[1]}"
+            )
         if problem := model.refuses(self.context) or unlike(self.context, model.trained_context):
             raise XnmtError(f"{self.name} {problem}")
         return model.to(self._options.device)
@@ -245,7 +253,11 @@ class System:
     def keep_model(self, other: System) -> None:
         """Take the open model of another System of the same configuration, if it has one."""
         if "model" in vars(other):  # a large model is not opened twice
-            vars(self).setdefault("model", other.model)
+            self.use(other.model)
+
+    def use(self, model: NMTModel) -> None:
+        """Use an open model in place of what would be opened."""
+        vars(self)["model"] = model
 
     @property
     def fingerprint(self) -> str:

@@ -1,0 +1,80 @@
+"""The verdict says, judge by judge, which explainers beat every blind row."""
+
+import pytest
+from measured import FIDELITY, scored
+
+from xnmt_bench.measuring.measurement import BLIND
+from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.metrics.quality import Quality
+from xnmt_bench.registry import entries, load
+from xnmt_bench.report.table import tables
+from xnmt_bench.report.verdict import definitions, verdict
+
+METRIC = Fidelity()
+
+
+def row(explainer, ppl, low, high, instantiation="fn", blind=False):
+    keys = FIDELITY | {"explainer": explainer, "instantiation": instantiation}
+    return scored(keys, {"ppl": ppl, "ppl_low": low, "ppl_high": high}, **{BLIND: blind})
+
+
+def test_groups_follow_from_values_and_intervals():
+    rows = [
+        row("clear", 2.0, 1.9, 2.1),
+        row("near", 2.9, 2.7, 3.1),
+        row("lost", 9.0, 8.0, 10.0),
+        row("lexicon", 3.0, 2.9, 3.1, blind=True),
+        row("random", 20.0, 19.0, 21.0, blind=True),
+    ]
+    assert list(verdict(METRIC, rows)) == [
+        "By FN: clear beats every blind row; near is ahead of every blind row, within the "
+        "intervals; lost does not beat lexicon (3.00), which never asks the model."
+    ]
+
+
+def test_each_judge_has_its_own_sentence_in_reading_order():
+    rows = [
+        row("clear", 2.0, 1.9, 2.1),
+        row("lexicon", 3.0, 2.9, 3.1, blind=True),
+        row("clear", 9.0, 8.9, 9.1, "base"),
+        row("lexicon", 3.0, 2.9, 3.1, "base", blind=True),
+    ]
+    base, fn = verdict(METRIC, rows)
+    assert base.startswith("By Base: clear does not beat lexicon (3.00)")
+    assert fn == "By FN: clear beats every blind row."
+
+
+def test_without_a_blind_row_nothing_is_beaten():
+    [sentence] = verdict(METRIC, [row("clear", 2.0, 1.9, 2.1)])
+    assert "no blind row stands beside" in sentence
+
+
+def test_systems_that_are_compared_have_no_verdict():
+    assert list(verdict(Quality(), [])) == []
+
+
+@pytest.mark.parametrize(("blind_ppl", "marked"), [(1.5, True), (2.5, False)])
+def test_the_bold_row_that_a_blind_row_beats_is_marked(blind_ppl, marked):
+    rows = [
+        row("clear", 2.0, 1.9, 2.1),
+        row("worse", 4.0, 3.9, 4.1),
+        row("lexicon", blind_ppl, 1.4, 2.6, blind=True),
+    ]
+    [(_, summary)] = tables(METRIC, rows, [])
+    cells = [cell.text for line in summary.lines for cell in line.cells]
+    assert ("2.00 ‡ [1.90, 2.10]" in cells) == marked
+    assert "4.00 [3.90, 4.10]" in cells  # only the best is marked
+    assert any("never asks the model is better" in note for note in summary.notes) == marked
+
+
+def test_every_column_of_a_table_says_what_it_is():
+    for name in entries("metrics"):
+        metric = load("metrics", name)
+        if metric.__module__.startswith("xnmt_bench."):
+            unsaid = [c.name for c in metric.columns if c.shown and not c.meaning]
+            assert not unsaid, f"{name}: {unsaid}"
+
+
+def test_definitions_hold_the_judges_and_the_columns_with_numbers():
+    texts = definitions(METRIC, [row("clear", 2.0, 1.9, 2.1)])
+    assert set(texts) == {"FN"}

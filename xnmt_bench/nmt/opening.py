@@ -1,0 +1,153 @@
+"""Opening a translation model by one name: a shipped system, a folder, a file, or a hub's name."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from xnmt_bench.device import Device, find_device
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.loading import load_model, shipped, shipped_names
+
+# `model_type` of a config.json, and the choice of `nmt=` that opens such a model.
+FAMILIES = {"marian": "marian", "m2m_100": "m2m100", "mbart": "mbart", "t5": "t5", "mt5": "t5"}
+CHECKPOINTS = (".pt",)  # endings of fairseq's files
+MANY_LANGUAGES = ("m2m100", "nllb", "mbart")
+
+
+def load(path: str | Path, device: Device = "cpu", **options: Any) -> NMTModel:
+    """Open a translation model, ready to be explained; a line on stderr says what was found.
+
+    Args:
+        path: the name of a shipped system (`tatoeba_de_en`), a folder that `train.py` or
+            `save_pretrained` wrote, a fairseq checkpoint, or a model's name on Hugging Face's hub.
+        device: where it runs, as in the configuration.
+        options: of the reader: `source_language` and `target_language` of a model that reads many
+            languages, `prefix` of T5, `data` and codes of fairseq.
+
+    Raises:
+        ConfigError: this machine has no such device.
+        XnmtError: no model is there, it is of no family that can be read, or an option is missing.
+    """
+    family = find_family(str(path))
+    model = _OPENERS.get(family, _open_huggingface)(str(path), family, options)
+    languages = model.languages or (options.get("source_language"), options.get("target_language"))
+    pair = f", {languages[0]} to {languages[1]}" if all(languages) else ""
+    print(f"{path}: {_ARTICLES.get(family, f'a {family} model')}{pair}", file=sys.stderr)
+    return model.to(find_device(device))
+
+
+def find_family(path: str) -> str:
+    """Return how a model is opened: `native`, `fairseq`, or a family of Hugging Face's.
+
+    Raises:
+        XnmtError: the folder holds no model that can be read.
+    """
+    folder = shipped(path)
+    if (folder / "model.json").is_file():
+        return "native"
+    if folder.suffix in CHECKPOINTS:
+        return "fairseq"
+    if folder.is_dir() and not (folder / "config.json").is_file():
+        raise XnmtError(f"{path}: neither model.json nor config.json is here, so no model is")
+    if not folder.is_dir() and (folder.suffix or path.count("/") > 1 or folder.is_absolute()):
+        raise XnmtError(f"{path}: no such folder or file")
+    if not folder.is_dir() and (near := get_close_matches(path, shipped_names(), n=1)):
+        raise XnmtError(f"{path}: no such system; did you mean {near[0]}?")
+    return _hugging_face_family(path, folder)
+
+
+def _hugging_face_family(path: str, folder: Path) -> str:
+    """Return the family of a model of Hugging Face's, in a folder or on the hub."""
+    if folder.is_dir():
+        described = _read_json(folder / "config.json")
+        tokenizer = _read_json(folder / "tokenizer_config.json").get("tokenizer_class")
+    else:
+        described, tokenizer = _from_hub(path)
+    model_type = described.get("model_type")
+    if model_type == "m2m_100" and "nllb" in str(tokenizer).lower():
+        return "nllb"  # it differs from M2M100 by its tokenizer alone
+    if model_type not in FAMILIES:
+        known = ", ".join(sorted({*FAMILIES.values(), "nllb"}))
+        raise XnmtError(f"{path}: a model of type {model_type}; these can be read: {known}")
+    return FAMILIES[model_type]
+
+
+def _from_hub(path: str) -> tuple[dict[str, Any], str | None]:
+    """Return the configuration of a model on the hub, and the class of its tokenizer."""
+    try:
+        from huggingface_hub import hf_hub_download
+    except ImportError as error:
+        raise XnmtError(f"{error}: install xnmt_bench[huggingface]") from None
+    names = ", ".join(shipped_names())
+    try:
+        described = _read_json(Path(hf_hub_download(path, "config.json")))
+    except Exception as error:  # the hub's client raises many kinds of errors
+        problem = str(error).splitlines()[0]
+        raise XnmtError(
+            f"{path}: no such folder, no shipped system ({names}), nor on the hub: {problem}"
+        ) from None
+    try:
+        tokenizer = _read_json(Path(hf_hub_download(path, "tokenizer_config.json")))
+    except Exception:  # an older model has no such file
+        return described, None
+    return described, tokenizer.get("tokenizer_class")
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    """Return what a JSON file holds; nothing where it is missing."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise XnmtError(f"{file}: not readable: {error}") from None
+    if not isinstance(content, dict):
+        raise XnmtError(f"{file}: not a description of a model")
+    return content
+
+
+def _open_native(path: str, family: str, options: dict[str, Any]) -> NMTModel:
+    if options:
+        raise XnmtError(f"{path}: a system of this project takes no {min(options)}")
+    return load_model(path)
+
+
+def _open_fairseq(path: str, family: str, options: dict[str, Any]) -> NMTModel:
+    from xnmt_bench.nmt.fairseq.opening import open_fairseq
+
+    return open_fairseq(path, **options)
+
+
+def _open_huggingface(path: str, family: str, options: dict[str, Any]) -> NMTModel:
+    try:
+        from xnmt_bench.nmt.huggingface import open_huggingface
+    except ImportError as error:
+        raise XnmtError(f"{error}: install xnmt_bench[huggingface]") from None
+    given = [options.get(f"{side}_language") for side in ("source", "target")]
+    if family in MANY_LANGUAGES and not all(given):
+        raise XnmtError(
+            f"{path}: a {family} model reads many languages: give source_language and "
+            "target_language in its own codes"
+        )
+    return open_huggingface(path, family, **options)
+
+
+_OPENERS: dict[str, Callable[[str, str, dict[str, Any]], NMTModel]] = {
+    "native": _open_native,
+    "fairseq": _open_fairseq,
+}
+_ARTICLES = {
+    "native": "a system of this project",
+    "fairseq": "a fairseq checkpoint",
+    "marian": "a Marian model",
+    "m2m100": "an M2M100 model",
+    "nllb": "an NLLB model",
+    "mbart": "an mBART model",
+    "t5": "a T5 model",
+}

@@ -1,0 +1,188 @@
+"""The benchmark in one process and without a command line: for notebooks and optimisers."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from omegaconf import DictConfig, OmegaConf
+
+from xnmt_bench.commands import CONF
+from xnmt_bench.corpora.sentence import SPLITS
+from xnmt_bench.errors import ConfigError, XnmtError
+from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.opening import load
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.registry import KINDS, entries, options, unknown
+from xnmt_bench.report.report import collect
+from xnmt_bench.report.table import csv_columns
+from xnmt_bench.report.tracking import Tracker
+from xnmt_bench.run import draws, measure
+from xnmt_bench.schema import check
+from xnmt_bench.store import Store
+
+Pairs = Sequence[tuple[str, str]]
+DEFAULT_EXPLAINERS = ("attention", "gradient_norm", "prediction_difference", "random")
+UNKNOWN = ("source", "target")  # languages of a model that does not name them
+
+
+def benchmark(
+    model: NMTModel | str | Path,
+    corpus: Pairs | Mapping[str, Pairs],
+    explainers: Sequence[str] | Mapping[str, Mapping[str, Any]] = DEFAULT_EXPLAINERS,
+    judges: Sequence[str] | Mapping[str, Mapping[str, Any]] = ("base",),
+    k: int = 1,
+    seed: int = 0,
+    store: str | Path | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> pa.Table:
+    """Measure the fidelity of explainers of a model (Li et al. 2020) on sentence pairs.
+
+    Args:
+        model: an open model, or what `load` opens.
+        corpus: (source, target) pairs to be tested on; or `{"test": pairs, "train": pairs}`, where
+            a judge or an explainer learns from training pairs.
+        explainers: their names, or their names with their options.
+        judges: the same of judges.
+        k: words a side in a rule.
+        seed: of explainers that draw, and of judges that are trained.
+        store: a folder in which results are kept and found again; a temporary one if not given.
+        changes: further options by their names in the configuration, such as
+            `{"proxy.training.max_epochs": 5}`.
+
+    Returns:
+        A row for each explainer and judge, with the columns of `fidelity.csv`: `explainer`,
+        `instantiation` (the judge), `ppl`, `ppl_low`, `ppl_high` and the rest.
+
+    Raises:
+        ConfigError: an option is wrong; each fault is a line.
+        XnmtError: a name is unknown, there is nothing to learn from, or a row failed.
+    """
+    splits = dict(corpus) if isinstance(corpus, Mapping) else {"test": corpus}
+    if not splits.get("test") or not splits.keys() <= set(SPLITS):
+        raise XnmtError("corpus: needs pairs as 'test', and may have 'train' and 'valid'")
+    opened = model if isinstance(model, NMTModel) else load(model)
+    metric, errors = Fidelity(), list[Exception]()
+    with ExitStack() as stack:
+        folder = Path(store or stack.enter_context(tempfile.TemporaryDirectory()))
+        config = _configure(opened, splits, folder, k, seed, changes or {})
+        config.judge = {n: _node("judges", n, o) for n, o in _with_options(judges).items()}
+        if "train" not in splits:
+            _refuse_learners(config)
+        artefacts = Store(folder / "store")
+        for name, phi in _with_options(explainers).items():
+            config.explainer = {"name": name, "phi": _node("explainers", name, phi)}
+            if "seed" in config.explainer.phi:
+                config.explainer.phi.seed = seed
+            if "train" not in splits:
+                _refuse_learners(config)
+            check(config)
+            job = Job(config.copy(), store=artefacts)
+            job.system.use(opened)
+            errors += measure(metric, job, Tracker())
+        if errors:
+            raise errors[0]
+        scored = collect(metric, Path(config.results), draws(config))
+        columns = csv_columns(metric)
+        rows = [{name: row.row.get(name) for name in columns} for row in scored]
+    return pa.table({name: _column([row[name] for row in rows]) for name in columns})
+
+
+def _configure(
+    model: NMTModel,
+    splits: Mapping[str, Pairs],
+    folder: Path,
+    k: int,
+    seed: int,
+    changes: Mapping[str, Any],
+) -> DictConfig:
+    """Return the configuration of a job on pairs, which are written as text."""
+    languages = model.languages or UNKNOWN
+    root = folder / "text"
+    root.mkdir(parents=True, exist_ok=True)
+    for split in SPLITS:
+        # A corpus has three splits; without training pairs nothing reads the other two.
+        pairs = splits.get(split) or splits["test"]
+        for side, language in enumerate(languages):
+            lines = [" ".join(pair[side].split()) for pair in pairs]
+            (root / f"{split}.{language}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    config: Any = OmegaConf.load(CONF / "config.yaml")
+    del config["defaults"], config["hydra"]
+    for group, choice in {"corpus": "text", "nmt": "tatoeba_de_en", "proxy": "sa"}.items():
+        config[group] = _load_choice(group, choice)
+    config.trainer = _load_choice("trainer", "default")
+    config.logger = _load_choice("logger", "csv")
+    config.metric, config.judge, config.analysis = {}, {}, {}
+    config.explainer = {"name": "attention", "phi": {}}
+    config.corpus.root = str(root)
+    config.corpus.source_language, config.corpus.target_language = languages
+    config.nmt.name, config.nmt.path = type(model).__name__, model.fingerprint
+    config.k, config.seed = k, seed
+    config.store, config.results = str(folder / "store"), str(folder / "results")
+    config.device = str(next(model.parameters()).device)
+    config.trainer.progress_bar = False
+    for name, value in changes.items():
+        if OmegaConf.select(config, name, default=KINDS) is KINDS:  # a value that no option has
+            raise ConfigError([f"{name}: no such option"])
+        OmegaConf.update(config, name, value)
+    composed: DictConfig = config
+    return composed
+
+
+def _load_choice(group: str, name: str) -> Any:
+    """Return a configuration file with those that it stands on, as Hydra composes them."""
+    node = OmegaConf.load(CONF / group / f"{name}.yaml")
+    assert isinstance(node, DictConfig)
+    merged: Any = OmegaConf.create({})
+    for part in node.pop("defaults", ["_self_"]):
+        merged = OmegaConf.merge(merged, node if part == "_self_" else _load_choice(group, part))
+    return merged
+
+
+def _with_options(
+    names: Sequence[str] | Mapping[str, Mapping[str, Any]],
+) -> Mapping[str, Mapping[str, Any]]:
+    if isinstance(names, str):
+        raise XnmtError(f"{names!r}: should be a list of names")
+    return names if isinstance(names, Mapping) else {name: {} for name in names}
+
+
+def _node(kind: str, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration node of an entry with some of its options."""
+    from xnmt_bench.registry import load as load_class
+
+    declared = options(load_class(kind, name), KINDS[kind].hidden)
+    for option in given:
+        if option not in declared:
+            raise XnmtError(unknown(f"option of {name}", option, declared))
+    return {"_target_": entries(kind)[name].value.replace(":", "."), **declared, **given}
+
+
+def _refuse_learners(config: DictConfig) -> None:
+    """Refuse judges and explainers that learn, where there is nothing to learn from.
+
+    Raises:
+        XnmtError: one learns.
+    """
+    from xnmt_bench.explainers.base import Explainer
+    from xnmt_bench.registry import load as load_class
+
+    judges = [n for n in config.judge if load_class("judges", n).learns_from != "nothing"]
+    name = config.explainer.name
+    learns = load_class("explainers", name).prepare is not Explainer.prepare
+    for learner in (*judges, *([name] if learns else [])):
+        raise XnmtError(f'{learner} learns from training pairs: give {{"test": ..., "train": ...}}')
+
+
+def _column(values: list[Any]) -> pa.Array:
+    """Return a column; an empty text stands for no value among numbers."""
+    numbers = any(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    if not numbers:
+        return pa.array([None if v is None else str(v) for v in values])
+    return pa.array([None if v in ("", None) else float(v) for v in values])
+
