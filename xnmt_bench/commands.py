@@ -11,6 +11,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig
 
 from xnmt_bench.cli import catch_signals, flush_output, guarded, prepare, quoted, refused
+from xnmt_bench.help import help_text
 
 # Beside the packages in a checkout, inside the package where it is installed.
 HERE = Path(__file__).parent
@@ -34,6 +35,10 @@ def _command(name: str) -> None:
 
         guarded(getattr(run, name), config)
 
+    if {"--help", "-h"} & set(sys.argv[1:]):
+        print(help_text(name, CONF))
+        flush_output()
+        return
     sys.argv[1:] = [*map(quoted, sys.argv[1:]), f"hydra.job.name={name}"]
     prepare(sys.argv[1:], CONF)
     catch_signals()

@@ -185,4 +185,3 @@ def _column(values: list[Any]) -> pa.Array:
     if not numbers:
         return pa.array([None if v is None else str(v) for v in values])
     return pa.array([None if v in ("", None) else float(v) for v in values])
-
