@@ -118,7 +118,8 @@ class System:
         """Return a corpus as the ids that this system reads and writes."""
         length, seed = self._config.corpus.max_length, self._config.rules.seed
         context = context or self.context
-        return Texts(self._store, corpus, self.subwords, length, context, splits, seed)
+        # Rows are planned with texts in hand, and planning trains no vocabulary.
+        return Texts(self._store, corpus, lambda: self.subwords, length, context, splits, seed)
 
     @cached_property
     def path(self) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -25,7 +25,8 @@ class Texts:
     Args:
         store: where the ids go.
         corpus: the sentences.
-        subwords: the vocabularies of both sides.
+        read_subwords: returns the vocabularies of both sides; called once they are needed, since
+            it may train them.
         max_length: subwords a side; longer pairs are left out.
         context: which sentences stand around each sentence.
         splits: which of the corpus's splits there are.
@@ -36,17 +37,23 @@ class Texts:
         self,
         store: Store,
         corpus: Corpus,
-        subwords: tuple[Subwords, Subwords],
+        read_subwords: Callable[[], tuple[Subwords, Subwords]],
         max_length: int,
         context: Context,
         splits: Sequence[Split],
         seed: int = 0,
     ) -> None:
-        self.corpus, self.subwords, self.context, self.seed = corpus, subwords, context, seed
+        self.corpus, self.context, self.seed = corpus, context, seed
+        self._read_subwords = read_subwords
         self._store, self._max_length, self._splits = store, max_length, tuple(splits)
         self._open: dict[Split, EncodedSplit] = {}
         self._drawn: dict[Split, EncodedSplit] = {}
         self._orders: dict[Split, np.ndarray] = {}
+
+    @cached_property
+    def subwords(self) -> tuple[Subwords, Subwords]:
+        """The vocabularies of both sides."""
+        return self._read_subwords()
 
     @cached_property
     def encoded(self) -> Artefact:
