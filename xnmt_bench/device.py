@@ -85,7 +85,7 @@ def arithmetic(precision: Precision, device: torch.device) -> Iterator[None]:
 
 
 def check_precision(precision: Precision, device: torch.device) -> None:
-    """Ask whether a device has such products.
+    """Refuse a precision whose products a device does not have.
 
     Raises:
         ConfigError: the device has no such arithmetic.

@@ -217,7 +217,7 @@ class _LastWeights(pl.Callback):
                 path.unlink()
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Write those of now, whole or not at all, and removes the oldest."""
+        """Write the weights of now, whole or not at all, and remove the oldest."""
         if trainer.state.fn != "fit":
             return
         with replacing(self._folder / f"{trainer.global_step:012}.safetensors") as temporary:

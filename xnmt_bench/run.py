@@ -67,7 +67,7 @@ def train(config: DictConfig) -> None:
 
 
 def evaluate(config: DictConfig) -> None:
-    """Report what was measured; or, with `explain`, shows one sentence's relevance.
+    """Report what was measured; or, with `explain`, show one sentence's relevance.
 
     What comes in by a door needs no training, so it is measured here too.
 

@@ -113,7 +113,7 @@ class Artefact:
 
     @classmethod
     def open(cls, path: Path) -> Artefact:
-        """Open an artefact and verifies its files, once a process unless they were touched since.
+        """Open an artefact and verify its files, once a process unless they were touched since.
 
         Raises:
             StoreError: no artefact is there, or a file is missing, truncated or altered.

@@ -128,7 +128,7 @@ def publish(
     results: Path,
     tracker: Tracker,
 ) -> ShownTable:
-    """Write table and figure of an analysis under its name, tells the tracker, shows the table.
+    """Write an analysis's table and figure under its name, log them and print the table.
 
     A number's signature has the row's identity and `made_from`, all it takes to make it again.
     """

@@ -137,5 +137,5 @@ class AlignmentFile:
 
 
 def to_pharaoh(links: Links) -> str:
-    """Link as one line of Pharaoh's form, counted from 0."""
+    """Return the links as one line of Pharaoh's form, counted from 0."""
     return " ".join(f"{i}-{j}" for i, j in sorted(links))

@@ -122,7 +122,7 @@ class ParCorFull(Corpus):
         return raw if done else detokenizer(language)(raw.split())
 
     def counts(self) -> Iterator[str]:
-        """Count of each side, beside those of Dinarelli et al. (2024), Table 1."""
+        """Return counts of each side, beside those of Dinarelli et al. (2024), Table 1."""
         for language, statistics in self.statistics.items():
             paper = ", ".join(map(str, TABLE_1.get(language, ("not there",))))
             matched = 100 * statistics.matched / max(1, statistics.mention_tokens)

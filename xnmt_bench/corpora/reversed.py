@@ -35,5 +35,5 @@ class ReversedCorpus(CorpusView):
 
 
 def flipped(links: Links) -> Links:
-    """Link with their sides exchanged: the other direction's in this one's terms."""
+    """Return links with their sides exchanged, as the other direction counts words."""
     return frozenset((j, i) for i, j in links)

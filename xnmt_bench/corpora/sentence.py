@@ -113,7 +113,7 @@ class Corpus(ABC):
         return []
 
     def counts(self) -> Iterator[str]:
-        """Count worth a line each, beside published ones where there are any."""
+        """Return counts worth a line each, beside published ones where there are any."""
         return iter(())
 
 

@@ -127,7 +127,7 @@ def current_span(ids: Sequence[int] | np.ndarray) -> tuple[int, int]:
 
 
 def train_subwords(sentences: Iterable[str], path: Path, kind: str, size: int) -> None:
-    """Train a model on a stream of sentences and writes it to a file.
+    """Train a model on a stream of sentences and write it to a file.
 
     Args:
         sentences: the training side.

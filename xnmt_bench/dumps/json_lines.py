@@ -100,7 +100,7 @@ def _size(array: np.ndarray) -> str:
 
 
 def written(sentences: Iterable[Weighed], path: Path, attention: bool) -> Iterator[Weighed]:
-    """Pass sentences on and writes the form, with one of them in memory.
+    """Pass sentences on and write the form, with one of them in memory.
 
     Args:
         sentences: in any order.

@@ -34,7 +34,7 @@ class Nearest(Explainer):
 
 
 def previous_first(batch: Batch) -> Tensor:
-    """Score over decoder inputs (B, T, T) that rank the nearest word first."""
+    """Return scores over decoder inputs (B, T, T) that rank the nearest word first."""
     # Greater for what stands further right; what a step cannot see is marked absent later.
     size, steps = batch.target_BT.shape
     nearness = torch.arange(steps, dtype=torch.float32, device=batch.target_BT.device)

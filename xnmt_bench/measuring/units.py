@@ -77,7 +77,7 @@ def common(units: Sequence[Units]) -> np.ndarray | None:
 def by_unit(
     numbers_N: np.ndarray, **columns: np.ndarray
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Sum of columns (N,) over the rows of each number, which the column `rows` counts.
+    """Sum columns (N,) over the rows of each number; the column `rows` counts them.
 
     Returns:
         The numbers (U,), and sums (U,) by name.

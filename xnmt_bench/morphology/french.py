@@ -39,7 +39,7 @@ class French(Morphology):
             raise XnmtError(f"the genders of French words: {problem}") from None
 
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
-        """See `Morphology.gender`."""
+        """Return the genders of some words of a sentence; see `Morphology.gender`."""
         tokens = _tokens(words, chosen)
         nouns = [token for token in tokens if token.pos_ in NOUNS]
         if any(_plural(noun) for noun in nouns[:1]):

@@ -78,7 +78,7 @@ class GermanNouns(Morphology):
             raise XnmtError(f"the genders of German words: {problem}") from None
 
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
-        """See `Morphology.gender`."""
+        """Return the genders of some words of a sentence; see `Morphology.gender`."""
         sexes, by = self._shown(words, chosen)
         gender = _only(sexes)
         return gender and GenderEvidence(gender, by)

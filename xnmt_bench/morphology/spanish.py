@@ -48,7 +48,7 @@ class Spanish(Morphology):
     version = f"rules {RULES}"
 
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
-        """See `Morphology.gender`."""
+        """Return the genders of some words of a sentence; see `Morphology.gender`."""
         forms = [stripped(word).lower() for word in words]
         nouns = [place for place in chosen if forms[place] not in (*FORMS, *PRONOUNS)]
         if not nouns and (pronoun := self.pronoun_gender(words, chosen)):

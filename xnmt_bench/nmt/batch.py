@@ -132,7 +132,9 @@ def segments(ids: Tensor) -> Tensor:
 
 
 def input_segments(ids: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Number the sentences of decoder inputs (B, T); BOS, the separator's id, opens the first.
+    """Return the sentence's number of each decoder input (B, T).
+
+    BOS, whose id is the separator's, opens the first sentence.
 
     Args:
         ids: the inputs.

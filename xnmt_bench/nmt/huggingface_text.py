@@ -108,7 +108,7 @@ def _around(tokenizer: PreTrainedTokenizerBase, key: str) -> tuple[list[int], li
 def set_languages(
     tokenizer: PreTrainedTokenizerBase, source: str | None, target: str | None
 ) -> None:
-    """Tell a multilingual tokenizer its languages, or raises an XnmtError for an unknown one."""
+    """Set a multilingual tokenizer's languages; an XnmtError for one that it lacks."""
     # M2M100 tells its languages; others' codes are special tokens, among which nothing is so named.
     codes = set(getattr(tokenizer, "lang_code_to_token", tokenizer.all_special_tokens))
     sides = (("src_lang", "source_language", source), ("tgt_lang", "target_language", target))

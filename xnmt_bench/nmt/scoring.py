@@ -17,7 +17,7 @@ from xnmt_bench.nmt.batching import buckets
 def log_probability(
     model: NMTModel, pairs: Sequence[tuple[Ids, Ids]], batch_tokens: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Log P of the current sentence of each target, EOS included, given all that stands before it.
+    """Return log P of each target's current sentence, EOS included, given all before it.
 
     Pairs of one source that meet in a batch share its encoding.
 

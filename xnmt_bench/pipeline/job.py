@@ -132,7 +132,7 @@ class Job:
     def log_probability(
         self, pairs: Sequence[Passage | tuple[str, str]], normalise: bool = False
     ) -> np.ndarray:
-        """Log P of each target given its source, EOS included, in the context that is read.
+        """Return log P of each target given its source, EOS included, in its context.
 
         A file's numbers, if one is given, are taken unchanged.
 

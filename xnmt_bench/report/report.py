@@ -65,7 +65,7 @@ def report(
     results: Path,
     tracker: Tracker,
 ) -> tuple[list[ShownTable], list[Listing]]:
-    """Write and prints a metric's tables, draws its figures; gives back what the pages show."""
+    """Write and print a metric's tables, draw its figures, and return what the pages show."""
     # Heavy, and train draws none.
     from xnmt_bench.report.figure import interval_figure, save_figure
     from xnmt_bench.report.heatmap import (

@@ -85,7 +85,7 @@ class WandbTracker(Tracker):
         self.project = project
 
     def start(self, job_type: str, group: str, folder: Path, config: Mapping[str, Any]) -> Self:
-        """Begin a run, and says where it lies if that is only here."""
+        """Begin a run, and log where it lies if that is only here."""
         import wandb
 
         mode = os.environ.get("WANDB_MODE") or ("online" if _reachable() else "offline")

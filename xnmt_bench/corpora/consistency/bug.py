@@ -27,7 +27,7 @@ NEEDED = (
 
 
 def bug(data: Path, language: str) -> Suite:
-    """Return a CSV, whose places count words between blanks; it names no other entity.
+    """Read BUG's CSV, whose places count words between blanks; it names no other entity.
 
     Every row is a sentence. Rows whose words do not stand at their places are counted and listed,
     and have no item.

@@ -138,7 +138,7 @@ def exchanges(path: Path, written: Callable[[str], str] = str) -> dict[str, list
 
 
 def build(corpus: Corpus, split: Split, table: str | None = None) -> list[ContrastiveSet]:
-    """Set of address and of names from the documents of a split.
+    """Build sets of address and of names from the documents of a split.
 
     Args:
         corpus: of documents.

@@ -162,7 +162,7 @@ def described(group: Group, phenomenon: str) -> dict[str, Any]:
 
 
 def to_lines(sets: Sequence[ContrastiveSet]) -> str:
-    """Set in the plain form: a JSON object a line, the first of which names the language pair."""
+    """Return the sets in the plain form: JSON lines, the first of which names the languages."""
     [lang_pair] = {s.lang_pair for s in sets}
     lines = [{"lang_pair": lang_pair, "generated": any(s.generated for s in sets)}]
     lines += [described(group, s.name) for s in sets for group in s.groups]

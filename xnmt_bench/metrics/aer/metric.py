@@ -169,7 +169,7 @@ class AER(SumMetric):
             yield self.plan(job, make, of_system=False, unaligned=unaligned, **row)
 
     def _of_files(self, threshold: float | None) -> Evidence:
-        """Count of an alignment file of any tool against a gold file.
+        """Return the counts of an alignment file of any tool against a gold file.
 
         Args:
             threshold: see `misread_base`.
@@ -201,7 +201,7 @@ class AER(SumMetric):
         return Evidence(units, {"gold": digest} | made_by, {DOUBTS: [doubt]} if doubt else {})
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """See `counts.alignment_scores`."""
+        """Return the results (R,) from the sums; see `counts.alignment_scores`."""
         return alignment_scores(sums_R)
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:

@@ -25,7 +25,7 @@ def grow_diagonal(forward: Links, backward: Links, final: bool = False) -> Links
     sources, targets = ({link[side] for link in links} for side in (0, 1))
 
     def took(i: int, j: int) -> bool:
-        """Take a link if both of its words are free; tells whether it did."""
+        """Take a link if both of its words are free; return whether it was taken."""
         if i in sources or j in targets:
             return False
         links.add((i, j))

@@ -88,7 +88,7 @@ class AntecedentWeight(Metric):
                 yield self.plan(job, make, explained=True, **where, part=part)
 
     def score(self, units: Units, weights_RU: np.ndarray) -> Mapping[str, np.ndarray]:
-        """See `note`."""
+        """Return accuracy where the explainer looks and where not, and the slope; see `note`."""
         sums = {name: weights_RU @ units[name] for name in SUMS}
         looked, right = sums["looked"], sums["looked_right"]
         looking = ratio(right, looked)

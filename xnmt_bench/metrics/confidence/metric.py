@@ -219,7 +219,7 @@ class Confidence(Metric):
         quality: Callable[[str, str], Mapping[str, float]],
         trained_on: Corpus | None = None,
     ) -> Artefact:
-        """Score of every sentence, and the sentences with their weights."""
+        """Return the scores of every sentence, and the sentences with their weights."""
 
         def work(folder: Path) -> dict[str, Any]:
             problems: list[str] = []
@@ -341,7 +341,7 @@ class Confidence(Metric):
 
 
 def _ends_noted(sentences: Iterable[Weighed], ends: set[str]) -> Iterator[Weighed]:
-    """Pass sentences on and notes which sides have EOS among their tokens."""
+    """Pass sentences on and note which sides have EOS among their tokens."""
     for sentence in sentences:
         sides = [name for name in SIDES if getattr(sentence, name).eos]
         ends.add(" and ".join(sides) or "neither side")

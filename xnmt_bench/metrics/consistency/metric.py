@@ -328,7 +328,7 @@ class Consistency(SumMetric):
                 log.warning("not on the page: %s", error)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """See `statistics.results`."""
+        """Return the results (R,) from the sums; see `statistics.results`."""
         return results(sums_R)
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:

@@ -270,7 +270,7 @@ class CorefAttention(SumMetric):
                 yield Example(title, current.words, _columns(earlier, raw_IN), weights, links)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """See `links.coref_scores`."""
+        """Return the results (R,) from the sums; see `links.coref_scores`."""
         return coref_scores(sums_R)
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:

@@ -193,7 +193,7 @@ class MultiEncoder(TwoStep):
         return self.base.decode(encoding, input_BTD)
 
     def prefix(self, encoding: Encoding) -> Prefix[Any]:
-        """Return the Transformer's, which keeps what it has read."""
+        """Return the Transformer's, which keeps the keys and values of what it has read."""
         return self.base.prefix(encoding)
 
     def logits(self, states: Tensor) -> Tensor:
@@ -209,5 +209,5 @@ class MultiEncoder(TwoStep):
         return self.base.attention(encoding, input_BTD)
 
     def reader(self, encoding: Encoding) -> Reader:
-        """Return the Transformer's, which keeps what it has read."""
+        """Return the Transformer's, which keeps the keys and values of what it has read."""
         return self.base.reader(encoding)

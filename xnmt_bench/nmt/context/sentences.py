@@ -87,7 +87,7 @@ class Sentences:
 
 
 def source_numbers(layout: Layout) -> Tensor:
-    """Number the sentence of each source id (B, S), from 1; a separator closes its sentence."""
+    """Return the sentence's number of each source id (B, S), from 1; a separator closes its own."""
     segment_BS = layout.source_BS
     before_BS = torch.cat([torch.ones_like(segment_BS[:, :1]), segment_BS[:, :-1]], dim=1)
     return segment_BS - (segment_BS > before_BS).long()
