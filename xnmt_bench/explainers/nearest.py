@@ -23,6 +23,8 @@ class Nearest(Explainer):
             mask.sum(1, keepdim=True) for mask in (batch.source_mask_BS, batch.target_mask_BT)
         )
         source_BS, target_BT = (
+            # The middle of a word's share, so that first words meet first words and last words last
+            # ones.
             (torch.arange(ids.shape[1], device=ids.device) + 0.5) / length_B
             for ids, length_B in (
                 (batch.source_BS, source_length_B),
