@@ -31,6 +31,7 @@ class Units:
     columns: Mapping[str, np.ndarray]
 
     def __post_init__(self) -> None:
+        # Checked at once, since numpy would broadcast a column of one row over all units.
         if wrong := [n for n, column in self.columns.items() if len(column) != len(self)]:
             raise ValueError(f"column {wrong[0]!r} has not one row a unit")
 
@@ -49,6 +50,7 @@ class Units:
     def save(self, path: Path) -> None:
         """Write the units as Parquet."""
         table = pa.table({NUMBER: self.number_U, **self.columns})
+        # In the schema and not a column: it is the same for every unit.
         write_table(table.replace_schema_metadata({TEST_SET: self.test_set}), path)
 
     @classmethod
@@ -70,6 +72,7 @@ def common(units: Sequence[Units]) -> np.ndarray | None:
     """Return the numbers of shared units; None where test sets differ or share none."""
     if len({u.test_set for u in units}) != 1:
         return None
+    # `intersect1d` sorts, and `number_U` ascends, so rows of two units agree.
     numbers = reduce(np.intersect1d, (u.number_U for u in units))
     return numbers if len(numbers) else None
 
