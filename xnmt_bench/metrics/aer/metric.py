@@ -108,6 +108,7 @@ class AER(SumMetric):
         hypothesis_reverse: bool = False,
         text: Sequence[str] | None = None,
     ) -> None:
+        # One of them alone would be ignored, and the model measured instead.
         if bool(gold) != bool(hypothesis):
             raise XnmtError("metric.aer.gold and metric.aer.hypothesis go together")
         if symmetrisation not in METHODS:
@@ -145,6 +146,7 @@ class AER(SumMetric):
             blank = dict.fromkeys(self.identity, "")
             make = partial(self._of_files, job.config.doubts.gold_shift)
             files = {"gold": self.gold, "hypothesis": self.hypothesis, "backward": self.backward}
+            # By what they hold: another file of the same name is another row.
             content = {n: file_hash(present(Path(f)))[:16] for n, f in files.items() if f}
             yield PlannedRow.without_system(blank | names | {"alignment": method}, make, content)
             return
@@ -162,6 +164,7 @@ class AER(SumMetric):
             yield self.plan(job, make, explained=True, alignment=method, unaligned=self.unaligned)
         baselines: list[tuple[str, str, str]] = [("diagonal", FORWARD, self.unaligned)]
         if find_spec("eflomal"):
+            # An aligner may leave words without a link, so `unaligned` has no value there.
             baselines += [("eflomal", method, "") for method in BOTH]
         for name, method, unaligned in baselines:
             make = partial(counted, name, method, unaligned)
@@ -194,7 +197,7 @@ class AER(SumMetric):
             backward = read(Path(self.backward), True)
             links = [method(f, b) for f, b in zip(links, backward, strict=True)]
             made_by["backward"] = file_hash(Path(self.backward))[:16]
-        digest = file_hash(gold_path)[:16]
+        digest = file_hash(gold_path)[:16]  # names the units, which pair files of the same gold
         targets = [target for _, target in lengths] if lengths else None
         units = count_links(f"{gold_path.name} {digest}", range(len(gold)), links, gold, targets)
         doubt = misread_base(links, gold, threshold)
@@ -209,6 +212,7 @@ class AER(SumMetric):
         unjudged: dict[str, set[str]] = {}
         of_files = []
         for row in (row_scored.row for row_scored in scored if row_scored.measurement.ok):
+            # Only rows of two files have neither.
             if not row["nmt"] and not row["lang_pair"]:
                 of_files.append(f"{row['explainer']}: {line(row)}")
             if "no_link" in row:
@@ -218,6 +222,7 @@ class AER(SumMetric):
                     f"{percent(row['no_sure_link'])} no sure one. AER cannot judge the former, "
                     "fidelity can"
                 )
+                # One note for each corpus, however many rows it has.
                 unjudged.setdefault(text, set()).add(row["unaligned"])
         counts = [
             f"{text}: {'; '.join(done for how, done in UNJUDGED.items() if how in hows)}."

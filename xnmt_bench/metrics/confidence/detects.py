@@ -107,6 +107,7 @@ class Detects(Analysis):
             labels = self._labels(units)
             detectors = [(name + " (blind)" * panel.blind(name), TELLS)]
             if number == 0:
+                # The same under every explainer, so the first one's rows give them once.
                 detectors = [(REFERENCE, OF_REFERENCE), (TEXT, OF_TEXT), *detectors]
             for explainer, signs in detectors:
                 for column, sign in signs.items():
@@ -123,6 +124,7 @@ class Detects(Analysis):
         }
         if self.labels is None:
             return labels
+        # Some corpora annotate what is right; the turned label is what is searched for.
         labels |= {f"{TURNED}{name}": ~chosen_U for name, chosen_U in labels.items()}
         for name in (name for names in self.labels.values() for name in names):
             if labels and name not in labels:
@@ -141,8 +143,10 @@ class Detects(Analysis):
         score_U: np.ndarray,
         labels: Mapping[str, np.ndarray],
     ) -> Iterator[Row]:
+        # A sentence without a score is neither flagged nor passed.
         there_U = ~np.isnan(score_U)
         size = int(there_U.sum())
+        # The row of ones is the value itself; the others are the draws.
         blocks = [np.ones((1, size)), *weights(size, self.draws.samples, self.draws.seed)]
         for label, positive_U in labels.items():
             scored = score_U[there_U], positive_U[there_U]

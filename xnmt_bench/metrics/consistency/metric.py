@@ -150,6 +150,7 @@ class Consistency(SumMetric):
             if not translation_set.people:
                 doors = self.open_doors(job)
                 content |= {kind: door.fingerprint for kind, door in doors.items()}
+            # A row of a file or of people does not depend on the system.
             model = job if translation_set.own else None
             identify = partial(_identify, identity, model, facts, content)
             yield PlannedRow(
@@ -179,6 +180,7 @@ class Consistency(SumMetric):
             XnmtError: the system translates between other languages.
         """
         from_files = job.door("outputs") is not None
+        # A file's translations of a suite need not be in the configured corpus's language.
         configured = None if from_files and self.suite != CHAINS else job.corpus.target_language
         chosen = {
             "data": self.data if self.suite != CHAINS else CHAINS,
@@ -218,7 +220,9 @@ class Consistency(SumMetric):
             XnmtError: there is none, or it is of another language.
         """
         morphologies = {
-            name: load("morphologies", name) for name in sorted(entries("morphologies"))
+            # All are imported, since only the class knows its language.
+            name: load("morphologies", name)
+            for name in sorted(entries("morphologies"))
         }
         usual = [
             name
@@ -256,6 +260,7 @@ class Consistency(SumMetric):
         items = [
             item
             for item in suite.items
+            # Every sentence of its entities has to be there, not only its own.
             if {item.sentence - back for back in item.backs} <= translations.keys()
         ]
         if not items:
@@ -314,8 +319,10 @@ class Consistency(SumMetric):
         of = (
             test_set(translation_set.job.corpus)
             if self.suite == CHAINS
+            # Content and not only the name, so that two versions of a suite are never paired.
             else (f"{suite.name} {suite.fingerprint}")
         )
+        # Without `rows`, since `items` counts the same.
         return Units(of, numbers, {name: sums[name] for name in columns})
 
     def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:

@@ -51,6 +51,7 @@ class Scores:
             sum(len(group.variants) for group in contrastive_set.groups)
             for contrastive_set in self._sets
         ]
+        # A file has a score a line for all variants of all sets, in order.
         return [0, *np.cumsum(sizes).tolist()]
 
     @cached_property
@@ -144,6 +145,7 @@ class MeasuredSet:
         )
         contrastive_set = self.comparison.contrastive_set
         return Units(
+            # Sets of one name and other content share no unit.
             f"{contrastive_set.lang_pair} {contrastive_set.name} {contrastive_set.fingerprint}",
             unit_U,
             sums,
@@ -165,6 +167,7 @@ class MeasuredSet:
             remarks.append(
                 f"in {tied:,} groups the true variant ties with the best, which is not right"
             )
+        # Files of losses and of log-probabilities look alike; accuracy tells which way they go.
         turned = self.comparison.right_G(-scores_N, self.options.ties).mean()
         if self.right_G.mean() < self.comparison.chance_G.mean() < turned:
             remarks.append(
@@ -175,6 +178,7 @@ class MeasuredSet:
         if job.door("scores") or not has_context:
             return remarks
         context = job.system.context
+        # Variants of a group have contexts of one length, so the first stands for all.
         read = [group.passages()[0].read(context) for group in self.comparison.groups]
         if not any(passage.source_context or passage.following for passage in read):
             remarks.append("it reads the current sentence alone")

@@ -149,6 +149,8 @@ class CorefAttention(SumMetric):
                 make = partial(self._evidence, context, weigh, bool(floor), side)
                 yield self.plan(job, partial(make, "all"), explained=True, **row, links_of="all")
                 try:
+                    # Which subsets have links is known only once the first row has been made; the
+                    # generator goes on after it.
                     subsets = weigh().facts["subsets"][side]
                 except NotApplicable:
                     applies, subsets = False, []
@@ -186,8 +188,10 @@ class CorefAttention(SumMetric):
         name, weights = job.explained_identity()["explainer"], context.weights
         if floor == SHUFFLED:
             kind, heatmaps, name = f"{SHUFFLED} {seed} {kind}", 0, f"{name}, {SHUFFLED}"
+            # The same weights among other words: what is left is due to their sizes alone.
             weights = partial(context.shuffled, seed)
         elif floor == UNIFORM:
+            # Floors have no heatmaps.
             kind, heatmaps, name, weights = UNIFORM, 0, UNIFORM, context.uniform
 
         agreement = Agreement(context, self.morphology) if self.morphology else None
@@ -204,6 +208,7 @@ class CorefAttention(SumMetric):
                     spoken = context.spoken[side]
                     self._score(scores[side], spoken, index, blocks, language, judge)
                     drawn = self._examples(spoken, index, blocks, f"{name}, {side}")
+                    # Lazy: no more are rounded and described than are drawn.
                     examples[side] += islice(drawn, heatmaps - len(examples[side]))
             if heatmaps:
                 described = {side: [asdict(e) for e in examples[side]] for side in SIDES}
@@ -215,6 +220,7 @@ class CorefAttention(SumMetric):
                     units = scores[side].units(job.texts.test_set, context.numbers, subset)
                     units.save(folder / f"{side} {subset}.parquet")
                     subsets[side].append(subset)
+            # "All" is left out: it has a row in any case.
             return {"subsets": {side: names[1:] for side, names in subsets.items()}}
 
         return job.store.make(
@@ -248,6 +254,7 @@ class CorefAttention(SumMetric):
             links = same_chain(current.mentions, earlier.mentions)
             if self.nearest:
                 # Of several antecedents in one sentence the last is the nearest.
+                # A dictionary keeps the last antecedent of each mention.
                 links = list({m: (m, a) for m, a in links if m not in linked}.values())
                 linked |= {m for m, _ in links}
             weights_IN = significant(raw_IN, self.whole_matrix)

@@ -36,7 +36,10 @@ def list_decisions(measurements: Sequence[Measurement]) -> Iterator[Listing]:
             log.warning("not on the page: %s", error)
             continue
         explained = [
-            m for m in measurements if "browsed_rules" in m.files and _system(m) == _system(sampled)
+            # The sample has the sentences' texts, rows have rules: joined by system and scenario.
+            m
+            for m in measurements
+            if "browsed_rules" in m.files and _system(m) == _system(sampled)
         ]
         for k in sorted({m.identity["k"] for m in explained}):
             for name, row in _name_rows([m for m in explained if m.identity["k"] == k]):
@@ -77,9 +80,11 @@ def _matrices(
     """Yield each decision a row; a picked word's weight is 1 for the first and falls by 1/k."""
     for sentence in sentences:
         sentence_rules: Rules = rules.take(np.flatnonzero(rules.sentence_N == sentence["number"]))
+        # Rows of the matrix are steps, in their order.
         sentence_rules = sentence_rules.take(np.argsort(sentence_rules.step_N))
         source, target = sentence["source"], sentence["target"]
         steps = np.array(sentence["steps"])
+        # (steps, 1) against (T,): step t sees the words before it, the others are NaN.
         prefix_TT = np.where(np.arange(len(target)) < steps[:, None], 0.0, np.nan)
         sides = [np.zeros((len(steps), len(source))), prefix_TT]
         picked = (sentence_rules.source_position_NK, sentence_rules.prefix_position_NK)
@@ -103,6 +108,7 @@ def _tokens(pieces: Sequence[str]) -> Tokens:
     """Return pieces, a special one being a word of its own."""
     words, number = list[int](), -1
     for before, piece in zip(["", *pieces], pieces, strict=False):
+        # What stands behind a special piece begins a word even without its mark.
         number += number < 0 or piece.startswith(BEGUN) or bool({before, piece} & SPECIAL)
         words.append(number)
     return Tokens(tuple(pieces), tuple(words), "")

@@ -167,11 +167,13 @@ class Fidelity(SumMetric):
             results["hit_any_at_k"] = ratio(sums_R["hits_any"], sums_R["hittable_any"])
         if "log_own" in sums_R:
             shared_R = ratio(sums_R["log_likelihood"], decisions_R)
+            # Differences of means over the same decisions, in nats.
             leak_R, matched_R = (
                 ratio(sums_R[name], decisions_R) - shared_R for name in ("log_own", "log_matched")
             )
             results |= {"leak": leak_R, "matched": matched_R, "choice": leak_R - matched_R}
             for alpha in ALPHAS:
+                # EVAL-X's loss with the leak as a penalty; a negative leak is noise and no bonus.
                 results[f"stripe_{alpha}"] = -shared_R + alpha * np.maximum(0, leak_R)
         return results
 
