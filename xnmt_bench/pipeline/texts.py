@@ -101,8 +101,10 @@ class Texts:
         if name not in self._orders:
             order = np.arange(len(self.split(name)))
             if name == "train":
-                starts = np.flatnonzero(self.places(name) == 0)
+                starts = np.flatnonzero(self.places(name) == 0)  # where documents begin
                 documents = np.split(order, starts[1:])
+                # Whole documents are drawn: a translation's context has to be among what is
+                # translated.
                 drawn = np.random.default_rng(self.seed).permutation(len(documents))
                 order = np.concatenate([documents[n] for n in drawn])
             self._orders[name] = order
@@ -153,6 +155,7 @@ def test_set(corpus: Corpus) -> str:
     """Name the test set of a corpus by its own text, without its training data."""
     digest = hashlib.sha256()
     for sentence in corpus.sentences("test"):
+        # Text and no ids: two systems with other vocabularies share a test set.
         digest.update(f"{sentence.source}\t{sentence.target}\n".encode())
     return f"{lang_pair(corpus)} test {digest.hexdigest()[:16]}"
 
