@@ -27,6 +27,7 @@ class ReversedCorpus(CorpusView):
             gold = g and Gold(
                 flipped(g.sure), flipped(g.possible), g.target_mentions, g.source_mentions
             )
+            # Documents and places stay: a context is on both sides.
             yield Sentence(s.target, s.source, s.document, s.position, gold)
 
     def recipe(self) -> dict[str, Any]:

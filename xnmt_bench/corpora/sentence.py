@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 Split = Literal["train", "valid", "test"]
 SIDES = ("source", "target")
+# In this order in recipes, whose fingerprints depend on it.
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 Links = frozenset[tuple[int, int]]
 

@@ -52,6 +52,7 @@ def bug(data: Path, language: str) -> Suite:
         if line not in problems:
             pronoun, noun = places
             items.append(Item(len(sources), pronoun, Entity((noun,)), None, gender, sets))
+        # Every row keeps its place, so that translations made elsewhere stay aligned.
         sources.append(" ".join(words))
     left_out(path, problems)
     return Suite.of("bug", sources, items)

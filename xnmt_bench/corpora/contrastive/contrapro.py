@@ -46,6 +46,7 @@ def from_folder(folder: Path) -> ContrastiveSet:
         if first != expected:
             problem = f"group {number} begins with line {first}, not with line {expected}"
             raise DataError(*where, problem)
+        # Groups follow on each other without gaps, as a file of scores, a line each, needs.
         expected = rows.stop
         if rows.stop > len(target):
             problem = f"group {number} ends with line {rows.stop} of {len(target)}"
@@ -128,6 +129,7 @@ def from_records(path: Path, records: list[dict[str, Any]]) -> ContrastiveSet:
     numbers = read_groups(chosen) if chosen.is_file() else list(range(len(groups)))
     if len(numbers) != len(groups):
         raise DataError(chosen, None, f"{len(numbers)} groups, but {path} has {len(groups)}")
+    # Without the text files the groups have no context.
     if _find(path.parent, "text", LANGUAGES[0]).is_file():
         text_groups = from_folder(path.parent).groups
         if numbers and max(numbers) >= len(text_groups):
@@ -156,6 +158,7 @@ def _group(path: Path, number: int, record: dict[str, Any]) -> Group:
         distance = record["ante distance"]
         if type(distance) is not int or distance < 0:
             raise ValueError(f"ante distance is {distance!r}")
+        # The true translation is the first variant.
         texts = [record["ref segment"], *(error["contrastive"] for error in record["errors"])]
         if not all(isinstance(text, str) and text for text in (record["src segment"], *texts)):
             raise ValueError("a segment is no text")
@@ -201,6 +204,7 @@ def _context(folder: Path, language: str, count: int) -> list[tuple[str, ...]]:
     """Return the context of each line, the nearest sentence last; empty lines are left out."""
     name = f"contrapro.context.{language}"
     places = [folder, *sorted(p for p in folder.glob("*") if p.is_dir())]
+    # All are read, since only their lengths tell how deep each context is.
     lines_by_path = {p: _lines(p) for place in places if (p := _existing(place / name)).is_file()}
     for path, lines_of in lines_by_path.items():
         if not count or len(lines_of) % count:
@@ -208,7 +212,9 @@ def _context(folder: Path, language: str, count: int) -> list[tuple[str, ...]]:
             raise DataError(path, None, problem)
     if not lines_by_path:
         return [()] * count
+    # A longer context can be cut to a shorter one, never the other way round.
     longest = max(lines_by_path.values(), key=len)
     depth = len(longest) // count
     rows = (longest[n * depth : (n + 1) * depth] for n in range(count))
+    # Empty lines pad contexts at the beginning of a document.
     return [tuple(filter(None, row)) for row in rows]
