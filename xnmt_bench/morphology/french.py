@@ -76,6 +76,7 @@ def _plural(token: Any) -> bool:
 def _analyser() -> Any:
     import spacy
 
+    # Tags and heads are all that is read; the rest costs time.
     return spacy.load(MODEL, exclude=["ner", "lemmatizer"])
 
 
@@ -88,7 +89,7 @@ def _tokens(words: Sequence[str], chosen: Sequence[int]) -> list[Any]:
     """Return the tagger's tokens that are part of chosen words."""
     starts, place = [], 0
     for word in words:
-        starts.append(place)
+        starts.append(place)  # in characters, as the tagger counts
         place += len(word) + 1
     spans = [(starts[n], starts[n] + len(words[n])) for n in chosen]
     return [

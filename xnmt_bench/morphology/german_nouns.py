@@ -125,8 +125,10 @@ class GermanNouns(Morphology):
         """Return the genders of a noun, none for a plural; None for an unknown noun."""
         if not word[:1].isupper() or _sexes(word):
             return None
+        # The word itself, before it is taken apart.
         if word in self._nouns:
             return self._nouns[word]
+        # The longest tail first, which is the least ambiguous.
         tails = (word[start:] for start in range(1, len(word) - SHORTEST_TAIL + 1))
         nouns = (self._nouns.get(tail[0].upper() + tail[1:]) for tail in tails)
         first_genders = next((genders for genders in nouns if genders is not None), None)
