@@ -120,7 +120,7 @@ class Column:
         """Return a value as tables show it, with its interval where it has one."""
         if np.isnan(value):
             return "no number"
-        if low is None or high is None:
+        if low is None or high is None:  # of one without an interval
             return self.form(value)
         return f"{self.form(value)} [{self.form(low)}, {self.form(high)}]"
 

@@ -64,6 +64,7 @@ class Units:
         test_set = (table.schema.metadata or {}).get(TEST_SET.encode())
         if NUMBER not in table.column_names or test_set is None:
             raise StoreError(f"{path}: no table of units")
+        # Not without a copy, since booleans are packed in bits.
         arrays = {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
         return cls(test_set.decode(), arrays.pop(NUMBER), arrays)
 
