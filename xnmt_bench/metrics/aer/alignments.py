@@ -70,6 +70,7 @@ class Alignments:
             raise XnmtError(f"the relevance is not of this test set's sentences: it has {wrong}")
         kept = {}
         for weighed in dumped:
+            # Gold counts words; tokens that make other words would shift every link.
             if problem := _unlike(test_sentences[weighed.number], weighed):
                 log.warning("left out: %s", problem)
             else:
@@ -179,6 +180,7 @@ class Alignments:
         def work(folder: Path) -> None:
             lengths = [len(s.target.split()) for s in self.sentences]
             for method, links in aligned(folder).items():
+                # In Pharaoh's form, so that other tools can score the same links.
                 text = "".join(f"{to_pharaoh(pair)}\n" for pair in links)
                 (folder / f"{method}.links").write_text(text, encoding="utf-8")
                 # Each source word is the other direction's target word.

@@ -155,6 +155,7 @@ class AER(SumMetric):
         def counted(kind: str, method: str, unaligned: str) -> Evidence:
             artefact: Artefact = getattr(alignments, kind)
             units = Units.load(artefact.path / f"{method}.parquet")
+            # Stored counts hold all links; what is skipped is decided when they are read.
             units = skip_unaligned(units) if unaligned == SKIP else units
             settings = {"test sentences": name_sentences(np.asarray(alignments.numbers))}
             return Evidence(units, {"links": artefact.fingerprint}, {SETTINGS: settings})

@@ -171,6 +171,7 @@ class MeasuredSet:
         """Return the groups of a part, by source."""
         comparison, table = compare(self._set), read_table(self.made.path / "weights.parquet")
         passages = [p for group in self._set.groups for p in group.passages()]
+        # Scores are of all groups, weights of those whose antecedent was placed.
         right_of = dict(
             zip(
                 comparison.groups_G,

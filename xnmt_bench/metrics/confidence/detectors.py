@@ -85,6 +85,7 @@ class WassToData:
         alike = np.abs(self._length_N - length) <= ALIKE * length
         alike[index] = False  # its distance to itself is 0
         places = np.flatnonzero(alike & self._told_N)
+        # Enough to find near ones; more would make the metric quadratic in the test set.
         if len(places) > REFERENCE:
             # By its own number, so that a sentence's score does not depend on which were scored
             # before.

@@ -153,6 +153,7 @@ class Confidence(Metric):
             yield PlannedRow.without_system(identity, make, {"relevance": door.fingerprint})
             return
         if outputs := job.door("outputs"):  # of another system, which ours is made to say
+            # The row is named by both: whose translations, and whose weights.
             keys["explainer"] = f"{job.explained.name} of {job.system.name}"
             if outputs.format == ANNOTATED:
                 keys["corpus"] = outputs.path.name
@@ -201,7 +202,7 @@ class Confidence(Metric):
         artefact = self._made(job, weighed_sentences, reading, references, quality, train)
         evidence = self._evidence(artefact, test_set, labels)
         facts = evidence.facts | {"generated": corpus.generated}
-        if train is not None:
+        if train is not None:  # the configured test set, and not an annotated one
             facts[SETTINGS] = {"test sentences": job.explained_sentences}
         facts["in_context"] = bool(job.system.context.sentences)
         if job.config.rules.test_sentences is None:  # what has too many subwords has no weights

@@ -93,6 +93,7 @@ def rows(
     for sentence in sentences:
         row = _of_texts(sentence, reading.languages)
         row |= _scored(sentence, reading, len(row["copied"])) | _detected(sentence, reading)
+        # Kept apart from the rows, since these are columns of a table.
         shares_N.append(row.pop("shares"))
         lengths_N.append(sentence.target.size)
         if references is not None:

@@ -49,6 +49,7 @@ def by_eflomal(
     """
 
     def work(folder: Path) -> dict[str, Any]:
+        # eflomal cannot align an empty sentence.
         spoken = {n: pair for n, pair in pairs_by_number.items() if pair[1].strip()}
         if not spoken:
             raise DataError("translations", None, "all are empty")

@@ -82,6 +82,7 @@ def _row(
         "genders": _genders(suite, item, judged),
         "links": to_pharaoh(frozenset(links)),
         "mentions": to_pharaoh(frozenset(mentions)),
+        # A pronoun that is left out is neither right nor wrong.
         "consistent": float(judged.consistent) if not judged.cause else np.nan,
         "left_out": judged.cause,
         "cluster": judged.cluster,

@@ -255,7 +255,7 @@ class Consistency(SumMetric):
         translations = {
             n: Translation(text.split(), links[n])
             for n, (_, text) in translation_set.pairs.items()
-            if n in links
+            if n in links  # an explainer may leave sentences out
         }
         items = [
             item
@@ -273,6 +273,7 @@ class Consistency(SumMetric):
                 {"pairs": [[n, *p] for n, p in translation_set.pairs.items()]}
             ),
             "links": file_hash(aligned.path / LINKS)[:16],
+            # A signature separates its fields by colons.
             "genders": morphology.version.replace(":", ""),
         }
         beside: dict[str, str] = {}

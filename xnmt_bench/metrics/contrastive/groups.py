@@ -49,6 +49,7 @@ def write_groups(
 def _told(
     number: int, group: Group, kept: Sequence[int], scores: np.ndarray, right: bool
 ) -> dict[str, Any]:
+    # The true one stands first, as the page expects.
     order = [group.true, *(n for n in kept if n != group.true)]
     variants = [group.variants[n] for n in order]
     # Shared columns are written once.

@@ -33,6 +33,7 @@ class Options:
     def named(self, name: str) -> str:
         """Return a set's name in results, with what of these is not usual."""
         changes = [] if self.groups is None else [f"groups of {Path(self.groups).name}"]
+        # A list times False is empty.
         changes += ["mean over ids"] * self.normalise + ["lower-cased"] * self.lowercase
         changes += [] if self.ties == "wrong" else [f"ties: {self.ties}"]
         return f"{name} ({', '.join(changes)})" if changes else name

@@ -243,7 +243,7 @@ def _link(
     """
     mention, antecedent = pair
     rows_MN = weights_IN[list(mention.words)]
-    block = rows_MN[:, list(antecedent.words)]
+    block = rows_MN[:, list(antecedent.words)]  # the mention's rows, the antecedent's columns
     words, earlier = ([text.lower() for text in m.texts] for m in pair)
     attended = {earlier[n] for n in np.flatnonzero((block > 0).any(axis=0))}
     needed = mention.needed

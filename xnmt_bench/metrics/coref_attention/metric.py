@@ -139,7 +139,7 @@ class CorefAttention(SumMetric):
         for name, keys, floor in (
             (explainer, {}, ""),
             (f"{explainer}, {SHUFFLED}", {"seed": job.config.seed}, SHUFFLED),
-            (UNIFORM, {"seed": ""}, UNIFORM),
+            (UNIFORM, {"seed": ""}, UNIFORM),  # the same for every seed
         ):
             if floor == SHUFFLED and job.explained.explainer.blind:
                 continue  # it is one itself

@@ -44,6 +44,7 @@ class RuleDensity(Analysis):
         by_explainer: dict[tuple[str, ...], dict[str, tuple[Measurement, Panel]]] = {}
         for panel in panels:
             for name, m in panel.measurements():
+                # Only judges that learn from rules had the training rules extracted.
                 if "density" in m.facts:
                     by_rules = by_explainer.setdefault((*_system(panel.condition), name), {})
                     # Judges of one explainer share its rules, which count once.

@@ -99,6 +99,7 @@ def _rules(panel: Panel) -> dict[str, Rules]:
 
 
 def _row(panel: Panel, name: str, rules: Rules, sentence: Mapping[str, Any], step: int) -> Row:
+    # Exactly one, or rules and sample are of other sentences.
     [row] = np.flatnonzero((rules.sentence_N == sentence["number"]) & (rules.step_N == step))
 
     def words(pieces: Sequence[str], positions: Iterable[int]) -> str:
