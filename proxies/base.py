@@ -62,7 +62,7 @@ class RuleEmbedding(nn.Module):
         # Two tables, since the same number is another word on the other side.
         x = torch.cat([_look_up(self.source, source), _look_up(self.prefix, prefix)], dim=1)
         if self.place is not None:
-            x = x + self.place.weight
+            x = x + self.place.weight  # (2k, D), broadcast over B
         if self.position is not None:
             x = x + _look_up(self.position, positions_BK)
         return x

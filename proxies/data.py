@@ -43,6 +43,7 @@ def open_decisions(path: Path, k: int, kind: np.dtype) -> PackedRules:
 
 def unpack(decisions: PackedRules) -> tuple[Tensor, Tensor, Tensor]:
     """Return labels (B,), word ids (B, 2k) and places (B, 2k)."""
+    # A copy, since the file is mapped read-only and torch wants 64-bit ids.
     rows = torch.from_numpy(np.array(decisions, dtype=np.int64))
     middle = (rows.shape[1] + 1) // 2
     return rows[:, 0], rows[:, 1:middle], rows[:, middle:]
