@@ -18,7 +18,7 @@ __all__ = ["load_explainer", "load_model"]
 
 def __getattr__(name: str) -> Any:
     """Import a name when it is first used, so that importing the package costs nothing."""
-    if name == "load_model":
+    if name == "load_model":  # imports torch
         from xnmt_bench.nmt.loading import load_model
 
         return load_model

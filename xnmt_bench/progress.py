@@ -36,6 +36,7 @@ class Stage:
         self, description: str, total: int, unit: str, shown: bool = True, done: float = 0
     ) -> None:
         self._description, self._total, self._unit, self._shown = description, total, unit, shown
+        # Errors and progress share stderr; results on stdout can be piped.
         self._terminal = sys.stderr.isatty() and not shared_terminal
         self._began = self._said = time.monotonic()
         self._before = self._done = done
@@ -48,8 +49,9 @@ class Stage:
             self._say(note)
 
     def _say(self, note: str) -> None:
+        # Monotonic: a change of the clock must not turn the pace negative.
         elapsed = max(1e-9, time.monotonic() - self._began)
-        rate = (self._done - self._before) / elapsed
+        rate = (self._done - self._before) / elapsed  # of this run alone
         seconds_left = (self._total - self._done) / rate if rate else float("inf")
         pace = f"{rate:.1f} a second" if rate >= 1 else f"{1 / rate:.1f} s each" if rate else ""
         done = self._done if isinstance(self._done, int) else f"{self._done:.1f}"

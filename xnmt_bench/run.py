@@ -98,6 +98,7 @@ def evaluate(config: DictConfig) -> None:
             try:
                 scored[name] = (metric, collect(metric, results, draws(config)))
             except MissingError as error:
+                # One metric without results must not hide the others.
                 missing.append(error)
         if missing and not scored:
             raise missing[0]
@@ -132,6 +133,7 @@ def _start(config: DictConfig, job_type: str) -> Tracker:
     # Lightning's own greetings would only distract here.
     logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
     hydra_config = HydraConfig.get()
+    # Other launchers run jobs at once, in one terminal.
     progress.shared_terminal = "basic" not in hydra_config.launcher._target_
     folder = Path(hydra_config.runtime.output_dir)
     sweep = hydra_config.mode == hydra.types.RunMode.MULTIRUN
@@ -176,6 +178,7 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
     """
     results, errors, rows = Path(job.config.results), [], []
     for planned in metric.measure(job):
+        # Row by row: an earlier row is on disk before the next is even identified.
         row = planned.identify()
         row_name = _describe(metric, row.columns)
         try:
@@ -190,9 +193,11 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
             errors.append(error)
         if outcome is None:  # the job has no such row
             continue
+        # After `make`, which has opened every artefact behind the row.
         versions = {name: sorted(numbers) for name, numbers in job.store.versions.items()}
         facts = row.facts | ({VERSIONS: versions} if versions else {})
         row = replace(row, facts=facts, rerun=_rerun())
+        # On disk before it is scored: an error in scoring loses no measurement.
         scored = score(metric, write(metric.name, row, outcome, results), draws(job.config))
         rows.append(scored)
         if scored.measurement.ok:
@@ -246,6 +251,7 @@ def _analyses(
     for name in nodes:
         analysis: Analysis = instantiate(f"analysis {name!r}", nodes[name])
         options = {k: v for k, v in plain(nodes[name]).items() if k != "_target_"}
+        # An analysis follows from its options and from the rows that it read.
         made_from = options | {"rows": fingerprint({"rows": signatures})}
         try:
             for title, result in analysis.results(by_metric):
