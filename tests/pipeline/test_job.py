@@ -125,6 +125,7 @@ def test_planning_rows_makes_nothing(name, tmp_path):
             *chains,
             "judge=[base,base_tuned,own,evalx,kl]",
             "corpus=toy_discourse",
+            "nmt=concat",
             f"store={tmp_path}/store",
         )
     )

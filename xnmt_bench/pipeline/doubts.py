@@ -94,6 +94,6 @@ def about_decisions(
     right, guessed = (label_N == gold_N).mean(), np.bincount(gold_N).max() / len(gold_N)
     if thresholds.gain is not None and right < thresholds.gain * guessed:
         yield (
-            f"the system decides as the target does in {100 * right:.1f} % of the decisions, and "
-            f"whoever always says the target's most frequent subword in {100 * guessed:.1f} %"
+            f"the system decides as the target does in {100 * right:.1f} % of the decisions, and a "
+            f"constant guess of the target's most frequent subword in {100 * guessed:.1f} %"
         )

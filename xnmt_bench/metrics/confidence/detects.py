@@ -82,7 +82,7 @@ class Detects(Analysis):
         by_panel = [list(self._rows(panel)) for panel in panels]
         usable = [(panel, rows) for panel, rows in zip(panels, by_panel, strict=True) if rows]
         if not usable:
-            raise NotApplicable("nobody annotated the translations (outputs.format=annotated)")
+            raise NotApplicable("the translations are not annotated (outputs.format=annotated)")
         kept, rows = [p for p, _ in usable], [r for _, r in usable]
         words = {"explainer": "explainer", "detector": "detector"}
         note = NOTE.format(recall=self.recall)

@@ -39,7 +39,7 @@ def code(name: str) -> str:
     if available() and short in _identifier(frozenset()).languages:  # of all that it knows
         return short
     if available():
-        log.warning("no language %r is known: nobody asks whether translations are in it", name)
+        log.warning("no language %r is known: translations are not checked for it", name)
     return ""
 
 

@@ -56,7 +56,7 @@ LEAK_NOTE = (
     "In nats a decision: how much surer of the label the shared proxy becomes by learning from the "
     "explainer's own rules (leak), or from the same words under the labels of other decisions that "
     "hold them (matched); what exceeds matched is choice. STRIPE-X is the shared proxy's loss and "
-    "alpha times what leaks; a large alpha favours whoever chooses without the label, even random. "
+    "alpha times what leaks; a large alpha favours choosing without the label, as random does. "
     "Lower is better."
 )
 
