@@ -45,7 +45,7 @@ def wino_x(data: Path, language: str) -> Suite:
         right = int(row["answer"])
         wrong = ANSWERS[0] + ANSWERS[1] - right
         named = {n: row[f"referent{n}_en"] for n in ANSWERS}
-        spans = {n: _found(words, name) for n, name in named.items()}
+        spans = {n: _last_span(words, name) for n, name in named.items()}
         forms = [_form(word) for word in words]
         pronouns = next((places for noun in THINGS if (places := _all(forms, noun))), [])
         expected = bare(row[f"pronoun{right}"])
@@ -95,7 +95,7 @@ def _all(forms: Sequence[str], form: str) -> list[int]:
     return [n for n, word_form in enumerate(forms) if word_form == form]
 
 
-def _found(words: Sequence[str], name: str) -> Span:
+def _last_span(words: Sequence[str], name: str) -> Span:
     """Return the last place of some words among others; none where they are not there."""
     name_forms, word_forms = ([_form(word) for word in some] for some in (name.split(), words))
     starts = range(len(word_forms) - len(name_forms), -1, -1)  # from the right

@@ -45,7 +45,7 @@ class Exchange:
     def versions(self, text: str) -> list[str] | None:
         """Return the sentence in each form; empty without one, None if it is ambiguous."""
         words = text.split()
-        matches = list(self._found(words))
+        matches = list(self._find_forms(words))
         taken = {i for start, form in matches for i in range(start, start + len(form))}
         # A form that is exchanged is not a sign of the other address.
         kept_words = [word for i, word in enumerate(words) if i not in taken]
@@ -58,7 +58,7 @@ class Exchange:
         count = len(self._of(matches[0][1]))
         return [self._written(words, matches, version) for version in range(count)]
 
-    def _found(self, words: Sequence[str]) -> Iterator[tuple[int, Words]]:
+    def _find_forms(self, words: Sequence[str]) -> Iterator[tuple[int, Words]]:
         """Yield where forms stand, the longest first where several begin."""
         longest, start = max(map(len, self.forms), default=0), 0
         while start < len(words):

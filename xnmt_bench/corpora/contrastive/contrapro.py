@@ -71,7 +71,7 @@ def from_folder(folder: Path) -> ContrastiveSet:
     return ContrastiveSet("contrapro", "-".join(LANGUAGES), groups)
 
 
-class _Told(NamedTuple):
+class _GroupRow(NamedTuple):
     """The columns of a group beside its text, and their place in the file."""
 
     where: tuple[Path, int | None]
@@ -83,7 +83,7 @@ class _Told(NamedTuple):
     antecedent: Antecedent | None = None
 
 
-def _table(folder: Path) -> Iterator[_Told]:
+def _table(folder: Path) -> Iterator[_GroupRow]:
     path = folder / "groups.tsv"
     for number, line in enumerate(lines(path), start=1):
         fields = decode_line(line, path, number).split("\t")
@@ -97,21 +97,21 @@ def _table(folder: Path) -> Iterator[_Told]:
             if not (free or COUNT.fullmatch(value)):
                 raise DataError(path, number, f"{name} {value[:40]!r} is no number")
         group, first, size = map(int, counts)
-        yield _Told((path, number), group, first, size, pronoun, _distance(distance))
+        yield _GroupRow((path, number), group, first, size, pronoun, _distance(distance))
 
 
 def _distance(text: str) -> int | None:
     return None if text == UNKNOWN else int(text)
 
 
-def _of_json(folder: Path) -> Iterator[_Told]:
+def _of_json(folder: Path) -> Iterator[_GroupRow]:
     path = _existing(folder / "contrapro.json")
     first = 0
     for number, record in enumerate(records_of(path)):
         group = _group(path, number, record)
         size = len(group.variants)
         columns = group.pronoun, group.distance, group.antecedent
-        yield _Told((path, None), number, first, size, *columns)
+        yield _GroupRow((path, None), number, first, size, *columns)
         first += size
 
 

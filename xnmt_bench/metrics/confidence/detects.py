@@ -113,7 +113,9 @@ class Detects(Analysis):
                 for column, sign in signs.items():
                     if column in units.columns and not np.isnan(units[column]).all():
                         row_keys = {"explainer": explainer, "detector": column.replace("_", " ")}
-                        yield from self._found(panel, row_keys, units, sign * units[column], labels)
+                        yield from self._score_detector(
+                            panel, row_keys, units, sign * units[column], labels
+                        )
 
     def _labels(self, units: Units) -> dict[str, np.ndarray]:
         """Return each kind that is detected: which units are of it."""
@@ -135,7 +137,7 @@ class Detects(Analysis):
             if labels and names
         }
 
-    def _found(
+    def _score_detector(
         self,
         panel: Panel,
         row_keys: Row,

@@ -33,7 +33,7 @@ def write_groups(
     sizes = [len(group.variants) for group in comparison.contrastive_set.groups]
     scores = np.split(scores_N, np.cumsum(sizes)[:-1])
     columns = [
-        _told(
+        _describe_group(
             comparison.contrastive_set.number(g),
             comparison.contrastive_set.groups[g],
             kept,
@@ -46,7 +46,7 @@ def write_groups(
     write_table(pa.Table.from_pylist(columns), folder / f"{FILE}.parquet")
 
 
-def _told(
+def _describe_group(
     number: int, group: Group, kept: Sequence[int], scores: np.ndarray, right: bool
 ) -> dict[str, Any]:
     # The true one stands first, as the page expects.

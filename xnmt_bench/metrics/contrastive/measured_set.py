@@ -106,7 +106,7 @@ class MeasuredSet:
     def evidence(self, member_G: np.ndarray) -> Evidence:
         """Return the groups of a part, by source."""
         made_by = {"set": self.comparison.contrastive_set.fingerprint, "scores": self._made_by}
-        facts = {"generated": self.comparison.contrastive_set.generated, "told": self._told}
+        facts = {"generated": self.comparison.contrastive_set.generated, "told": self._remarks}
         job = self.scores.job
         if not job.door("scores"):
             facts |= {CAPPED: job.system.capped, "curve": job.system.curve}
@@ -153,7 +153,7 @@ class MeasuredSet:
         )
 
     @cached_property
-    def _told(self) -> list[str]:
+    def _remarks(self) -> list[str]:
         """What stands under the table of the set and the system."""
         remarks = []
         if self.comparison.left_out:

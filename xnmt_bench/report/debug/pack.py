@@ -116,7 +116,7 @@ def _of_matrices(listing: Listing, pool: _Pool, weights: list[bytes]) -> dict[st
     weights += [packed.bytes for packed in entries if packed]
     first = next((packed for packed in entries if packed), None)
     return {
-        "matrices": [packed.told if packed else None for packed in entries],
+        "matrices": [packed.description if packed else None for packed in entries],
         "rowScores": first.row_scores if first else [],
         "columnScores": first.column_scores if first else [],
     }
@@ -128,7 +128,7 @@ class _Packed:
     def __init__(
         self, description: dict[str, Any], parts: Iterable[bytes], scores: TokenScores
     ) -> None:
-        self.told, self.bytes = description, b"".join(parts)
+        self.description, self.bytes = description, b"".join(parts)
         self.row_scores, self.column_scores = list(scores.rows), list(scores.columns)
 
     @classmethod
