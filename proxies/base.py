@@ -59,9 +59,10 @@ class RuleEmbedding(nn.Module):
     def forward(self, words_BK: Tensor, positions_BK: Tensor) -> Tensor:
         """Embed words (-1 for none) and, where asked for, their places."""
         source, prefix = words_BK.split(self.k, dim=1)
+        # Two tables, since the same number is another word on the other side.
         x = torch.cat([_look_up(self.source, source), _look_up(self.prefix, prefix)], dim=1)
         if self.place is not None:
-            x = x + self.place.weight
+            x = x + self.place.weight  # (2k, D), broadcast over B
         if self.position is not None:
             x = x + _look_up(self.position, positions_BK)
         return x
@@ -77,7 +78,7 @@ class LearnedQueryAttention(nn.Module):
 
     def __init__(self, dimension: int) -> None:
         super().__init__()
-        self.query = nn.Parameter(torch.randn(dimension) * dimension**-0.5)
+        self.query = nn.Parameter(torch.randn(dimension) * dimension**-0.5)  # of norm about 1
         self.key = nn.Linear(dimension, dimension)
 
     def forward(self, states_BKD: Tensor) -> Tensor:

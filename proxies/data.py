@@ -26,6 +26,7 @@ def pack(label_N: np.ndarray, words_NK: np.ndarray, positions_NK: np.ndarray) ->
 
 def narrowest(words: int) -> np.dtype:
     """Return the integer type that a file of rules needs for the larger vocabulary's words."""
+    # Signed, since -1 stands for no word; places stay below 512.
     return np.dtype("<i2" if words <= 2**15 else "<i4")
 
 
@@ -42,6 +43,7 @@ def open_decisions(path: Path, k: int, kind: np.dtype) -> PackedRules:
 
 def unpack(decisions: PackedRules) -> tuple[Tensor, Tensor, Tensor]:
     """Return labels (B,), word ids (B, 2k) and places (B, 2k)."""
+    # A copy, since the file is mapped read-only and torch wants 64-bit ids.
     rows = torch.from_numpy(np.array(decisions, dtype=np.int64))
     middle = (rows.shape[1] + 1) // 2
     return rows[:, 0], rows[:, 1:middle], rows[:, middle:]
@@ -115,6 +117,7 @@ class Words:
         lift = int(self.positions.max(initial=0)) + 1
         of_word = np.repeat(np.arange(len(self.count_B)), self.count_B)
         lifted = of_word * lift + self.positions
+        # In 64 bits: sentences times positions may pass 2**31.
         lifted_step_N = sentence_N.astype(np.int64) * lift + np.minimum(step_N, lift)
         return np.searchsorted(lifted, lifted_step_N) - self.start_B[sentence_N]
 
@@ -123,6 +126,7 @@ class Words:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return ids and positions (B, k) of words drawn from each sentence's first, or -1."""
         size = max(k, int(count_B.max(initial=0)))
+        # One call for the whole batch, since a draw for each decision would be slow.
         keys = generator.random((len(sentence_B), size))
         keys[np.arange(size) >= count_B[:, None]] = 2.0  # behind every word that is there
         # The k smallest of random keys are a draw without replacement, in random order.
@@ -160,7 +164,7 @@ class DecisionBatches(IterableDataset):
         self, decisions: PackedRules | DrawnRules, batch_size: int, seed: int | None, epoch: int
     ) -> None:
         self._decisions, self._batch_size = decisions, batch_size
-        self._order = np.arange(len(decisions), dtype=np.uint32)
+        self._order = np.arange(len(decisions), dtype=np.uint32)  # half of what 64 bits take
         if seed is not None:
             np.random.default_rng([seed, epoch]).shuffle(self._order)
 

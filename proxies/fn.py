@@ -30,7 +30,7 @@ class FN(Proxy):
         self.k = vocabulary.k
         self.embedding = RuleEmbedding(vocabulary, dimension, False, False)  # a bag has no places
         self.layers = nn.Sequential(
-            nn.Linear(2 * dimension, hidden),
+            nn.Linear(2 * dimension, hidden),  # the two sides' bags side by side
             nn.ReLU(),
             nn.Dropout(dropout),
             nn.Linear(hidden, dimension),

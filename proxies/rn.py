@@ -38,5 +38,6 @@ class RN(Proxy):
 
     def forward(self, words_BK: Tensor, positions_BK: Tensor) -> Tensor:
         """Return logits (B, V)."""
+        # All states and not the last: attention reads them, as in the paper.
         states, _ = self.lstm(self.dropout(self.embedding(words_BK, positions_BK)))
         return self.output(self.dropout(self.attention(states)))

@@ -35,7 +35,13 @@ class SA(Proxy):
         self.embedding = RuleEmbedding(vocabulary, dimension, True, sentence_positions)
         inner = feed_forward or 4 * dimension
         layer = nn.TransformerEncoderLayer(
-            dimension, heads, inner, dropout, batch_first=True, norm_first=True
+            # Norms come first, with which training is stable without a warm-up.
+            dimension,
+            heads,
+            inner,
+            dropout,
+            batch_first=True,
+            norm_first=True,
         )
         self.encoder = nn.TransformerEncoder(
             layer, layers, norm=nn.LayerNorm(dimension), enable_nested_tensor=False

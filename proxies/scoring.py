@@ -34,6 +34,7 @@ def log_likelihoods(
     for label_B, log_q_BV in _log_q(proxy, decisions, batch_size):
         scores.append(log_q_BV.gather(-1, label_B[:, None])[:, 0].cpu())
         correct.append((log_q_BV.argmax(-1) == label_B).cpu())
+    # In double before they are summed over a test set.
     return torch.cat(scores).double().numpy(), torch.cat(correct).numpy()
 
 

@@ -25,6 +25,7 @@ class ProxyTraining(SeededModule):
 
     def train_dataloader(self) -> Iterable[DecisionBatch]:
         """Return this epoch's order."""
+        # By the trainer's epoch, which a resumed training restores.
         return self._lessons.train(self.trainer.current_epoch)
 
     def val_dataloader(self) -> Iterable[DecisionBatch]:

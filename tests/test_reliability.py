@@ -197,6 +197,32 @@ def test_a_row_whose_units_are_damaged_says_so_and_is_measured_again(whole, unto
     _ends_like(untouched, tmp_path, "rules")
 
 
+def test_moved_results_rebuild_every_table_and_page_without_the_store(whole, tmp_path):
+    metrics = ["metric=[fidelity,quality]", "analysis=[significance,density,facets,unaligned]"]
+    for name in ("beside", "moved"):
+        folder = tmp_path / name
+        shutil.copytree(whole / "results", folder / "results")
+        store = whole / "store" if name == "beside" else tmp_path / "missing"
+        done = command(
+            "evaluate.py", *metrics, *places(folder), f"store={store}", "threads=1", cwd=folder
+        )
+        assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "missing").exists()
+    files = {
+        name: {
+            path.name: path.read_bytes()
+            for path in (tmp_path / name / "results").iterdir()
+            if path.suffix in (".csv", ".md", ".tex", ".txt") or path.name == "debug.html"
+        }
+        for name in ("beside", "moved")
+    }
+    assert {"fidelity.csv", "fidelity_density.csv", "fidelity_unaligned.csv", "debug.html"} <= set(
+        files["beside"]
+    )
+    assert files["moved"] == files["beside"]
+    assert (tmp_path / "moved" / "results" / "report.html").exists()
+
+
 def _kill_within(folder: Path, stage: str, sign: str, delay: float, tries: int = 6) -> None:
     """Kills a run inside a stage: it had begun and had not ended."""
     for _ in range(tries):

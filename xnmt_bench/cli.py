@@ -54,6 +54,7 @@ def catch_signals() -> None:
         raise Stopped(number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
+        # An exception unwinds the stack: locks are freed, and progress lines closed.
         signal.signal(number, stop)
 
 
@@ -78,6 +79,7 @@ def guarded(command: Callable[..., None], *arguments: Any) -> None:
     except Stopped as stopped:
         word = "interrupted" if stopped.number == signal.SIGINT else "terminated"
         print(f"{word}; the same command goes on where it stood", file=sys.stderr)
+        # As a shell reports a signal's end.
         sys.exit(128 + stopped.number)
     except BrokenPipeError:
         flush_output()
@@ -112,6 +114,7 @@ def refused(error: HydraException) -> NoReturn:
         problem = unknown(f"option in {section}", str(cause.key), options_there)
     else:
         problem = str(error)
+    # Of a composition there may be several faults, a line each.
     lines = problem.splitlines() if isinstance(error, ConfigCompositionException) else [problem]
     print(*(f"error: {line}" for line in lines), sep="\n", file=sys.stderr)
     sys.exit(2 if composing else 1)
@@ -152,8 +155,10 @@ def _register_plugins(arguments: Sequence[str]) -> None:
         for name, point in entries(kind).items():
             if point.value.startswith(OURS):
                 continue
+            # Only then: an import may be slow, or fail.
             named = any(re.search(rf"\b{re.escape(name)}\b", argument) for argument in arguments)
             plugin_options = options(load(kind, name), described.hidden) if named else {}
+            # Entry points separate module and class by a colon, Hydra by a dot.
             target = {"_target_": point.value.replace(":", ".")}
             package = None
             if kind == "explainers":
@@ -187,6 +192,7 @@ def _unknown_choices(arguments: Sequence[str], conf: Path) -> list[str]:
         for kind, described in KINDS.items():
             if described.group == plain[1]:
                 choices |= {n for n, p in entries(kind).items() if not p.value.startswith(OURS)}
+        # A sweep names several choices between commas, as a list does.
         chosen = {name for name in plain[2].split(",") if name}
         if plain[1] in OPTIONAL:
             chosen -= {"null"}
@@ -204,6 +210,7 @@ def quoted(argument: str) -> str:
     name, equals, text = argument.partition("=")
     mark = text[:1]
     is_quoted = len(text) > 1 and mark in ("'", '"') and text[-1] == mark and mark not in text[1:-1]
+    # `null` means no sentence; quoted, it would be one.
     if name.lstrip("+") not in SENTENCES or is_quoted or text == "null":
         return argument
     # Hydra reads a backslash as itself unless it stands before a quote.

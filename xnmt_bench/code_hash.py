@@ -43,6 +43,7 @@ def code_hash(cls: type) -> str:
         _drop_docstrings(tree)
         code_by_module[module] = ast.dump(tree)
         waiting += _imported_modules(tree, spec)
+    # Sorted by name: the order of imports changes nothing.
     code = "".join(code_by_module[module] for module in sorted(code_by_module))
     return hashlib.sha256(code.encode()).hexdigest()[:16]
 

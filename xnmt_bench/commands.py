@@ -39,6 +39,7 @@ def _command(name: str) -> None:
         print(help_text(name, CONF))
         flush_output()
         return
+    # Hydra names the log by it, also where the script has another name.
     sys.argv[1:] = [*map(quoted, sys.argv[1:]), f"hydra.job.name={name}"]
     prepare(sys.argv[1:], CONF)
     catch_signals()

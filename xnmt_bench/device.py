@@ -40,7 +40,7 @@ def find_device(name: Device) -> torch.device:
         ConfigError: this machine has no such device.
     """
     if name == "auto":
-        name = next((kind for kind in KINDS if _count(kind)), "cpu")
+        name = next((kind for kind in KINDS if _count(kind)), "cpu")  # CUDA first
     device = torch.device(name)
     if device.type == "cuda":
         # By default LSTMs are computed in tf32, and by the environment all products may be.
@@ -73,6 +73,7 @@ def arithmetic(precision: Precision, device: torch.device) -> Iterator[None]:
     product stays float32.
     """
     rooms: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    # Global settings of torch: they are put back, also when the work raises.
     before = [room.allow_tf32 for room in rooms]
     for room in rooms:
         room.allow_tf32 = precision == "tf32"
@@ -85,7 +86,7 @@ def arithmetic(precision: Precision, device: torch.device) -> Iterator[None]:
 
 
 def check_precision(precision: Precision, device: torch.device) -> None:
-    """Ask whether a device has such products.
+    """Refuse a precision whose products a device does not have.
 
     Raises:
         ConfigError: the device has no such arithmetic.
@@ -109,6 +110,7 @@ class Room:
 
     def __init__(self, configured: int | None, cpu: int, each: int) -> None:
         self._given, self._cpu, self._each = configured, cpu, each
+        # By device, since each has memory of its own.
         self._sizes: dict[torch.device, int] = {}
 
     def on(self, device: torch.device) -> int:

@@ -42,7 +42,7 @@ def explain(config: DictConfig) -> None:
             for table in terminal_heatmaps(name, explanations[name], console.width):
                 console.print(table, "")
     results = Path(config.results)
-    results.mkdir(parents=True, exist_ok=True)
+    results.mkdir(parents=True, exist_ok=True)  # nothing may have been measured yet
     for path in save_figure(heatmap_figure(explanations), writable(results) / "explanation"):
         console.print(f"written: {path}")
 
@@ -64,6 +64,7 @@ def _passage(model: NMTModel, config: DictConfig) -> Passage:
     targets: list[str] = []
     for n, source in enumerate(sources[: len(sources) - len(given_targets)]):
         so_far = Passage(source, "", sources[:n], targets)
+        # In order, since each translation is the context of the next.
         targets.append(translated(model, so_far, config.nmt.beam).target)
     targets += given_targets
     return Passage(sources[-1], targets[-1], sources[:-1], targets[:-1])

@@ -90,6 +90,8 @@ class _Converged(pl.Callback):
         """Look at an epoch before its checkpoint is written."""
         if trainer.state.fn == "fit":
             values = {name: float(trainer.callback_metrics[name]) for name in self._names}
+            # Kept in checkpoints, so that a resumed training waits no longer than one that ran
+            # through.
             self.curve.append({"step": trainer.global_step, **values})
             trainer.should_stop |= self.ended
 
@@ -110,6 +112,7 @@ def inverse_square_root(optimizer: torch.optim.Optimizer, warmup_steps: int) -> 
     """
 
     def factor(step: int) -> float:
+        # Both are 1 at the end of the warm-up, so the rate peaks at the optimizer's own.
         return min((step + 1) / warmup_steps, (warmup_steps / (step + 1)) ** 0.5)
 
     return {"scheduler": LambdaLR(optimizer, factor), "interval": "step"}
@@ -150,6 +153,7 @@ def fit(
         XnmtError: training diverges.
         OSError: a checkpoint cannot be written; it is named.
     """
+    # Before `build`, so that fresh weights follow from the seed.
     torch.manual_seed(seed)
     module = build()
     module.seed = seed
@@ -173,6 +177,7 @@ def fit(
         plugins=[_WholeOrNot(), LightningEnvironment()],
         max_epochs=max_epochs,
         gradient_clip_val=1.0,
+        # A validation before training would count as an epoch of the curve.
         num_sanity_val_steps=0,
         reload_dataloaders_every_n_epochs=1,  # each epoch has an order of its own
         enable_progress_bar=False,
@@ -184,6 +189,7 @@ def fit(
         warnings.filterwarnings("ignore", message=".*LeafSpec.*|.*nested tensors.*")
         trainer.fit(module, ckpt_path=_resumable(folder / "checkpoints"), weights_only=True)
         best = float(checkpoint.best_model_score or 0.0)
+        # The loss of the epoch whose weights are kept, by whichever value it was chosen.
         kept = next((epoch for epoch in stopping.curve if epoch[kept_by] == best), {MONITOR: best})
         facts: dict[str, Any] = {
             "epochs": trainer.current_epoch,
@@ -194,11 +200,13 @@ def fit(
             facts["curve"] = stopping.curve
         if average:
             module.load_state_dict(mean_weights(folder / "checkpoints" / "last"))
+            # The mean's own loss, since no epoch has it.
             [of_mean] = trainer.validate(module, verbose=False)
             return module.eval().cpu(), facts | {MONITOR: of_mean[MONITOR]}  # type: ignore[return-value]
         if from_start:
             start = build()
             [before] = trainer.validate(start, verbose=False)
+            # Equal too: then training has taught nothing, and the start is kept.
             if before[MONITOR] <= facts[MONITOR]:
                 return start.eval().cpu(), facts | {MONITOR: before[MONITOR]}  # type: ignore[return-value]
     module.load_state_dict(_weights(Path(checkpoint.best_model_path)))
@@ -214,13 +222,15 @@ class _LastWeights(pl.Callback):
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Remove what a killed run wrote behind the step from which this one goes on."""
         for path in self._folder.glob("*.safetensors"):
+            # Its weights belong to steps that this run takes again.
             if int(path.stem) > trainer.global_step:
                 path.unlink()
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Write those of now, whole or not at all, and removes the oldest."""
+        """Write the weights of now, whole or not at all, and remove the oldest."""
         if trainer.state.fn != "fit":
             return
+        # Twelve digits, so that names sort by step.
         with replacing(self._folder / f"{trainer.global_step:012}.safetensors") as temporary:
             weights = {
                 name: w.contiguous().cpu().clone() for name, w in pl_module.state_dict().items()
@@ -234,6 +244,7 @@ def mean_weights(folder: Path) -> dict[str, Tensor]:
     """Return the mean of the weights in a folder, summed in double."""
     files = [load_file(path) for path in sorted(folder.glob("*.safetensors"))]
     return {
+        # Back to the weight's own type.
         name: torch.stack([w[name].double() for w in files]).mean(0).to(weight)
         for name, weight in files[0].items()
     }
@@ -277,6 +288,7 @@ class _WholeOrNot(TorchCheckpointIO):
     ) -> None:
         with replacing(Path(path)) as temporary, temporary.open("wb") as file:
             write_checkpoint(checkpoint, file)
+            # A rename may reach the disk before the bytes do.
             os.fsync(file.fileno())
 
 
@@ -322,6 +334,7 @@ class _KeptError:
 
 def _resumable(folder: Path) -> str | None:
     """Return the last whole checkpoint of a training, if there is one."""
+    # The newest first, behind `last.ckpt`: a kill may have left that one damaged.
     there = sorted(folder.glob("*.ckpt"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in sorted(there, key=lambda path: path.name != "last.ckpt"):
         try:

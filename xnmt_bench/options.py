@@ -49,6 +49,7 @@ def section(made_by: Callable[..., Any], but: Iterable[str] = ()) -> type[BaseMo
         made_by: the class or function.
         but: arguments that are not configured.
     """
+    # Annotations stand on `__init__`; a class itself has those of its attributes.
     function = made_by.__init__ if inspect.isclass(made_by) else made_by  # type: ignore[misc]
     try:
         hints = get_type_hints(function, include_extras=True)
@@ -97,13 +98,15 @@ def faults(schema: type[BaseModel], values: Any, where: str = "") -> Iterator[st
                 if not (inside or item):
                     break
                 value = value[part] if inside else value[int(part)]
-                leaf.append(part)
+                leaf.append(part)  # as far as the value goes
+            # Such a name is not in the values, so the walk above stops before it.
             if problem["type"] in ("missing", "extra_forbidden"):
                 leaf = path
             name = ".".join(filter(None, [where, *leaf]))
             if name in MOVED:
                 yield f"{name} has moved: use {MOVED[name]}"
                 continue
+            # A union reports a fault for each branch; one line is enough.
             if name not in named:
                 named.add(name)
                 yield f"{name}{_wrong(problem, value, schema, path)}"

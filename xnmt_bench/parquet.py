@@ -16,6 +16,7 @@ from xnmt_bench.store import replacing
 def write_table(table: pa.Table, path: Path) -> None:
     """Write a table, with a checksum for each page."""
     with replacing(path) as temporary:
+        # Checksums find a flipped bit when a page is read.
         pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 

@@ -37,6 +37,7 @@ class Stage:
         self, description: str, total: int, unit: str, shown: bool = True, done: float = 0
     ) -> None:
         self._description, self._total, self._unit, self._shown = description, total, unit, shown
+        # Errors and progress share stderr; results on stdout can be piped.
         self._terminal = sys.stderr.isatty() and not shared_terminal
         self._began = self._said = time.monotonic()
         self._before = self._done = done
@@ -50,6 +51,7 @@ class Stage:
             self._say(note)
 
     def _say(self, note: str) -> None:
+        # Monotonic: a change of the clock must not turn the pace negative.
         elapsed = max(1e-9, time.monotonic() - self._began)
         rate = max(0.0, self._done - self._before) / elapsed
         seconds_left = (self._total - self._done) / rate if rate else float("inf")

@@ -86,6 +86,7 @@ def create(kind: str, name: str, *arguments: Any, **options: Any) -> Any:
     """
     cls = load(kind, name)  # its own errors name the class
     try:
+        # Apart from `load`: a TypeError of the import would be taken for one of the options.
         return cls(*arguments, **options)
     except (TypeError, ValueError, AssertionError) as error:
         raise XnmtError(f"{KINDS[kind].noun} {name!r}: {error}") from error
@@ -117,7 +118,7 @@ def instantiate(description: str, node: Any, *arguments: Any) -> Any:
 def unknown(noun: str, name: str, names_there: Iterable[str]) -> str:
     """Return the message for a name that is not there: what was meant, or all there are."""
     names = sorted(names_there)
-    if near := get_close_matches(name, names, n=3):
+    if near := get_close_matches(name, names, n=3):  # else all names are listed
         return f"no {noun} {name!r}; did you mean {' or '.join(near)}?"
     return f"no {noun} {name!r}; there are {', '.join(names)}"
 

@@ -30,8 +30,10 @@ def rerun_command(command: str, overrides: Sequence[str]) -> str:
         stands behind the command.
     """
     names: dict[str, str] = {}
+    # Two people's rows of one experiment have the same command.
     kept = [o for o in overrides if not _elsewhere(o.partition("=")[0])]
     arguments = [shlex.quote(_with_placeholders(override, names)) for override in kept]
+    # Another machine has other paths; the digest says which file is meant.
     digests = [f"{name}=sha256:{_digest(path)}" for path, name in names.items()]
     behind = ["#", *digests] if digests else []
     return " ".join(["python", f"{command}.py", *arguments, *behind])
@@ -54,9 +56,11 @@ def _with_placeholders(override: str, names: dict[str, str]) -> str:
         if os.sep not in path or not Path(path).exists():
             return path
         kind = "DIR" if Path(path).is_dir() else "FILE"
+        # Numbered in the order of the command: the same for everyone who runs it.
         number = 1 + sum(name.startswith(kind) for name in names.values())
         return names.setdefault(path, f"{kind}{number}")
 
+    # Values may be lists, quoted or not: every run of other characters is looked at.
     return option + equals + re.sub(r"[^\[\],'\"]+", placeholder, value)
 
 

@@ -77,7 +77,7 @@ def train(config: DictConfig) -> None:
 
 
 def evaluate(config: DictConfig) -> None:
-    """Report what was measured; or, with `explain`, shows one sentence's relevance.
+    """Report what was measured; or, with `explain`, show one sentence's relevance.
 
     What comes in by a door needs no training, so it is measured here too.
 
@@ -108,6 +108,7 @@ def evaluate(config: DictConfig) -> None:
             try:
                 scored[name] = (metric, collect(metric, results, draws(config)))
             except MissingError as error:
+                # One metric without results must not hide the others.
                 missing.append(error)
         if missing and not scored:
             raise missing[0]
@@ -147,6 +148,7 @@ def _start(config: DictConfig, job_type: str) -> Tracker:
         torch.set_num_threads(config.threads)
     hydra_config = HydraConfig.get()
     name_lines()
+    # Other launchers run jobs at once, in one terminal.
     progress.shared_terminal = "basic" not in hydra_config.launcher._target_
     folder = Path(hydra_config.runtime.output_dir)
     sweep = hydra_config.mode == hydra.types.RunMode.MULTIRUN
@@ -191,6 +193,7 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
     """
     results, errors, rows = Path(job.config.results), [], []
     for planned in metric.measure(job):
+        # Row by row: an earlier row is on disk before the next is even identified.
         row = planned.identify()
         row_name = _describe(metric, row.columns)
         try:
@@ -205,9 +208,11 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
             errors.append(error)
         if outcome is None:  # the job has no such row
             continue
+        # After `make`, which has opened every artefact behind the row.
         versions = {name: sorted(numbers) for name, numbers in job.store.versions.items()}
         facts = row.facts | ({VERSIONS: versions} if versions else {})
         row = replace(row, facts=facts, rerun=_rerun())
+        # On disk before it is scored: an error in scoring loses no measurement.
         written = write(metric.name, row, outcome, results)
         scored = score(metric, written, draws(job.config))
         rows.append(scored)
@@ -265,6 +270,7 @@ def _analyses(
     for name in nodes:
         analysis: Analysis = instantiate(f"analysis {name!r}", nodes[name])
         options = {k: v for k, v in plain(nodes[name]).items() if k != "_target_"}
+        # An analysis follows from its options and from the rows that it read.
         made_from = options | {"rows": fingerprint({"rows": signatures})}
         try:
             for title, result in analysis.results(by_metric):

@@ -169,6 +169,7 @@ def check(config: DictConfig, complete: bool = True) -> None:
         ConfigError: something is wrong with it; every fault is in the message, one line each.
     """
     try:
+        # Resolved, so that an interpolation is checked by its value.
         values: Any = OmegaConf.to_container(config, resolve=True)
     except OmegaConfBaseException as error:
         raise ConfigError([str(error).splitlines()[0]]) from None
@@ -176,6 +177,7 @@ def check(config: DictConfig, complete: bool = True) -> None:
     missing = [path for path, value in _leaves(values) if value == MISSING]
     # A value that is yet to be given is of no type, and only what runs needs it.
     problems = [p for p in problems if p.partition("=")[0] not in missing]
+    # `evaluate.py` reads results without a system, so it does not need every value.
     problems += [f"{path}: has no value yet; give {path}=..." for path in missing if complete]
     if problems:
         raise ConfigError(problems)
@@ -209,6 +211,7 @@ def _problems(values: dict[str, Any]) -> Iterator[str]:
             yield f"{group}={_null(nodes)}: should be a list, such as {group}=[]"
             continue
         for name, node in nodes.items():
+            # Arguments that the project gives are not options, and are refused.
             yield from _with_target(node, f"{group}.{name}", hidden=KINDS[kind].hidden)
     yield from _with_target(values.get("logger"), "logger")
     yield from _between_leaves(values)
@@ -218,6 +221,7 @@ def _rules(node: Any) -> Iterator[str]:
     if not isinstance(node, Mapping):
         yield f"rules={_null(node)}: should be a group of options"
         return
+    # Two schemas share the section: what decides rules is declared beside the extraction.
     extraction = section(ExtractionOptions)
     of_decisions = {n: v for n, v in node.items() if n not in extraction.model_fields}
     yield from faults(RulesSection, of_decisions, "rules")
@@ -259,6 +263,7 @@ def _with_target(
         name for name, value in node.items() if isinstance(value, Mapping) and "_target_" in value
     }
     schema = section(made_by, but=[*hidden, *inner])
+    # An option of the object wins over one beside it that has the same name.
     accepted = set(schema.model_fields)
     options_given = {
         n: v for n, v in node.items() if n not in inner and (n in accepted or n not in extras)
@@ -303,6 +308,7 @@ def _sizes(kind: str, name: Any, sizes: Any, where: str) -> Iterator[str]:
     problems = list(faults(section(made_by, KINDS[kind].hidden), sizes, f"{where}.sizes"))
     yield from problems
     heads, dimension = (sizes.get(n) for n in ("heads", "dimension")) if sizes else (None, None)
+    # Only sizes that are numbers can be divided.
     if not problems and heads and dimension and dimension % heads:
         yield f"{where}.sizes.heads={heads}: should divide the dimension, {dimension}"
 
@@ -317,6 +323,7 @@ def _between_leaves(values: Mapping[str, Any]) -> Iterator[str]:
     layers = (nmt.get("sizes") or {}).get("layers") if isinstance(nmt, Mapping) else None
     phi = explainer.get("phi") if isinstance(explainer, Mapping) else None
     layer = phi.get("layer") if isinstance(phi, Mapping) else None
+    # Known here for systems that are trained; an opened one is checked by the explainer.
     if isinstance(layer, int) and isinstance(layers, int) and not -layers <= layer < layers:
         yield f"explainer.phi.layer={layer}: there are {layers} layers, counted from 0"
     if values.get("explain_target") and not values.get("explain"):

@@ -37,6 +37,7 @@ PARTIAL = ".partial"  # ending of a folder that is not finished
 
 def fingerprint(recipe: Mapping[str, Any]) -> str:
     """Return 16 hexadecimal digits that change whenever the recipe does."""
+    # Sorted keys: the order in which a recipe was written decides nothing.
     canonical = json.dumps(recipe, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
@@ -77,7 +78,7 @@ def replacing(path: Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield temporary
-            temporary.replace(path)
+            temporary.replace(path)  # atomic on one file system
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
@@ -129,7 +130,7 @@ class Artefact:
 
     @classmethod
     def open(cls, path: Path) -> Artefact:
-        """Open an artefact and verifies its files, once a process unless they were touched since.
+        """Open an artefact and verify its files, once a process unless they were touched since.
 
         Raises:
             StoreError: no artefact is there, or a file is missing, truncated or altered.
@@ -142,11 +143,12 @@ class Artefact:
         if _verified.get(path.resolve()) != state:
             for name, digest in meta["files"].items():
                 _verify(path / name, digest)
-            _verified[path.resolve()] = state
+            _verified[path.resolve()] = state  # by real path: a store may be reached by links
         return artefact
 
     def _state(self) -> tuple[tuple[str, int, int], ...]:
         """Return what changes with every write to a file: digest, size and time."""
+        # A missing file changes the state too.
         stats = ((d, self.path / n) for n, d in self.files.items() if (self.path / n).exists())
         return tuple((d, p.stat().st_size, p.stat().st_mtime_ns) for d, p in stats)
 
@@ -189,8 +191,10 @@ def _verify(path: Path, digest: str) -> None:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Hold the lock of one artefact; the system frees it when a job is killed."""
+    # Beside the folder, which is renamed when the artefact is whole.
     lock = FileLock(path.parent / f".{path.name}.lock")
     try:
+        # At once first, so that a wait can be reported.
         lock.acquire(timeout=0)
     except Timeout:
         log.info("waiting for another job that is making %s %s", path.parent.name, path.name)
@@ -247,6 +251,7 @@ class Store:
         recipe = _plain_recipe(version, made_from)
         path = self.path(stage, version=version, **made_from)
         finished = path / META
+        # Before the lock: a reader may look at a store that it cannot write to.
         if not (self.may_make or cheap or finished.exists()):
             raise MissingError(f"{path}: no finished artefact is here; run train.py first")
         if not finished.exists():
@@ -284,7 +289,7 @@ class Store:
 
 def _plain_recipe(version: int, made_from: Mapping[str, Any]) -> dict[str, Any]:
     """Return a recipe in plain values, each artefact, model or vocabulary as its fingerprint."""
-    recipe = {**made_from, "version": version}
+    recipe = {**made_from, "version": version}  # version last, so that no input can replace it
     plain: dict[str, Any] = json.loads(
         json.dumps(recipe, default=lambda input_: input_.fingerprint)
     )

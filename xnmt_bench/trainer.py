@@ -36,4 +36,5 @@ class TrainerOptions:
 
 def clean(folder: Path) -> None:
     """Remove the checkpoints of a training whose result has been saved."""
+    # They hold Adam's state too, and are many times larger than the result.
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)

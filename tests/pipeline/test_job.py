@@ -10,6 +10,8 @@ from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.registry import entries
+from xnmt_bench.run import configured_metrics
 from xnmt_bench.store import Store
 
 
@@ -111,3 +113,23 @@ def test_nothing_is_made_before_it_is_asked_for(tmp_path):
     source, _ = job.system.subwords
     assert len(source) == 500
     assert [path.name for path in (tmp_path / "store").iterdir()] == ["subwords"]
+
+
+@pytest.mark.parametrize("name", sorted(entries("metrics")))
+def test_planning_rows_makes_nothing(name, tmp_path):
+    """Rows can be listed before anything runs; no vocabulary is trained for their identity."""
+    chains = ["metric.consistency.suite=chains"] if name == "consistency" else []
+    job = Job(
+        configure(
+            f"metric=[{name}]",
+            *chains,
+            "judge=[base,base_tuned,own,evalx,kl]",
+            "corpus=toy_discourse",
+            "nmt=concat",
+            f"store={tmp_path}/store",
+        )
+    )
+    [metric] = configured_metrics(job.config).values()
+    rows = list(metric.measure(job))
+    assert all(row.keys["corpus"].startswith("toy_discourse") for row in rows) and rows
+    assert not (tmp_path / "store").exists()

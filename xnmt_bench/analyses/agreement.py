@@ -32,11 +32,13 @@ def kendall_tau(first_ER: np.ndarray, second_ER: np.ndarray) -> np.ndarray:
     """
     pairs = np.asarray(list(combinations(range(len(first_ER)), 2)))
     signs = [np.sign(x[pairs[:, 0]] - x[pairs[:, 1]]) for x in (first_ER, second_ER)]
+    # A tie has sign 0, so it is neither agreement nor disagreement.
     return (signs[0] * signs[1]).mean(0)
 
 
 def places(scores_ER: np.ndarray) -> np.ndarray:
     """Return places from 1, least score first; ties share the better place; shape as given."""
+    # (1, E, R) against (E, 1, R): how many have a smaller score.
     return 1 + (scores_ER[None] < scores_ER[:, None]).sum(1)
 
 
@@ -88,6 +90,7 @@ class Agreement(Analysis):
         answered = False
         for first_metric, second_metric in combinations(by_metric.values(), 2):
             first, second = first_metric[0].metric, second_metric[0].metric
+            # Rankings of explainers and of systems have no thing in common.
             alike = first.compared == second.compared
             if alike and (pairs := list(self._joined(first_metric, second_metric))):
                 answered = True
@@ -109,6 +112,7 @@ class Agreement(Analysis):
         shared = sorted(sides[0][0].columns.keys() & sides[1][0].columns.keys())
         for first, second in product(*(self._fixed(side, shared) for side in sides)):
             if first.system(shared) == second.system(shared):
+                # Sorted, since a set of names has another order in every process.
                 names = sorted(first.rows.keys() & second.rows.keys())
                 if len(names) >= LEAST:
                     yield first, second, names
@@ -118,6 +122,7 @@ class Agreement(Analysis):
         for column in (c for c in rankings[0].columns if c not in shared):
             values = {}  # by system; the greatest that it has comes last
             for r in sorted(rankings, key=lambda r: sortable(r.columns[column])):
+                # By system, since two systems may have been measured with other sizes.
                 values[r.system(shared)] = self.fixed.get(column, r.columns[column])
             rankings = [r for r in rankings if r.columns[column] == values[r.system(shared)]]
         return rankings
@@ -167,11 +172,13 @@ class Agreement(Analysis):
         """Return values and places (2, E, 1 + R) by both metrics, and how the rankings agree."""
         metrics = [r.metric for r in (first, second) for _ in names]
         measured = [r.rows[name] for r in (first, second) for name in names]
+        # All 2E things at once, so that both rankings are of the same samples.
         together = JointBootstrap(metrics, measured, self.draws)
         value_MER = together.values().reshape(2, len(names), -1)
         headlines = (first.metric.headline, second.metric.headline)
         scores = [least_first(c, v_ER) for c, v_ER in zip(headlines, value_MER, strict=True)]
         place_MER = np.stack([places(score_ER) for score_ER in scores])
+        # A sample in which one thing has no number ranks nothing.
         usable_R = ~np.isnan(value_MER).any((0, 1))
         tau_R = kendall_tau(*(score_ER[:, usable_R] for score_ER in scores))
         numbers = (float(tau_R[0]), *interval(tau_R[1:]))

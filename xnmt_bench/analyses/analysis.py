@@ -67,6 +67,7 @@ class Analysis(ABC):
                 yield f"{metric}_{self.name}", self.analyse(panels)
             except NotApplicable as error:
                 reasons.append(f"{metric}: {error}")
+        # One metric that the question fits is an answer.
         if len(reasons) == len(by_metric):
             raise NotApplicable("; ".join(reasons) or "no metric has results")
 
@@ -107,6 +108,7 @@ def pivoted(
     for panel, rows, condition in zip(panels, by_panel, distinction.texts, strict=True):
         by_line: dict[tuple[Any, ...], dict[Any, Row]] = {}
         for row in rows:
+            # A dictionary keeps the order in which lines first come.
             by_line.setdefault(tuple(row[c] for c in words.values()), {})[row[across]] = row
         for key, by_value in by_line.items():
             line_words = dict(zip(words.values(), key, strict=True))
@@ -128,7 +130,7 @@ def publish(
     results: Path,
     tracker: Tracker,
 ) -> ShownTable:
-    """Write table and figure of an analysis under its name, tells the tracker, shows the table.
+    """Write an analysis's table and figure under its name, log them and print the table.
 
     A number's signature has the row's identity and `made_from`, all it takes to make it again.
     """
@@ -141,6 +143,7 @@ def publish(
     shown_panels = [
         p for panels in by_metric.values() for p in panels if p.condition["corpus"] in corpora
     ]
+    # An analysis of generated data may be read without its metric's table.
     notes = caveats(m for panel in shown_panels for _, m in panel.measurements())
     summary = replace(result.summary, notes=[*result.summary.notes, *notes])
     write_rows(name, rows, columns, results)

@@ -48,6 +48,7 @@ class Curve(Analysis):
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """Return one line a thing and value of the pivot, one column a place on the axis."""
         metric = panels[0].metric
+        # Not every metric has k or scenarios among its columns.
         if not set(self.columns) <= set(panels[0].condition):
             raise NotApplicable(f"its rows have no {self.columns[0]}")
         shared_columns = [c for c in panels[0].condition if c not in self.columns]
@@ -56,11 +57,13 @@ class Curve(Analysis):
             by_condition.setdefault(tuple(panel.condition[c] for c in shared_columns), []).append(
                 panel
             )
+        # A curve needs two places.
         groups = [group for group in by_condition.values() if len(group) > 1]
         if not groups:
             raise NotApplicable(f"there is one {self.columns[0]} alone; sweep {self.sweep}")
         firsts = [group[0] for group in groups]
         distinction = distinguish(firsts, but=self.columns)
+        # Sorted by value and not by text, in which 10 stands before 2.
         places = list(dict.fromkeys(map(self.text, sorted(chain(*groups), key=self._order))))
         by_group = [list(self._rows(group)) for group in groups]
 
@@ -116,6 +119,7 @@ class Curve(Analysis):
             1, len(groups), figsize=(1 + 3.4 * len(groups), 3.6), squeeze=False, sharey=True
         )
         for ax, group, rows, title in zip(axes[0], groups, by_group, titles, strict=True):
+            # The last in reading order.
             last = [p for p in group[0].rows if any(row["result"] == p for row in rows)][-1]
             for name in names:
                 points = sorted(
@@ -146,6 +150,7 @@ class Curve(Analysis):
             else:
                 ax.set_xscale("log" if self.log else "linear")
                 ax.set_xticks(axis, [f"{value:,}" for value in axis])
+                # Minor ticks of a logarithmic axis would have labels over the values themselves.
                 ax.xaxis.set_minor_locator(NullLocator())
             ax.set_xlabel(self.label)
             ax.grid(which="both", linewidth=0.3, alpha=0.6)

@@ -77,10 +77,14 @@ class Normalised(Analysis):
         compared = panel.metric.compared
         ceiling = [panel.references[self.ceiling].measurement]
         for pivot, by_name in panel.by_pivot(blind=True).items():
+            # The floor is 0 by definition and has no line.
             floor = by_name.pop(self.floor, [])
             for name, seeds in by_name.items() if floor else ():
+                # Resampled together, since both ends of the scale are estimates too.
                 together = JointBootstrap([panel.metric] * 3, [seeds, floor, ceiling], self.draws)
+                # On one scale of nats: ratios of perplexities compare, their differences do not.
                 value_R, worst_R, best_R = np.log(together.values())
+                # It is 0 at the floor and 1 at the ceiling.
                 score_R = (worst_R - value_R) / (worst_R - best_R)
                 numbers = (float(score_R[0]), *interval(score_R[1:]))
                 row: Row = {compared: name, "result": pivot}

@@ -34,7 +34,9 @@ def stability(
     Each thing's value is the mean of those of its seeds.
     """
     value_ER = JointBootstrap([metric] * len(rows), list(rows.values()), draws).values(share=share)
+    # Stable, so that ties keep one order in all samples.
     order_ER = np.argsort(least_first(metric.headline, value_ER), axis=0, kind="stable")
+    # Column 0 is the whole test set; a sample agrees if all places do.
     return float((order_ER[:, 1:] == order_ER[:, :1]).all(0).mean())
 
 
@@ -97,6 +99,7 @@ class RankStability(Analysis):
         """Return what is ranked by each value of the pivot: names measured for all values."""
         by_pivot = panel.by_pivot(derived=True)
         by_pivot = {p: by_name for p, by_name in by_pivot.items() if p not in panel.metric.csv_only}
+        # Rates compare between columns only over the same names.
         names = set.intersection(*map(set, by_pivot.values())) if by_pivot else set()
         if self.explainers is not None and panel.metric.compared == "explainer":
             names &= set(self.explainers)

@@ -38,6 +38,7 @@ class Ranking(Analysis):
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """Return one line a thing, a value and a place for each column."""
         metric = panels[0].metric
+        # Without one of the columns its places would be of other things.
         usable = [p for p in panels if all(p.measured(pivot) for pivot in self.wanted)]
         if not usable:
             raise NotApplicable(f"no results have all of {', '.join(self.wanted)}")
@@ -75,6 +76,6 @@ class Ranking(Analysis):
                 "rank": int(place_EP[e, i]),
                 "agrees": bool(place_EP[e, i] == place_EP[e, -1]),
             }
-            for e in np.argsort(place_EP[:, -1], kind="stable")
+            for e in np.argsort(place_EP[:, -1], kind="stable")  # by the last column's places
             for i, pivot in enumerate(self.wanted)
         ]

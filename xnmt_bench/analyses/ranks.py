@@ -11,10 +11,12 @@ import numpy as np
 
 def ranks(values_U: np.ndarray, weights_RU: np.ndarray) -> np.ndarray:
     """Return average ranks (R, U) of values; equal values share theirs."""
+    # Groups of equal values are the same in every sample; only their sizes change.
     _, group_U = np.unique(values_U, return_inverse=True)
     order = np.argsort(group_U, kind="stable")
     starts = np.flatnonzero(np.diff(group_U[order], prepend=-1))
     size_RG = np.add.reduceat(weights_RU[:, order].astype(np.float64), starts, axis=1)
+    # The mean rank of a group that ends at rank c and has n members is c - (n - 1) / 2.
     rank_RG = size_RG.cumsum(1) - (size_RG - 1) / 2
     return rank_RG[:, group_U]
 
@@ -66,6 +68,7 @@ def auroc(score_U: np.ndarray, positive_U: np.ndarray, weights_RU: np.ndarray) -
     positives_R = weights_RU @ positive_U.astype(np.float64)
     negatives_R = weights_RU.sum(1) - positives_R
     above_R = (weights_RU * rank_RU) @ positive_U.astype(np.float64)
+    # Mann and Whitney's U: less the pairs of positive units among themselves.
     above_R = above_R - positives_R * (positives_R + 1) / 2
     pairs_R = positives_R * negatives_R
     return np.divide(above_R, pairs_R, out=np.full(len(pairs_R), np.nan), where=pairs_R > 0)
@@ -89,6 +92,7 @@ def fpr_at(
         empty = np.full_like(flagged_RG, np.nan)
         shares.append(np.divide(flagged_RG.cumsum(1), total_R1, out=empty, where=total_R1 > 0))
     true_RG, false_RG = shares
+    # Rounding may leave 9 of 10 just below 0.9.
     enough_RG = true_RG >= recall - 1e-12
     first_R = enough_RG.argmax(1)
     found_R = false_RG[np.arange(len(false_RG)), first_R]

@@ -48,9 +48,11 @@ def compare(
     together = JointBootstrap([metric, metric], [first, second], draws)
     first_R, second_R = together.values()
     log = metric.headline.log
+    # A ratio on a logarithmic scale, where it is symmetric around 0.
     difference = np.log(first_R / second_R) if log else first_R - second_R
     drawn_R = difference[1:][~np.isnan(difference[1:])]
     # The sample itself counts as one of the draws, so that no p is 0 (Davison and Hinkley 1997).
+    # The smaller tail, doubled below for a two-sided test.
     turned = min((drawn_R <= 0).sum(), (drawn_R >= 0).sum())
     p = min(1.0, 2 * (turned + 1) / (len(drawn_R) + 1))
     both_ends = interval(drawn_R)
@@ -62,6 +64,7 @@ def holm(p_values: Sequence[float]) -> np.ndarray:
     """Return P-values corrected for their number (Holm 1979), in the given order."""
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
+    # The least p times n, the next times n - 1, and never below the one before.
     stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
     return np.minimum(stepped, 1.0)[np.argsort(order)]  # the inverse of a permutation
 
@@ -118,6 +121,7 @@ class Significance(Analysis):
         effect, effect_low, effect_high = _effect(column)
 
         def spread(pivot: str, name: str) -> float:
+            # One value for each seed.
             values = [s.row[column.name] for s in panel.of(pivot, name) if column.name in s.row]
             return max(values) / min(values) if column.log else max(values) - min(values)
 
@@ -135,6 +139,8 @@ class Significance(Analysis):
             for (a, b), d, p in zip(tested, differences, corrected, strict=True):
                 widest = max(spread(pivot, a), spread(pivot, b))
                 size = max(d.effect, 1 / d.effect) if column.log else abs(d.effect)
+                # Resampling of units knows nothing of seeds, so a difference has to exceed their
+                # spread too.
                 verdict = "n.s." if p >= self.level else "seeds" if size <= widest else "different"
                 rows.append(
                     {

@@ -35,6 +35,7 @@ class Systems(Analysis):
                 rows.append(row)
                 blind = panel.blind(name)
                 text = column.cell(*(row[n] for n in ("value", "low", "high")))
+                # People and chance are blind rows, and never the best.
                 rank = None if blind else column.rank(row["value"])
                 cells.setdefault((blind, name), {})[_heading(panel)] = Cell(text, rank)
         headings = list(dict.fromkeys(map(_heading, shown)))

@@ -91,6 +91,7 @@ class AlignmentFile:
         """
         pairs = len(lengths) if lengths is not None else pairs
         pharaoh, count = self.form == "pharaoh", 0
+        # Sets, since files repeat links; by pair, since a naacl file may have them in any order.
         sure, possible = (defaultdict[int, set[tuple[int, int]]](set) for _ in range(2))
         for number, line in enumerate(lines(self.path), start=1):
             if pharaoh:
@@ -99,8 +100,9 @@ class AlignmentFile:
                     raise DataError(self.path, number, f"more lines than the {pairs} pairs")
             text = decode_line(line, self.path, number)
             for written in text.split() if pharaoh else [text.strip()]:
+                # Links are checked one by one, so that an error names its line.
                 place, link, is_sure = self._link(written, number, lengths, pairs)
-                count = max(count, place + 1)
+                count = max(count, place + 1)  # naacl names the pair in each line
                 if is_sure or self.all_sure:
                     sure[place].add(link)
                 elif not self.ignore_possible:
@@ -108,6 +110,7 @@ class AlignmentFile:
         if pharaoh and pairs is not None and count < pairs:
             raise DataError(self.path, count, f"the file ends here but there are {pairs} pairs")
         return [
+            # Possible links include the sure ones here, also where a file lists them apart.
             Alignment(frozenset(sure[n]), frozenset(sure[n] | possible[n]))
             for n in range(count if pairs is None else pairs)
         ]
@@ -125,6 +128,7 @@ class AlignmentFile:
             there = f"; there are {pairs}" if pairs is not None else ""
             raise DataError(self.path, line, f"no sentence pair {match['pair']}{there}")
         i, j = int(match["i"]) - self.base, int(match["j"]) - self.base
+        # Turned before the range is checked, which is of source and target.
         if self.reverse:
             i, j = j, i
         if min(i, j) < 0:
@@ -133,9 +137,10 @@ class AlignmentFile:
             s, t = lengths[place]
             problem = f"{text!r} lies beyond its pair of {s} source and {t} target words"
             raise DataError(self.path, line, problem)
-        return place, (i, j), match["kind"] not in ("p", "P")
+        return place, (i, j), match["kind"] not in ("p", "P")  # a naacl line without a kind is sure
 
 
 def to_pharaoh(links: Links) -> str:
-    """Link as one line of Pharaoh's form, counted from 0."""
+    """Return the links as one line of Pharaoh's form, counted from 0."""
+    # Sorted, so that equal links are equal bytes.
     return " ".join(f"{i}-{j}" for i, j in sorted(links))

@@ -44,9 +44,13 @@ def read_annotated(path: Path) -> list[Annotated]:
     annotated: list[Annotated] = []
     for line, cells in csv_rows(path, NEEDED):
         row_labels = {
-            name: LABELS.get(cell) for name, cell in cells.items() if name not in NOT_LABELS
+            # Other columns, such as a comment, give None here.
+            name: LABELS.get(cell)
+            for name, cell in cells.items()
+            if name not in NOT_LABELS
         }
         first_labels = (
+            # The first row decides which columns are labels; all others have to follow.
             annotated[0].labels
             if annotated
             else {n: x for n, x in row_labels.items() if x is not None}
@@ -78,6 +82,7 @@ class AnnotatedCorpus(CorpusView):
             for number, row in enumerate(self.rows):
                 source = self.corpus.words(row.source, self.source_language)
                 target = self.corpus.words(row.reference, self.target_language)
+                # Sentences of such files come from anywhere, so that none is another's context.
                 yield Sentence(source, target, f"{self.name} {number}", 0)
 
     def translations(self) -> list[str]:

@@ -29,6 +29,7 @@ class EncodedSide:
         ids, ends = Path(f"{stem}.ids"), Path(f"{stem}.ends")
         if ends.stat().st_size == 0:  # an empty file cannot be mapped
             return cls(np.zeros(0, "<i4"), np.zeros(0, "<i8"))
+        # Little-endian on every machine, so that a store can be moved.
         return cls(np.memmap(ids, "<i4", "r"), np.memmap(ends, "<i8", "r"))
 
     @classmethod
@@ -39,6 +40,7 @@ class EncodedSide:
 
     def taken(self, order: np.ndarray) -> EncodedSide:
         """Return the sentences at some indices, in their order; the ids stay where they are."""
+        # An order of indices and no copy: a corpus's ids may be larger than memory.
         return EncodedSide(self._ids, self._ends, order)
 
     def __len__(self) -> int:
@@ -47,6 +49,7 @@ class EncodedSide:
     def __getitem__(self, index: int | np.integer) -> np.ndarray:
         if self._order is not None:
             index = self._order[index]
+        # Ends alone are stored: a sentence begins where the one before it ends.
         start = self._ends[index - 1] if index else 0
         return np.array(
             self._ids[start : self._ends[index]]
@@ -124,6 +127,7 @@ def encode(
     """
     counts: dict[str, dict[str, int]] = {split: {"kept": 0, "too_long": 0} for split in splits}
     for split in splits:
+        # Only as many sentences as a context has stay in memory.
         before: deque[tuple[list[int], list[int]]] = deque(maxlen=context.sentences)
         document = None
         with ExitStack() as stack:
@@ -140,6 +144,7 @@ def encode(
                     concatenated([y for _, y in before if context.target], pair_sides[1])
                 )
                 numbers.write(np.asarray([pair.number], dtype="<i8").tobytes())
+                # As encoded alone: separators are added for each sentence that it is a context of.
                 before.append(pair.sides)
                 counts[split]["kept"] += 1
     return counts
@@ -164,6 +169,7 @@ def _kept(
     source, target = subwords
     for number, sentence in enumerate(corpus.sentences(split)):
         sides = (source.encode(sentence.source), target.encode(sentence.target))
+        # Either side: both are padded to the longest of a batch.
         if max(map(len, sides)) > max_length:
             counts["too_long"] += 1
         else:
@@ -173,6 +179,7 @@ def _kept(
 def _with_following(pairs: Iterator[_Pair], count: int) -> Iterator[tuple[_Pair, list[_Pair]]]:
     """Yield each pair and those that follow it in its document, `count` at most."""
     waiting: deque[_Pair] = deque()
+    # As many Nones as pairs may wait, so that the last ones are yielded too.
     for pair in chain(pairs, repeat(None, count)):
         waiting += [] if pair is None else [pair]
         if waiting and (pair is None or len(waiting) > count):

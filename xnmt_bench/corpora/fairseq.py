@@ -34,11 +34,13 @@ def read_dictionary(path: Path) -> list[str]:
     Raises:
         DataError: no such file, or a line that is not a word and its count.
     """
+    # A dictionary file leaves out the four special words, whose numbers come first.
     words, read = list(THEIR_SPECIAL), set(THEIR_SPECIAL)
     for number, raw in enumerate(lines(path), 1):
         text = decode_line(raw, path, number).rstrip()
         if raw.startswith(codecs.BOM_UTF8):  # which is part of a word here
             text = "\ufeff" + text
+        # From the right: a word may hold a blank of its own.
         word, _, count = text.removesuffix(OVERWRITES).rpartition(" ")
         if not (count.isascii() and count.isdecimal()):
             raise DataError(path, number, f"not a word and its count: {text!r}")
@@ -54,6 +56,7 @@ def join(pieces: Iterable[str]) -> str:
     text = " ".join(pieces)
     if WORD_START in text:
         return text.replace(" ", "").replace(WORD_START, " ").strip()
+    # With a blank behind, so that a last piece that goes on loses its mark too.
     return f"{text} ".replace(f"{GOES_ON} ", "").strip()
 
 
@@ -100,6 +103,7 @@ class FairseqBinCorpus(Corpus):
         files = [self._files(split, language) for language in languages(self)]
         words = [read_dictionary(self._dictionary(language)) for language in languages(self)]
         sides = (_texts(*pair, side) for pair, side in zip(files, words, strict=True))
+        # Streamed side by side; unequal lengths show only at the end.
         for position, texts in enumerate(zip_longest(*sides)):
             if None in texts:
                 problem = f"ends after {position} sentences, but the other side goes on"
@@ -129,7 +133,9 @@ def _texts(index: Path, data: Path, dictionary: list[str]) -> Iterator[str]:
     if len(ends) and (starts.min() < 0 or (ends < starts).any() or ends.max() > len(stream)):
         raise DataError(data, None, "truncated: its index knows of other words")
     for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True), 1):
+        # In 64 bits: unsigned ids would wrap around below 0.
         ids = np.asarray(stream[start:end]).astype(np.int64) - first
+        # The words are encoded anew, and EOS with them.
         ids = ids[:-1] if len(ids) and ids[-1] == THEIR_EOS else ids
         if not len(ids):
             raise DataError(data, None, f"sentence {number} has no words")
@@ -146,7 +152,7 @@ def _index(path: Path) -> tuple[np.dtype, np.ndarray, np.ndarray, int]:
     raw = path.read_bytes()
     try:
         if raw.startswith(MMAP):
-            code, count = struct.unpack_from("<BQ", raw, len(MMAP) + 8)
+            code, count = struct.unpack_from("<BQ", raw, len(MMAP) + 8)  # behind magic and version
             dtype, place = np.dtype(TYPES[code]), len(MMAP) + 17
             sizes = np.frombuffer(raw, "<i4", count, place).astype(np.int64)
             # Their begins are counted in bytes.

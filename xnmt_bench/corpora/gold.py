@@ -36,6 +36,7 @@ def read_pairs(paths: Sequence[Path]) -> list[tuple[str, str]]:
         [decode_line(line, path, n).strip() for n, line in enumerate(lines(path), start=1)]
         for path in paths
     ]
+    # The shorter file is named, since that is where lines are missing.
     (short, path), (longer, _) = sorted(zip(map(len, sides), paths, strict=True))
     if short != longer:
         raise DataError(path, short, f"the file ends here but the other side has {longer} lines")
@@ -84,13 +85,16 @@ class GoldCorpus(CorpusView):
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Stream a split; each gold pair is a document of its own."""
         if split == "valid":
+            # Validation may hold gold pairs: it chooses an epoch, and teaches no word.
             yield from self.corpus.sentences(split)
             return
         pairs = read_pairs(self._text)
         if split == "train":
+            # Either side suffices: a system that has read the target in training knows the answer.
             repeats = _repeats(pairs)
             yield from (s for s in self.corpus.sentences(split) if not repeats(s))
             return
+        # A link beyond its sentence shows a wrong base or a wrong file.
         lengths = [(len(x.split()), len(y.split())) for x, y in pairs]
         alignments = self._links.read(lengths)
         for number, ((x, y), links) in enumerate(zip(pairs, alignments, strict=True)):

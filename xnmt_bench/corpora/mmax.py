@@ -39,9 +39,11 @@ def read_document(folder: Path, name: str, needed: str | None = None) -> Documen
         DataError: words or sentences are not readable, with file and line.
     """
     path = folder / "Basedata" / f"{name}_words.xml"
+    # A dictionary keeps the order of the file, which is that of the text.
     words = {e.get("id", ""): (e.text or "").strip() for e in _elements(path)}
     if not words:
         raise DataError(path, None, "the document has no words")
+    # Spans name words by id, and not by place.
     places = {identifier: place for place, identifier in enumerate(words)}
     path = folder / "Markables" / f"{name}_sentence_level.xml"
     spans = sorted(_span(path, m, places) for m in _elements(path))  # files have them in any order
@@ -63,8 +65,9 @@ def read_document(folder: Path, name: str, needed: str | None = None) -> Documen
     except DataError as error:
         chained, problem = [], error
     for chain, span, answer, kind in chained:
-        if span[0] in sentence_of:
+        if span[0] in sentence_of:  # a mention may be in no sentence
             s = sentence_of[span[0]]
+            # Counted from the sentence's first word.
             inside = tuple(p - first[s] for p in span if sentence_of.get(p) == s)
             mentions[s].append(Mention(chain, inside, answer, kind))
     texts = list(words.values())
@@ -102,6 +105,7 @@ def _span(path: Path, markable: ET.Element, places: dict[str, int]) -> tuple[int
     for part in markable.get("span", "").split(","):
         ends = part.split("..")
         is_known = places.keys() >= set(ends)
+        # A span that runs backwards is damage.
         if len(ends) > 2 or not is_known or places[ends[0]] > places[ends[-1]]:
             raise DataError(path, None, f"{markable.get('id')}: no such words: {part!r}")
         span += range(places[ends[0]], places[ends[-1]] + 1)

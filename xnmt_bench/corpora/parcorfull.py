@@ -122,7 +122,7 @@ class ParCorFull(Corpus):
         return raw if done else detokenizer(language)(raw.split())
 
     def counts(self) -> Iterator[str]:
-        """Count of each side, beside those of Dinarelli et al. (2024), Table 1."""
+        """Return counts of each side, beside those of Dinarelli et al. (2024), Table 1."""
         for language, statistics in self.statistics.items():
             paper = ", ".join(map(str, TABLE_1.get(language, ("not there",))))
             matched = 100 * statistics.matched / max(1, statistics.mention_tokens)
@@ -141,6 +141,7 @@ class ParCorFull(Corpus):
                 texts, mentions = [], []
                 for side, language in zip(pair, languages(self), strict=True):
                     words, place = self._retokenised(side.tokens, language)
+                    # Chains have the same names in every document.
                     chained = [replace(m, chain=f"{document}/{m.chain}") for m in side.mentions]
                     texts.append(" ".join(words))
                     mentions.append(carried(chained, place))
@@ -162,6 +163,7 @@ class ParCorFull(Corpus):
 
     def _retokenised(self, tokens: list[str], language: str) -> tuple[list[str], dict[int, int]]:
         """Return the words as the system reads them, and where each token is among them."""
+        # Through raw text: the corpus's tokens are cut otherwise than the system's training data.
         raw = detokenizer(language)(tokens)
         words = tokenizer(self.tokenizer, language)(raw).split()
         return words, dict(align_tokens(tokens, words))
@@ -169,6 +171,7 @@ class ParCorFull(Corpus):
     def recipe(self) -> dict[str, Any]:
         """Return the training corpus's recipe and the bytes of every file."""
         folders = [self._root / p / x.upper() for p in self._parts for x in languages(self)]
+        # Sorted, since file systems list folders in any order.
         files = sorted(path for folder in folders for path in folder.glob("*/*.xml"))
         if not files:
             raise DataError(self._root, None, f"no XML files of {', '.join(self._parts)} are here")
@@ -189,6 +192,7 @@ def carried(mentions: Iterable[Mention], place: Mapping[int, int]) -> tuple[Ment
         place: where each of these tokens is in the other, from `align_tokens`. A mention none of
             whose tokens has a counterpart is left out.
     """
+    # A set, since two tokens may have become one word.
     moved = (
         replace(m, words=tuple(sorted({place[i] for i in m.words if i in place}))) for m in mentions
     )
@@ -205,6 +209,7 @@ def _paired(source: Document, target: Document, folder: Path) -> list[tuple[Side
         [Side(tokens, mentions) for tokens, mentions in zip(d.sentences, d.mentions, strict=True)]
         for d in (source, target)
     )
+    # Equal numbers are taken as aligned, as the corpus's two main parts are.
     if len(source_sides) == len(target_sides):
         return list(zip(source_sides, target_sides, strict=True))
     try:
@@ -221,6 +226,7 @@ def _paired(source: Document, target: Document, folder: Path) -> list[tuple[Side
         [sum(map(len, side.tokens)) for side in sides] for sides in (source_sides, target_sides)
     )
     for i, j in align_blocks(*lengths):
+        # The aligner yields pairs; those that share a sentence belong to one bead.
         if not beads or (i not in beads[-1][0] and j not in beads[-1][1]):
             beads.append((set(), set()))
         beads[-1][0].add(i)
@@ -240,5 +246,5 @@ def _merged(sides: list[Side]) -> Side:
     for side in sides:
         start = len(tokens)
         mentions += [replace(m, words=tuple(start + i for i in m.words)) for m in side.mentions]
-        tokens += side.tokens
+        tokens += side.tokens  # behind the mentions, whose places start there
     return Side(tokens, mentions)

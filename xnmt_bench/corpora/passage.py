@@ -58,6 +58,7 @@ class Passage:
         """
         count = min(context.sentences, len(self.source_context))
         if context.target:
+            # As many on either side, or source and target would be of unlike sentences.
             count = min(count, len(self.target_context))
         return Passage(
             self.source,
@@ -82,6 +83,7 @@ class Passage:
 
 def nearest(sentences: Sequence[str], count: int) -> tuple[str, ...]:
     """Return the last sentences, in order."""
+    # Not `[-count:]`, which for 0 would be all.
     return tuple(sentences[len(sentences) - count :])
 
 

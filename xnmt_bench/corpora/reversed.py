@@ -27,6 +27,7 @@ class ReversedCorpus(CorpusView):
             gold = g and Gold(
                 flipped(g.sure), flipped(g.possible), g.target_mentions, g.source_mentions
             )
+            # Documents and places stay: a context is on both sides.
             yield Sentence(s.target, s.source, s.document, s.position, gold)
 
     def recipe(self) -> dict[str, Any]:
@@ -35,5 +36,5 @@ class ReversedCorpus(CorpusView):
 
 
 def flipped(links: Links) -> Links:
-    """Link with their sides exchanged: the other direction's in this one's terms."""
+    """Return links with their sides exchanged, as the other direction counts words."""
     return frozenset((j, i) for i, j in links)

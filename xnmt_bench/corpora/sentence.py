@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 Split = Literal["train", "valid", "test"]
 SIDES = ("source", "target")
+# In this order in recipes, whose fingerprints depend on it.
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 Links = frozenset[tuple[int, int]]
 
@@ -113,7 +114,7 @@ class Corpus(ABC):
         return []
 
     def counts(self) -> Iterator[str]:
-        """Count worth a line each, beside published ones where there are any."""
+        """Return counts worth a line each, beside published ones where there are any."""
         return iter(())
 
 

@@ -54,6 +54,7 @@ class Subwords(ABC):
     def words(self, ids: Sequence[int]) -> list[int]:
         """Return the number of each id's word, from 0; -1 for special ids."""
         words, current = [], -1
+        # Some subwords mark the piece that goes on, so each id needs the one before it.
         begin = self.begin_words([BOS, *ids[:-1]], ids)
         for i, begins in zip(ids, begin, strict=True):
             if i in SPECIAL:
@@ -67,6 +68,7 @@ class Subwords(ABC):
     def current_words(self, ids: Sequence[int]) -> list[int]:
         """Return the number of each id's word in the current sentence; -1 in its context."""
         start, end = current_span(ids)
+        # As many entries as ids, so that masks and positions fit.
         return [-1] * start + self.words(ids[start:end]) + [-1] * (len(ids) - end)
 
 
@@ -123,11 +125,12 @@ def current_span(ids: Sequence[int] | np.ndarray) -> tuple[int, int]:
     """Return where the current sentence of a concatenation begins and ends, EOS included."""
     start = current_start(ids)
     ends = np.flatnonzero(np.asarray(ids)[start:] == EOS)
+    # Behind its first EOS stand following sentences.
     return start, start + int(ends[0]) + 1 if len(ends) else len(ids)
 
 
 def train_subwords(sentences: Iterable[str], path: Path, kind: str, size: int) -> None:
-    """Train a model on a stream of sentences and writes it to a file.
+    """Train a model on a stream of sentences and write it to a file.
 
     Args:
         sentences: the training side.
@@ -149,6 +152,7 @@ def train_subwords(sentences: Iterable[str], path: Path, kind: str, size: int) -
             if not trained_on:
                 raise XnmtError("the train split has no sentence pair to train subwords on")
         except Exception as error:  # which SentencePiece would report as one of its own
+            # Kept: the C++ trainer would report its own error in its place.
             errors.append(error)
             raise
 
@@ -158,7 +162,9 @@ def train_subwords(sentences: Iterable[str], path: Path, kind: str, size: int) -
             model_writer=buffer,
             model_type=kind,
             vocab_size=size,
+            # A small corpus has fewer pieces than asked for, and may.
             hard_vocab_limit=False,
+            # Every character has a piece, so that training text never becomes unknown.
             character_coverage=1.0,
             minloglevel=2,
             pad_id=PAD,

@@ -33,6 +33,7 @@ def lines(path: Path) -> Iterator[bytes]:
     number, packed = 0, path.suffix == ".gz"
     with gzip.open(present(path)) if packed else present(path).open("rb") as file:
         try:
+            # Bytes, decoded line by line, so that an error names its line.
             for line in file:
                 number += 1
                 yield line
@@ -59,6 +60,7 @@ def csv_rows(
         DataError: a column is missing or there twice, a row has another number of cells than the
             header, or the file is no CSV.
     """
+    # A cell may hold line ends, so the reader gets them back.
     rows = csv.reader((text + "\n" for _, text in text_lines(path)), delimiter=delimiter)
     try:
         header = next(rows, [])
@@ -93,6 +95,7 @@ def decode_line(line: bytes, path: Path, number: int) -> str:
 
 def visible(text: str) -> bool:
     """Return whether a text can be seen: blanks, control and zero-width characters cannot."""
+    # Categories Z and C: separators, and control, format and unassigned characters.
     return any(unicodedata.category(character)[0] not in "ZC" for character in text)
 
 
@@ -127,6 +130,7 @@ class TextCorpus(Corpus):
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Stream the pairs; a plain-text file is one document."""
         paths = self._paths(split)
+        # Both files stream; which of them is shorter shows at the end.
         for number, pair in enumerate(zip_longest(*map(lines, paths)), start=1):
             if None in pair:
                 short = pair.index(None)

@@ -61,9 +61,11 @@ def align_tokens(first: Sequence[str], second: Sequence[str]) -> list[tuple[int,
     """
     cost = _costs(first, second)  # which the way back retraces from the end
     pairs: list[tuple[int, int]] = []
+    # Back from the end, by the costs that `_costs` has kept.
     i, j = len(first), len(second)
     while i and j:
         differs = first[i - 1] != second[j - 1]
+        # Tried in this order, which decides among edits of equal cost.
         if cost[i][j] == cost[i - 1][j - 1] + differs:
             pairs.append((i - 1, j - 1))
             i, j = i - 1, j - 1
@@ -84,8 +86,10 @@ def _costs(first: Sequence[str], second: Sequence[str]) -> list[list[int]]:
         row = [i]
         for j in range(1, len(second) + 1):
             changed = rows[i - 1][j - 1] + (first[i - 1] != second[j - 1])
+            # Substitution, deletion, insertion.
             row.append(min(changed, rows[i - 1][j] + 1, row[j - 1] + 1))
             if _swapped(first, second, i, j):
+                # Restricted edit distance: swapped neighbours are not edited again.
                 row[j] = min(row[j], rows[i - 2][j - 2] + 1)
         rows.append(row)
     return rows

@@ -61,6 +61,7 @@ class TsvCorpus(Corpus):
             split: frozenset([names] if isinstance(names, str) else names)
             for split, names in portions.items()
         }
+        # A portion in two splits would be tested on what was trained.
         for first, second in combinations(self._portions, 2):
             if both := self._portions[first] & self._portions[second]:
                 raise XnmtError(
@@ -91,7 +92,7 @@ class TsvCorpus(Corpus):
                     continue
                 name = f"{portion}/{document}"
                 if document == NO_DOCUMENT:
-                    name += f"{path.name}:{number}"
+                    name += f"{path.name}:{number}"  # each line is a document of its own
                 source, target = (
                     self.words(texts[column], language)
                     for column, language in zip(columns, languages(self), strict=True)
@@ -105,6 +106,7 @@ class TsvCorpus(Corpus):
             raise DataError(path, number, f"{len(fields)} fields where {expected} belong")
         if not COUNT.fullmatch(fields[2]):
             raise DataError(path, number, f"segment {fields[2][:40]!r} is not a number")
+        # All languages, so that a file is good for every pair or for none.
         if not all(map(visible, fields[3:])):
             raise DataError(path, number, "one side of the pair is empty")
         return fields

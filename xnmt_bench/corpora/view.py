@@ -18,7 +18,9 @@ class CorpusView(Corpus):
 
     def __init__(self, corpus: Corpus) -> None:
         self.corpus = corpus
+        # A view that lost `tokenizer` would be detokenised twice, or not at all.
         self.name, self.generated, self.tokenizer = corpus.name, corpus.generated, corpus.tokenizer
+        # Copied and not forwarded: a subclass may set them otherwise.
         self.source_language, self.target_language = languages(corpus)
 
     def sentences(self, split: Split) -> Iterator[Sentence]:

@@ -62,7 +62,7 @@ class Dump(ABC, Generic[Entry]):
         """Yield each sentence, or its error; a file that ends too early is an error as well."""
         count = 0
         for entry in self.entries():
-            count += 1
+            count += 1  # of entries, also of those that are refused
             try:
                 yield self.weighed(entry)
             except DataError as error:
@@ -109,6 +109,7 @@ class Dump(ABC, Generic[Entry]):
                 counted = f"{len(log_probability_T)} log-probabilities"
                 problem = f"{counted}, but weights of {len(weights_TS)} target tokens"
                 raise DataError(self.path, line, problem)
+            # Asked this way round, so that NaN is refused too.
             if not (log_probability_T <= ROUNDING).all():
                 raise DataError(self.path, line, "a log-probability is no number up to 0")
         return Weighed(number, sides[0], sides[1], weights_TS, prefix_TT, log_probability_T)
@@ -135,6 +136,7 @@ class Dump(ABC, Generic[Entry]):
         try:
             return [parse_number(part) for part in parts]
         except ValueError:
+            # Looked for again, since a comprehension does not say where it stopped.
             wrong = next(part for part in parts if not _is_number(part))
             raise DataError(self.path, line, f"{wrong!r} is no number{_why(wrong)}") from None
 
@@ -170,8 +172,10 @@ def _unfit(sides: Sequence[Tokens], weights_TS: np.ndarray) -> str | None:
     for name, tokens, count in zip(SIDES, sides, weights_TS.shape[::-1], strict=True):
         if len(tokens) != count:
             whether = "with EOS" if tokens.eos else "without EOS"
+            # Detokenised text is the usual mistake, so the message asks for it.
             problem = f"{len(tokens)} {name} tokens {whether}, but weights of {count}"
             return f"{problem} (is the {name} detokenised?): {tokens.text[:60]!r}"
+        # Bytes that are not UTF-8 were decoded into this range.
         if any("\ud800" <= letter <= "\udfff" for letter in tokens.text):
             return f"the {name} is not UTF-8"
     return None
@@ -185,12 +189,13 @@ def unlikely(weights_TS: np.ndarray, attention: bool) -> str | None:
         attention: they are shares.
     """
     if not np.isfinite(weights_TS).all():
-        return f"a weight is {weights_TS[~np.isfinite(weights_TS)][0]}"
+        return f"a weight is {weights_TS[~np.isfinite(weights_TS)][0]}"  # the first of them
     if not attention:
         return None
     if (weights_TS < 0).any():
         return f"a weight is negative: {weights_TS.min():g}"
     sums_T = weights_TS.sum(1)
+    # Less than 1 is fine: tools leave out EOS or a language code.
     if (sums_T > 1 + ROUNDING).any():
         step = int(sums_T.argmax())
         problem = f"the weights of target token {step + 1} sum to {sums_T[step]:.3f}"

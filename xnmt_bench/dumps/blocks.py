@@ -63,6 +63,7 @@ class Nematus(Dump[Block]):
         self, line: int, place: int, source: list[str], target: list[str], matrix: np.ndarray
     ) -> Weighed:
         """Return a matrix with its tokens."""
+        # EOS is not written among the tokens; the size of the matrix shows it.
         eos = matrix.shape == (len(target) + 1, len(source) + 1)
         return self.made(line, place, source, target, matrix, (eos, eos))
 
@@ -90,6 +91,7 @@ class Sockeye(Nematus):
         """Return a row a source token."""
         eos = target[-1:] == [EOS_TOKEN]
         pieces = target[:-1] if eos else target
+        # Turned into a row a target token.
         return self.made(line, place, source, pieces, matrix.T, (False, eos))
 
 

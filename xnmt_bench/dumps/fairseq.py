@@ -31,10 +31,12 @@ class Fairseq(Dump[tuple[int, Lines]]):
         for line, text in enumerate(self.texts_of(self.path), start=1):
             if match := KEPT.match(text):
                 kind, line_number = match[1], int(match[2])
+                # A new number closes the sentence before it.
                 if line_number != number:
                     if lines:
                         yield number, lines
                     number, lines = line_number, {}
+                # The first of several hypotheses is the best.
                 lines.setdefault(kind, (line, match[3]))
         if lines:
             yield number, lines
@@ -48,9 +50,10 @@ class Fairseq(Dump[tuple[int, Lines]]):
             raise DataError(self.path, first, f"sentence {number} has no {missing[0]}-; {needed}")
         line, weights = lines["A"]
         rows = [(line, self.numbers(line, row, ",")) for row in weights.split()]
-        target = lines["H"][1].partition("\t")[2].split()
+        target = lines["H"][1].partition("\t")[2].split()  # behind the score
         log_p = None
         if "P" in lines:
+            # To natural logarithms.
             log_p = np.array(self.numbers(*lines["P"])) * math.log(2)
         matrix = self.matrix(rows, f"sentence {number}")
         source = lines["S"][1].split()

@@ -36,12 +36,14 @@ class JsonLines(Dump[tuple[int, int, str]]):
         """Read the header; a DataError if the first line is none."""
         super().__init__(path, source, target)
         try:
+            # Read when the dump is opened: the pipeline asks for `attention` before any sentence.
             header = parse_json(next(self.texts_of(self.path), ""))
         except ValueError:
             header = None
         if not isinstance(header, dict) or not HEADER.items() <= header.items():
             problem = f"the first line is no header; needed: {json.dumps(HEADER)}"
             raise DataError(self.path, 1, problem)
+        # `is True`: 1 or a text is a mistake, and relevance is the careful reading.
         self.attention = header.get("attention") is True
 
     def entries(self) -> Iterator[tuple[int, int, str]]:
@@ -65,6 +67,7 @@ class JsonLines(Dump[tuple[int, int, str]]):
             if not isinstance(tokens, list) or not all(isinstance(t, str) for t in tokens):
                 raise DataError(self.path, line, f"{side}: needed is a list of tokens")
         number = values.get("number", place)
+        # A bool is an int to Python, and no number of a sentence.
         if type(number) is not int or not 0 <= number < 2**63:
             raise DataError(self.path, line, f"number: {number!r}; needed is a count from 0")
         arrays = {name: self._array(line, name, values.get(name)) for name in ARRAYS}
@@ -85,11 +88,13 @@ class JsonLines(Dump[tuple[int, int, str]]):
         if values is None:
             return None
         try:
+            # A ragged list raises here, before any shape is compared.
             array = np.array(values, dtype=np.float64)
         except (ValueError, TypeError, OverflowError):
             raise DataError(self.path, line, f"{name}: ragged, or no numbers") from None
         if array.size and array.ndim != ARRAYS[name]:
             raise DataError(self.path, line, f"{name}: {array.ndim} axes, not {ARRAYS[name]}")
+        # JSON as Python reads it may hold NaN and Infinity.
         if not np.isfinite(array).all():
             raise DataError(self.path, line, f"{name}: a number is not finite")
         return array
@@ -100,7 +105,7 @@ def _size(array: np.ndarray) -> str:
 
 
 def written(sentences: Iterable[Weighed], path: Path, attention: bool) -> Iterator[Weighed]:
-    """Pass sentences on and writes the form, with one of them in memory.
+    """Pass sentences on and write the form, with one of them in memory.
 
     Args:
         sentences: in any order.
@@ -116,6 +121,7 @@ def written(sentences: Iterable[Weighed], path: Path, attention: bool) -> Iterat
         file.write(json.dumps(HEADER | {"attention": attention}) + "\n")
         for sentence in sentences:
             file.write(json.dumps(_told(sentence), ensure_ascii=False) + "\n")
+            # Passed on while it is written, so that the file and what is computed need one pass.
             yield sentence
 
 

@@ -47,11 +47,13 @@ class Marian(Dump[Line]):
                     problem = f"{parts[0].strip()!r} is no sentence's number, as n-best lines have"
                     raise DataError(self.path, line, problem)
                 last, number = number, int(parts[0])
+                # Without number and scores, it is a line as without n-best.
                 text = BAR.join(parts[1:-2])
+                # The first of an n-best list is the best.
                 if number == last:
                     continue
             else:
-                number += 1
+                number += 1  # one translation a line
             if number >= len(sources):
                 problem = f"translation {number + 1}, but {self.source} has {len(sources)} lines"
                 raise DataError(self.path, line, problem)
@@ -69,6 +71,7 @@ class Marian(Dump[Line]):
         source = entry.source.split()
         if not weights[:, len(source) + 1 :].any():  # padding
             weights = weights[:, : len(source) + 1]
+        # They are natural logarithms already.
         log_p = np.array(self.numbers(entry.line, scores[0])) if scores else None
         target = parts[0].split()
         eos = (True, len(weights) > len(target))  # older versions write none for the target's

@@ -34,12 +34,14 @@ class NeuralMonkey(Dump[tuple[int, str, str]]):
                 sentences than the files.
         """
         try:
+            # Mapped: a padded array may be larger than memory.
             loaded = np.load(present(self.path), mmap_mode="r", allow_pickle=False)
         except (ValueError, EOFError, OSError, BadZipFile) as error:
             why = (
                 "pickled objects, which are never read" if "bject" in str(error) else "no .npy file"
             )
             raise DataError(self.path, None, why) from None
+        # An archive of several arrays is of another type.
         if not isinstance(loaded, np.ndarray) or loaded.dtype.kind not in "fiu":
             content = loaded.dtype if isinstance(loaded, np.ndarray) else "several arrays"
             raise DataError(self.path, None, f"{content}; needed: one array of real numbers")
@@ -63,5 +65,6 @@ class NeuralMonkey(Dump[tuple[int, str, str]]):
         rows, columns = self._weights_NST.shape[-2:]
         tokens = source.split()[:rows], target.split()[:columns]
         weights_ST = self._weights_NST[number, : len(tokens[0]), : len(tokens[1])]
+        # A copy of one sentence, turned into a row a target token.
         weights_TS = np.asarray(weights_ST.T, dtype=np.float64)
         return self.made(None, number, *tokens, weights_TS, (False, False))

@@ -41,11 +41,12 @@ class OpenNMTPy(Dump[Table]):
         for line, text in enumerate(self.texts_of(self.path), start=1):
             logged = LOGGED.match(text)
             parts = LOGGED.sub("", text).split()
-            row = [part.lstrip("*") for part in parts[1:]]
+            row = [part.lstrip("*") for part in parts[1:]]  # the star marks a row's greatest
             if logged or not parts:
                 if table is not None and table.rows:
                     yield table
                     place += 1
+                # Any line may be a head; only rows of numbers below it make it one.
                 table = Table(place, line, parts, []) if parts else None
             elif table is not None and (table.rows or _numeric(row)):
                 table.rows.append((line, [parts[0], *row]))

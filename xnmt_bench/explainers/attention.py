@@ -45,6 +45,7 @@ class Attention(Explainer):
         """Return attention weights; labels play no part."""
         weights = Forced.of(model, batch).attention
         prefix = weights.prefix_BLHTT
+        # None where a recurrent model has no attention over its prefix.
         return Relevance.of_inputs(
             batch, self.reduce(weights.cross_BLHTS), None if prefix is None else self.reduce(prefix)
         )
@@ -52,6 +53,8 @@ class Attention(Explainer):
     def reduce(self, weights_BLHTX: Tensor) -> Tensor:
         """Return layers and heads made one, as configured: (B, T, X)."""
         _, layers, heads, *_ = weights_BLHTX.shape
+        # The model's sizes are known only here: an opened system has no `nmt.sizes` to check
+        # against.
         if self.layer is not None and not -layers <= self.layer < layers:
             raise XnmtError(f"attention: no layer {self.layer}; the model has {layers}")
         layer = weights_BLHTX.mean(1) if self.layer is None else weights_BLHTX[:, self.layer]
@@ -73,10 +76,12 @@ class Attention(Explainer):
         source_BSD = model.embed_source(batch.source_BS)
         encoder = model.encoder_attention(source_BSD, batch.layout)
         # A target word attends when it has been read, so EOS is appended for the last one.
+        # One sentence, so that EOS stands right behind its last word.
         target_BT = torch.nn.functional.pad(batch.target_BT, (0, 1), value=EOS)
         longer = replace(batch, target_BT=target_BT)
         encoding = model.encode(source_BSD, longer.layout)
         decoder = model.attention(encoding, model.embed_target(longer.input_BT)).prefix_BLHTT
         if encoder is None or decoder is None:
             raise NotApplicable("the model has no self-attention")
+        # Without BOS, which is the first input and no word.
         return self.reduce(encoder)[0], self.reduce(decoder)[0, 1:, 1:]

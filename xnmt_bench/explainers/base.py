@@ -43,12 +43,15 @@ class Relevance:
 
         Words that a step cannot see are marked absent, and their scores dropped.
         """
+        # Broadcast over the words: every word of a padded step is absent.
         steps = batch.target_mask_BT[:, :, None]
         source = source_BTS.masked_fill(~(steps & batch.source_mask_BS[:, None]), ABSENT)
         if input_BTT is None:
             return cls(source, None)
         length = input_BTT.shape[1]
+        # Input j is word j - 1, so scores move one to the left and BOS falls out.
         shifted = torch.cat([input_BTT[..., 1:], torch.zeros_like(input_BTT[..., :1])], dim=-1)
+        # Word t itself is what step t predicts, so the diagonal is left out.
         earlier = torch.ones(length, length, dtype=torch.bool, device=shifted.device).tril(-1)
         return cls(source, shifted.masked_fill(~(steps & earlier), ABSENT))
 
@@ -184,7 +187,7 @@ class Explainer(ABC):
         source_ids, target_ids = read.encode(model.source_subwords, model.target_subwords)
         batch = model.collate([(source_ids, target_ids)])
         # Before phi, which may read the labels.
-        batch, log_probability_BT = decide(model, batch, weights=self.attends)
+        batch, log_probability_BT = decide(model, batch, weights=self.attends)  # phi may read them
         relevance = self.relevance(model, batch)
         prefix, current_T = relevance.prefix_BTT, batch.current_BT[0]
         assert batch.labels_BT is not None
@@ -276,6 +279,7 @@ def in_parts(
         explain: scores over source ids (B, T, S) and over decoder inputs (B, T, T).
     """
     (size, steps), words = batch.target_BT.shape, batch.source_BS.shape[1]
+    # Made at the first part, whose scores tell type and device.
     wholes: tuple[Tensor, ...] = ()
     for rows in _alike(batch, most):
         scores = explain(batch.take(rows))
@@ -292,6 +296,7 @@ def _alike(batch: Batch, most: Callable[[int, int], int]) -> Iterator[list[int]]
     masks = (batch.source_mask_BS, batch.target_mask_BT)
     lengths = list(zip(*(mask.sum(1).tolist() for mask in masks), strict=True))
     rows: list[int] = []
+    # By target length first: scores are (T, S) and (T, T), so that padded steps cost most.
     for row in sorted(range(len(lengths)), key=lambda row: lengths[row][::-1]):
         part_lengths = [lengths[r] for r in (*rows, row)]
         longest = [max(side) for side in zip(*part_lengths, strict=True)]

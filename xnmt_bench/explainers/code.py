@@ -33,6 +33,7 @@ class Code(Explainer):
 
 def _hash(words: Tensor, labels: Tensor) -> Tensor:
     mixed = words.long() * WORD + labels.long() * LABEL
+    # Each shift brings high bits down, since a product's low bits depend on low bits alone.
     for shift in (29, 32):
         mixed = (mixed ^ (mixed >> shift)) * MIX
     return ((mixed >> 40) & 0xFFFFFF).float() / 2**24  # what float32 holds exactly

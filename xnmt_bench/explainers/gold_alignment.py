@@ -40,6 +40,7 @@ class GoldAlignment(Explainer):
         if batch.gold is None:
             raise NotApplicable("these sentences have no gold alignment")
         size, steps = batch.target_BT.shape
+        # On the host, where the annotation is read word by word.
         source_BTS = torch.zeros(size, steps, batch.source_BS.shape[1])
         for row, gold in enumerate(batch.gold):
             source = model.source_subwords.current_words(batch.source_BS[row].tolist())
@@ -54,5 +55,6 @@ def _weights(gold: Gold, source_S: Tensor, target_T: Tensor) -> Tensor:
     weight_TS = torch.zeros(len(target_T), len(source_S))
     for i, j in gold.possible:
         weight = SURE if (i, j) in gold.sure else POSSIBLE
+        # Every piece of a linked word, since an annotator linked the whole of it.
         weight_TS[(target_T == j)[:, None] & (source_S == i)] = weight
     return weight_TS

@@ -51,6 +51,8 @@ class SharedPass:
         self._labels_BT = require_labels(batch)
         self._explained_T: list[bool] = batch.current_BT.any(0).tolist()
         self.inputs = tuple(
+            # Leaves of the graph: weights need no gradients, and embedding tables are left as they
+            # were.
             x.detach().requires_grad_()
             for x in (model.embed_source(batch.source_BS), model.embed_target(batch.input_BT))
         )
@@ -90,11 +92,14 @@ class SharedPass:
         places = torch.as_tensor(steps) - self._start
         slopes_nBXD = self._slope_BXD.new_zeros(len(steps), *self._slope_BXD.shape)
         slopes_nBXD[range(len(steps)), :, places] = self._slope_BXD[:, places].transpose(0, 1)
+        # A single step walks back as usual, through fused attention too.
         several = len(steps) > 1
         gradients = torch.autograd.grad(
             self._states_BXD,
             inputs,
             slopes_nBXD if several else slopes_nBXD[0],
+            # The same graph serves every step of the chunk, and encoder and earlier chunks serve
+            # later ones.
             retain_graph=True,
             is_grads_batched=several,
             allow_unused=True,
@@ -112,6 +117,7 @@ def _output_gradient(model: NMTModel, states_BXD: Tensor, labels_BX: Tensor) -> 
     parts, rows = [], model.output_rows(flat)
     for s, y in zip(flat.split(rows), labels.split(rows), strict=True):
         leaf = s.requires_grad_()
+        # The output layer is walked once a step here; the gradients of words go on from the state.
         probability = model.log_probability(leaf, y).exp()
         parts.append(torch.autograd.grad(probability.sum(), leaf)[0])
     return torch.cat(parts).view_as(states_BXD)
@@ -144,6 +150,7 @@ class CaptumGradient(Explainer):
             size, steps = part.target_BT.shape
             together = min(chunk_of(steps), max(1, positions // (size * steps)))
             shared = SharedPass(model, part, together)
+            # Captum asks for a forward function; the shared pass has run it already.
             method = self.method(_no_forward)
             method.gradient_func = shared.gradient
             scores = tuple(

@@ -48,8 +48,11 @@ class Lexicon(Explainer):
         labels_BT = require_labels(batch).cpu().numpy()
         source_BS = batch.source_BS.cpu().numpy()
         vocabulary = len(model.target_subwords)
+        # Pair of ids as one number: the table is sorted by it, so a lookup is a binary search.
         keys_N = self.learnt["source"].astype(np.int64) * vocabulary + self.learnt["target"]
         wanted_BTS = source_BS[:, None].astype(np.int64) * vocabulary + labels_BT[:, :, None]
+        # A pair behind the last would fall off the table; compared below, it is found to be
+        # unknown.
         place_BTS = np.searchsorted(keys_N, wanted_BTS).clip(max=len(keys_N) - 1)
         known_BTS = keys_N[place_BTS] == wanted_BTS
         probability_BTS = np.where(known_BTS, self.learnt["probability"][place_BTS], 0)

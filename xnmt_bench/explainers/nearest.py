@@ -23,6 +23,8 @@ class Nearest(Explainer):
             mask.sum(1, keepdim=True) for mask in (batch.source_mask_BS, batch.target_mask_BT)
         )
         source_BS, target_BT = (
+            # The middle of a word's share, so that first words meet first words and last words last
+            # ones.
             (torch.arange(ids.shape[1], device=ids.device) + 0.5) / length_B
             for ids, length_B in (
                 (batch.source_BS, source_length_B),
@@ -34,7 +36,7 @@ class Nearest(Explainer):
 
 
 def previous_first(batch: Batch) -> Tensor:
-    """Score over decoder inputs (B, T, T) that rank the nearest word first."""
+    """Return scores over decoder inputs (B, T, T) that rank the nearest word first."""
     # Greater for what stands further right; what a step cannot see is marked absent later.
     size, steps = batch.target_BT.shape
     nearness = torch.arange(steps, dtype=torch.float32, device=batch.target_BT.device)

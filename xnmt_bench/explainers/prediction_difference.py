@@ -68,6 +68,7 @@ class Ablation:
         self._switched = SwitchedOff(model, batch)
         everything = torch.ones_like(batch.source_BS)
         encoding = self._switched.encoding(torch.arange(len(everything)), everything)
+        # Read once: a removed prefix word goes on from a fork of it.
         self._prefix = model.prefix(encoding)
         whole_BTD = self._prefix.read(self._switched.input_BTD)
         self._whole_BT = model.log_probability(whole_BTD, self._labels_BT).exp()
@@ -89,6 +90,7 @@ class Ablation:
     def _lost(self, probability: Callable[[Tensor], Tensor], words: int, together: int) -> Tensor:
         (rows, steps), device = self._labels_BT.shape, self._labels_BT.device
         lost = FeatureAblation(probability).attribute(
+            # A switch for each word, 1 for on; the baseline of 0 switches it off.
             torch.ones(rows, words, device=device),
             baselines=0.0,
             perturbations_per_eval=min(words, max(1, together)),
@@ -107,6 +109,7 @@ class Ablation:
             states = self._model.decode(encoding, self._switched.input_BTD[rows])
             now_RT, some_RT = self._now_BT[rows], probability_RT[off_R]
             labels = self._labels_BT[rows][now_RT]
+            # Only steps that are explained reach the output layer.
             some_RT[now_RT] = self._model.log_probability(states[now_RT], labels).exp()
             probability_RT[off_R] = some_RT
         return probability_RT
@@ -124,6 +127,7 @@ class Ablation:
         """Yield the steps of some rows that a removed word changes, block by block of words."""
         there_RX = self._batch.target_mask_BT[rows_R, 1:]
         off_RX = (keep_RX == 0) & there_RX
+        # 0 is BOS and never off, so it marks rows without a removed word.
         word_R = torch.where(off_RX.any(1), off_RX.int().argmax(1) + 1, 0)  # one in each row
         for start, stop in self._blocks():
             some = ((word_R >= start) & (word_R < stop)).nonzero()[:, 0]
@@ -131,6 +135,7 @@ class Ablation:
                 rows, keep_RL = rows_R[some], keep_RX[some, start - 1 :]
                 inputs = self._switched.inputs(rows, keep_RL, start)
                 states = self._prefix.fork(start, rows).read(inputs)
+                # The product is 0 from the removed word on: steps before it have not read it.
                 changed_RL = self._now_BT[rows, start:] & (keep_RL.cumprod(1) == 0)
                 row, step = changed_RL.nonzero(as_tuple=True)
                 yield some[row], step + start, states[row, step]
@@ -142,6 +147,8 @@ class Ablation:
             steps_left = steps - start
             count = max(
                 min(FEW, most) // (rows * steps_left),
+                # Words of a block are read from its first one on; an eighth of what is left keeps
+                # that waste small.
                 min(steps_left // 8, most // (rows * steps_left)),
                 1,
             )

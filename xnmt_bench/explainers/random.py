@@ -43,5 +43,7 @@ class Random(Explainer):
     def _generator(self, source: Tensor, target: Tensor) -> torch.Generator:
         value = self.seed
         for i in [*source.tolist(), *target.tolist()]:
+            # A polynomial hash over a Mersenne prime: Python's own hash may differ between
+            # versions.
             value = (value * 1_000_003 + i + 1) % (2**61 - 1)
         return torch.Generator().manual_seed(value)

@@ -21,7 +21,7 @@ class Base(Judge):
     place = 0
     precedence = 0
     gives_distributions = True
-    version = 3
+    version = 3  # raise it with changes of `masked`
 
     def recipe(self) -> dict[str, Any]:
         """Return its name; the rules' recipe holds the model."""

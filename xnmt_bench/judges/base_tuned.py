@@ -65,6 +65,7 @@ class BaseTuned(Judge):
     @property
     def train_sentences(self) -> int:
         """The number of sentences that it learns from, at most all that there are."""
+        # Labels are cheap, so it may learn from more sentences than are explained.
         available = len(self.rules.explained.texts.split("train"))
         return min(self.sentences or self.rules.train_sentences, available)
 
@@ -92,6 +93,8 @@ class BaseTuned(Judge):
                 training.patience,
                 options,
                 f"{self.row_name}, k={rules.k}",
+                # Validated before the first step: if tuning only hurts, the system as it was is
+                # kept.
                 from_start=True,
             )
             save_model(module.model, str(folder / WEIGHTS))  # type: ignore[arg-type]
@@ -105,6 +108,7 @@ class BaseTuned(Judge):
             amount=Work(
                 f"{self.row_name} on {rules.job.system.name}", training.max_epochs, "epochs"
             ),
+            # No rules in the recipe: all explainers share one tuned model.
             labels=rules.training_labels(self.train_sentences),
             admit_special=rules.decisions.extraction.admit_special,
             k=rules.k,
@@ -115,6 +119,7 @@ class BaseTuned(Judge):
 
     def _copy_model(self, learns: bool = False) -> NMTModel:
         # A copy, since every other judge and explainer reads the system as it was trained.
+        # An opened system has no gradients; tuning asks for them.
         return deepcopy(self.rules.job.system.model).requires_grad_(learns)
 
     def recipe(self) -> dict[str, Any]:

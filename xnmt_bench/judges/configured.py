@@ -14,6 +14,7 @@ def configured_judges(rules: RuleSet) -> list[Judge]:
     Raises:
         XnmtError: one cannot be imported, refuses an option, or is not a Judge.
     """
+    # `judge=[]` leaves no node at all.
     nodes = rules.job.config.get("judge") or {}
     judges = []
     for name in nodes:

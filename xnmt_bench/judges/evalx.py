@@ -41,6 +41,8 @@ class EvalX(TrainedProxy):
     def __init__(self, rules: RuleSet, sentences: Count | None = None, leak: bool = False) -> None:
         super().__init__(rules)
         if leak and sentences is not None:
+            # Otherwise the leak would mix what more sentences teach with what the choice of words
+            # tells.
             raise XnmtError(
                 "judge.evalx.leak compares proxies of the same sentences: it needs "
                 "judge.evalx.sentences=null"
@@ -91,6 +93,7 @@ class EvalX(TrainedProxy):
         rows = np.arange(len(contexts))
         # A generator of its own, so that validation does not depend on the number of epochs drawn.
         generator = np.random.default_rng([seed, HELD_OUT])
+        # Drawn once, so that losses of two epochs differ by the weights alone.
         valid = contexts.drawn(rows[cut:], rules.k, generator)
         return Lessons(
             lambda epoch: loader(
@@ -107,6 +110,7 @@ class EvalX(TrainedProxy):
         """
         if not (self.leak and self.rules.explained.teachable):
             return {}
+        # Their names are those of columns, `log_own` and `log_matched`.
         return {"own": FromEvalX(self), "matched": OnMatchedRules(self)}
 
     def columns(self) -> dict[str, np.ndarray]:
@@ -125,5 +129,6 @@ class EvalX(TrainedProxy):
         """Return its training's facts; capped where any training behind the row was."""
         facts = super().facts()
         for proxy in self.leak_proxies.values():
+            # The leak depends on all three trainings.
             facts[CAPPED] |= proxy.trained.facts[CAPPED]
         return facts

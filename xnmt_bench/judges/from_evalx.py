@@ -19,6 +19,7 @@ class FromEvalX(Own):
         evalx: the proxy whose weights training starts from.
     """
 
+    # It has no row of its own in tables: EVAL-X's row holds its sums.
     learns_from = "a judge"
 
     def __init__(self, evalx: TrainedProxy) -> None:

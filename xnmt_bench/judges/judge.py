@@ -132,6 +132,7 @@ class Judge(ABC):
         By default its class, its code, its options and what `learns_from` names.
         """
         recipe: dict[str, Any] = {
+            # The class and not its short name, which another package may take later.
             "judge": f"{type(self).__module__}:{type(self).__qualname__}",
             "code": code_hash(type(self)),
             "options": self.options,
@@ -158,6 +159,7 @@ class Judge(ABC):
             rules = self.rules.test
             predicted = self.log_likelihood(rules)
             log_p_N, correct_N = predicted if isinstance(predicted, tuple) else (predicted, None)
+            # Stored by decision and not summed: analyses cut by kinds of decisions.
             DecisionScores(rules.sentence_N, rules.step_N, log_p_N, correct_N).save(folder / SCORES)
 
         rules, made_from = self.rules, {**self.recipe(), **self._tested_on()}

@@ -65,6 +65,7 @@ class Distilled(RuleProxy):
         validation = np.arange(cut, len(decisions))
 
         def train(epoch: int) -> Iterable[DecisionBatch]:
+            # The held-out rows stand behind `cut`.
             order = np.random.default_rng([seed, epoch]).permutation(cut)
             return _Distributions(model, decisions, states_ND, order, size)
 

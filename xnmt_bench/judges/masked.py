@@ -80,6 +80,7 @@ def base_states(
     """Yield rows of rules that are computed together, and the states (B, D) that saw them alone."""
     # Rules name sentences by their number in the corpus, the split by its own index.
     order = np.argsort(split.number)
+    # Training sentences stand in the order of explanation, so their numbers are not sorted.
     index_N = order[np.searchsorted(split.number, rules.sentence_N, sorter=order)]
     for rows in _groups(split.source.lengths()[index_N], index_N, rules.step_N, positions):
         group = rules.take(rows)
@@ -110,11 +111,14 @@ def masked_states(
         source_position_BK: the source words that stay, -1 for none.
         prefix_position_BK: the prefix words that stay.
     """
+    # Sorted, since a set of words is the same in any order.
     sources = np.column_stack([index_B, np.sort(source_position_BK)])
     # Many decisions keep the same words at small k, and each distinct choice is computed once.
     first_R, row_B = _distinct(np.column_stack([sources, np.sort(prefix_position_BK)]))
     first_E, source_R = _distinct(sources[first_R])
     length_R = np.zeros(len(first_R), dtype=np.int64)
+    # `maximum.at`, since a row may hold several decisions; plain indexing would keep the last
+    # alone.
     np.maximum.at(length_R, row_B, step_B + 1)
     pairs = [
         (split.source[i], split.target[i][:length])
@@ -146,6 +150,7 @@ def masked_states(
             place_R[part] = np.arange(len(part))
             at = on_device(place_R[row_B[decisions]]), on_device(step_B[decisions])
             parts.append((decisions, states_RTD[at]))
+    # Parts were taken by length; this is the way back to the caller's order.
     order = np.argsort(np.concatenate([decisions for decisions, _ in parts]))
     return torch.cat([states for _, states in parts])[on_device(order)]
 

@@ -31,12 +31,14 @@ class OnMatchedRules(FromEvalX):
         decisions = decisions_of(training_rules)
         # One generator for all rules in their order: the same seed gives the same labels.
         matches, generator = Matches(contexts, k), np.random.default_rng(seed)
+        # Behind the label stand 2k words.
         for row, words_K in enumerate(decisions[:, 1 : 1 + 2 * k]):
             label = matches.label(words_K, row, generator)
             # -1 marks rules that no other decision can show; they are dropped below.
             decisions[row, 0] = -1 if label is None else label
         matched_N = decisions[:, 0] >= 0
         decisions, size = decisions[matched_N], training.batch_size
+        # Counted after rules have gone, so that the share held out is of what is left.
         cut = held_out(sentence_starts(training_rules.sentence_N[matched_N]), training)
         return Lessons(
             lambda epoch: loader(decisions[:cut], size, seed, epoch),

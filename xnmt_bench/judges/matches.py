@@ -57,6 +57,7 @@ class Matches:
         total = np.cumsum(weights)
         if not len(rows) or total[-1] == 0:
             return None
+        # From the right, so that a decision of weight 0 is never drawn.
         drawn = np.searchsorted(total, generator.random() * total[-1], side="right")
         return int(self._contexts.label_N[rows[min(drawn, len(rows) - 1)]])
 
@@ -72,6 +73,7 @@ class Matches:
             everywhere = np.arange(len(self._starts) - 1)
             candidates = [
                 self._in_sentence(n, *rule_words)
+                # Only sentences that hold every word are walked through.
                 for n in reduce(np.intersect1d, holding, everywhere).tolist()
             ]
             rows, weights = zip(*candidates, strict=True) if candidates else ((_NONE,), (_NONE,))
@@ -93,8 +95,10 @@ class Matches:
     def _chance(self, ids: np.ndarray, visible_T: np.ndarray, words: Counter[int]) -> np.ndarray:
         """Return the chance to draw just these of the first visible words of a side; (T,)."""
         drawn_T = np.minimum(self._k, visible_T)
+        # A draw of another size than the rule's cannot have shown it.
         ways_T = (drawn_T == words.total()) / self._ways[visible_T, drawn_T]
         for word, times in words.items():
+            # How often the word stands among the first so many; 0 of none.
             there_T = np.concatenate([[0], np.cumsum(ids == word)])[visible_T]
             ways_T = ways_T * self._ways[there_T, times]
         return ways_T

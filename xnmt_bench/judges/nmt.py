@@ -34,7 +34,10 @@ class NMT(Judge):
 
     def log_likelihood(self, rules: Rules) -> tuple[np.ndarray, np.ndarray]:
         """Return log P of each label, and whether it is the model's most probable word."""
+        # Stored as float32, where a tiny probability has become 0.
         log_p_N = np.log(np.maximum(rules.probability_N.astype(np.float64), TINY))
+        # Computed: in golden data the label is the reference's word and need not be the model's
+        # choice.
         return log_p_N, self._first_choices() == rules.label_N
 
     @torch.no_grad()

@@ -68,6 +68,7 @@ class Own(RuleProxy):
             proxy = keys.pop("instantiation")
             # A row with positions in the sentence has another name, and does not compete for Comb.
             if proxy in FAMILY and row.measurement.ok:
+                # The model too: two systems may share every column.
                 family = families.setdefault((*keys.values(), row.measurement.model), {})
                 family[proxy] = row
         combined = []
@@ -76,6 +77,7 @@ class Own(RuleProxy):
             if len(family) == len(FAMILY):
                 rows = family.values()
                 by_test = min(rows, key=lambda row: row.values["ppl"])
+                # Losses compare, since all three learn from the same rules.
                 by_validation = min(rows, key=lambda row: row.measurement.facts["valid_loss"])
                 combined += [_as_comb(by_test, "comb"), _as_comb(by_validation, "comb_valid")]
         return combined
@@ -85,6 +87,7 @@ def _as_comb(chosen: ScoredRow, name: str) -> ScoredRow:
     """Return a row of the family under the name of the choice."""
     measurement = chosen.measurement
     proxy = measurement.identity["instantiation"]
+    # The signature keeps the chosen proxy's name, or the row could not be made again.
     signature = chosen.signature.replace(f"instantiation:{proxy}", f"instantiation:{name}={proxy}")
     heading = "Comb" if name == "comb" else name
     pivot = PivotValue(heading, [COMB, name, 0], 0, "The best of FN, RN and SA")

@@ -40,6 +40,7 @@ class TrainedProxy(Judge):
     def settings(self) -> dict[str, Any]:
         """Return its options, and the sizes and training of the proxy."""
         proxy = plain(self.config.proxy)
+        # Rows of unlike proxies are then never ranked together.
         return super().settings() | proxy["sizes"] | proxy["training"]
 
     @property
@@ -103,6 +104,7 @@ class TrainedProxy(Judge):
             lessons = self.lessons(folder, training)
 
             def build() -> ProxyTraining:
+                # `fit` builds it once more where it validates the weights before any step.
                 start = initial.open() if initial else self._fresh()
                 return ProxyTraining(start.requires_grad_(True), lessons, training, labels)
 
@@ -137,6 +139,7 @@ class TrainedProxy(Judge):
             sizes=proxy["sizes"],
             training=proxy["training"],
             seed=config.seed,
+            # The device decides no result; how products are rounded does.
             precision=options.precision,
         )
 

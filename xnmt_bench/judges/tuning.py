@@ -50,6 +50,7 @@ class Tuning(SeededModule):
     def val_dataloader(self) -> _Batches:
         """Return the held-out decisions, whose words are drawn once."""
         rows = np.arange(self._cut, len(self._contexts))
+        # No epoch has this number, so validation never shows what training has drawn.
         drawn = DrawnRules(self._contexts, rows, self._k, self._seed, -HELD_OUT % 2**32)
         return _Batches(drawn, np.arange(len(rows)), self._options.batch_size)
 
@@ -99,6 +100,7 @@ class _Batches:
     def __iter__(self) -> Iterator[Tensor]:
         for start in range(0, len(self._order), self._batch_size):
             members = self._order[start : start + self._batch_size]
+            # Labels and ids are left out: the system finds them by number and position.
             positions = self._drawn[members][:, 1 + 2 * self._drawn.k :]
             numbers = self._drawn.rows[members][:, None]
             yield torch.from_numpy(np.concatenate([numbers, positions], axis=1).astype(np.int64))

@@ -43,6 +43,7 @@ def weights(
     rng = np.random.default_rng(seed if stream == 0 else [seed, stream])
     for start in range(0, samples, BLOCK):
         rows = min(BLOCK, samples - start)
+        # Counts and not indices: a score of weighted sums needs one product for all samples.
         yield rng.multinomial(units if drawn is None else drawn, np.full(units, 1 / units), rows)
 
 
@@ -51,7 +52,7 @@ def resample(
 ) -> dict[str, np.ndarray]:
     """Return each result on the whole test set, then on each sample: (1 + samples,) by column."""
     # The row of ones is the test set itself, so value and samples come from the same function.
-    blocks = [np.ones((1, len(units)))]
+    blocks = [np.ones((1, len(units)))]  # (1, U)
     if len(units):
         blocks += weights(len(units), draws.samples, draws.seed, drawn, stream)
     parts = [metric.score(units, block) for block in blocks]
@@ -108,7 +109,9 @@ class JointBootstrap:
         self._draws, self._metrics = draws, metrics
         self._units: list[list[Units]] = [[] for _ in rows]
         self._streams, stream = [0] * len(rows), 0
+        # In their order, so that the same measurements have the same streams.
         for test_set in dict.fromkeys(u.test_set for seeds in loaded for u in seeds):
+            # Seeds of one thing are of one test set, so that the first of them decides.
             members = [n for n, seeds in enumerate(loaded) if seeds[0].test_set == test_set]
             numbers = common([u for n in members for u in loaded[n]])
             for n in members:
@@ -132,5 +135,6 @@ class JointBootstrap:
             name = column or metric.headline.name
             drawn = max(1, round(share * len(seeds[0])))
             parts = [resample(metric, u, self._draws, drawn, stream)[name] for u in seeds]
+            # Seeds are averaged within each draw, so that the interval is of the mean.
             rows.append(np.mean(parts, axis=0))
         return np.stack(rows)

@@ -154,6 +154,7 @@ class Measurement:
         assert self.path is not None, "a row that is not ok has no units"
         if not self.path.exists():
             raise StoreError(f"{self.path}: the units of a row are missing; {CURE}")
+        # Hashed at each reading: a results folder may be edited while a process runs.
         if file_hash(self.path) != self.digest:
             raise StoreError(f"{self.path}: truncated or altered since it was written; {CURE}")
         return Units.load(self.path)
@@ -260,6 +261,7 @@ def _read_description(file: Path) -> dict[str, Any]:
 
 def _keep(file: Path, folder: Path) -> str:
     """Copy a file into a folder, under a name that follows from its bytes; return the name."""
+    # All endings, as of `.jsonl.gz`, by which readers choose how to open it.
     kept = folder / f"{file_hash(file)[:16]}{''.join(file.suffixes)}"
     if not kept.exists():
         with replacing(kept) as temporary:
@@ -306,6 +308,7 @@ def read(metric: str, results: Path, identity: Sequence[str]) -> list[Measuremen
                 raise ValueError(f"no column {min(missing)!r}")
         except (ValueError, TypeError, AttributeError) as error:
             raise StoreError(f"{path}: not a readable measurement: {error}; {CURE}") from None
+        # A name with a folder in it is a path, as earlier versions wrote; it would point outside.
         if any(Path(name).name != name for name in row.files.values()):
             log.warning("left out: %s was written by an earlier version; %s", path, CURE)
             continue
@@ -341,6 +344,7 @@ class ScoredRow:
         return {
             **m.identity,
             "model": m.model,
+            # NaN alone differs from itself; a result without a number is an empty cell.
             **{name: value for name, value in self.values.items() if value == value},
             "status": m.status,
             "remarks": " ".join(fact for fact in (BLIND, CAPPED) if m.facts.get(fact)),

@@ -123,7 +123,7 @@ class Column:
         """Return a value as tables show it, with its interval where it has one."""
         if np.isnan(value):
             return "no number"
-        if low is None or high is None:
+        if low is None or high is None:  # of one without an interval
             return self.form(value)
         return f"{self.form(value)} [{self.form(low)}, {self.form(high)}]"
 
@@ -234,9 +234,11 @@ class Metric(ABC):
             if left_out := list(job.config.left_out):
                 known[LEFT_OUT] = left_out
             if explained and job.door("relevance") is None:
+                # Of a file's relevance it is unknown whether a model was asked.
                 known[BLIND] = job.explained.explainer.blind
-            model = job.model_id if of_system else ""
+            model = job.model_id if of_system else ""  # this may train the system
             doors = {kind: door.fingerprint for kind, door in self.open_doors(job).items()}
+            # The metric's own keys come last, so that it may override what the job says.
             columns = configured | late_keys() | keys
             return RowIdentity(columns, model, known, doors | dict(content or {}))
 
@@ -294,10 +296,12 @@ class SumMetric(Metric):
 
     def score(self, units: Units, weights_RU: np.ndarray) -> Mapping[str, np.ndarray]:
         """Sum each column of the units, weighted, and call `of_sums`."""
+        # All samples at once: (R, U) by (U,) gives (R,).
         return self.of_sums({name: weights_RU @ units[name] for name in units.columns})
 
 
 def ratio(numerator_R: np.ndarray, denominator_R: np.ndarray) -> np.ndarray:
     """Return a quotient of sums, NaN where the denominator is 0."""
+    # Broadcast: either may be a single number.
     empty = np.full(np.broadcast(numerator_R, denominator_R).shape, np.nan)
     return np.divide(numerator_R, denominator_R, out=empty, where=denominator_R != 0)

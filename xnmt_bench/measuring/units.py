@@ -31,6 +31,7 @@ class Units:
     columns: Mapping[str, np.ndarray]
 
     def __post_init__(self) -> None:
+        # Checked at once, since numpy would broadcast a column of one row over all units.
         if wrong := [n for n, column in self.columns.items() if len(column) != len(self)]:
             raise ValueError(f"column {wrong[0]!r} has not one row a unit")
 
@@ -49,6 +50,7 @@ class Units:
     def save(self, path: Path) -> None:
         """Write the units as Parquet."""
         table = pa.table({NUMBER: self.number_U, **self.columns})
+        # In the schema and not a column: it is the same for every unit.
         write_table(table.replace_schema_metadata({TEST_SET: self.test_set}), path)
 
     @classmethod
@@ -62,6 +64,7 @@ class Units:
         test_set = (table.schema.metadata or {}).get(TEST_SET.encode())
         if NUMBER not in table.column_names or test_set is None:
             raise StoreError(f"{path}: no table of units")
+        # Not without a copy, since booleans are packed in bits.
         arrays = {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
         return cls(test_set.decode(), arrays.pop(NUMBER), arrays)
 
@@ -70,6 +73,7 @@ def common(units: Sequence[Units]) -> np.ndarray | None:
     """Return the numbers of shared units; None where test sets differ or share none."""
     if len({u.test_set for u in units}) != 1:
         return None
+    # `intersect1d` sorts, and `number_U` ascends, so rows of two units agree.
     numbers = reduce(np.intersect1d, (u.number_U for u in units))
     return numbers if len(numbers) else None
 
@@ -77,7 +81,7 @@ def common(units: Sequence[Units]) -> np.ndarray | None:
 def by_unit(
     numbers_N: np.ndarray, **columns: np.ndarray
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Sum of columns (N,) over the rows of each number, which the column `rows` counts.
+    """Sum columns (N,) over the rows of each number; the column `rows` counts them.
 
     Returns:
         The numbers (U,), and sums (U,) by name.

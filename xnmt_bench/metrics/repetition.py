@@ -51,9 +51,10 @@ class Repetition(SumMetric):
         functional = function_words(language)
         rows = zip(outputs.number_N.tolist(), outputs.sentences, outputs.texts, strict=True)
         numbers, counts = [], []
+        # Sentences of a document stand together in every corpus.
         for _, document in groupby(rows, key=lambda row: row[1].document):
             numbers_D, sentences, texts = zip(*document, strict=True)
-            numbers.append(numbers_D[0])
+            numbers.append(numbers_D[0])  # a unit is named by its first sentence
             references = [sentence.target for sentence in sentences]
             counts.append((*repeated(texts, functional), *repeated(references, functional)))
         names = ("repeated", "words", "reference_repeated", "reference_words")
@@ -90,4 +91,5 @@ def repeated(texts: Sequence[str], functional: frozenset[str]) -> tuple[int, int
     """
     words = [word for text in texts for word in text.lower().split()]
     content = [w for w in words if w not in functional and any(c.isalnum() for c in w)]
+    # Each distinct word is new once; all its other occurrences are repeated.
     return len(content) - len(set(content)), len(content)

@@ -26,6 +26,7 @@ def listed(
     words: Sequence[str], chosen: Sequence[int], pronouns: Mapping[str, Gender]
 ) -> GenderEvidence | None:
     """Return the gender of the first chosen word in a list of pronouns, all in lower case."""
+    # Punctuation hangs on words where text is not tokenised.
     forms = (stripped(words[place]).lower() for place in chosen)
     return next((GenderEvidence(pronouns[form], form) for form in forms if form in pronouns), None)
 

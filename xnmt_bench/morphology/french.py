@@ -39,7 +39,7 @@ class French(Morphology):
             raise XnmtError(f"the genders of French words: {problem}") from None
 
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
-        """See `Morphology.gender`."""
+        """Return the genders of some words of a sentence; see `Morphology.gender`."""
         tokens = _tokens(words, chosen)
         nouns = [token for token in tokens if token.pos_ in NOUNS]
         if any(_plural(noun) for noun in nouns[:1]):
@@ -76,6 +76,7 @@ def _plural(token: Any) -> bool:
 def _analyser() -> Any:
     import spacy
 
+    # Tags and heads are all that is read; the rest costs time.
     return spacy.load(MODEL, exclude=["ner", "lemmatizer"])
 
 
@@ -88,7 +89,7 @@ def _tokens(words: Sequence[str], chosen: Sequence[int]) -> list[Any]:
     """Return the tagger's tokens that are part of chosen words."""
     starts, place = [], 0
     for word in words:
-        starts.append(place)
+        starts.append(place)  # in characters, as the tagger counts
         place += len(word) + 1
     spans = [(starts[n], starts[n] + len(words[n])) for n in chosen]
     return [

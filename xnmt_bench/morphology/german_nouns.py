@@ -78,7 +78,7 @@ class GermanNouns(Morphology):
             raise XnmtError(f"the genders of German words: {problem}") from None
 
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
-        """See `Morphology.gender`."""
+        """Return the genders of some words of a sentence; see `Morphology.gender`."""
         sexes, by = self._shown(words, chosen)
         gender = _only(sexes)
         return gender and GenderEvidence(gender, by)
@@ -125,8 +125,10 @@ class GermanNouns(Morphology):
         """Return the genders of a noun, none for a plural; None for an unknown noun."""
         if not word[:1].isupper() or _sexes(word):
             return None
+        # The word itself, before it is taken apart.
         if word in self._nouns:
             return self._nouns[word]
+        # The longest tail first, which is the least ambiguous.
         tails = (word[start:] for start in range(1, len(word) - SHORTEST_TAIL + 1))
         nouns = (self._nouns.get(tail[0].upper() + tail[1:]) for tail in tails)
         first_genders = next((genders for genders in nouns if genders is not None), None)

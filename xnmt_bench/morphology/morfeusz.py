@@ -40,7 +40,7 @@ class Morfeusz(Morphology):
             raise XnmtError(f"the genders of Polish words: {problem}") from None
 
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
-        """See `Morphology.gender`."""
+        """Return the genders of some words of a sentence; see `Morphology.gender`."""
         tokens = [stripped(words[place]) for place in chosen]
         nouns = ((_noun(token), token) for token in tokens if token.lower() not in PRONOUNS)
         first = next((GenderEvidence(gender, token) for gender, token in nouns if gender), None)

@@ -44,7 +44,7 @@ class MtGenderGerman(Morphology):
         return GenderEvidence("f", entity) if entity == FEMALE else self.gender(words, chosen)
 
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
-        """See `Morphology.gender`."""
+        """Return the genders of some words of a sentence; see `Morphology.gender`."""
         if not chosen:
             return MASCULINE
         linked = [token for n in chosen for token in TOKEN.findall(words[n])]
@@ -71,7 +71,7 @@ class MtGenderRussian(Morphology):
         self.version = f"{VERSION}, {analyser_version()}"
 
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
-        """See `Morphology.gender`."""
+        """Return the genders of some words of a sentence; see `Morphology.gender`."""
         parses = {token: _parsed(token) for n in chosen for token in TOKEN.findall(words[n])}
         if not parses:
             return None

@@ -59,7 +59,7 @@ class Pymorphy(Morphology):
         self.version = f"{analyser_version(self.language)}, rules {RULES}"
 
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
-        """See `Morphology.gender`."""
+        """Return the genders of some words of a sentence; see `Morphology.gender`."""
         tokens = [stripped(words[place]).lower() for place in chosen]
         tokens = [token for token in tokens if token and token not in self.pronouns]
         parse = analyser(self.language).parse

@@ -48,7 +48,7 @@ class Spanish(Morphology):
     version = f"rules {RULES}"
 
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
-        """See `Morphology.gender`."""
+        """Return the genders of some words of a sentence; see `Morphology.gender`."""
         forms = [stripped(word).lower() for word in words]
         nouns = [place for place in chosen if forms[place] not in (*FORMS, *PRONOUNS)]
         if not nouns and (pronoun := self.pronoun_gender(words, chosen)):
@@ -56,6 +56,7 @@ class Spanish(Morphology):
         if stressed := [forms[place] for place in nouns if forms[place] in STRESSED]:
             return GenderEvidence("f", stressed[0])
         for place in nouns:
+            # The nearest word first.
             before = (forms[n] for n in range(place - 1, max(-1, place - REACH - 1), -1))
             candidates = (
                 GenderEvidence(FORMS[f], f"{f} {forms[place]}") for f in before if f in FORMS
@@ -76,5 +77,6 @@ class Spanish(Morphology):
 
 
 def _ending(form: str) -> Gender | None:
+    # The longest ending first.
     ends = (form[start:] for start in range(max(0, len(form) - 4), len(form)))
     return next((ENDINGS[end] for end in ends if end in ENDINGS), None)

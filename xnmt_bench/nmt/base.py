@@ -87,6 +87,7 @@ class NMTModel(nn.Module, ABC):
 
     def collate(self, pairs: Sequence[tuple[Ids, Ids]]) -> Batch:
         """Return pairs of ids as this model reads them, on its device."""
+        # The draft is searched on the device, so ids move there first.
         batch = Batch.collate(pairs).to(device_of(self))
         return replace(batch, draft_BU=self.draft(batch.source_BS))
 
@@ -148,6 +149,8 @@ class NMTModel(nn.Module, ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        # Whichever of the two methods stands lowest in the tree decides. A subclass that changes
+        # `logits` alone must not answer with the parts of the class above it.
         of = next(c for c in cls.__mro__ if vars(c).keys() & {"logits", "logit_parts"})
         if "logit_parts" not in vars(of):  # parts of what a subclass has other logits for
             cls.logit_parts = NMTModel.logit_parts  # type: ignore[method-assign]
@@ -155,6 +158,7 @@ class NMTModel(nn.Module, ABC):
     def output_rows(self, states: Tensor) -> int:
         """Return how many of some states (R, D') the output layer reads at once."""
         vocabulary, cpu = getattr(self, "target_subwords", None), states.device.type == "cpu"
+        # A model without subwords shows its width by its logits.
         width = len(vocabulary) if vocabulary else self.logits(states[:1]).shape[-1]
         return max(OUTPUT_ROWS[cpu], OUTPUT_NUMBERS[cpu] // width)
 
@@ -183,6 +187,8 @@ class NMTModel(nn.Module, ABC):
 
     def _asked(self, flat: Tensor, beside: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield states that the output layer reads at once, and the tensors beside them."""
+        # Parts of V keep memory small however many states there are; whole logits have to be
+        # bounded by rows.
         has_whole_logits = type(self).logit_parts is NMTModel.logit_parts
         parts = flat.device.type == "cpu" and not has_whole_logits
         rows = output.ROWS if parts else self.output_rows(flat)
@@ -192,12 +198,14 @@ class NMTModel(nn.Module, ABC):
 def copy_weights(trained: nn.Module, fresh: nn.Module) -> None:
     """Give a module the weights of another one; a ValueError that names the first misfit."""
     trained_weights, fresh_weights = trained.state_dict(), fresh.state_dict()
+    # Sorted, so that the same misfit gives the same message.
     for name in sorted(trained_weights.keys() | fresh_weights.keys()):
         here, there = (
             tuple(w[name].shape) if name in w else None for w in (fresh_weights, trained_weights)
         )
         if here != there:
             raise ValueError(f"of other sizes: {name} is {there}, here {here}")
+    # Shapes have been compared above, so that the error names sizes and not torch's keys.
     fresh.load_state_dict(trained_weights)
 
 
@@ -214,7 +222,7 @@ class Reader:
     def read(self, ids_RT: Tensor) -> Tensor:
         """Read further inputs of every row, padded with PAD: the state behind the last, (R, D)."""
         new = [row[row != PAD] for row in ids_RT]  # rows may read unlike numbers of words
-        old = self._read or [row[:0] for row in new]
+        old = self._read or [row[:0] for row in new]  # before the first read no row has any
         self._read = [torch.cat(both) for both in zip(old, new, strict=True)]
         input_RT = pad(self._read)
         input_RTD = self.model.embed_target(input_RT)

@@ -38,6 +38,7 @@ class Batch:
     labels_BT: Tensor | None = None
     draft_BU: Tensor | None = None
     gold: tuple[Gold, ...] | None = None
+    # A cache, which does not decide whether two batches are equal.
     forced: Forced | None = field(default=None, compare=False, repr=False)
 
     @classmethod
@@ -80,6 +81,7 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Batch:
         """Return the same batch on a device."""
+        # A copy that does not block is safe from pinned memory alone.
         return self._changed(lambda x: x.to(device, non_blocking=x.is_pinned()))
 
     def pin_memory(self) -> Batch:
@@ -88,10 +90,12 @@ class Batch:
 
     def _changed(self, change: Callable[[Tensor], Tensor]) -> Batch:
         labels, draft = (x if x is None else change(x) for x in (self.labels_BT, self.draft_BU))
+        # `forced` is dropped: its tensors lie where the batch lay before.
         return Batch(change(self.source_BS), change(self.target_BT), labels, draft, self.gold)
 
     def take(self, rows: list[int]) -> Batch:
         """Return some of the sentences, without the padding of the others."""
+        # Padding stands behind the words, so that a slice up to the longest row loses none.
         s, t = (int(mask[rows].sum(1).max()) for mask in (self.source_mask_BS, self.target_mask_BT))
         labels, draft = self.labels_BT, self.draft_BU
         gold = None if self.gold is None else tuple(self.gold[row] for row in rows)
@@ -112,6 +116,8 @@ def shifted(ids_BT: Tensor) -> Tensor:
 def pad(rows: Iterable[Ids | Tensor], device: torch.device | None = None) -> Tensor:
     """Return rows of ids as one tensor, padded with PAD behind."""
     rows = list(rows)
+    # A copy of every row to the host would wait for the device, so tensors are padded where they
+    # lie.
     if any(isinstance(row, Tensor) for row in rows):
         tensors = [torch.as_tensor(row, dtype=torch.long, device=device) for row in rows]
         return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=PAD)
@@ -127,12 +133,15 @@ def segments(ids: Tensor) -> Tensor:
 
     A separator opens a segment, and so does what stands behind an EOS: a following sentence.
     """
+    # An EOS belongs to the segment that it closes, so the count rises one place behind it.
     behind = torch.cat([torch.zeros_like(ids[:, :1]), (ids == EOS)[:, :-1]], dim=1)
     return (((ids == SEPARATOR) + behind).cumsum(1) + 1) * (ids != PAD)
 
 
 def input_segments(ids: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Number the sentences of decoder inputs (B, T); BOS, the separator's id, opens the first.
+    """Return the sentence's number of each decoder input (B, T).
+
+    BOS, whose id is the separator's, opens the first sentence.
 
     Args:
         ids: the inputs.
@@ -242,6 +251,7 @@ class DraftOptions:
     temperature: float = 0.5
 
 
+# Labels do not enter a pass: it may be shared by batches that are labelled otherwise.
 _READ = ("source_BS", "target_BT", "draft_BU")  # of a batch, what a model reads
 
 
@@ -263,6 +273,7 @@ class Forced:
         if stored is None or stored.model is not model:
             return cls(model, batch)
         pairs = ((getattr(b, name) for b in (batch, stored._batch)) for name in _READ)
+        # Compared by identity: equality would read whole tensors, and wait for the device.
         return stored if all(a is b for a, b in pairs) else cls(model, batch)
 
     @cached_property

@@ -26,7 +26,7 @@ def buckets(lengths: np.ndarray, order: np.ndarray, batch_tokens: int) -> list[n
         Arrays of indices. A pair longer than `batch_tokens` is a batch of its own.
     """
     mean = max(1.0, float(lengths.mean())) if len(lengths) else 1.0
-    pool = max(1, int(POOL * batch_tokens / mean))
+    pool = max(1, int(POOL * batch_tokens / mean))  # in pairs
     batches: list[np.ndarray] = []
     for start in range(0, len(order), pool):
         part = order[start : start + pool]
@@ -48,6 +48,8 @@ class PairBatches(IterableDataset):
     ) -> None:
         self._split = split
         lengths = np.maximum(split.source.lengths(), split.target.lengths())
+        # Seed and epoch together, so that a resumed training has the same order as one that ran
+        # through.
         rng = None if seed is None else np.random.default_rng([seed, epoch])
         order = rng.permutation(len(split)) if rng else np.arange(len(split))
         batches = buckets(lengths, order, batch_tokens)
@@ -78,6 +80,8 @@ def steps_of(
         counts: how many batches each epoch has, where that is known; it grows.
     """
     skipped, epoch = part * steps, 0
+    # Epochs whose size is known are skipped without being batched again; an unknown one stops the
+    # walk.
     while skipped >= counts.get(epoch, skipped + 1):
         skipped, epoch = skipped - counts[epoch], epoch + 1
     taken: list[np.ndarray] = []
@@ -97,4 +101,5 @@ def loader(batches: IterableDataset, device: torch.device) -> DataLoader:
     """
     if device.type != "cuda":
         return DataLoader(batches, batch_size=None)
+    # Pinned memory is copied to the GPU while it computes.
     return DataLoader(batches, batch_size=None, num_workers=2, prefetch_factor=8, pin_memory=True)

@@ -15,6 +15,7 @@ from xnmt_bench.corpora.contrastive.group import ContrastiveSet, Group
 from xnmt_bench.errors import XnmtError
 
 Ties = Literal["wrong", "first"]
+# Distances beyond 3 sentences are one part: no system here reads farther.
 ALL, UNKNOWN, FARTHEST = "all", "unknown", 3
 
 
@@ -45,6 +46,8 @@ class Comparison:
     def units_G(self) -> np.ndarray:
         """The unit of each group, numbered as they first stand in the set."""
         numbers: dict[str, int] = {}
+        # Numbered over the whole set and cut afterwards, so that a unit has the same number
+        # under either rule for `ties`. Two systems can then be paired.
         every = [
             numbers.setdefault(g.source_unit, len(numbers)) for g in self.contrastive_set.groups
         ]
@@ -77,6 +80,7 @@ class Comparison:
     def _compared(self, scores_N: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
         """Yield the compared scores of each group, and the place of the true one among them."""
         sizes = [len(group.variants) for group in self.contrastive_set.groups]
+        # Scores are of every variant, also of those that are left out, so they are cut before.
         by_group = np.split(scores_N, np.cumsum(sizes)[:-1])
         for g, kept in zip(self.groups_G, self.kept, strict=True):
             yield by_group[g][kept], kept.index(self.contrastive_set.groups[g].true)
@@ -99,6 +103,7 @@ def compare(contrastive_set: ContrastiveSet, ties: Ties = "wrong") -> Comparison
             if n == group.true or ties == "first" or variant != true
         ]
         left_out += len(group.variants) - len(kept_groups)
+        # A group of one variant would be right without a choice.
         if len(kept_groups) > 1:
             groups.append(index)
             kept.append(kept_groups)

@@ -42,6 +42,7 @@ def translate(
     one_BT = source_BS.new_ones(len(sources), 1)
     layout = Layout(segments(source_BS), one_BT, model.draft(source_BS))
     encoding = model.encode(model.embed_source(source_BS), layout)
+    # The limit bounds what a translation without an end can cost.
     limits = 2 * layout.mask_BS.sum(1) + 10
     if model.longest_target is not None:
         limits = limits.clamp(max=model.longest_target)
@@ -59,6 +60,7 @@ def _search(
     output_RT, score_R = inputs_RT[:, :0].cpu(), torch.zeros(len(limits), device=device)
     width = 1  # rows a sentence: one until the first step has spread the beam
     while open_sentences:
+        # In float32 also under autocast: scores of many steps are summed.
         logits_RV = model.logits(reader.read(inputs_RT)).float()
         logits_RV[:, [PAD, BOS]] = -torch.inf  # before the softmax: what is left sums to 1
         total = score_R[:, None] + logits_RV.log_softmax(-1)
@@ -72,11 +74,14 @@ def _search(
             survivors: list[tuple[int, int, float]] = []
             ended = finished[sentence]
             for rank, (score, index) in enumerate(zip(best[place], flat[place], strict=True)):
+                # The index counts words through all rows of the sentence.
                 row, token = place * width + index // words, index % words
+                # An EOS beyond the best `beam` would end what the beam does not keep.
                 if length >= limits[sentence] or (token == EOS and rank < beam):
                     ended.append((score / length**penalty, [*output_RT[row].tolist(), token]))
                 elif token != EOS and len(survivors) < beam:
                     survivors.append((row, token, score))
+                # As many have ended as the beam is wide: the search does not look for longer ones.
                 if len(ended) >= beam:
                     break
             if len(ended) < beam and survivors:
@@ -90,4 +95,5 @@ def _search(
             output_RT = torch.cat([output_RT[parents], tokens[:, None]], dim=1)
             inputs_RT, score_R = tokens[:, None].to(device), score_R.to(device)
             reader.select(parents.to(device))
+    # Of equal scores the greater ids win, which depends on no order of the search.
     return [max(hypotheses)[1] for hypotheses in finished]

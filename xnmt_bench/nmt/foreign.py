@@ -39,10 +39,12 @@ class Renumbering:
         self, size: int, pad: int, unk: int, start: int, eos: int, never: Sequence[int] = ()
     ) -> None:
         special = {PAD: pad, UNK: unk, BOS: start, EOS: eos}
+        # Other ids keep the toolkit's order, so that slices of its output layer stay long.
         ordinary = [i for i in range(size) if i not in special.values()]
         self.theirs_V = torch.tensor(
             [special[i] for i in sorted(special)] + ordinary
         )  # may repeat one
+        # A run ends where the next id does not follow on the one before it.
         ends = [0, *((self.theirs_V.diff() != 1).nonzero()[:, 0] + 1).tolist(), len(self.theirs_V)]
         first = self.theirs_V.tolist()
         self.runs = [slice(first[a], first[a] + b - a) for a, b in pairwise(ends)]
@@ -57,6 +59,7 @@ class Renumbering:
 
     def ours(self, their_ids: Iterable[int]) -> list[int]:
         """Return our ids for a text; the toolkit's special ids count as unknown there."""
+        # A text may hold `</s>` as a word; as EOS it would close the sentence before its end.
         return [UNK if self._ours[i] in SPECIAL else self._ours[i] for i in their_ids]
 
     def theirs(self, our_ids: Iterable[int]) -> list[int]:

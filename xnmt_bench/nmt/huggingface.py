@@ -75,13 +75,14 @@ def open_huggingface(
     frame = find_frame(tokenizer, model.config, prefix)
     files = sorted(f for pattern in WANTED for f in folder.glob(pattern))
     weights = [f for f in files if f.suffix in (".safetensors", ".bin")]
+    # Tokenizers have a fingerprint without the weights: encoded corpora do not depend on these.
     texts = made_from([f for f in files if f not in weights], [frame.__dict__, MAJOR])
     pad, unk, eos = tokenizer.pad_token_id, tokenizer.unk_token_id, tokenizer.eos_token_id
     source_size = len(model.get_encoder().get_input_embeddings().weight)
     source_ids = Renumbering(source_size, pad, unk, pad, eos)  # of a source nothing is ever BOS
     # What the model's own search never writes, such as Marian's padding, has no probability.
     never = [ids[0] for ids in model.generation_config.bad_words_ids or () if len(ids) == 1]
-    start = frame.before_target[-1]
+    start = frame.before_target[-1]  # the last input before the first word plays BOS
     target_ids = Renumbering(model.lm_head.out_features, pad, unk, start, eos, never)
     source = HubSubwords(tokenizer, "text", source_ids, texts)
     target = HubSubwords(tokenizer, "text_target", target_ids, texts)
@@ -168,6 +169,7 @@ class HuggingFaceModel(NMTModel):
             self._embed(encoder, ids).expand(len(source_BSD), -1, -1)
             for ids in (self.before_source, self.after_source)
         )
+        # Zeros make room; `after` is written over them at each row's own end.
         framed = torch.cat([before, source_BSD, torch.zeros_like(after)], dim=1)
         end_B1 = before.shape[1] + layout.mask_BS.sum(1, keepdim=True)
         places = torch.arange(framed.shape[1], device=end_B1.device)
@@ -186,6 +188,7 @@ class HuggingFaceModel(NMTModel):
         """Return cross-attention and decoder self-attention, less what goes to the frame."""
         decoded = self._decode(encoding, input_BTD, output_attentions=True)
         framed, before = len(self.before_target) - 1, len(self.before_source)
+        # Weights on the frame are dropped: it is the model's own and no word of the sentence.
         words = slice(before, before + encoding.mask_BS.shape[1])
         cross = torch.stack(decoded.cross_attentions, dim=1)[..., framed:, words]
         prefix = torch.stack(decoded.attentions, dim=1)[..., framed:, framed:]
@@ -199,6 +202,7 @@ class HuggingFaceModel(NMTModel):
         """Run the decoder on the frame and the inputs, or on inputs that go on from kept ones."""
         decoder = self.model.get_decoder()
         if framed:
+            # The last of them comes as BOS with the inputs.
             before = self._embed(decoder, self.before_target[:-1])
             input_BTD = torch.cat([before.expand(len(input_BTD), -1, -1), input_BTD], dim=1)
         return decoder(
@@ -219,6 +223,7 @@ class HuggingFaceModel(NMTModel):
 
     def logits(self, states: Tensor) -> Tensor:
         """Return unnormalised log-probabilities (..., V)."""
+        # A copy, so that it may be changed in place.
         our_logits = self._their_logits(states).index_select(-1, self.target_ids)
         return self.target_subwords.ids.possible(our_logits)
 
@@ -250,6 +255,7 @@ class HuggingFaceModel(NMTModel):
             XnmtError: they differ, so explained would be another function than what translates.
         """
         sides = (self.source_subwords, self.target_subwords)
+        # Six ids from all over the vocabulary, behind the four special ones.
         x, y = (list(range(4, len(side), max(1, len(side) // 6)))[:6] for side in sides)
         pairs = [(x, y), (x[:3], y[:4])]  # one of them padded
         device = self.before_target.device
@@ -308,6 +314,8 @@ class HuggingFacePrefix(Prefix[HuggingFaceModel]):
             for number, layer in enumerate(old.layers):
                 keys, values = layer.keys[rows], layer.values[rows]  # type: ignore[union-attr, index]
                 if old is kept.self_attention_cache:
+                    # Keys of the source do not grow with the steps, so only the decoder's own are
+                    # cut.
                     keys, values = keys[:, :, :end], values[:, :, :end]
                 new.update(keys, values, number)
         forked._kept = EncoderDecoderCache(*caches)

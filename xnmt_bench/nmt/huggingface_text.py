@@ -26,6 +26,7 @@ class HubSubwords(Subwords):
         self, tokenizer: PreTrainedTokenizerBase, key: str, ids: Renumbering, made_from: str
     ) -> None:
         self.ids, self._tokenizer, self._key = ids, tokenizer, key
+        # One tokenizer may cut the two sides differently, so the side is part of it.
         self._made_from = f"{made_from} {key}"
         written = {number: piece for piece, number in tokenizer.get_vocab().items()}
         # Vocabularies are padded to a round size with ids that nothing is written as.
@@ -101,6 +102,7 @@ def find_frame(
 def _around(tokenizer: PreTrainedTokenizerBase, key: str) -> tuple[list[int], list[int]]:
     """Return the ids before and behind a text."""
     inner, framed = bare(tokenizer, key, "a"), tokenizer(**{key: "a"})["input_ids"]  # any text does
+    # Found by comparing, since families put their codes on either side.
     start = next(i for i in range(len(framed)) if framed[i : i + len(inner)] == inner)
     return framed[:start], framed[start + len(inner) :]
 
@@ -108,7 +110,7 @@ def _around(tokenizer: PreTrainedTokenizerBase, key: str) -> tuple[list[int], li
 def set_languages(
     tokenizer: PreTrainedTokenizerBase, source: str | None, target: str | None
 ) -> None:
-    """Tell a multilingual tokenizer its languages, or raises an XnmtError for an unknown one."""
+    """Set a multilingual tokenizer's languages; an XnmtError for one that it lacks."""
     # M2M100 tells its languages; others' codes are special tokens, among which nothing is so named.
     codes = set(getattr(tokenizer, "lang_code_to_token", tokenizer.all_special_tokens))
     sides = (("src_lang", "source_language", source), ("tgt_lang", "target_language", target))

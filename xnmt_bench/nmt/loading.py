@@ -53,6 +53,7 @@ def save_model(
         "context": asdict(context),
         "languages": dict(zip(SIDES, languages, strict=True)),
     }
+    # Names and hashes of files, never code: a folder that comes from elsewhere is safe to open.
     write_atomically(folder / "model.json", json.dumps(description, indent=1))
     save_weights(model, str(folder / "model.safetensors"))
 
@@ -96,10 +97,13 @@ def load_model(path: str | Path, device: Device = "cpu") -> NMTModel:
         load_weights(model, str(weights))
     except (SafetensorError, RuntimeError, FileNotFoundError) as error:
         raise StoreError(f"{weights}: not this model's weights: {error}") from None
+    # A training that diverged would give relevance without a number much later, and far from its
+    # cause.
     if not all(weight.isfinite().all() for weight in model.parameters()):
         raise StoreError(f"{weights}: a weight is NaN or infinite")
     model.fingerprint, model.trained_context = system_id(folder), trained_context
     model.languages = pair
+    # Explained weights never learn; gradients are taken of embeddings alone.
     return model.eval().requires_grad_(False).to(find_device(device))
 
 
@@ -148,13 +152,15 @@ def start_from(model: NMTModel, sizes: dict[str, Any], path: str | Path) -> None
         sizes: that it was built with.
         path: the trained system's folder.
     """
-    trained = load_model(path)
+    trained = load_model(path)  # its own errors name the folder
     trained_sizes = json.loads((Path(path) / "model.json").read_text(encoding="utf-8"))["sizes"]
     try:
         model.start_from(trained)
         # What changes no shape may change what the weights mean.
         for name in MEANING:
             here, there = sizes.get(name), trained_sizes.get(name)
+            # A concatenation may learn to shift positions that its start did not shift; a base
+            # learns nothing.
             if here != there and (model.starts_trained or name != "position_shift"):
                 raise ValueError(f"of other sizes: {name} is {there}, here {here}")
     except ValueError as error:

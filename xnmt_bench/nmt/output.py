@@ -40,6 +40,7 @@ def linear_parts(
     first = 0
     for rows in _narrow(runs or [slice(0, len(weight_XD))], states_RD):
         logits_RP = F.linear(states_RD, weight_XD[rows], None if bias_X is None else bias_X[rows])
+        # Words are counted through all parts, and each part begins at `first`.
         if out := [word - first for word in never if 0 <= word - first < logits_RP.shape[1]]:
             logits_RP[:, out] = -torch.inf
         yield logits_RP
@@ -48,6 +49,7 @@ def linear_parts(
 
 def _narrow(runs: Sequence[slice], states_RD: Tensor) -> Iterator[slice]:
     """Yield the rows in parts that memory holds."""
+    # Few states make wide parts, so that a part is about as many numbers for any of them.
     narrow = max(NARROWEST, NUMBERS // max(1, len(states_RD)))
     for run in runs:
         width = narrow if states_RD.device.type == "cpu" else run.stop - run.start
@@ -90,6 +92,7 @@ def decide(parts: Iterable[Tensor], labels_R: Tensor | None = None) -> tuple[Ten
     """Return first choices (R,), and log P (R,) of labels or, without any, of the choices."""
     running, choices = _Seen(labels_R), []
     for logits_RP in parts:
+        # Of equal logits the first part's stays, as `argmax` over the whole vocabulary has it.
         choices.append(logits_RP.argmax(1) + running.words)
         running.add(logits_RP)
     best_R1 = torch.stack(running.greatest, dim=1).argmax(1, keepdim=True)
@@ -116,6 +119,7 @@ class _Seen:
             logits_RP = logits_RP.float()
         greatest_R = logits_RP.amax(1)
         # A constant in gradients: a shift of all logits keeps the probabilities.
+        # Clamped, since a part whose words are all impossible has -inf, and -inf - -inf is NaN.
         possible_R = greatest_R.detach().clamp(min=torch.finfo(greatest_R.dtype).min)
         self._sums.append((logits_RP - possible_R[:, None]).exp_().sum(1))
         self.greatest.append(greatest_R)
@@ -131,6 +135,8 @@ class _Seen:
         choice_RX = torch.stack(self.greatest, dim=1)
         greatest_RX = choice_RX.detach()
         greatest_R = greatest_RX.amax(1)
+        # Each part was summed under its own greatest logit; here all come under the greatest of
+        # all.
         shares_RX = (greatest_RX - greatest_R[:, None]).exp() * torch.stack(self._sums, dim=1)
         label_R = choice_RX.amax(1) if self._labels_R is None else self._label_R
         # Logits are subtracted first: beside them what a sure label lacks would be rounded away.

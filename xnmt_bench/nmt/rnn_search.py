@@ -51,7 +51,9 @@ class RNNSearch(LinearOutput, NMTModel):
         self.encoder = nn.LSTM(dimension, encoder_hidden, batch_first=True, bidirectional=True)
         self.start = nn.Linear(encoder_hidden, decoder_hidden)
         self.make_attention(memory, decoder_hidden)
+        # A cell and not an LSTM layer: attention of step t is part of its input.
         self.cell = nn.LSTMCell(dimension + memory, decoder_hidden)
+        # State, attended source and word, as the paper's deep output reads them.
         self.readout = nn.Linear(decoder_hidden + memory + dimension, dimension)
         self.output = nn.Linear(dimension, len(target_subwords))
         self.dropout = nn.Dropout(dropout)
@@ -79,6 +81,7 @@ class RNNSearch(LinearOutput, NMTModel):
         """Encode source embeddings; `extra` holds the first hidden state and attention's keys."""
         states, (hidden, _) = self._run_encoder(source_BSD, layout)
         start = torch.tanh(self.start(hidden[1]))  # the backward direction has read it all
+        # Keys do not depend on the step, so they are computed once for all steps.
         return Encoding(states, layout, (start, self.attention_key(states)))
 
     def _run_encoder(self, source_BSD: Tensor, layout: Layout) -> tuple[Tensor, States]:
@@ -120,6 +123,7 @@ class RNNSearch(LinearOutput, NMTModel):
 
     def _decode(self, encoding: Encoding, input_BTD: Tensor) -> tuple[Tensor, Tensor]:
         states, features, weights = self.begin(encoding), [], []
+        # Step by step: a state depends on what the step before attended to.
         for x_BD in self.dropout(input_BTD).unbind(1):
             feature, weight_BS, states = self.step(encoding, x_BD, states)
             features.append(feature)
@@ -133,6 +137,7 @@ class RNNSearch(LinearOutput, NMTModel):
     def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
         """Return attention over the source; there is none over the prefix."""
         states_BTD, weight_BTS = self._decode(encoding, input_BTD)
+        # One layer of one head.
         return AttentionWeights(weight_BTS[:, None, None], None, states_BTD)
 
     def prefix(self, encoding: Encoding) -> Prefix[Any]:
@@ -149,6 +154,7 @@ class RecurrentPrefix(Prefix[RNNSearch]):
 
     def __init__(self, model: RNNSearch, encoding: Encoding) -> None:
         super().__init__(model, encoding)
+        # The state behind every input is kept, since a fork may go on from any of them.
         self._states = [model.begin(encoding)]
 
     def read(self, input_BXD: Tensor) -> Tensor:
@@ -195,5 +201,6 @@ class RecurrentReader(Reader):
 
 def attend(encoding: Encoding, energy_BS: Tensor) -> tuple[Tensor, Tensor]:
     """Return attention's weights over the source (B, S) and what they mix of its states (B, D)."""
+    # Every source has an EOS, so no row is masked as a whole.
     weight_BS = energy_BS.masked_fill(~encoding.mask_BS, -torch.inf).softmax(-1)
     return weight_BS, (weight_BS[:, None] @ encoding.states_BSD)[:, 0]

@@ -17,7 +17,7 @@ from xnmt_bench.nmt.batching import buckets
 def log_probability(
     model: NMTModel, pairs: Sequence[tuple[Ids, Ids]], batch_tokens: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Log P of the current sentence of each target, EOS included, given all that stands before it.
+    """Return log P of each target's current sentence, EOS included, given all before it.
 
     Pairs of one source that meet in a batch share its encoding.
 
@@ -34,12 +34,16 @@ def log_probability(
     device = device_of(model)
     for group in buckets(lengths, np.arange(len(pairs)), batch_tokens):
         batch = Batch.collate([pairs[n] for n in group]).to(device)
+        # The variants of a contrastive group share their source, which is encoded once.
         sources, row_of_B = batch.source_BS.unique(dim=0, return_inverse=True)
+        # As many rows as there are sources; the encoding is given its real inputs before it is
+        # decoded.
         inputs = batch.layout.input_BT[: len(sources)]
         alone = Layout(segments(sources), inputs, model.draft(sources))
         encoding = model.encode(model.embed_source(sources), alone).select(row_of_B)
         input_BTD = model.embed_target(batch.input_BT)
         states_BTD = model.decode(encoding.decoding(batch.input_BT), input_BTD)
+        # A context's sentences are given and not scored.
         now_BT = batch.current_BT
         log_p = model.log_probability(states_BTD[now_BT], batch.target_BT[now_BT])
         now_BT = now_BT.cpu()

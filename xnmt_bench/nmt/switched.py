@@ -28,6 +28,7 @@ class SwitchedOff:
     def encoding(self, rows_R: Tensor, keep_RS: Tensor) -> Encoding:
         """Encode some rows, keeping the source words that are not 0."""
         source_RSD = self.source_BSD[rows_R]
+        # Multiplied and not masked in place: the whole embeddings serve every other row.
         source_RSD = source_RSD * keep_RS[..., None].to(source_RSD)
         return self._model.encode(source_RSD, self._layout.select(rows_R))
 

@@ -66,6 +66,8 @@ class NMTTraining(SeededModule):
         if self._validate_every is None:
             return PairBatches(split, tokens, seed, epoch)
         # The last part is shorter, so that training ends with a whole pass over the split.
+        # Counted by the batches of the first pass, so that a cap in epochs means as many steps
+        # with any `validate_every`.
         total = _steps(split, self._options, seed)
         every = min(self._validate_every, total)
         batches = steps_of(split, tokens, seed, epoch, every, self._counts)
@@ -96,6 +98,7 @@ class NMTTraining(SeededModule):
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Log the cross-entropy a token of the current sentence, unsmoothed, weighted by tokens."""
         batch = replace(batch, draft_BU=self.model.draft(batch.source_BS))
+        # Batches have unlike numbers of tokens; weighted by these, the mean is that of the split.
         tokens = int(batch.current_BT.sum())
         self.log(MONITOR, self._loss(batch, 0.0, 0.0), prog_bar=True, batch_size=tokens)
 
@@ -106,6 +109,7 @@ class NMTTraining(SeededModule):
             self.log_dict(values | {TOGETHER: sum(values.values())}, batch_size=1)
 
     def _loss(self, batch: Batch, smoothing: float, discount: float) -> Tensor:
+        # A discount of 0 leaves the context's words out altogether.
         mask = batch.target_mask_BT if discount else batch.current_BT
         # Only steps that count reach the output layer, the largest of the model.
         logits, labels = self.model.logits(self.model.states(batch)[mask]), batch.target_BT[mask]
@@ -116,12 +120,14 @@ class NMTTraining(SeededModule):
         if reduction == "mean":  # all words that are left weigh the same
             return loss
         weights = torch.where(batch.current_BT[mask], 1.0, discount)
+        # Divided by the weights, or a batch with much context would have a smaller step.
         return (weights * loss).sum() / weights.sum()
 
     def configure_optimizers(self) -> Any:
         """Return Adam with the inverse-square-root schedule."""
         rate, warmup = self._options.learning_rate, self._options.warmup_steps
         # Vaswani et al. 2017, section 5.3.
+        # A base that stays has no gradients, and needs no state of Adam's.
         learning = [weight for weight in self.parameters() if weight.requires_grad]
         adam = torch.optim.Adam(learning, lr=rate, betas=(0.9, 0.98), eps=1e-9)
         return {"optimizer": adam, "lr_scheduler": inverse_square_root(adam, warmup)}

@@ -63,6 +63,7 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"{heads} heads do not divide {dimension} dimensions")
         self.heads, self.dropout = heads, dropout
         self.query = nn.Linear(dimension, dimension)
+        # Keys and values in one product, which an encoding keeps as one tensor a layer.
         self.key_value = nn.Linear(memory or dimension, 2 * dimension)
         self.out = nn.Linear(dimension, dimension)
         for layer in (self.query, self.key_value, self.out):
@@ -88,6 +89,7 @@ class MultiHeadAttention(nn.Module):
             drop = self.dropout if self.training else 0.0
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=drop)
         else:
+            # Without dropout: weights are wanted in evaluation mode alone.
             energy = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
             weights.append(energy.masked_fill(~mask, -torch.inf).softmax(-1))
             mixed = weights[-1] @ v
@@ -117,6 +119,7 @@ class Layer(nn.Module):
         self.self_attention = MultiHeadAttention(dimension, heads, dropout)
         self.cross_attention = MultiHeadAttention(dimension, heads, dropout) if cross else None
         self.feed_forward = feed_forward(dimension, inner, dropout)
+        # One for each block, in their order.
         self.norms = nn.ModuleList(nn.LayerNorm(dimension) for _ in range(3 if cross else 2))
         self.dropout = nn.Dropout(dropout)
 
@@ -234,6 +237,7 @@ class Transformer(LinearOutput, NMTModel):
         if positions is None:
             positions = torch.arange(x_BTD.shape[1], device=x_BTD.device)
         if self.position_shift:
+            # Padding is segment 0, which would be shifted to before the sentence.
             positions = positions + self.position_shift * (segment_BT - 1).clamp(min=0)
         return self.dropout(x_BTD + sinusoids(positions, x_BTD.shape[2], x_BTD))
 
@@ -251,6 +255,7 @@ class Transformer(LinearOutput, NMTModel):
         self, source_BSD: Tensor, layout: Layout, weights: list[Tensor] | None = None
     ) -> Tensor:
         """Return the encoder's states (B, S, D); append layers' weights to a list, if given."""
+        # Broadcast over heads and queries.
         x, mask = self.place(source_BSD, layout.source_BS), layout.mask_BS[:, None, None]
         for layer in self.encoder:
             x = layer(x, mask, self_weights=weights)
@@ -304,6 +309,8 @@ class Cache:
 
     def __init__(self, rows: Tensor, layers: int) -> None:
         self._keys_values: list[Tensor | None] = [None] * layers
+        # Places without a word stay in the cache and are masked, since rows of a tensor have one
+        # length.
         self._seen_RT = torch.zeros(len(rows), 0, dtype=torch.bool, device=rows.device)
 
     def open(self, mask_RT: Tensor) -> tuple[Tensor, Tensor]:
@@ -313,8 +320,10 @@ class Cache:
             mask_RT: True where a row has an input.
         """
         steps = mask_RT.shape[1]
+        # A row's own words before, and not the places of the cache: padding has no position.
         positions = self._seen_RT.sum(1, keepdim=True) + (mask_RT.cumsum(1) - 1).clamp(min=0)
         earlier = self._seen_RT[:, None].expand(-1, steps, -1)
+        # The last dimension is of what is attended to: earlier places, then these. All heads alike.
         allowed = torch.cat([earlier, causal(mask_RT) & mask_RT[:, None]], dim=2)[:, None]
         self._seen_RT = torch.cat([self._seen_RT, mask_RT], dim=1)
         return positions, allowed
@@ -346,6 +355,7 @@ class TransformerReader(Reader):
         """Read further inputs of every row, padded with PAD; the state behind the last, (R, D)."""
         mask_RT = ids_RT != PAD
         positions, allowed = self._cache.open(mask_RT)
+        # BOS has the separator's id, so that the first sentence is segment 1.
         segment_RT = self._segment_R[:, None] + (ids_RT == SEPARATOR).cumsum(1)
         x = self.model.place(self.model.embed_target(ids_RT), segment_RT, positions, target=True)
         source_mask = self.encoding.mask_BS[:, None, None]
@@ -402,6 +412,7 @@ def causal(x_BT: Tensor, earlier: int = 0) -> Tensor:
 
 def _embedding(size: int, dimension: int) -> nn.Embedding:
     embedding = nn.Embedding(size, dimension, padding_idx=PAD)
+    # Scaled by the root of the dimension on the way in, embeddings have variance 1.
     nn.init.normal_(embedding.weight, std=dimension**-0.5)
     with torch.no_grad():
         embedding.weight[PAD].zero_()

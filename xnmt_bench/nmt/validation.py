@@ -33,6 +33,7 @@ class ValidationBLEU:
     def __call__(self, model: NMTModel) -> float:
         """Return BLEU, from 0 to 100."""
         valid, decode = self._valid, model.target_subwords.decode
+        # By length, so that little is padding; BLEU does not depend on the order.
         order = np.argsort(valid.source.lengths(), kind="stable")
         hypotheses, references = list[str](), list[str]()
         for start in range(0, len(order), TOGETHER):
@@ -43,6 +44,7 @@ class ValidationBLEU:
             sources = [valid.source[i] for i in rows]
             hypotheses += map(decode, translate(model, sources, prefixes=prefixes))
             references += [decode(ids[n:].tolist()) for ids, n in zip(targets, starts, strict=True)]
+        # `force` silences a warning about tokenised text, which a corpus may consist of.
         return float(BLEU(force=True).corpus_score(hypotheses, [references]).score)
 
 
@@ -67,6 +69,7 @@ class ContrastiveAccuracy:
         passages = [
             p.read(self._context) for group in contrastive_set.groups for p in group.passages()
         ]
+        # Variants that read the same are scored once, so that they tie exactly.
         row_of = {passage: row for row, passage in enumerate(dict.fromkeys(passages))}
         pairs = [passage.encode(*subwords) for passage in row_of]
         log_p, _ = log_probability(model, pairs, self._batch_tokens)

@@ -42,6 +42,7 @@ class Decisions:
     def extraction(self) -> ExtractionOptions:
         """How decisions are explained."""
         fields = ExtractionOptions.__dataclass_fields__
+        # The section `rules` holds other options too.
         return ExtractionOptions(**{key: self._config.rules[key] for key in fields})
 
     def count(self, name: Split) -> int:
@@ -109,6 +110,7 @@ class Decisions:
             amount=Work(self.system.name, count, "sentences"),
             split=name,
             **self.decided(name, scenario, count),
+            # Part of the recipe, since readers find a sentence by the size of shards.
             shard_sentences=options.shard_sentences,
         )
 
@@ -116,9 +118,11 @@ class Decisions:
         """Return the training decisions with all words that each can see, to draw rules from."""
         folder = self.labels("train", scenario, sentences).path
         names = ("sentence", "step", "label")
+        # Labels and no relevance: three numbers a decision fit into memory.
         parts = [read_columns(path, names) for path in shards(folder, "train")]
         columns = {name: np.concatenate([part[name] for part in parts]) for name in names}
         split = self.split("train", scenario, sentences)
+        # Stored labels name sentences by number; words are kept by row.
         row_of = {int(number): row for row, number in enumerate(split.number[:sentences])}
         rows_N = np.array([row_of[number] for number in columns["sentence"].tolist()])
         # The same words as in rules, or EVAL-X would learn from words that no rule holds.
@@ -134,6 +138,7 @@ def _words(
     words = []
     for i in range(sentences):
         ids = side[i]
+        # Positions in the whole sequence, as rules have them.
         positions = np.flatnonzero(~np.isin(ids, special))
         words.append((ids[positions], positions))
     return words

@@ -34,6 +34,7 @@ def _numbers(path: Path) -> np.ndarray:
             numbers.append(parse_number(text))
         except ValueError:
             raise DataError(path, number, f"{text!r} is no number") from None
+        # Infinite scores would compare, and hide a system that fails.
         if not np.isfinite(numbers[-1]):
             raise DataError(path, number, f"{text} is no finite number")
     return np.asarray(numbers)
@@ -87,6 +88,7 @@ class Door:
             raise XnmtError(f"{kind}.format: {unknown('format', node.format, formats)}")
         path = Path(node.path)
         beside = {side: Path(node[side]) for side in SIDES if node.get(side) is not None}
+        # A packed file is the same result as a plain one.
         return cls(kind, path, node.format, node.name or path.name.removesuffix(".gz"), beside)
 
     @property
@@ -98,6 +100,7 @@ class Door:
         # A folder's bytes in the order of names, which file systems list differently.
         files = sorted(f for f in self.path.rglob("*") if f.is_file()) or [present(self.path)]
         read = {str(f.relative_to(self.path)): file_hash(f) for f in files}
+        # Tokens decide which word a weight is of.
         read |= {side: file_hash(present(f)) for side, f in self.beside.items()}
         if self.kind == "relevance" and self.format != RULES:
             # One file reads otherwise as another format, or by a reader that was mended.

@@ -54,7 +54,10 @@ def _shared_pairs(corpus: Corpus) -> tuple[int, int]:
     test = [(s.source, s.target) for s in corpus.sentences(EVALUATED)]
     test_pairs = set(test)
     shared = {
-        pair for s in corpus.sentences("train") if (pair := (s.source, s.target)) in test_pairs
+        # A set: repeated training pairs count once, repeated test pairs each time.
+        pair
+        for s in corpus.sentences("train")
+        if (pair := (s.source, s.target)) in test_pairs
     }
     return sum(pair in shared for pair in test), len(test)
 
@@ -70,6 +73,7 @@ def _coverage(texts: Texts) -> dict[str, Any]:
         ids = [i for line in lines for i in vocabulary.encode(line)]
         unknown[side] = ids.count(UNK) / len(ids)
         own_length += len(ids)
+        # A vocabulary cuts text of its own language into fewer pieces.
         other_length += sum(len(other_vocabulary.encode(line)) for line in lines)
     return {"unknown": unknown, "swapped": other_length / own_length}
 
@@ -84,12 +88,12 @@ def about_decisions(
         gold_N: the word that stands in the target there.
         thresholds: the configuration's `doubts`.
     """
-    alike = np.bincount(label_N).max() / len(label_N)
+    alike = np.bincount(label_N).max() / len(label_N)  # share of the most frequent label
     if exceeds(alike, thresholds.alike):
         yield f"{100 * alike:.1f} % of the system's decisions are one and the same subword"
     right, guessed = (label_N == gold_N).mean(), np.bincount(gold_N).max() / len(gold_N)
     if thresholds.gain is not None and right < thresholds.gain * guessed:
         yield (
-            f"the system decides as the target does in {100 * right:.1f} % of the decisions, and "
-            f"whoever always says the target's most frequent subword in {100 * guessed:.1f} %"
+            f"the system decides as the target does in {100 * right:.1f} % of the decisions, and a "
+            f"constant guess of the target's most frequent subword in {100 * guessed:.1f} %"
         )

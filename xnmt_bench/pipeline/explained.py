@@ -65,6 +65,7 @@ class Explained:
         """The explainer's name in results, with the options that are not its defaults."""
         defaults = options(type(self.explainer), but=["seed", *self.explainer.sizes])
         phi = plain(self._config.explainer.phi)
+        # Sizes and seeds are left out: they change no meaning, or have a column.
         changed = [f"{o}={v}" for o, v in phi.items() if o in defaults and v != defaults[o]]
         if (precision := self.decisions.extraction.precision) != 32:
             changed.append(f"precision={precision}")
@@ -84,6 +85,7 @@ class Explained:
     def prepared(self) -> Artefact | None:
         """What the explainer has learnt from the system's training split, if it learns at all."""
         explainer = self.explainer
+        # Most learn nothing, and need no artefact.
         if type(explainer).prepare is Explainer.prepare:
             return None
 
@@ -99,6 +101,7 @@ class Explained:
     def ready(self) -> Explainer:
         """The configured explainer, with what it has learnt."""
         if self.prepared:
+            # A pickle could run code when it is read.
             with np.load(self.prepared.path / LEARNT, allow_pickle=False) as arrays:
                 self.explainer.learnt = dict(arrays)
         return self.explainer
@@ -106,6 +109,7 @@ class Explained:
     @property
     def _recipe(self) -> dict[str, Any]:
         phi, sizes = plain(self._config.explainer.phi), self.explainer.sizes
+        # Sizes change no result, so they decide no recipe.
         options_of_phi = {name: value for name, value in phi.items() if name not in sizes}
         return {"explainer": options_of_phi, "code": code_hash(type(self.explainer))}
 
@@ -142,6 +146,7 @@ class Explained:
                 extraction,
                 folder,
                 name,
+                # Whole relevance of training sentences would take many times the room of rules.
                 keep_relevance=name == EVALUATED,
                 scenario=scenario,
                 gold=gold,

@@ -69,6 +69,7 @@ class Job:
 
     def changed(self, changes: dict[str, Any]) -> Job:
         """Return another job that differs in some configuration and shares the store."""
+        # A new configuration: a job's own is never changed.
         merged = OmegaConf.merge(self.config, changes)
         return Job(merged, self.options, store=self.store)  # type: ignore[arg-type]
 
@@ -87,6 +88,7 @@ class Job:
         settings = plain(self.config.corpus, complete=True)
         node = {key: value for key, value in settings.items() if key not in CORPUS_EXTRAS}
         corpus: Corpus = instantiate(f"corpus {self.config.corpus.name!r}", node)
+        # Wrapped last, so that the corpus itself knows nothing of directions.
         return ReversedCorpus(corpus) if self.config.corpus.reversed else corpus
 
     @cached_property
@@ -126,13 +128,14 @@ class Job:
         corpus, texts = corpus or self.corpus, door.read()
         sentences = list(corpus.sentences(EVALUATED))
         door.counted(len(texts), len(sentences), f"test sentences in {corpus.name}")
+        # A file has a line for every sentence, also for those that are too long for ids.
         number_N = np.arange(len(texts))
         return Outputs(corpus, test_set(corpus), number_N, sentences, texts, door.fingerprint)
 
     def log_probability(
         self, pairs: Sequence[Passage | tuple[str, str]], normalise: bool = False
     ) -> np.ndarray:
-        """Log P of each target given its source, EOS included, in the context that is read.
+        """Return log P of each target given its source, EOS included, in its context.
 
         A file's numbers, if one is given, are taken unchanged.
 
@@ -151,6 +154,7 @@ class Job:
             door.counted(len(numbers), len(pairs), "pairs to be scored")
             return numbers if self.config.scores.higher_is_better else -numbers
         scores = read_table(self.scored(pairs).path / "scores.parquet")
+        # Sums are stored, and lengths beside them, so that both normalisations are one artefact.
         log_p_N = scores["log_probability"].to_numpy()
         return log_p_N / scores["ids"].to_numpy() if normalise else log_p_N
 
@@ -250,6 +254,7 @@ class Job:
         """Return the same with the explainer, and the seed of one that draws."""
         if door := self.door("relevance"):  # which does not say whose decisions it explains
             return self.system_identity() | {"nmt": "", "explainer": door.name, "seed": ""}
+        # A seed would split rows that are the same for every seed.
         seed = self.config.seed if self.explained.seeded else ""
         return self.system_identity() | {"explainer": self.explained.name, "seed": seed}
 

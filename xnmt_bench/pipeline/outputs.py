@@ -146,6 +146,7 @@ class Translations:
         """
         split, model = self.texts.drawn(name), self.system.model
         outputs: dict[int, list[int]] = {}
+        # Of sources, since targets are not known yet.
         lengths = np.array([len(split.source[i]) for i in shard])
         places_U = places[shard.start : shard.stop]
         # A sentence's context has to be translated before it: by place in the document.
@@ -173,7 +174,10 @@ class Translations:
             )
             writer = SideWriter(stack, folder / name)
             for i, line in enumerate(text):
+                # Encoded from text, so that ids are those which this text always has.
                 ids, depth = target.encode(line.rstrip("\n")), self._own_depth(name, i)
+                # As the system reads them when they are explained: its own translations are the
+                # context.
                 writer.write(concatenated([*before][len(before) - depth :], ids))
                 before.append(ids)
 
@@ -182,6 +186,7 @@ def _shards(places: np.ndarray) -> list[range]:
     """Split sentences into shards; a document lies in one, since its sentences are contexts."""
     starts = [0]
     for start in np.flatnonzero(places == 0).tolist():
+        # Only at a document's beginning, so shards are at least this long.
         if start - starts[-1] >= SHARD:
             starts.append(start)
     return [range(*ends) for ends in pairwise((*starts, len(places)))]

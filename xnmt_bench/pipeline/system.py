@@ -88,11 +88,13 @@ class System:
 
     def _vocabulary(self, side: str) -> Subwords:
         subwords = self._config.corpus.subwords
+        # A given file is used where it lies, and known by its bytes.
         if model := subwords[f"{side}_model"]:
             return SentencePiece(model)
         kind, size = subwords.type, subwords[f"{side}_size"]
 
         def work(folder: Path) -> None:
+            # Of the training split alone: test words must not shape the vocabulary.
             texts: Iterator[str] = (getattr(s, side) for s in self._corpus.sentences("train"))
             train_subwords(texts, folder / "subwords.model", kind, size)
 
@@ -118,6 +120,7 @@ class System:
         """Return a corpus as the ids that this system reads and writes."""
         length, seed = self._config.corpus.max_length, self._config.rules.seed
         context = context or self.context
+        # Rows are planned with texts in hand, and planning trains no vocabulary.
         return Texts(self._store, corpus, lambda: self.subwords, length, context, splits, seed)
 
     @cached_property
@@ -138,6 +141,7 @@ class System:
             raise XnmtError(f"{self.name} {problem}")
         training = NMTTrainingOptions(**nmt["training"])
         corpus = divided(self._corpus, nmt["divide_and_rule"])
+        # In the full context, also where fewer sentences are read later.
         texts = self.read(corpus, SPLITS, self.trained_context)
         recipe = {key: nmt[key] for key in ("architecture", "sizes", "training", "seed")}
         looked_at = self._looked_at(texts, training)
@@ -170,7 +174,7 @@ class System:
                 return NMTTraining(model, train, valid, training, looked_at, every)
 
             most = NMTTraining.max_epochs_of(train, training, nmt["seed"], every)
-            module, facts = fit(
+            module, facts = fit(  # goes on where a killed run stood
                 build,
                 folder,
                 nmt["seed"],
@@ -207,6 +211,7 @@ class System:
         if "contrastive" in training.stop:
             corpus, names = self._corpus, training.contrastive_sets
             sets = find_sets(names, corpus, "valid", training.contrastive_data)
+            # Tokenised and cased as the training data, or words would be unknown.
             sets = [as_read(contrastive_set, corpus) for contrastive_set in sets]
             batch_tokens, context = training.batch_tokens, self.trained_context
             looked_at["contrastive"] = ContrastiveAccuracy(sets, context, batch_tokens)
@@ -248,6 +253,7 @@ class System:
             )
         if problem := model.refuses(self.context) or unlike(self.context, model.trained_context):
             raise XnmtError(f"{self.name} {problem}")
+        # Opened on the host by every reader, and moved once.
         return model.to(self._options.device)
 
     def keep_model(self, other: System) -> None:

@@ -25,7 +25,8 @@ class Texts:
     Args:
         store: where the ids go.
         corpus: the sentences.
-        vocabularies: gives those of both sides; they may be trained at this call.
+        read_subwords: returns the vocabularies of both sides; called once they are needed, since
+            it may train them.
         max_length: subwords a side; longer pairs are left out.
         context: which sentences stand around each sentence.
         splits: which of the corpus's splits there are.
@@ -36,14 +37,14 @@ class Texts:
         self,
         store: Store,
         corpus: Corpus,
-        vocabularies: Callable[[], tuple[Subwords, Subwords]],
+        read_subwords: Callable[[], tuple[Subwords, Subwords]],
         max_length: int,
         context: Context,
         splits: Sequence[Split],
         seed: int = 0,
     ) -> None:
         self.corpus, self.context, self.seed = corpus, context, seed
-        self._vocabularies = vocabularies
+        self._read_subwords = read_subwords
         self._store, self._max_length, self._splits = store, max_length, tuple(splits)
         self._open: dict[Split, EncodedSplit] = {}
         self._drawn: dict[Split, EncodedSplit] = {}
@@ -52,7 +53,7 @@ class Texts:
     @cached_property
     def subwords(self) -> tuple[Subwords, Subwords]:
         """The vocabularies of both sides."""
-        return self._vocabularies()
+        return self._read_subwords()
 
     @cached_property
     def encoded(self) -> Artefact:
@@ -100,8 +101,10 @@ class Texts:
         if name not in self._orders:
             order = np.arange(len(self.split(name)))
             if name == "train":
-                starts = np.flatnonzero(self.places(name) == 0)
+                starts = np.flatnonzero(self.places(name) == 0)  # where documents begin
                 documents = np.split(order, starts[1:])
+                # Whole documents are drawn: a translation's context has to be among what is
+                # translated.
                 drawn = np.random.default_rng(self.seed).permutation(len(documents))
                 order = np.concatenate([documents[n] for n in drawn])
             self._orders[name] = order
@@ -152,6 +155,7 @@ def test_set(corpus: Corpus) -> str:
     """Name the test set of a corpus by its own text, without its training data."""
     digest = hashlib.sha256()
     for sentence in corpus.sentences("test"):
+        # Text and no ids: two systems with other vocabularies share a test set.
         digest.update(f"{sentence.source}\t{sentence.target}\n".encode())
     return f"{lang_pair(corpus)} test {digest.hexdigest()[:16]}"
 

@@ -71,6 +71,7 @@ def weigh_sentences(
         source_ids, target_ids = split.source[index], split.target[index]
         columns, rows = (slice(*current_span(ids)) for ids in (source_ids, target_ids))
         expected = (int(split.number[index]), (len(target_ids) - rows.start, len(source_ids)))
+        # Relevance of another scenario has other steps, and would fit in no sentence but by chance.
         if (relevance.number, relevance.source_TS.shape) != expected:
             got = f"sentence {relevance.number}, {relevance.source_TS.shape[0]} steps"
             needed = f"sentence {expected[0]}, {expected[1][0]} steps ({scenario} decoding)"
@@ -78,6 +79,7 @@ def weigh_sentences(
         prefix_TT = None
         silent = len(relevance.prefix_TT) > 1 and np.isnan(relevance.prefix_TT).all()
         if not (explained.explainer.attends or silent):
+            # NaN is for words not seen yet, which weigh nothing.
             prefix_TT = np.nan_to_num(relevance.prefix_TT[:, rows])
         yield Weighed(
             relevance.number,
@@ -100,5 +102,6 @@ def tokens(subwords: Subwords, ids: list[int]) -> Tokens:
     """Return ids of a sentence as tokens."""
     pieces = subwords.pieces(ids)
     if ids and ids[-1] == EOS:
+        # Vocabularies spell EOS in their own ways.
         pieces[-1] = EOS_TOKEN
     return Tokens(tuple(pieces), tuple(subwords.words(ids)), subwords.decode(ids))

@@ -29,6 +29,7 @@ LONGEST_SIDE = 8000  # pixels of a PNG
 
 def style(names: Sequence[str], name: str) -> dict[str, Any]:
     """Return colour and marker of one of several things."""
+    # By the sorted names, so that the order of rows changes no colour.
     round_, place = divmod(sorted(names).index(name), len(PALETTE))
     # A colour that comes again has another marker.
     return {"color": PALETTE[place], "marker": SHAPES[(place + round_) % len(SHAPES)]}
@@ -43,7 +44,7 @@ def interval_figure(metric: Metric, panels: Sequence[Panel]) -> Figure | None:
     measured = {p for panel in shown for p in panel.by_pivot(blind=True)}
     pivots = sort_pivots(measured, shown[0].pivot_values)
     row = max(0.45, 0.12 * len(pivots))  # inches a line
-    heights = [0.7 + row * len(panel.names) for panel in shown]
+    heights = [0.7 + row * len(panel.names) for panel in shown]  # inches
     figure, axes = plt.subplots(
         len(shown),
         1,

@@ -73,6 +73,7 @@ class Panel:
     def ranked(self, pivot: str) -> list[str]:
         """Return the names that have a number and are not blind, from the best to the worst."""
         names = (n for n in self.names if not self.blind(n))
+        # A name without a number has no place.
         ranks = {n: rank for n in names if (rank := self.rank(pivot, n)) is not None}
         return sorted(ranks, key=ranks.__getitem__)  # stable: ties stay in alphabetical order
 
@@ -128,6 +129,7 @@ def pooled(column: Column, rows: Iterable[ScoredRow]) -> tuple[float, float, flo
     seeds = [s.values for s in rows if _number(s, name)]
     if not seeds:
         return None
+    # The union of intervals is wide on purpose: it holds the spread of seeds too.
     value = mean(v[name] for v in seeds)
     return value, min(v.get(low, value) for v in seeds), max(v.get(high, value) for v in seeds)
 
@@ -137,6 +139,7 @@ def panels(metric: Metric, scored: Sequence[ScoredRow]) -> list[Panel]:
 
     Rows of one condition that differ in a setting, such as the test set, are never ranked together.
     """
+    # Of all rows, so that columns have one order in every panel.
     pivot_values = pivot_values_of(metric, scored)
     references = [s for s in scored if metric.reference(s.row) is not None]
     rows = [s for s in scored if metric.reference(s.row) is None]
@@ -194,6 +197,7 @@ def _by_condition(
     for general in list(grouped):
         special = [values for values in grouped if matches(general, values)]
         if special:
+            # A row without a value of a shared column belongs beside each of its values.
             members = grouped.pop(general)
             for values in special:
                 grouped[values] += members
@@ -214,7 +218,7 @@ def _by_settings(
                 members.append(scored_row)
                 break
         else:
-            groups.append((dict(settings), [scored_row]))
+            groups.append((dict(settings), [scored_row]))  # a copy, which grows
     return groups
 
 
@@ -322,7 +326,7 @@ def distinguish(shown: Sequence[Panel], but: Sequence[str] = ()) -> Distinction:
         return Distinction([], [], [], [])
     every = [s for p in shown for names in p.rows.values() for rows in names.values() for s in rows]
     keys = [Key("corpus", "corpus"), Key("nmt", "NMT"), *shown[0].metric.keys]
-    keys.append(Key(SETTINGS, "settings"))
+    keys.append(Key(SETTINGS, "settings"))  # empty where all rows agree
     keys = [key for key in keys if key.name in shown[0].condition and key.name not in but]
     texts = []
     for panel in shown:

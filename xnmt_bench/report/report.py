@@ -65,7 +65,7 @@ def report(
     results: Path,
     tracker: Tracker,
 ) -> tuple[list[ShownTable], list[Listing]]:
-    """Write and prints a metric's tables, draws its figures; gives back what the pages show."""
+    """Write and print a metric's tables, draw its figures, and return what the pages show."""
     # Heavy, and train draws none.
     from xnmt_bench.report.figure import interval_figure, save_figure
     from xnmt_bench.report.heatmap import (
@@ -99,6 +99,7 @@ def report(
         file_name = re.sub(r"\W+", "_", caption.partition("\n")[0])
         figure = heatmap_figure({file_name.replace("_", " "): as_explanation(sentence)})
         save_figure(figure, results / metric.name / file_name)
+    # A list, since files are drawn here and the page reads them later.
     listings = list(metric.listings(measurements))
     for listing in listings:
         if listing.files and listing.matrices is not None:
@@ -110,6 +111,7 @@ def report(
 
 def writable(results: Path) -> Path:
     """Return the folder of a report, or another one where nothing may be written there."""
+    # Asked before anything is drawn, which takes a while.
     if os.access(results, os.W_OK):
         return results
     elsewhere = Path(tempfile.mkdtemp(prefix="results-"))

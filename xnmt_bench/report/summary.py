@@ -71,6 +71,7 @@ class ShownTable:
 def to_csv(rows: Sequence[Row], columns: Sequence[str]) -> str:
     """Return all rows as CSV; text that a spreadsheet would run as a formula begins with `'`."""
     buffer = io.StringIO()
+    # One line end on every platform, so that equal rows are equal bytes.
     writer = csv.DictWriter(buffer, columns, restval="", extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows({name: _harmless(value) for name, value in row.items()} for row in rows)
@@ -130,11 +131,12 @@ def _html(text: str) -> str:
 
     They begin after a blank, so that a name with options, `random[a=1]`, stays whole.
     """
+    # Escaped first, so that only the tags added here are tags.
     breakable = re.sub(r" (?=[\[(|])", " <wbr>", html.escape(text))
     return re.sub(r"<wbr>(\[.*?\])", r"<wbr><small>\1</small>", breakable)
 
 
-_FORMULA = re.compile(r"[=+\-@].")
+_FORMULA = re.compile(r"[=+\-@].")  # what spreadsheets run
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?")
 _LATEX = str.maketrans(
     {c: f"\\{c}" for c in "_%&#${}"}
@@ -153,6 +155,7 @@ def _marks(summary: Summary, escape: Callable[[str], str], emphasis: str) -> lis
         for place, cell in enumerate(line.cells):
             if cell.rank is not None:
                 key = (*line.block, place)
+                # Ranks are such that the least is the best, in either direction.
                 best[key] = min(best.get(key, cell.rank), cell.rank)
 
     def mark(line: Line, place: int, cell: Cell) -> str:
@@ -184,6 +187,7 @@ def to_rich(summary: Summary) -> Table:
 def to_text(summary: Summary) -> str:
     """Return the summary as plain text."""
     buffer = io.StringIO()
+    # A fixed width: a file must not depend on the terminal.
     Console(file=buffer, width=160, color_system=None).print(to_rich(summary))
     return buffer.getvalue()
 

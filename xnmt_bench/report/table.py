@@ -54,6 +54,7 @@ def tables(
 
     What other metrics say `about` the systems, a note each, stands under the first.
     """
+    # A column without any number would only take room.
     shown = [c for c in metric.columns if c.shown and any(c.name in s.values for s in scored)]
     shown = shown or [metric.headline]  # without a number, why is all there is to show
     notes = _notes(metric, scored, about)
@@ -92,6 +93,7 @@ def summarise(
     lines = []
     for panel, texts in zip(conditions, distinction.texts, strict=True):
         for name in sorted(panel.names, key=lambda n: _place(panel, n, pivoted)):
+            # Of all values of the pivot.
             rows = [s for by_name in panel.rows.values() for s in by_name.get(name, [])]
             blind = panel.blind(name)
             cells = [Cell(text) for text in (*texts, name + " (blind)" * blind)]
@@ -152,6 +154,7 @@ def _place(panel: Panel, name: str, pivoted: Sequence[Column]) -> tuple[bool, fl
     ranks = {p: rank for p in pivots if (rank := panel.rank(p, name, by)) is not None}
     precedence = {p: panel.pivot_values[p].precedence for p in ranks if p}
     first = max(precedence.values(), default=0)
+    # Values of the greatest precedence order the lines; the best of them counts.
     leading = (rank for p, rank in ranks.items() if precedence.get(p, first) == first)
     return (panel.blind(name), min(leading, default=float("inf")), name)
 

@@ -85,7 +85,7 @@ class WandbTracker(Tracker):
         self.project = project
 
     def start(self, job_type: str, group: str, folder: Path, config: Mapping[str, Any]) -> Self:
-        """Begin a run, and says where it lies if that is only here."""
+        """Begin a run, and log where it lies if that is only here."""
         import wandb
 
         mode = os.environ.get("WANDB_MODE") or ("online" if _reachable() else "offline")
@@ -98,6 +98,7 @@ class WandbTracker(Tracker):
             dir=os.environ.get("WANDB_DIR") or str(folder),
             config=dict(config),
             mode=mode,  # type: ignore[arg-type]
+            # Jobs of a sweep run in one process, each as a run of its own.
             reinit="finish_previous",
             settings=wandb.Settings(silent=True),  # type: ignore[arg-type]
         )
@@ -147,6 +148,7 @@ def _reachable() -> bool:
     host = (os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai").split("//")[-1].strip("/")
     name, _, port = host.partition(":")
     try:
+        # Asked first, since the client would wait for a server that is not there.
         with socket.create_connection((name, int(port or 443)), timeout=3):
             return True
     except OSError:

@@ -48,6 +48,7 @@ def density(shards: Iterable[Rules], total: int, in_memory: int = IN_MEMORY) -> 
         total: about how many rules there are.
         in_memory: about how many are counted at once; the others wait on disk.
     """
+    # Rounded up: `total` is about what comes, and no part should be greater than asked for.
     parts = max(1, -(-total // in_memory))
     bins = np.zeros(len(BINS) + 1, dtype=np.int64)
     rules = 0
@@ -55,6 +56,8 @@ def density(shards: Iterable[Rules], total: int, in_memory: int = IN_MEMORY) -> 
         # Equal rules are in one part, so counting each part alone is exact.
         _, counts = np.unique(keys, return_counts=True)
         rules += len(keys)
+        # `searchsorted` from the left puts a count equal to an edge below it, as the paper's (1,
+        # 10] has it.
         bins += np.bincount(np.searchsorted(BINS, counts), minlength=len(bins))
     return Density(rules, int(bins.sum()), tuple(bins.tolist()))
 
@@ -65,6 +68,7 @@ def _partitioned(shards: Iterable[Rules], parts: int) -> Iterator[np.ndarray]:
     Equal rules are in one part, so that each part can be counted alone.
     """
     with ExitStack() as stack:
+        # Without a name, so that a killed run leaves nothing behind.
         files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(parts)]
         for rules in shards:
             # One more than the id, since -1 stands for no word.

@@ -108,6 +108,7 @@ def extract(
         if kept:
             batch, probability_BT = kept.of(indices, batch)
         else:
+            # Attention is of the pass that labels; kept there, it is not computed again.
             weights = labels_itself(explainer, options)
             batch, log_probability_BT = LABELLING[scenario](model, batch, weights=weights)
             probability_BT = on_host(log_probability_BT.exp())
@@ -171,7 +172,7 @@ def _sharded(
 
     What is left to do on the host is done while the device goes on.
     """
-    room = Room(options.batch_tokens, cpu=SMALL, each=2**22)
+    room = Room(options.batch_tokens, cpu=SMALL, each=2**22)  # bytes a target id
 
     def computed(shard: int, members: range, batch_tokens: int) -> list[tuple[list[int], Future]]:
         parts = batches(model, split, members, batch_tokens, gold)
@@ -239,6 +240,7 @@ def batches(
 
 def _stack(by_sentence: dict[int, Columns], keep_relevance: bool) -> Columns:
     """Return sentences, which came by length, as one in the order of their indices."""
+    # So shards do not depend on how sentences were batched.
     sentences = [by_sentence[i] for i in sorted(by_sentence)]
     stacked: Columns = {}
     for name in sentences[0]:
@@ -265,11 +267,12 @@ def _explain(
         relevance = explainer.relevance(model, batch)
     silent = relevance.prefix_BTT is None  # of prefix words
     if silent and not source_alone:
+        # Half a rule would make fidelity incomparable with that of every other explainer.
         raise NotApplicable("no relevance of prefix words: the model has no attention there")
     assert batch.labels_BT is not None
     tensors = (relevance.source_BTS, batch.labels_BT, batch.source_BS, batch.target_BT)
     source_BTS, labels_BT, source_BS, target_BT = map(on_host, tensors)
-    prefix_BTT = np.full((*target_BT.shape, target_BT.shape[1]), np.nan)
+    prefix_BTT = np.full((*target_BT.shape, target_BT.shape[1]), np.nan)  # as if no step saw one
     if relevance.prefix_BTT is not None:
         prefix_BTT = on_host(relevance.prefix_BTT)
 
@@ -295,6 +298,7 @@ def _explain(
 def on_host(x: Tensor) -> np.ndarray:
     """Return a tensor's numbers, floating ones in float32."""
     x = x.detach().cpu()
+    # numpy has no bfloat16.
     return (x.float() if x.is_floating_point() else x).numpy()
 
 
@@ -302,6 +306,8 @@ def _one_side(
     side: str, scores_TX: np.ndarray, ids_X: np.ndarray, unseen: int, options: ExtractionOptions
 ) -> Columns:
     """Return the columns of one side; `unseen` scores are NaN, since steps see part of a prefix."""
+    # Counted exactly: a NaN too many is a word without a number, one too few a step that looks
+    # ahead.
     if np.isnan(scores_TX).sum() != unseen:
         raise XnmtError(f"the explainer gave no number to a {side} word that the step can see")
     scores_TX = scores_TX.astype(np.float32)

@@ -40,6 +40,7 @@ class StoredLabels:
         labels_BT = np.full(now_BT.shape, PAD, dtype=np.int64)
         probability_BT = np.zeros(now_BT.shape, dtype=np.float32)
         labels, probabilities = zip(*map(self._sentence, indices), strict=True)
+        # A boolean mask walks row by row, which is the order of the sentences.
         labels_BT[now_BT] = np.concatenate(labels)
         probability_BT[now_BT] = np.concatenate(probabilities)
         return batch.labelled(
@@ -49,6 +50,7 @@ class StoredLabels:
     def _sentence(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         """Return its labels and their probabilities."""
         shard, place = divmod(index, self._shard_sentences)
+        # Batches come in shard by shard, so one shard in memory is enough.
         if shard != self._shard:
             path = shard_path(self._folder, self._name, shard)
             columns = read_columns(path, ["sentence", "label", PROBABILITY])

@@ -45,6 +45,7 @@ def write_states(
         for rows, states_RD in iterate_states(model, split, sentences, size):
             if states_ND is None:
                 shape = (decisions, states_RD.shape[-1])
+                # On disk: the states of a training split may not fit into memory.
                 states_ND = np.memmap(path, "<f4", "w+", shape=shape)
             states_ND[rows] = states_RD.cpu().numpy()
         assert states_ND is not None, "a split has a sentence"
@@ -69,6 +70,7 @@ def iterate_states(
     Yields:
         Places (R,) in the order of the rules, and states (R, D) on the model's device.
     """
+    # Sentences come by length; their places here are those of their rules.
     ends_B = _ends(split, sentences)
     for indices, batch in batches(model, split, range(sentences), batch_tokens):
         lengths = batch.current_BT.sum(1).tolist()
@@ -87,4 +89,5 @@ def states_room(batch_tokens: int | None = None) -> Room:
 def _ends(split: EncodedSplit, sentences: int) -> np.ndarray:
     """Return the place behind each sentence's last decision, (B,)."""
     starts = [current_start(split.target[i]) for i in range(sentences)]
+    # A context's steps are not explained and have no place.
     return np.cumsum(split.target.lengths()[:sentences] - starts)

@@ -85,6 +85,7 @@ def write_shard(columns: dict[str, np.ndarray | list[np.ndarray]], path: Path) -
             arrays[name] = pa.array(values)
         else:
             flat = pa.array(values.ravel())
+            # A fixed size is read back without offsets, as one matrix.
             arrays[name] = pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
     write_table(pa.table(arrays), path)
 
@@ -166,6 +167,7 @@ def sentence_rows(sentence_N: np.ndarray) -> Iterator[slice]:
 
 def sentence_starts(sentence_N: np.ndarray) -> np.ndarray:
     """Return the row where each sentence begins in a column of their numbers."""
+    # Numbers begin at 0, so that -1 before them makes the first row a beginning.
     return np.flatnonzero(np.diff(sentence_N, prepend=-1))
 
 
@@ -213,6 +215,7 @@ def shard_relevance(path: Path) -> Iterator[SentenceRelevance]:
             _matrix(columns[f"{side}_relevance"][rows], f"{path}: {side}_relevance")
             for side in RULE_SIDES
         )
+        # Every step sees the whole source, so that NaN there is damage.
         if np.isnan(source).any():
             raise StoreError(f"{path}: source_relevance is NaN")
         number, first = (int(columns[name][rows.start]) for name in ("sentence", "step"))

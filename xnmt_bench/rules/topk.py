@@ -32,4 +32,5 @@ def top_k(
 
 def ids_at(ids_X: np.ndarray, positions_NK: np.ndarray) -> np.ndarray:
     """Return the ids at positions, NOTHING where there is none."""
+    # -1 would read the last id; place 0 is read in its stead and thrown away.
     return np.where(positions_NK == NOTHING, NOTHING, ids_X[np.maximum(positions_NK, 0)])

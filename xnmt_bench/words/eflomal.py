@@ -32,6 +32,7 @@ def align(
         raise NotApplicable("eflomal is not installed; pip install -e '.[align]'") from None
     texts = [folder / "source.txt", folder / "target.txt"]
     with texts[0].open("w", encoding="utf-8") as x, texts[1].open("w", encoding="utf-8") as y:
+        # The sentences come first, so that their links are the first lines of the result.
         for sentence in chain(sentences, further):
             print(sentence.source, file=x)
             print(sentence.target, file=y)
@@ -43,6 +44,7 @@ def align(
     forward, backward = (
         [pair.sure for pair in AlignmentFile(path).read()[: len(sentences)]] for path in links
     )
+    # The folder becomes an artefact, which keeps links and no copy of the corpus.
     for path in (*texts, *links):
         path.unlink()
     return forward, backward

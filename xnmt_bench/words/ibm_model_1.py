@@ -26,6 +26,7 @@ def ibm_model_1(split: EncodedSplit, sentences: int, iterations: int) -> dict[st
     Returns:
         `source`, `target` ids and `probability` P(target given source), sorted by the ids.
     """
+    # A pair is one number, source * largest + target, so that counting is sorting.
     largest = 1 + max(int(split.target[i].max()) for i in range(sentences))
     keys_N = np.unique(
         np.concatenate([np.unique(key) for key, _, _ in _pairs(split, sentences, largest)])
@@ -40,7 +41,7 @@ def ibm_model_1(split: EncodedSplit, sentences: int, iterations: int) -> dict[st
             weight /= np.bincount(word, weight, words)[word]  # over the words of its source
             count_N += np.bincount(place, weight, len(keys_N))
         total = np.bincount(source_N, count_N)
-        probability_N = count_N / total[source_N]
+        probability_N = count_N / total[source_N]  # P(target given source) sums to 1 by source
     kept = probability_N >= LEAST
     return {
         "source": source_N[kept].astype(np.int32),
@@ -83,6 +84,7 @@ def _best(split: EncodedSplit, linked: int) -> Iterator[set[tuple[int, int]]]:
     width = 1 + int(table["target"].max())
     keys_N = table["source"].astype(np.int64) * width + table["target"]
     for n in range(linked):
+        # The target's EOS needs no link.
         source, target = split.source[n].astype(np.int64), split.target[n][:-1]
         wanted_TS = source * width + target[:, None]
         place_TS = np.searchsorted(keys_N, wanted_TS).clip(max=len(keys_N) - 1)

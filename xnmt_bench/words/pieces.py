@@ -25,6 +25,7 @@ def membership(words: Sequence[int], keep_eos: bool = False) -> np.ndarray:
     if keep_eos and (of_piece < 0).any():
         of_piece = np.where(of_piece < 0, count, of_piece)
         count += 1
+    # As numbers, so that sums over pieces are products of matrices.
     return (of_piece[:, None] == np.arange(count)).astype(np.float64)
 
 
@@ -56,6 +57,7 @@ def first_pieces(scores_TS: np.ndarray, rows: Sequence[int], columns: Sequence[i
         rows: the word that each piece of the rows belongs to, -1 for none; length T.
         columns: the same for the columns; length S.
     """
+    # `index` finds the first piece of each word.
     places = ([words.index(n) for n in range(max(words) + 1)] for words in (rows, columns))
     return np.nan_to_num(scores_TS)[np.ix_(*places)]
 
@@ -68,6 +70,7 @@ def as_shares(relevance_TS: np.ndarray) -> np.ndarray:
     Args:
         relevance_TS: of source tokens for target tokens.
     """
+    # Attention knows no harm: what lowers a step's probability has no share in it.
     positive_TS = np.maximum(np.nan_to_num(relevance_TS), 0)
     sums_T1 = positive_TS.sum(1, keepdims=True)
     return np.divide(positive_TS, sums_T1, out=np.zeros_like(positive_TS), where=sums_T1 > 0)

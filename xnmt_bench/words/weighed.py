@@ -49,6 +49,7 @@ class Tokens:
             before = pieces[place - 1] if place else ""
             glued = before.endswith((CONTINUED, JOINED)) or piece.startswith(JOINED)
             begins = piece.startswith(BEGUN) if spaced else not glued
+            # The first piece begins a word even where its mark is missing.
             current += begins or current < 0
             words.append(current)
         if eos:
@@ -87,6 +88,7 @@ def joined(pieces: Sequence[str]) -> str:
     else:
         text = " ".join(pieces).replace(f"{CONTINUED} ", "").removesuffix(CONTINUED)
         text = text.replace(f" {JOINED}", "").replace(f"{JOINED} ", "").strip(JOINED)
+    # Moses escapes what its own files use as marks, such as & and |.
     return html.unescape(text).replace(HYPHEN, "-")
 
 

@@ -27,7 +27,7 @@ NEEDED = (
 
 
 def bug(data: Path, language: str) -> Suite:
-    """Return a CSV, whose places count words between blanks; it names no other entity.
+    """Read BUG's CSV, whose places count words between blanks; it names no other entity.
 
     Every row is a sentence. Rows whose words do not stand at their places are counted and listed,
     and have no item.
@@ -52,6 +52,7 @@ def bug(data: Path, language: str) -> Suite:
         if line not in problems:
             pronoun, noun = places
             items.append(Item(len(sources), pronoun, Entity((noun,)), None, gender, sets))
+        # Every row keeps its place, so that translations made elsewhere stay aligned.
         sources.append(" ".join(words))
     left_out(path, problems)
     return Suite.of("bug", sources, items)

@@ -48,6 +48,7 @@ def chains(corpus: Corpus) -> Suite:
         items += _of_document(list(document), closed)
     if not items:
         raise NotApplicable(f"corpus {corpus.name} has no pronoun with an antecedent")
+    # All sentences, also those without a pronoun: their numbers are the test set's.
     return Suite(corpus.name, sentences, items)
 
 
@@ -58,6 +59,7 @@ def _of_document(
     for number, sentence in document:
         words = sentence.source.split()
         mentions = sentence.gold.source_mentions if sentence.gold else ()
+        # In reading order: what is nearest and earlier depends on it.
         for mention in sorted(mentions, key=lambda m: m.words):
             if (item := _item(number, words, mention, earlier)) is not None:
                 yield item
@@ -107,6 +109,7 @@ def _head(words: Sequence[str], span: Span, closed: frozenset[str]) -> Span:
         elif (forms[n - 1], forms[n]) in KINDS or (
             forms[n] in ANEW and any(content[n + 1 : n + 2])
         ):
+            # The words so far do not belong to the head, as an owner's before `'s`.
             head = []
         else:
             break

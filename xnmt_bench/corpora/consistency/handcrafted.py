@@ -24,7 +24,7 @@ def handcrafted(data: Path, language: str) -> Suite:
         pronouns = [n for n, word in enumerate(words) if word in PRONOUNS]
         if not bar or len(pronouns) != 1 or words[0] not in ARTICLES or VERB not in words[2:]:
             raise DataError(path, number, "not of the form 'the X finished his work .|translation'")
-        entity = Entity(tuple(range(1, words.index(VERB))))
+        entity = Entity(tuple(range(1, words.index(VERB))))  # between article and verb
         gender = PRONOUNS[words[pronouns[0]]]
         items.append(Item(len(items), pronouns[0], entity, gender=gender))
         sources.append(source.strip())

@@ -28,10 +28,12 @@ def translations(path: Path, texts: Sequence[str], suite: Suite) -> list[str]:
     if len(texts) != len(sources):
         problem = f"{len(texts)} lines, but the suite has {len(sources)} sentences"
         raise DataError(path, None, problem)
+    # One line with bars is enough: the others then lack theirs, which is an error.
     if any(BARS in text for text in texts):
         bars = BARS
     else:  # a single bar may be the translation's own
         halves = (_halves(text, BAR)[0].split() for text in texts)
+        # Only where every line has its own source before it.
         bars = BAR if all(map(list.__eq__, halves, sources)) else ""
     outputs = []
     for number, (text, words) in enumerate(zip(texts, sources, strict=True), start=1):

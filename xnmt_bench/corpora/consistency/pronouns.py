@@ -14,6 +14,7 @@ THINGS = ("it", "its", "itself")
 PRONOUNS: Mapping[str, Gender] = {
     **dict.fromkeys(MALE, "m"),
     **dict.fromkeys(FEMALE, "f"),
+    # As WinoMT has it, whose neutral entities are referred to by `they`.
     **dict.fromkeys(PLURALS, "n"),
 }
 ARTICLES = ("the", "a", "an")

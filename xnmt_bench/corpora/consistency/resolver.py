@@ -36,6 +36,7 @@ class Resolver:
         for number, text in text_lines(path):
             try:
                 row: Any = parse_json(text)
+                # Letters alone are the same under every tokenisation.
                 key = "".join(map(_letters, row[TOKENS]))
                 clusters = [
                     [_stretch(row[TOKENS], *mention) for mention in cluster]
@@ -43,6 +44,7 @@ class Resolver:
                 ]
             except (ValueError, KeyError, TypeError, IndexError) as error:
                 raise DataError(path, number, f"no tokens and clusters: {error!r}") from None
+            # The same sentence twice is fine if it is resolved alike.
             if self._clusters.get(key, clusters) != clusters:
                 text = " ".join(row[TOKENS])
                 raise DataError(path, number, f"other clusters than a line above has: {text!r}")
@@ -65,6 +67,7 @@ class Resolver:
         if clusters is None:
             return None
         words = _starts(sentence.split())
+        # Its letters, from the first to behind the last.
         pronoun = (words[item.pronoun], words[item.pronoun + 1])
         return any(
             pronoun in cluster and any(_names(words, item.entity, mention) for mention in cluster)
@@ -74,6 +77,7 @@ class Resolver:
 
 def _names(words: Sequence[int], entity: Entity, mention: Stretch) -> bool:
     """Return whether a mention holds a word of an entity."""
+    # Two stretches of letters overlap.
     return any(mention[0] < words[n + 1] and words[n] < mention[1] for n in entity.words)
 
 

@@ -56,6 +56,7 @@ class Item:
     @property
     def backs(self) -> set[int]:
         """How far back the sentences are that it is about; its own is 0."""
+        # A set: entity and pronoun mostly share a sentence.
         return {0, self.entity.back, self.other.back if self.other else 0}
 
 
@@ -78,6 +79,7 @@ class Suite:
         cls, name: str, sources: Sequence[str], items: Sequence[Item], targets: Sequence[str] = ()
     ) -> Suite:
         """Return a suite whose sentences are documents of their own."""
+        # No references: an empty target stands for an unknown one.
         pairs = zip(sources, targets or [""] * len(sources), strict=True)
         sentences = [Sentence(x, y, f"{name} {n}", 0) for n, (x, y) in enumerate(pairs)]
         return cls(name, sentences, items)
@@ -119,6 +121,7 @@ def left_out(path: Path, problems: Mapping[int, str]) -> None:
     """Say how many lines of a suite cannot be used, by line and reason."""
     for line, problem in list(problems.items())[:LISTED]:
         log.warning("%s:%d: left out: %s", path, line, problem)
+    # A wrong file would flood the log with its lines.
     if unlisted := list(problems)[LISTED:]:
         log.warning(
             "%s: %d more are left out, of lines %s",

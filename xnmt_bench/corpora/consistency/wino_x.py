@@ -45,7 +45,7 @@ def wino_x(data: Path, language: str) -> Suite:
         right = int(row["answer"])
         wrong = ANSWERS[0] + ANSWERS[1] - right
         named = {n: row[f"referent{n}_en"] for n in ANSWERS}
-        spans = {n: _found(words, name) for n, name in named.items()}
+        spans = {n: _last_span(words, name) for n, name in named.items()}
         forms = [_form(word) for word in words]
         pronouns = next((places for noun in THINGS if (places := _all(forms, noun))), [])
         expected = bare(row[f"pronoun{right}"])
@@ -59,9 +59,11 @@ def wino_x(data: Path, language: str) -> Suite:
             problems[number] = f"none of {', '.join(THINGS)} in the sentence"
         else:
             behind = max(max(span) for span in spans.values())
+            # A pronoun stands behind what it refers to, with few exceptions.
             pronoun = next((n for n in pronouns if n > behind), pronouns[-1])
             entity, other = Entity(spans[right]), Entity(spans[wrong])
             items.append(Item(len(sources), pronoun, entity, other, expected=expected))
+        # Lines that are left out keep their place, so that translations stay aligned.
         sources.append(" ".join(words))
         targets.append(row[f"translation{right}"])
     left_out(path, problems)
@@ -93,10 +95,10 @@ def _all(forms: Sequence[str], form: str) -> list[int]:
     return [n for n, word_form in enumerate(forms) if word_form == form]
 
 
-def _found(words: Sequence[str], name: str) -> Span:
+def _last_span(words: Sequence[str], name: str) -> Span:
     """Return the last place of some words among others; none where they are not there."""
     name_forms, word_forms = ([_form(word) for word in some] for some in (name.split(), words))
-    starts = range(len(word_forms) - len(name_forms), -1, -1)
+    starts = range(len(word_forms) - len(name_forms), -1, -1)  # from the right
     first = next(
         (n for n in starts if name_forms and word_forms[n : n + len(name_forms)] == name_forms),
         None,

@@ -35,6 +35,7 @@ def winomt(data: Path, language: str) -> Suite:
     """
     path = data / "winomt" / "en.txt"
     beside = path.with_name("annotations.tsv")
+    # The published file names one entity alone.
     annotated = _annotations(beside) if beside.exists() else None
     files = {name: path.with_name(f"en_{name}.txt") for name in SUBSETS}
     subsets = {n: {text for _, text in text_lines(f)} for n, f in files.items() if f.exists()}
@@ -54,6 +55,7 @@ def winomt(data: Path, language: str) -> Suite:
             pronoun = _first_pronoun(words, GENDERS[gender])
             if pronoun is None:
                 raise DataError(path, number, f"no {gender} pronoun")
+            # A line may be in both files, in one, or in none.
             subset_names = tuple(name for name, texts in subsets.items() if text in texts)
             entity = Entity((int(place),))
             item = Item(len(items), pronoun, entity, None, GENDERS[gender], subset_names)
@@ -62,6 +64,7 @@ def winomt(data: Path, language: str) -> Suite:
                 raise DataError(beside, None, f"line {number - 1} is missing")
             line, item = annotated[number - 1]
             _checked(beside, line, item, words)
+            # Both files are checked against each other: a shifted file would still be readable.
             if int(place) not in item.entity.words or item.gender != GENDERS[gender]:
                 problem = f"another entity or gender than line {number} of {path.name}: {text!r}"
                 raise DataError(beside, line, problem)
@@ -100,6 +103,7 @@ def _annotated(row: Mapping[str, str]) -> Item:
     pronoun = parse_count(row["pronoun"])
     if not (entity and other):
         raise ValueError("a last word stands before its first")
+    # It may also be in neither.
     sets = SUBSETS if row["set"] == "both" else tuple(n for n in SUBSETS if n == row["set"])
     gender = GENDERS[row["gender"]]
     return Item(parse_count(row["line"]), pronoun, Entity(entity), Entity(other), gender, sets)

@@ -45,8 +45,9 @@ class Exchange:
     def versions(self, text: str) -> list[str] | None:
         """Return the sentence in each form; empty without one, None if it is ambiguous."""
         words = text.split()
-        matches = list(self._found(words))
+        matches = list(self._find_forms(words))
         taken = {i for start, form in matches for i in range(start, start + len(form))}
+        # A form that is exchanged is not a sign of the other address.
         kept_words = [word for i, word in enumerate(words) if i not in taken]
         if not self.formal.isdisjoint(kept_words) or _any(self.informal, kept_words):
             return None
@@ -57,15 +58,16 @@ class Exchange:
         count = len(self._of(matches[0][1]))
         return [self._written(words, matches, version) for version in range(count)]
 
-    def _found(self, words: Sequence[str]) -> Iterator[tuple[int, Words]]:
+    def _find_forms(self, words: Sequence[str]) -> Iterator[tuple[int, Words]]:
         """Yield where forms stand, the longest first where several begin."""
         longest, start = max(map(len, self.forms), default=0), 0
         while start < len(words):
+            # Longest first: a form of two words may begin with another form.
             for size in range(min(longest, len(words) - start), 0, -1):
                 form = tuple(words[start : start + size])
                 if self._of(form):
                     yield start, form
-                    start += size - 1
+                    start += size - 1  # and one more below
                     break
             start += 1
 
@@ -127,6 +129,7 @@ def exchanges(path: Path, written: Callable[[str], str] = str) -> dict[str, list
         elif line.strip():
             problem = "not a line of address, formal, informal, unless or names, as they should be"
             raise DataError(path, number, problem)
+    # In the order of `patterns`, which is that of the fields of Exchange.
     compiled = [
         re.compile("|".join(alternatives)) if alternatives else None
         for alternatives in patterns.values()
@@ -138,7 +141,7 @@ def exchanges(path: Path, written: Callable[[str], str] = str) -> dict[str, list
 
 
 def build(corpus: Corpus, split: Split, table: str | None = None) -> list[ContrastiveSet]:
-    """Set of address and of names from the documents of a split.
+    """Build sets of address and of names from the documents of a split.
 
     Args:
         corpus: of documents.
@@ -184,6 +187,7 @@ def _windows(corpus: Corpus, split: Split) -> Iterator[tuple[list[Sentence], Sen
     """Yield each sentence behind the sentences of its document that stand just before it."""
     before: deque[Sentence] = deque(maxlen=WINDOW)
     for sentence in corpus.sentences(split):
+        # A context never reaches into the document before.
         if before and before[-1].document != sentence.document:
             before.clear()
         yield list(before), sentence
@@ -201,10 +205,12 @@ def _mirrored(
     if None in context:  # mixed, or with words without a counterpart
         return
     marked = [place for place, versions in enumerate(context) if versions]
+    # Versions that are written alike cannot be told apart by any score.
     if not marked or len(set(now)) < len(now):
         return
     sources = tuple(earlier.source for earlier in before)
     for version in range(len(now)):
+        # The whole context is put into the same version, so that it decides.
         written = tuple(
             versions[version] if versions else earlier.target
             for versions, earlier in zip(context, before, strict=True)
@@ -215,5 +221,5 @@ def _mirrored(
             tuple(Variant(text, written) for text in now),
             version,
             sources,
-            distance=len(before) - marked[-1],
+            distance=len(before) - marked[-1],  # the nearest sentence that shows the form
         )

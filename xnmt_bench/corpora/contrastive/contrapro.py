@@ -46,6 +46,7 @@ def from_folder(folder: Path) -> ContrastiveSet:
         if first != expected:
             problem = f"group {number} begins with line {first}, not with line {expected}"
             raise DataError(*where, problem)
+        # Groups follow on each other without gaps, as a file of scores, a line each, needs.
         expected = rows.stop
         if rows.stop > len(target):
             problem = f"group {number} ends with line {rows.stop} of {len(target)}"
@@ -70,7 +71,7 @@ def from_folder(folder: Path) -> ContrastiveSet:
     return ContrastiveSet("contrapro", "-".join(LANGUAGES), groups)
 
 
-class _Told(NamedTuple):
+class _GroupRow(NamedTuple):
     """The columns of a group beside its text, and their place in the file."""
 
     where: tuple[Path, int | None]
@@ -82,7 +83,7 @@ class _Told(NamedTuple):
     antecedent: Antecedent | None = None
 
 
-def _table(folder: Path) -> Iterator[_Told]:
+def _table(folder: Path) -> Iterator[_GroupRow]:
     path = folder / "groups.tsv"
     for number, line in enumerate(lines(path), start=1):
         fields = decode_line(line, path, number).split("\t")
@@ -96,21 +97,21 @@ def _table(folder: Path) -> Iterator[_Told]:
             if not (free or COUNT.fullmatch(value)):
                 raise DataError(path, number, f"{name} {value[:40]!r} is no number")
         group, first, size = map(int, counts)
-        yield _Told((path, number), group, first, size, pronoun, _distance(distance))
+        yield _GroupRow((path, number), group, first, size, pronoun, _distance(distance))
 
 
 def _distance(text: str) -> int | None:
     return None if text == UNKNOWN else int(text)
 
 
-def _of_json(folder: Path) -> Iterator[_Told]:
+def _of_json(folder: Path) -> Iterator[_GroupRow]:
     path = _existing(folder / "contrapro.json")
     first = 0
     for number, record in enumerate(records_of(path)):
         group = _group(path, number, record)
         size = len(group.variants)
         columns = group.pronoun, group.distance, group.antecedent
-        yield _Told((path, None), number, first, size, *columns)
+        yield _GroupRow((path, None), number, first, size, *columns)
         first += size
 
 
@@ -128,6 +129,7 @@ def from_records(path: Path, records: list[dict[str, Any]]) -> ContrastiveSet:
     numbers = read_groups(chosen) if chosen.is_file() else list(range(len(groups)))
     if len(numbers) != len(groups):
         raise DataError(chosen, None, f"{len(numbers)} groups, but {path} has {len(groups)}")
+    # Without the text files the groups have no context.
     if _find(path.parent, "text", LANGUAGES[0]).is_file():
         text_groups = from_folder(path.parent).groups
         if numbers and max(numbers) >= len(text_groups):
@@ -156,6 +158,7 @@ def _group(path: Path, number: int, record: dict[str, Any]) -> Group:
         distance = record["ante distance"]
         if type(distance) is not int or distance < 0:
             raise ValueError(f"ante distance is {distance!r}")
+        # The true translation is the first variant.
         texts = [record["ref segment"], *(error["contrastive"] for error in record["errors"])]
         if not all(isinstance(text, str) and text for text in (record["src segment"], *texts)):
             raise ValueError("a segment is no text")
@@ -201,6 +204,7 @@ def _context(folder: Path, language: str, count: int) -> list[tuple[str, ...]]:
     """Return the context of each line, the nearest sentence last; empty lines are left out."""
     name = f"contrapro.context.{language}"
     places = [folder, *sorted(p for p in folder.glob("*") if p.is_dir())]
+    # All are read, since only their lengths tell how deep each context is.
     lines_by_path = {p: _lines(p) for place in places if (p := _existing(place / name)).is_file()}
     for path, lines_of in lines_by_path.items():
         if not count or len(lines_of) % count:
@@ -208,7 +212,9 @@ def _context(folder: Path, language: str, count: int) -> list[tuple[str, ...]]:
             raise DataError(path, None, problem)
     if not lines_by_path:
         return [()] * count
+    # A longer context can be cut to a shorter one, never the other way round.
     longest = max(lines_by_path.values(), key=len)
     depth = len(longest) // count
     rows = (longest[n * depth : (n + 1) * depth] for n in range(count))
+    # Empty lines pad contexts at the beginning of a document.
     return [tuple(filter(None, row)) for row in rows]

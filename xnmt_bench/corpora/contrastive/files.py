@@ -36,6 +36,7 @@ def read_groups(path: Path) -> list[int]:
             numbers.append(parse_count(text))
         except ValueError:
             raise DataError(path, number, f"{text[:40]!r} is no group's number") from None
+        # A group that counts twice would be two of its unit.
         if numbers[-1] in read:
             raise DataError(path, number, f"group {text} is there twice")
         read.add(numbers[-1])

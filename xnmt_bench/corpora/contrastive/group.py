@@ -67,6 +67,7 @@ class Group:
     @property
     def source_unit(self) -> str:
         """What it depends on with other groups."""
+        # Groups of one source with one context are decided alike, so they are resampled together.
         return self.unit or "\n".join((*self.source_context, self.source))
 
     def passages(self) -> list[Passage]:
@@ -81,6 +82,7 @@ class Group:
         variants = (Variant(target(v.text), tuple(map(target, v.context))) for v in self.variants)
         antecedent = self.antecedent
         if antecedent:
+            # Changed with its side, or it would not be found in it.
             words = source(" ".join(antecedent.words)).split()
             antecedent = replace(antecedent, words=tuple(words))
         return replace(
@@ -135,7 +137,7 @@ def checked(group: Group) -> Group:
     Raises:
         ValueError: it has fewer than two variants, or no such true one.
     """
-    if len(group.variants) < 2:
+    if len(group.variants) < 2:  # accuracy would be 1 by definition
         raise ValueError("there is nothing to compare: a group needs two variants or more")
     if not 0 <= group.true < len(group.variants):
         raise ValueError(f"the true variant is number {group.true} of {len(group.variants)}")
@@ -144,6 +146,7 @@ def checked(group: Group) -> Group:
 
 def described(group: Group, phenomenon: str) -> dict[str, Any]:
     """Return a group in the plain form of this project, without what is empty."""
+    # A shared context is written once.
     [*contexts] = {v.context for v in group.variants}
     shared = len(contexts) == 1
     fields = {
@@ -162,7 +165,8 @@ def described(group: Group, phenomenon: str) -> dict[str, Any]:
 
 
 def to_lines(sets: Sequence[ContrastiveSet]) -> str:
-    """Set in the plain form: a JSON object a line, the first of which names the language pair."""
+    """Return the sets in the plain form: JSON lines, the first of which names the languages."""
+    # One file has one header, and so one pair.
     [lang_pair] = {s.lang_pair for s in sets}
     lines = [{"lang_pair": lang_pair, "generated": any(s.generated for s in sets)}]
     lines += [described(group, s.name) for s in sets for group in s.groups]

@@ -58,6 +58,7 @@ class Described(_Line):
         before, sizes = len(self.source_context), {len(v.context) for v in variants}
         if len(sizes) > 1:
             raise ValueError("variants have contexts of unlike lengths")
+        # Contexts pair sentence by sentence; none at all is a source-side context.
         if after := sizes - {0, before}:
             raise ValueError(
                 f"{before} source sentences stand before, but {min(after)} target ones"
@@ -90,7 +91,7 @@ def read_plain(path: Path) -> list[ContrastiveSet]:
                 header = Header.model_validate(fields)
                 continue
             described = Described.model_validate(fields)
-            phenomenon = described.phenomenon
+            phenomenon = described.phenomenon  # empty where the file has one set
             if phenomenon in groups and phenomenon != next(reversed(groups)):
                 # Scores of others are in the order of the lines, and sets one after the other.
                 raise ValueError(f"phenomenon {phenomenon!r} was ended by another one")

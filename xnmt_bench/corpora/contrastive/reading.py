@@ -99,6 +99,7 @@ def read_sets(name: str, data: str | None = None, split: Split = "test") -> list
                 "nmt.training.contrastive_data)"
             )
         folder = Path(data) / name
+        # To stop a training by the test set would spoil the test.
         if name == "contrapro" and split != "test":
             raise XnmtError("contrapro has no part for validation; name the path of another set")
         if name == "contrapro":
@@ -128,6 +129,7 @@ def _format(
 ) -> Callable[[Path, list[dict[str, Any]]], ContrastiveSet]:
     """Return the function that reads the records."""
     first = records[0] if records and isinstance(records[0], dict) else {}
+    # By what is in them: names of files say little.
     for key, reader in (("dst", from_voita), ("errors", from_records)):
         if key in first:
             return reader

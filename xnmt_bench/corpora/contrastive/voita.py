@@ -36,6 +36,7 @@ def _group(record: dict[str, Any]) -> Group:
     variants = []
     for place, text in enumerate(record["dst"]):
         *context, current = _sentences(text)
+        # A concatenation reads as many sentences on either side.
         if len(context) != len(source_context):
             raise ValueError(
                 f"variant {place} has {len(context) + 1} sentences, the source "
@@ -43,6 +44,7 @@ def _group(record: dict[str, Any]) -> Group:
             )
         variants.append(Variant(current, tuple(context)))
     distance = record["ctx_dist"]
+    # `type` and not `isinstance`, since a bool is an int.
     if type(distance) is not int or distance < 0:
         raise ValueError(f"ctx_dist is {distance!r}")
     true = record["true_ind"]

@@ -78,13 +78,15 @@ class ToyDiscourse(ToyCorpus):
     def _family(self, split: Split, topic: str, distance: int, number: int) -> Iterator[Group]:
         """Yield the groups of one sentence, each with the context that makes a variant true."""
         unit, pronouns = f"{split} {topic} {distance} {number}", topic == "pronouns"
+        # Dice of its own: a family's words do not depend on how many there are.
         words = Words(Dice(KIND, self._seed, "sets", unit))
+        # The same sentences decide nothing in every variant, so that the cue alone differs.
         fillers = [words.filler() for _ in range(WINDOW - 1)]
         pairs = list(words.family(topic))
         variants = [probe.texts[1] for _, probe in pairs]
         for true, (cue, probe) in enumerate(pairs):
             context = [*fillers]
-            context.insert(WINDOW - distance, cue)
+            context.insert(WINDOW - distance, cue)  # so far before the current sentence
             sources, targets = zip(*(phrase.texts for phrase in context), strict=True)
             yield Group(
                 probe.texts[0],
@@ -198,6 +200,7 @@ class Words:
         elif topic == "pronouns":
             clause = self.about_it()
             for gender in PRONOUNS_OF:
+                # A noun of each gender, so that each pronoun is right once.
                 noun = dice.pick([n for n in words.objects if n.gender == gender])
                 yield self.thing(noun), self.referring(clause, gender)
         else:
@@ -205,6 +208,7 @@ class Words:
             verbs = list[Verb]()
             while len(verbs) < VERBS:
                 verb = dice.pick(words.intransitive)
+                # Variants have to differ in what they say.
                 verbs += [verb] if verb not in verbs else []
             for verb in verbs:
                 yield self.doing(first_person, verb), self.doing_too(second_person, verb)
@@ -219,6 +223,7 @@ class Document(Words):
 
     def phrases(self) -> Iterator[Phrase]:
         """Yield five to eight sentences; every third one, or so, decides nothing."""
+        # One topic a document, so that what decides is never ambiguous.
         size, topic = self.dice.pick((5, 6, 7, 8)), self.dice.pick(TOPICS)
         on_topic = getattr(self, f"_{topic}")()
         for _ in range(size):

@@ -158,6 +158,7 @@ class NounPhrase:
                 word(english, f"{i}.n", carries, mention=mention),
                 word(german, f"{i}.n", f"{carries} {chain}.gender", needs, mention=mention),
             )
+        # A noun shows its gender on the source side too, for a reader who knows the language pair.
         carries = f"{i}.lex {i}.person {chain}.gender"
         head = Phrase(
             word(self.english, f"{i}.n", carries, mention=mention),
@@ -196,10 +197,12 @@ class NounPhrase:
         i, (english, german) = self.id, self.adjective
         definite, indefinite = (ADJECTIVE_ENDING[k, case] for k in ("definite", "indefinite"))
         endings = definite if self.form == "definite" else indefinite
+        # What the ending shows depends on how many endings differ.
         shows = f"{i}.adj{self._case}"
+        # Where all endings are one, the form shows no gender.
         if len(set(endings.values())) > 1:
             shows += f" {self.chain}.gender"
-        if definite[self.gender] != indefinite[self.gender]:
+        if definite[self.gender] != indefinite[self.gender]:  # `der alte`, but `ein alter`
             shows += f" {i}.form"
         german = german.removesuffix("e") + endings[self.gender]
         return Phrase(
@@ -246,7 +249,7 @@ class Clause:
 
     def _source(self, subject: list[Word], other: list[Word], adverb: list[Word]) -> list[Word]:
         c, verb, third = self.id, self.verb, self.subject.person == "third"
-        helper, form = "", verb.third if third else verb.base
+        helper, form = "", verb.third if third else verb.base  # present tense has no helper
         if self.tense == "perfect":
             helper, form = "has" if third else "have", verb.participle
         elif self.tense == "can":
@@ -352,6 +355,7 @@ class Ellipsis:
         finite = self.verb.finite(self.subject.person)
         if self.object:
             # With the id of the clause's own object, since the words that decide that decide it.
+            # English leaves the object out, so that only the target side is made.
             [w] = replace(self.object, form="pronoun").render("accusative").target
             needs, mention = w.needs | {"does"}, f"{w.mention}.again"
             other = [replace(w, key="", possible="does", needs=needs, mention=mention)]
@@ -382,7 +386,7 @@ class Vocative:
         called, mention = Phrase(), f"{self.chain}@voc"
         pairs = zip(self.english.split(), self.german.split(), strict=True)
         for n, (english, german) in enumerate(pairs):
-            key = f"voc{n}"
+            key = f"voc{n}"  # word by word, as both sides have the same order
             # A title says `Sie`, a first name without one `du`; a surname says neither.
             carries = f"{key} address" if n == 0 else key
             called += Phrase(
@@ -395,6 +399,7 @@ class Vocative:
 def gold(source: Sequence[Word], target: Sequence[Word]) -> Gold:
     """Return the exact annotation of a generated pair."""
     pairs = [(i, x.key, j, y) for j, y in enumerate(target) for i, x in enumerate(source) if x.key]
+    # Words are linked where both come from the same key; that is exact by construction.
     sure = frozenset((i, j) for i, key, j, y in pairs if key == y.key)
     return Gold(
         sure=sure,
@@ -402,11 +407,13 @@ def gold(source: Sequence[Word], target: Sequence[Word]) -> Gold:
         source_mentions=_mentions(source),
         target_mentions=_mentions(target),
         deciding_source=tuple(_carriers(y, source) for y in target),
+        # Only earlier target words: later ones are not there when the word is decided.
         deciding_prefix=tuple(_carriers(y, target[:j]) for j, y in enumerate(target)),
     )
 
 
 def _carriers(word: Word, among: Iterable[Word]) -> frozenset[int]:
+    # Any one of the features: each of these words alone says something of the form.
     return frozenset(i for i, w in enumerate(among) if w.carries & word.needs)
 
 

@@ -18,10 +18,12 @@ class Dice:
     """
 
     def __init__(self, *seed: object) -> None:
+        # A text seeds alike in every process; a hash of a tuple does not.
         self._random = random.Random("/".join(map(str, seed)))
 
     def pick(self, choices: tuple[T, ...] | list[T]) -> T:
         """Return one of the choices."""
+        # Not `random.choice`, whose algorithm may change with Python.
         return choices[int(self._random.random() * len(choices))]
 
     def chance(self, probability: float) -> bool:

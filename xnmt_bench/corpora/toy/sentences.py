@@ -70,8 +70,10 @@ class ToyCorpus(Corpus):
             document = self._document(split, number)
             phrases = list(document.phrases())
             number += 1
+            # A pair that was trained on would be remembered and not translated.
             if split == "test" and any(phrase.texts in self._trained for phrase in phrases):
                 continue
+            # The last document is cut, so that the count is exact.
             for position, phrase in enumerate(phrases[:sentences_left]):
                 annotation = gold(phrase.source, phrase.target)
                 yield Sentence(*phrase.texts, document.name, position, annotation)
@@ -84,6 +86,7 @@ class ToyCorpus(Corpus):
     def _trained(self) -> frozenset[tuple[str, str]]:
         """The pairs of the training split."""
         documents = (self._document("train", number) for number in count())
+        # As long as the split: documents beyond it are not trained on.
         phrases = (phrase for document in documents for phrase in document.phrases())
         return frozenset(phrase.texts for phrase in islice(phrases, self._sizes["train"]))
 
@@ -102,12 +105,14 @@ class Document:
         self._dice, self.name, self._words = dice, name, lexicon()
         self._spelling: dict[str, str] = {}
         self._people = [self._person(0), self._person(1)]
+        # Two people of one noun could not be told apart by it.
         while self._people[0].english == self._people[1].english:
             self._people[1] = self._person(1)
         nouns = {dice.pick(self._words.objects) for _ in range(3)}
         # A set has another order in every process.
         things_in_order = enumerate(sorted(nouns, key=str))
         self._things = [_noun_phrase(noun, f"thing{n}") for n, noun in things_in_order]
+        # Drawn once: a document addresses its reader in one way.
         self._address = dice.pick(("du", "Sie"))
         if self._address == "du":
             first_name = dice.pick(self._words.names)
@@ -135,6 +140,7 @@ class Document:
     def phrases(self) -> Iterator[Phrase]:
         """Yield three to seven sentences."""
         for _ in range(self._dice.pick((3, 4, 5, 6, 7))):
+            # Repeated entries are weights of the draw.
             kinds = [self._statement] * 6 + [self._report, self._reason] * 3
             kinds += [self._question, self._address_reader, self._property, self._coordination] * 2
             if self._last_verb:  # or there is nothing to leave out
@@ -148,6 +154,7 @@ class Document:
         dice = self._dice
         self._count += 1
         phrase = replace(entity, id=f"{entity.chain}.{self._count}")
+        # A pronoun needs a mention before it.
         mentioned = entity.chain in self._seen
         if mentioned and dice.chance(pronoun):
             phrase.form = "pronoun"
@@ -161,6 +168,7 @@ class Document:
     def _object_of(self, subject: NounPhrase) -> NounPhrase:
         noun_phrase = self._refer(self._dice.pick(self._things), pronoun=0.25)
         if noun_phrase.chain == subject.chain:  # subject and object differ
+            # A noun, so that subject and object differ.
             noun_phrase = self._refer(self._dice.pick(self._people), pronoun=0)
         owned = noun_phrase.form != "pronoun" and subject.form != "you" and self._dice.chance(0.15)
         if owned and noun_phrase.form != "name":
@@ -186,6 +194,7 @@ class Document:
         )
 
     def _anyone(self) -> NounPhrase:
+        # Mostly people: few things act.
         return self._refer(self._dice.pick(self._people + self._things[:1]))
 
     # Clauses -----------------------------------------------------------------------------
@@ -223,6 +232,7 @@ class Document:
         """Return a main clause and its reason, with a pronoun that goes back to the subject."""
         subject = self._anyone()
         main = self._clause(subject).render()
+        # Of the same chain, so that its gender is decided by the first mention.
         again = replace(subject, id=f"{subject.id}r", form="pronoun", adjective=None)
         so, adjective = f"{subject.id}.so", self._dice.pick(self._words.adjectives)
         reason = Property(so, again, adjective, "subordinate").render()
@@ -242,6 +252,7 @@ class Document:
     def _coordination(self) -> Phrase:
         """Return two coordinated clauses; English drops the second verb."""
         first = self._clause(self._refer(self._people[0]))
+        # `does too` repeats verb and object in the present.
         first.tense, first.fronted, first.adverb = "present", False, None
         both = Phrase(word("and", "and", "and"), word("und", "and", "and", "and"))
         subject = self._refer(self._people[1], pronoun=0)

@@ -53,6 +53,7 @@ class Alignments:
         """Their numbers in the corpus."""
         if self._dumped is not None:
             return list(self._dumped)
+        # Long pairs have no ids, so numbers in the corpus have gaps.
         return self._job.texts.split(EVALUATED).number[: len(self.sentences)].tolist()
 
     @cached_property
@@ -62,12 +63,14 @@ class Alignments:
         if door is None or door.dump is None:
             return None
         test_sentences = dict(enumerate(self._job.corpus.sentences(EVALUATED)))
+        # Tools that translate by length dump sentences in that order.
         dumped = sorted(skip_unreadable(self._weighed), key=lambda weighed: weighed.number)
         if dumped and dumped[-1].number not in test_sentences:
             wrong = f"sentence {dumped[-1].number}, but the test set has {len(test_sentences)}"
             raise XnmtError(f"the relevance is not of this test set's sentences: it has {wrong}")
         kept = {}
         for weighed in dumped:
+            # Gold counts words; tokens that make other words would shift every link.
             if problem := _unlike(test_sentences[weighed.number], weighed):
                 log.warning("left out: %s", problem)
             else:
@@ -86,6 +89,7 @@ class Alignments:
             raise NotApplicable(f"corpus {self._job.corpus.name} has no gold word alignment")
         return [
             Alignment(g.sure, g.possible) if g else Alignment(frozenset(), frozenset())
+            # A sentence without gold counts with none, so that units stay those of the test set.
             for g in gold
         ]
 
@@ -104,6 +108,7 @@ class Alignments:
         explained = list(
             skip_unreadable(self._weighed) if self._dumped is None else self._dumped.values()
         )
+        # Compared by number and not by count: equally many others would be scored without an error.
         if [weighed.number for weighed in explained] != self.numbers:
             raise XnmtError("the relevance is not of this test set's sentences")
         for sentence, weighed in zip(self.sentences, explained, strict=True):
@@ -129,6 +134,7 @@ class Alignments:
             if backward is None:
                 return {FORWARD: forward}
             if backward.numbers != self.numbers:
+                # A symmetrisation needs both directions of the very same pairs.
                 raise XnmtError("the two directions leave out other pairs; raise corpus.max_length")
             return _both(forward, [flipped(pair) for pair in backward.links()])
 
@@ -136,6 +142,7 @@ class Alignments:
             "alignment",
             aligned,
             relevance=self._weighed,
+            # The other system's relevance decides the symmetrised links too.
             backward=backward and backward._weighed,
         )
 
@@ -147,6 +154,7 @@ class Alignments:
             lengths = [(len(s.source.split()), len(s.target.split())) for s in self.sentences]
             return {FORWARD: [diagonal(*pair) for pair in lengths]}
 
+        # No relevance in the recipe: it is the same under every explainer.
         return self._made("alignment", aligned, kind="diagonal", sentences=len(self.sentences))
 
     @cached_property
@@ -172,6 +180,7 @@ class Alignments:
         def work(folder: Path) -> None:
             lengths = [len(s.target.split()) for s in self.sentences]
             for method, links in aligned(folder).items():
+                # In Pharaoh's form, so that other tools can score the same links.
                 text = "".join(f"{to_pharaoh(pair)}\n" for pair in links)
                 (folder / f"{method}.links").write_text(text, encoding="utf-8")
                 # Each source word is the other direction's target word.

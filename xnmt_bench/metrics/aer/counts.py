@@ -45,14 +45,18 @@ def count_links(
         "links": [len(a) for a, _ in pairs],
         "unaligned_links": [
             sum(link[linked] not in aligned for link in a)
+            # Possible links include the sure ones, so a word without a possible link has no link at
+            # all.
             for a, aligned in ((a, {link[linked] for link in g.possible}) for a, g in pairs)
         ],
         "sure": [len(g.sure) for g in gold],
         "sure_links": [len(a & g.sure) for a, g in pairs],
+        # Counts and no rates: they sum over any sample of pairs.
         "possible_links": [len(a & g.possible) for a, g in pairs],
     }
     if target_lengths is not None:
         words = list(zip(target_lengths, gold, strict=True))
+        # Lengths of alignment files are unknown where no text is beside them.
         counts |= {
             "target_words": list(target_lengths),
             "no_link": [n - len({j for _, j in g.possible}) for n, g in words],
@@ -73,6 +77,7 @@ def skip_unaligned(units: Units) -> Units:
 
 def alignment_scores(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return AER = 1 - (|A&S| + |A&P|) / (|A| + |S|), precision, recall, unaligned shares."""
+    # As one quotient, so that a sample without links or without sure links still has a value.
     total_R = sums_R["links"] + sums_R["sure"]
     results = {
         "aer": ratio(total_R - sums_R["sure_links"] - sums_R["possible_links"], total_R),
@@ -101,6 +106,7 @@ def misread_base(
 
     def aer(shift: int) -> float:
         moved = [
+            # The gold is moved and not the hypothesis; only the distance between both matters.
             Alignment(
                 *(frozenset((i + shift, j + shift) for i, j in x) for x in (g.sure, g.possible))
             )
@@ -111,6 +117,7 @@ def misread_base(
             alignment_scores({c: units[c].sum(keepdims=True) for c in units.columns})["aer"][0]
         )
 
+    # Files count from 0 or from 1, so one word more or less is what a mistake would be.
     here, (there, shift) = aer(0), min((aer(shift), shift) for shift in (-1, 1))
     if here - there <= threshold:
         return None

@@ -125,6 +125,7 @@ class AER(SumMetric):
         hypothesis_reverse: bool = False,
         text: Sequence[str] | None = None,
     ) -> None:
+        # One of them alone would be ignored, and the model measured instead.
         if bool(gold) != bool(hypothesis):
             raise XnmtError("metric.aer.gold and metric.aer.hypothesis go together")
         if symmetrisation not in METHODS:
@@ -162,6 +163,7 @@ class AER(SumMetric):
             blank = dict.fromkeys(self.identity, "")
             make = partial(self._of_files, job.config.doubts.gold_shift)
             files = {"gold": self.gold, "hypothesis": self.hypothesis, "backward": self.backward}
+            # By what they hold: another file of the same name is another row.
             content = {n: file_hash(present(Path(f)))[:16] for n, f in files.items() if f}
             yield PlannedRow.without_system(blank | names | {"alignment": method}, make, content)
             return
@@ -170,6 +172,7 @@ class AER(SumMetric):
         def counted(kind: str, method: str, unaligned: str) -> Evidence:
             artefact: Artefact = getattr(alignments, kind)
             units = Units.load(artefact.path / f"{method}.parquet")
+            # Stored counts hold all links; what is skipped is decided when they are read.
             units = skip_unaligned(units) if unaligned == SKIP else units
             settings = {"test sentences": name_sentences(np.asarray(alignments.numbers))}
             return Evidence(units, {"links": artefact.fingerprint}, {SETTINGS: settings})
@@ -179,6 +182,7 @@ class AER(SumMetric):
             yield self.plan(job, make, explained=True, alignment=method, unaligned=self.unaligned)
         baselines: list[tuple[str, str, str]] = [("diagonal", FORWARD, self.unaligned)]
         if find_spec("eflomal"):
+            # An aligner may leave words without a link, so `unaligned` has no value there.
             baselines += [("eflomal", method, "") for method in BOTH]
         for name, method, unaligned in baselines:
             make = partial(counted, name, method, unaligned)
@@ -186,7 +190,7 @@ class AER(SumMetric):
             yield self.plan(job, make, of_system=False, unaligned=unaligned, **row)
 
     def _of_files(self, threshold: float | None) -> Evidence:
-        """Count of an alignment file of any tool against a gold file.
+        """Return the counts of an alignment file of any tool against a gold file.
 
         Args:
             threshold: see `misread_base`.
@@ -211,14 +215,14 @@ class AER(SumMetric):
             backward = read(Path(self.backward), True)
             links = [method(f, b) for f, b in zip(links, backward, strict=True)]
             made_by["backward"] = file_hash(Path(self.backward))[:16]
-        digest = file_hash(gold_path)[:16]
+        digest = file_hash(gold_path)[:16]  # names the units, which pair files of the same gold
         targets = [target for _, target in lengths] if lengths else None
         units = count_links(f"{gold_path.name} {digest}", range(len(gold)), links, gold, targets)
         doubt = misread_base(links, gold, threshold)
         return Evidence(units, {"gold": digest} | made_by, {DOUBTS: [doubt]} if doubt else {})
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """See `counts.alignment_scores`."""
+        """Return the results (R,) from the sums; see `counts.alignment_scores`."""
         return alignment_scores(sums_R)
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
@@ -226,6 +230,7 @@ class AER(SumMetric):
         unjudged: dict[str, set[str]] = {}
         of_files = []
         for row in (row_scored.row for row_scored in scored if row_scored.measurement.ok):
+            # Only rows of two files have neither.
             if not row["nmt"] and not row["lang_pair"]:
                 of_files.append(f"{row['explainer']}: {line(row)}")
             if "no_link" in row:
@@ -235,6 +240,7 @@ class AER(SumMetric):
                     f"{percent(row['no_sure_link'])} no sure one. AER cannot judge the former, "
                     "fidelity can"
                 )
+                # One note for each corpus, however many rows it has.
                 unjudged.setdefault(text, set()).add(row["unaligned"])
         counts = [
             f"{text}: {'; '.join(done for how, done in UNJUDGED.items() if how in hows)}."

@@ -13,6 +13,8 @@ from operator import and_, or_
 from xnmt_bench.corpora.sentence import Links
 
 intersection, union = and_, or_  # links of both directions, and of either
+# Horizontal and vertical neighbours come before diagonal ones, as in Koehn et al.: the order
+# decides which of two candidates takes a word.
 NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
@@ -25,7 +27,7 @@ def grow_diagonal(forward: Links, backward: Links, final: bool = False) -> Links
     sources, targets = ({link[side] for link in links} for side in (0, 1))
 
     def took(i: int, j: int) -> bool:
-        """Take a link if both of its words are free; tells whether it did."""
+        """Take a link if both of its words are free; return whether it was taken."""
         if i in sources or j in targets:
             return False
         links.add((i, j))
@@ -43,6 +45,8 @@ def grow_diagonal(forward: Links, backward: Links, final: bool = False) -> Links
                 # A list, not a generator: every neighbour has to be tried.
                 changed |= any([took(*link) for link in near if link in candidates])
     if final:
+        # Forward before backward, in reading order: a fixed order gives the same links on every
+        # run.
         for link in (*sorted(forward), *sorted(backward)):
             took(*link)
     return frozenset(links)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+# Newton's steps about double the exact digits each time, so that 50 are ample.
 STEPS, CLOSE = 50, 1e-8
 LARGEST = 50.0  # a slope beyond this is that of data which a threshold separates
 
@@ -21,18 +22,22 @@ def slope(x_D: np.ndarray, right_D: np.ndarray, weights_RD: np.ndarray) -> np.nd
     """
     a_R, b_R = (np.zeros(len(weights_RD)) for _ in range(2))
     moved = np.inf
+    # A singular sample divides by 0; its NaN is the answer.
     with np.errstate(all="ignore"):
         for _ in range(STEPS):
+            # All R regressions take each step together: one product instead of a thousand small
+            # fits.
             p_RD = 1 / (1 + np.exp(-(a_R[:, None] + b_R[:, None] * x_D)))
             error_RD = weights_RD * (right_D - p_RD)
             curve_RD = weights_RD * p_RD * (1 - p_RD)
             first, second = error_RD.sum(1), error_RD @ x_D
             aa, ab, bb = curve_RD.sum(1), curve_RD @ x_D, curve_RD @ x_D**2
-            determinant = aa * bb - ab**2
+            determinant = aa * bb - ab**2  # of the 2 x 2 Hessian
             step_a = (bb * first - ab * second) / determinant
             step_b = (aa * second - ab * first) / determinant
             a_R, b_R, last = a_R + step_a, b_R + step_b, moved
             moved = np.nanmax(np.abs([step_a, step_b]), initial=0.0)
+            # It also ends where no regression is left that converges.
             if moved < CLOSE or (np.isnan(last) and np.isnan(moved)):
                 break
     return np.where(np.isfinite(b_R) & (np.abs(b_R) < LARGEST), b_R, np.nan)

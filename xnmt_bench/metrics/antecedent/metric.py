@@ -117,7 +117,8 @@ class AntecedentWeight(Metric):
                 yield self.plan(job, make, explained=True, **where, part=part)
 
     def score(self, units: Units, weights_RU: np.ndarray) -> Mapping[str, np.ndarray]:
-        """See `note`."""
+        """Return accuracy where the explainer looks and where not, and the slope; see `note`."""
+        # Sums decide all but the slope, which needs each decision; so `SumMetric` is not enough.
         sums = {name: weights_RU @ units[name] for name in SUMS}
         looked, right = sums["looked"], sums["looked_right"]
         looking = ratio(right, looked)
@@ -126,6 +127,7 @@ class AntecedentWeight(Metric):
         weight_MU, right_MU = (
             np.stack([units[f"{name}{n}"] for n in numbers]) for name in (WEIGHT, RIGHT)
         )
+        # Decisions of one unit are drawn together: they share its weight in each sample.
         place_D, unit_D = np.nonzero(~np.isnan(weight_MU))
         decisions = weight_MU[place_D, unit_D], right_MU[place_D, unit_D]
         return {
@@ -146,6 +148,7 @@ def _side_by_side(
     NaN where a unit has no more of them.
     """
     row_G = np.searchsorted(unit_U, unit_G)
+    # How many groups of the same unit stand before each.
     before = np.array([(row_G[:g] == row).sum() for g, row in enumerate(row_G)])
     tables = {}
     for name, column_G in columns.items():
@@ -182,6 +185,7 @@ class MeasuredSet:
             table = pa.table(columns)
             write_table(table, folder / "weights.parquet")
 
+        # Golden: the true translation is what the decision is about, also where the system errs.
         relevance = self._job.relevance(GOLDEN, corpus=weights.corpus, source_alone=True)
         return self._job.store.make(
             "antecedent",
@@ -196,6 +200,7 @@ class MeasuredSet:
         """Return the groups of a part, by source."""
         comparison, table = compare(self._set), read_table(self.made.path / "weights.parquet")
         passages = [p for group in self._set.groups for p in group.passages()]
+        # Scores are of all groups, weights of those whose antecedent was placed.
         right_of = dict(
             zip(
                 comparison.groups_G,
@@ -205,6 +210,7 @@ class MeasuredSet:
         )
         unit_of = dict(zip(comparison.groups_G, comparison.units_G, strict=True))
         pairs = zip(table["group"].to_pylist(), table["weight"].to_pylist(), strict=True)
+        # Groups without a choice have no right decision to stand beside the weight.
         rows = [(g, w) for g, w in pairs if g in right_of and member_G[g]]
         if not rows:
             raise NotApplicable("of this part no antecedent was explained that is read")
@@ -216,5 +222,6 @@ class MeasuredSet:
         )
         sums |= _side_by_side(unit_G, unit_U, {WEIGHT: weight, RIGHT: right})
         made_by = {"weights": self.made.fingerprint, "set": self._set.fingerprint}
+        # The set's content too: units pair two systems only on the same groups.
         name = f"{self._set.lang_pair} {self._set.name} {self._set.fingerprint}"
         return Evidence(Units(name, unit_U, sums), made_by, {"generated": self._set.generated})

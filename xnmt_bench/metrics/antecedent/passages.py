@@ -30,6 +30,7 @@ class PassageCorpus(CorpusView):
             sources = (*nearest(group.source_context, count), group.source)
             targets = (*nearest(true.context, count), true.text)
             for position, (source, target) in enumerate(zip(sources, targets, strict=True)):
+                # A document for each group, so that no context reaches into another group.
                 yield Sentence(source, target, str(number), position)
 
     def recipe(self) -> dict[str, Any]:

@@ -82,6 +82,8 @@ class AntecedentWeights:
             for number, variant in enumerate(group.variants)
             if number != group.true
         )
+        # Several variants may part from the true one at unlike places; the first is where the
+        # choice begins.
         first = min(_parting(true, other) for other in variants)
         return len(ids) - len(true) - 1 + first  # EOS stands behind the true one
 
@@ -96,7 +98,7 @@ class AntecedentWeights:
         by_number = {relevances.number: relevances for relevances in relevance}
         numbers = self.texts.split(EVALUATED).number
         for placed in self.placed:
-            if relevances := by_number.get(int(numbers[placed.sentence])):
+            if relevances := by_number.get(int(numbers[placed.sentence])):  # fewer may be explained
                 yield placed.group, self._weight(placed, relevances)
 
     def _weight(self, placed: Placed, relevance: SentenceRelevance) -> float:
@@ -105,7 +107,9 @@ class AntecedentWeights:
         if sizes[placed.segment] != placed.size:
             source = self.groups[placed.group].source
             raise XnmtError(f"subwords and blanks do not agree on the words before {source!r}")
+        # A blind explainer would favour words of many pieces, whose sums are greater.
         words_of_pieces = first_pieces if self._job.explained.explainer.blind else to_words
+        # Steps count from the concatenation's beginning, rows from the first that is explained.
         row_1S = relevance.source_TS[placed.step - relevance.first][None]
         shares_1N = as_shares(words_of_pieces(row_1S, [0], words))
         start = sum(sizes[: placed.segment])
@@ -122,6 +126,7 @@ def _parting(first: Sequence[int], second: Sequence[int]) -> int:
 def _places(phrase: Sequence[str], words: Sequence[str]) -> tuple[int, ...]:
     """Return where a phrase stands among words, in any case: the last such place, or none."""
     lower_phrase, lower_words = ([w.lower() for w in some] for some in (phrase, words))
+    # From the right: of several places the one nearest to the pronoun.
     for start in range(len(lower_words) - len(lower_phrase), -1, -1):
         if lower_words[start : start + len(lower_phrase)] == lower_phrase:
             return tuple(range(start, start + len(lower_phrase)))

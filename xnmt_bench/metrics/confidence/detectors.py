@@ -29,7 +29,7 @@ def attention_to_eos(sentence: Weighed) -> float:
     """Return the share of all weights that goes to the source's EOS (Berard et al. 2019)."""
     total = sentence.weights_TS.sum()
     return (
-        float(sentence.weights_TS[:, -1].sum() / total)
+        float(sentence.weights_TS[:, -1].sum() / total)  # EOS is the last token
         if sentence.source.eos and total > 0
         else np.nan
     )
@@ -71,6 +71,7 @@ class WassToData:
         longest = max(map(len, shares), default=0)
         # Cumulated, behind its end 1: the distance is then the sum of absolute differences.
         self._cumulated_NS = np.array(
+            # On a line the earth mover's distance is the area between two cumulated distributions.
             [np.pad(np.cumsum(p), (0, longest - len(p)), constant_values=1.0) for p in shares]
         )
         self._told_N = np.array([bool(len(p)) and bool(np.isfinite(p).all()) for p in shares])
@@ -82,14 +83,18 @@ class WassToData:
             return np.nan
         length = self._length_N[index]
         alike = np.abs(self._length_N - length) <= ALIKE * length
-        alike[index] = False
+        alike[index] = False  # its distance to itself is 0
         places = np.flatnonzero(alike & self._told_N)
+        # Enough to find near ones; more would make the metric quadratic in the test set.
         if len(places) > REFERENCE:
+            # By its own number, so that a sentence's score does not depend on which were scored
+            # before.
             draw = np.random.default_rng((self._seed, index))
             places = np.sort(draw.choice(places, REFERENCE, replace=False))
         if len(places) < NEAREST:
             return np.nan
         distance = np.abs(self._cumulated_NS[places] - self._cumulated_NS[index]).sum(1)
+        # The four smallest, without sorting a thousand.
         return float(np.partition(distance, NEAREST - 1)[:NEAREST].mean())
 
 
@@ -107,9 +112,10 @@ def source_contribution(sentence: Weighed) -> tuple[float, float]:
     """
     if sentence.prefix_TT is None or not len(sentence.weights_TS):
         return np.nan, np.nan
+    # What lowers a step's probability contributes nothing to it.
     source_TS, prefix_TT = np.maximum(sentence.weights_TS, 0), np.maximum(sentence.prefix_TT, 0)
     total_T = source_TS.sum(1) + prefix_TT.sum(1)
-    there = total_T > 0
+    there = total_T > 0  # a step that nothing helps has no share
     if not there.any():
         return np.nan, np.nan
     share_TS = source_TS[there] / total_T[there, None]
@@ -122,7 +128,7 @@ def top_four_gram(source: str, target: str) -> int:
 
 
 def _commonest(words: Sequence[str]) -> int:
-    grams = Counter(zip(*(words[n:] for n in range(GRAM)), strict=False))
+    grams = Counter(zip(*(words[n:] for n in range(GRAM)), strict=False))  # the shortest ends it
     return max(grams.values(), default=0)
 
 
@@ -134,6 +140,7 @@ def length_ratio(source: str, target: str) -> float:
 
 def digits_differ(source: str, target: str) -> bool:
     """Return whether the numbers in digits are not the same (Rikters 2018, section 4)."""
+    # As bags: languages order numbers in other ways.
     return Counter(DIGITS.findall(source)) != Counter(DIGITS.findall(target))
 
 
@@ -150,6 +157,7 @@ def strange_symbols(source: str, target: str) -> int:
     )
     scripts = Counter(script for c in target if (script := _script(c)))
     most = scripts.most_common(1)[0][0] if scripts else ""
+    # A foreign name may be copied from the source.
     foreign = sum(_script(c) not in ("", most) and c not in source for c in target)
     return corrupt + foreign + len(MOJIBAKE.findall(target))
 
@@ -164,7 +172,9 @@ EAST_ASIAN = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO")
 def _script(letter: str) -> str:
     """Return a script such as LATIN or CYRILLIC; empty for signs, `º` and `µ` among them."""
     plain = unicodedata.normalize("NFKC", letter)
+    # Letters that are compatibility forms, such as the micro sign, belong to no script of the text.
     if not letter.isalpha() or unicodedata.category(letter) == "Lm" or plain != letter:
         return ""
     name = unicodedata.name(letter, "").split(" ")[0]
+    # Japanese and Korean mix several of these scripts in one sentence.
     return "CJK" if name.startswith(EAST_ASIAN) else name

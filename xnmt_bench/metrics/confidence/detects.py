@@ -82,7 +82,7 @@ class Detects(Analysis):
         by_panel = [list(self._rows(panel)) for panel in panels]
         usable = [(panel, rows) for panel, rows in zip(panels, by_panel, strict=True) if rows]
         if not usable:
-            raise NotApplicable("nobody annotated the translations (outputs.format=annotated)")
+            raise NotApplicable("the translations are not annotated (outputs.format=annotated)")
         kept, rows = [p for p, _ in usable], [r for _, r in usable]
         words = {"explainer": "explainer", "detector": "detector"}
         note = NOTE.format(recall=self.recall)
@@ -107,12 +107,15 @@ class Detects(Analysis):
             labels = self._labels(units)
             detectors = [(name + " (blind)" * panel.blind(name), TELLS)]
             if number == 0:
+                # The same under every explainer, so the first one's rows give them once.
                 detectors = [(REFERENCE, OF_REFERENCE), (TEXT, OF_TEXT), *detectors]
             for explainer, signs in detectors:
                 for column, sign in signs.items():
                     if column in units.columns and not np.isnan(units[column]).all():
                         row_keys = {"explainer": explainer, "detector": column.replace("_", " ")}
-                        yield from self._found(panel, row_keys, units, sign * units[column], labels)
+                        yield from self._score_detector(
+                            panel, row_keys, units, sign * units[column], labels
+                        )
 
     def _labels(self, units: Units) -> dict[str, np.ndarray]:
         """Return each kind that is detected: which units are of it."""
@@ -123,6 +126,7 @@ class Detects(Analysis):
         }
         if self.labels is None:
             return labels
+        # Some corpora annotate what is right; the turned label is what is searched for.
         labels |= {f"{TURNED}{name}": ~chosen_U for name, chosen_U in labels.items()}
         for name in (name for names in self.labels.values() for name in names):
             if labels and name not in labels:
@@ -133,7 +137,7 @@ class Detects(Analysis):
             if labels and names
         }
 
-    def _found(
+    def _score_detector(
         self,
         panel: Panel,
         row_keys: Row,
@@ -141,8 +145,10 @@ class Detects(Analysis):
         score_U: np.ndarray,
         labels: Mapping[str, np.ndarray],
     ) -> Iterator[Row]:
+        # A sentence without a score is neither flagged nor passed.
         there_U = ~np.isnan(score_U)
         size = int(there_U.sum())
+        # The row of ones is the value itself; the others are the draws.
         blocks = [np.ones((1, size)), *weights(size, self.draws.samples, self.draws.seed)]
         for label, positive_U in labels.items():
             scored = score_U[there_U], positive_U[there_U]

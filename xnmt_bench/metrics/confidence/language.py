@@ -36,10 +36,10 @@ def language(text: str, languages: Collection[str]) -> str:
 def code(name: str) -> str:
     """Return py3langid's code of a language, such as `zh` for `zh-CN`; empty if unknown."""
     short = re.split("[-_]", name.lower())[0]
-    if available() and short in _identifier(frozenset()).languages:
+    if available() and short in _identifier(frozenset()).languages:  # of all that it knows
         return short
     if available():
-        log.warning("no language %r is known: nobody asks whether translations are in it", name)
+        log.warning("no language %r is known: translations are not checked for it", name)
     return ""
 
 
@@ -49,6 +49,7 @@ def _identifier(languages: frozenset[str]) -> Identifier:
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE)
     every = set(identifier.nb_classes)
+    # Sorted, so that ties between languages fall alike on every run.
     identifier.set_languages(sorted({*USUAL, *languages} & every))
     return Identifier(identifier, every)
 

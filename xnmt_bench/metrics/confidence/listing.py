@@ -147,7 +147,7 @@ def _long(values: list[float], length: int) -> np.ndarray:
 def _links(words: Weighed, scores: TokenScores, strong: float) -> list[tuple[int, int, float]]:
     """Return strong links between words without EOS, for the page to compare two translations."""
     scores_T = next(iter(scores.rows.values())).tolist()
-    inside_TS = words.weights_TS[: words.target.size, : words.source.size]
+    inside_TS = words.weights_TS[: words.target.size, : words.source.size]  # without EOS
     targets, sources = np.nonzero(inside_TS >= strong)
     return [
         (s, t, round(scores_T[t], 2))

@@ -152,6 +152,7 @@ def in_training(pairs: Sequence[tuple[str, str]], train: Iterable[Sentence]) -> 
         pairs: sources and translations.
         train: the training pairs, which stream.
     """
+    # The test set is held in memory; the training data streams.
     found_in_training = dict.fromkeys(pairs, 0.0)
     for sentence in train:
         if (pair := (sentence.source, sentence.target)) in found_in_training:

@@ -201,11 +201,13 @@ class Confidence(Metric):
             dump_keys = {"corpus": f"{door.format} dump", "nmt": door.name}
             dump_keys["explainer"] = "attention" if dump.attention else "relevance"
             dump_keys["lang_pair"] = "-".join(pair) if all(pair) else ""
+            # A dump has no seed, and a name in the system's place.
             identity = dict.fromkeys(self.identity, "") | dump_keys | keys
             make = partial(self._of_dump, job, dump, pair)
             yield PlannedRow.without_system(identity, make, {"relevance": door.fingerprint})
             return
         if outputs := job.door("outputs"):  # of another system, which ours is made to say
+            # The row is named by both: whose translations, and whose weights.
             keys["explainer"] = f"{job.explained.name} of {job.system.name}"
             if outputs.format == ANNOTATED:
                 keys["corpus"] = outputs.path.name
@@ -222,6 +224,7 @@ class Confidence(Metric):
             job, weighed_sentences, reading, references, partial(sentence_quality, "none")
         )
         sources = read_table(artefact.path / SENTENCES, ["source"])["source"].to_pylist()
+        # Two dumps of the same sources are paired, by systems or by tools.
         return self._evidence(artefact, f"dump {fingerprint({'sources': sources})}")
 
     def _of_job(self, job: Job) -> Evidence:
@@ -234,6 +237,7 @@ class Confidence(Metric):
                 corpus=corpus, targets=annotated.translations()
             )
             labels = [row.labels for row in annotated.rows]
+            # Annotated translations are a test set of their own.
             test_set = f"annotated {door.fingerprint}"
         else:
             weighed_sentences, test_set = (
@@ -247,11 +251,12 @@ class Confidence(Metric):
             return sentence_quality("13a", corpus.raw(text, target), reference)
 
         reading = self._reading(weighed_sentences.shares, languages(corpus))
+        # Annotated translations are another system's, whose training data are unknown.
         train = None if door is not None and door.format == ANNOTATED else corpus
         artefact = self._made(job, weighed_sentences, reading, references, quality, train)
         evidence = self._evidence(artefact, test_set, labels)
         facts = evidence.facts | {"generated": corpus.generated}
-        if train is not None:
+        if train is not None:  # the configured test set, and not an annotated one
             facts[SETTINGS] = {"test sentences": job.explained_sentences}
         facts["in_context"] = bool(job.system.context.sentences)
         if job.config.rules.test_sentences is None:  # what has too many subwords has no weights
@@ -273,9 +278,10 @@ class Confidence(Metric):
         quality: Callable[[str, str], Mapping[str, float]],
         trained_on: Corpus | None = None,
     ) -> Artefact:
-        """Score of every sentence, and the sentences with their weights."""
+        """Return the scores of every sentence, and the sentences with their weights."""
 
         def work(folder: Path) -> dict[str, Any]:
+            # Filled while the sentences stream; read once they are written.
             problems: list[str] = []
             ends: set[str] = set()
             good = _ends_noted(skip_unreadable(weighed_sentences, problems), ends)
@@ -295,7 +301,7 @@ class Confidence(Metric):
             cheap=True,
             weights=weighed_sentences.fingerprint,
             references=references and fingerprint({"texts": references}),
-            language=available(),
+            language=available(),  # with the detector installed, other columns are filled
             reading=vars(reading),
             trained_on=None if trained_on is None else trained_on.recipe(),
         )
@@ -323,6 +329,7 @@ class Confidence(Metric):
         for name, values_U in units.columns.items():
             there_U = ~np.isnan(values_U)
             if there_U.any():
+                # Sentences without a number weigh nothing in sum and count.
                 sums_R = weights_RU @ np.nan_to_num(values_U)
                 results[name] = ratio(sums_R, weights_RU @ there_U.astype(np.float64))
         return results
@@ -382,6 +389,7 @@ class Confidence(Metric):
             return
         for m, path in _files(measurements, "weights"):
             dump = JsonLines(path)
+            # The file streams; no index is kept for one sentence.
             sentence = next((w for w in dump if _is(w, self.show)), None)
             if not isinstance(sentence, Weighed):
                 log.warning("%s: no sentence %d", m.identity["nmt"], self.show)
@@ -395,7 +403,7 @@ class Confidence(Metric):
 
 
 def _ends_noted(sentences: Iterable[Weighed], ends: set[str]) -> Iterator[Weighed]:
-    """Pass sentences on and notes which sides have EOS among their tokens."""
+    """Pass sentences on and note which sides have EOS among their tokens."""
     for sentence in sentences:
         sides = [name for name in SIDES if getattr(sentence, name).eos]
         ends.add(" and ".join(sides) or "neither side")

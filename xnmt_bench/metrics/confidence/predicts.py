@@ -18,7 +18,7 @@ from xnmt_bench.report.panels import Panel, distinguish, ends
 from xnmt_bench.report.summary import Cell
 
 QUALITY = {"chrf": "chrF", "bleu": "BLEU"}
-LENGTH = "source_words"
+LENGTH = "source_words"  # known before anything is translated
 # What needs no explainer; a length predicts by being short.
 BASELINES = {"short source": (LENGTH, -1.0), "log-probability": ("log_probability", 1.0)}
 LENGTH_NOTE = ", given length"
@@ -74,7 +74,7 @@ class Predicts(Analysis):
         by_name = panel.measured("", blind=True)
         seeds = {name: [m.units() for m in rows] for name, rows in by_name.items()}
         first = next(iter(seeds.values()), [None])[0]
-        if first is None or not {*QUALITY, LENGTH} <= first.columns.keys():
+        if first is None or not {*QUALITY, LENGTH} <= first.columns.keys():  # no references
             return
         for name, (column, sign) in BASELINES.items():
             if column in first.columns:

@@ -74,6 +74,7 @@ def confidence(
     words, size = word_scores(weights_TS, definition), max(1, weights_TS.shape[1])
     cdp = float(words.cdp_S.sum()) / size
     if definition == "softalignments":
+        # The released tool differs from the paper in several places, which are followed here.
         copied = overlap > COPIED and tokens > LEAST_TOKENS
         penalty = overlap_penalty(overlap, tokens) if copied else 0.0
         of_source = _forgetful(words.ap_in_S, weights_TS.T)
@@ -107,7 +108,7 @@ class WordScores:
 def word_scores(weights_TS: np.ndarray, definition: Definition = "paper") -> WordScores:
     """Return the terms of Equations 1 to 3."""
     power = 6 if definition == "softalignments" else 2
-    deviation_S = np.abs(1 - weights_TS.sum(0)) ** power
+    deviation_S = np.abs(1 - weights_TS.sum(0)) ** power  # the tool's power; the paper squares
     return WordScores(-np.log1p(deviation_S), -_entropies(weights_TS.T), -_entropies(weights_TS))
 
 
@@ -116,6 +117,7 @@ def _entropies(weights_XY: np.ndarray) -> np.ndarray:
     sums_X1 = weights_XY.sum(1, keepdims=True)
     shares_XY = np.divide(weights_XY, sums_X1, out=np.zeros(weights_XY.shape), where=sums_X1 > 0)
     logs_XY = np.log(shares_XY, out=np.zeros_like(shares_XY), where=shares_XY > 0)
+    # 0 log 0 counts as 0.
     return -(shares_XY * logs_XY).sum(1)
 
 

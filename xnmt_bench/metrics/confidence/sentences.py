@@ -55,8 +55,9 @@ class Reading:
     def read(self, sentence: Weighed) -> Weighed:
         """Return a sentence with the matrix that is scored."""
         if not self.shares:
+            # Before pieces are joined: a word's weight is the sum of its pieces' shares.
             sentence = replace(sentence, weights_TS=as_shares(sentence.weights_TS))
-        if self.unit == "words":
+        if self.unit == "words":  # then EOS, which words keep as the last
             sentence = sentence.whole()
         return sentence.without_eos() if self.eos == "drop" else sentence
 
@@ -92,6 +93,7 @@ def rows(
     for sentence in sentences:
         row = _of_texts(sentence, reading.languages)
         row |= _scored(sentence, reading, len(row["copied"])) | _detected(sentence, reading)
+        # Kept apart from the rows, since these are columns of a table.
         shares_N.append(row.pop("shares"))
         lengths_N.append(sentence.target.size)
         if references is not None:
@@ -104,8 +106,10 @@ def rows(
             row |= quality(row["target"], row["reference"])
         sentence_rows.append(row)
     numbers = Counter(row["sentence"] for row in sentence_rows)
+    # Two translations of one sentence would both be its unit.
     if twice := [str(number) for number, count in numbers.items() if count > 1]:
         raise XnmtError(f"sentence {twice[0]} is there twice: each has one translation")
+    # It compares with the other sentences, so it follows once all have been read.
     to_data = detectors.WassToData(shares_N, lengths_N)
     for index, row in enumerate(sentence_rows):
         row["wass_to_data"] = to_data.of(index)
@@ -113,6 +117,7 @@ def rows(
         pairs = [(row["source"], row["target"]) for row in sentence_rows]
         for row, in_train in zip(sentence_rows, in_training(pairs, train), strict=True):
             row["in_training"] = in_train
+    # Dumps may come in any order; units ascend.
     sentence_rows.sort(key=lambda row: row["sentence"])
     return {
         name: [row[name] for row in sentence_rows]
@@ -125,7 +130,7 @@ def _scored(sentence: Weighed, reading: Reading, copied: int) -> dict[str, Any]:
     read = reading.read(sentence)
     weights_TS, tokens = reading.scored(read), read.target.size
     if reading.definition == "softalignments":
-        tokens = len(weights_TS)
+        tokens = len(weights_TS)  # the tool counts rows, EOS's among them
     overlap = copied / max(1, len(sentence.target.text))
     scores = confidence(weights_TS, overlap, tokens, reading.definition)
     row: dict[str, Any] = {name: getattr(scores, name) for name in SCORES}

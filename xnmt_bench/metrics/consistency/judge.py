@@ -98,6 +98,7 @@ class JudgedPronoun:
         if None in genders:
             return "unknown"
         entity, pronoun, other = genders
+        # In every other case the pronoun goes with none.
         goes = {(True, True): "both", (True, False): "right", (False, True): "wrong"}
         return goes.get((pronoun == entity, pronoun == other), "none")
 
@@ -119,6 +120,7 @@ def judge(
         spoken = translations[item.sentence - entity.back]
         # An old rule looks at the first word of several alone.
         head = Entity(entity.words[: 1 if morphology.first_word else None], entity.back)
+        # Target articles show gender where nouns do not, and are linked to the source's article.
         source = with_article(suite.words(item, entity), head.words)
         target = linked(spoken.links, source)
         name = suite.named(item, head)
@@ -140,7 +142,9 @@ def judge(
         entity.evidence is None,
         evidence is None,
     )
+    # One cause for each pronoun, so that causes and `determined` sum to all of them.
     cause = next((name for name, holds in zip(CAUSES, causes, strict=True) if holds), "")
+    # The other entity is not needed for consistency, so that it gives no cause.
     other = None if item.other is None else seen(item.other)
     # The released rules have a gender of what is not linked, which counts as its translation's.
     accurate = entity.evidence is not None and entity.evidence.gender == item.gender

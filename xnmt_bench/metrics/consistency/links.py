@@ -49,6 +49,7 @@ def by_eflomal(
     """
 
     def work(folder: Path) -> dict[str, Any]:
+        # eflomal cannot align an empty sentence.
         spoken = {n: pair for n, pair in pairs_by_number.items() if pair[1].strip()}
         if not spoken:
             raise DataError("translations", None, "all are empty")
@@ -58,6 +59,7 @@ def by_eflomal(
             n: forward_links | backward_links
             for n, forward_links, backward_links in zip(spoken, forward, backward, strict=True)
         }
+        # An empty translation has no links, and still is a sentence.
         return _written({n: united.get(n, frozenset()) for n in pairs_by_number}, folder)
 
     learnt = (
@@ -95,6 +97,7 @@ def of_file(
             tuple(len(text.split()) for text in pairs_by_number.get(n, ()))
             for n in range(sentences)
         ]
+        # A line of a sentence that was not translated cannot be checked for its range.
         lengths_known = [(pair[0], pair[1]) if pair else (ANY, ANY) for pair in lengths]
         alignments = AlignmentFile(path).read(lengths_known)
         return _written({n: alignments[n].sure for n in pairs_by_number}, folder)
@@ -145,7 +148,11 @@ def of_relevance(
                 )
             )
             links[sentence.number] = frozenset(
-                (s, t) for i, j in best for s in source.get(i, ()) for t in target.get(j, ())
+                # A system's word may be two of the suite's, and then links to both.
+                (s, t)
+                for i, j in best
+                for s in source.get(i, ())
+                for t in target.get(j, ())
             )
         return _written(links, folder)
 
@@ -160,6 +167,7 @@ def of_gold(store: Store, sentences: Mapping[int, Sentence]) -> tuple[Artefact, 
     Raises:
         NotApplicable: there are none.
     """
+    # Sure links alone: a possible one may be an annotator's doubt.
     gold_links = {n: s.gold.sure for n, s in sentences.items() if s.gold}
     if not any(gold_links.values()):
         raise NotApplicable("these sentences have no gold word alignment")
@@ -169,6 +177,7 @@ def of_gold(store: Store, sentences: Mapping[int, Sentence]) -> tuple[Artefact, 
 
 def linked(pairs: Links, sources: Sequence[int]) -> list[int]:
     """Return the target words of source words, in the order of these."""
+    # Sorted, since a set has no order; each target word once.
     return list(dict.fromkeys(t for s, t in sorted(pairs) if s in sources))
 
 
@@ -220,6 +229,7 @@ def _sentences(texts: Iterable[tuple[str, str]]) -> Iterator[Sentence]:
 
 def _bare(text: str) -> str:
     """Return as many words in lower case, without the punctuation at their ends."""
+    # A word of punctuation alone stays, or places would move.
     return " ".join(bare(word) or word for word in text.split())
 
 
@@ -229,6 +239,7 @@ def carried(tokens: Tokens, words: Sequence[str]) -> dict[int, list[int]]:
     Both are cuts of one text, so letters tell; else the cheapest edits do.
     """
     token_words = tokens.text.split()
+    # Tokenisers may change letters, as quotes; then counting letters would drift.
     if "".join(token_words) != "".join(words):
         return {i: [j] for i, j in align_tokens(token_words, words)}
     token_word_of, text_word_of = (

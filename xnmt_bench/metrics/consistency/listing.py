@@ -72,6 +72,7 @@ def _row(
         for mention in (judged.entity, judged.pronoun)
         for s in mention.source
         for t in mention.target
+        # An article has links of its own; not every pair of a mention is a link.
         if (s, t) in translations[item.sentence - mention.back].links
     }
     return {
@@ -81,6 +82,7 @@ def _row(
         "genders": _genders(suite, item, judged),
         "links": to_pharaoh(frozenset(links)),
         "mentions": to_pharaoh(frozenset(mentions)),
+        # A pronoun that is left out is neither right nor wrong.
         "consistent": float(judged.consistent) if not judged.cause else np.nan,
         "left_out": judged.cause,
         "cluster": judged.cluster,
@@ -169,5 +171,6 @@ def _matrices(columns: Mapping[str, list[Any]]) -> Iterator[tuple[int, Matrix]]:
         for s, t in from_pharaoh(links):
             weights[t, s] = 1
         framed = sorted((t, s) for s, t in from_pharaoh(mentions))
+        # Words between blanks, which carry no marks of pieces.
         rows, source_tokens = Tokens.of(target, eos=False), Tokens.of(source, eos=False)
         yield number, Matrix(rows, source_tokens, weights, framed=framed)

@@ -72,7 +72,7 @@ class Consistency(SumMetric):
         "the entity's is the gold one. Delta G: F1 of masculine less that of feminine entities; "
         "delta S: accuracy on stereotypical less anti-stereotypical sentences. Link: the pronoun "
         "goes with the right one of two entities of different gender. Both: the entities have one "
-        "gender, so that whoever makes everybody a man is consistent too."
+        "gender, so that a translator that uses the masculine form everywhere is consistent too."
     )
     resolver_note = (
         "Below the resolver: how much more often the resolver is right on the pronouns that link "
@@ -230,6 +230,7 @@ class Consistency(SumMetric):
             if not translation_set.people:
                 doors = self.open_doors(job)
                 content |= {kind: door.fingerprint for kind, door in doors.items()}
+            # A row of a file or of people does not depend on the system.
             model = job if translation_set.own else None
             identify = partial(_identify, identity, model, facts, content)
             yield PlannedRow(
@@ -259,6 +260,7 @@ class Consistency(SumMetric):
             XnmtError: the system translates between other languages.
         """
         from_files = job.door("outputs") is not None
+        # A file's translations of a suite need not be in the configured corpus's language.
         configured = None if from_files and self.suite != CHAINS else job.corpus.target_language
         chosen = {
             "data": self.data if self.suite != CHAINS else CHAINS,
@@ -298,7 +300,9 @@ class Consistency(SumMetric):
             XnmtError: there is none, or it is of another language.
         """
         morphologies = {
-            name: load("morphologies", name) for name in sorted(entries("morphologies"))
+            # All are imported, since only the class knows its language.
+            name: load("morphologies", name)
+            for name in sorted(entries("morphologies"))
         }
         usual = [
             name
@@ -331,11 +335,12 @@ class Consistency(SumMetric):
         translations = {
             n: Translation(text.split(), links[n])
             for n, (_, text) in translation_set.pairs.items()
-            if n in links
+            if n in links  # an explainer may leave sentences out
         }
         items = [
             item
             for item in suite.items
+            # Every sentence of its entities has to be there, not only its own.
             if {item.sentence - back for back in item.backs} <= translations.keys()
         ]
         if not items:
@@ -348,6 +353,7 @@ class Consistency(SumMetric):
                 {"pairs": [[n, *p] for n, p in translation_set.pairs.items()]}
             ),
             "links": file_hash(aligned.path / LINKS)[:16],
+            # A signature separates its fields by colons.
             "genders": morphology.version.replace(":", ""),
         }
         beside: dict[str, str] = {}
@@ -394,8 +400,10 @@ class Consistency(SumMetric):
         of = (
             test_set(translation_set.job.corpus)
             if self.suite == CHAINS
+            # Content and not only the name, so that two versions of a suite are never paired.
             else (f"{suite.name} {suite.fingerprint}")
         )
+        # Without `rows`, since `items` counts the same.
         return Units(of, numbers, {name: sums[name] for name in columns})
 
     def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:
@@ -408,7 +416,7 @@ class Consistency(SumMetric):
                 log.warning("not on the page: %s", error)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """See `statistics.results`."""
+        """Return the results (R,) from the sums; see `statistics.results`."""
         return results(sums_R)
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:

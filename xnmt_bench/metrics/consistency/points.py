@@ -58,6 +58,8 @@ def of_words(sentence: Weighed, source: str, translation: str) -> np.ndarray:
     parts = np.zeros(len(row_weights))
     for row, places in carried(sentence.target, translation.split()).items():
         for place in places:
+            # Rows are averaged: each is a decision. Columns below are summed: each is a part of a
+            # word.
             row_weights[place] += weights_YX[row]
             parts[place] += 1
     row_weights /= np.maximum(parts, 1)[:, None]
@@ -74,4 +76,4 @@ def _points(weights_YX: np.ndarray | None, item: Item, judged: JudgedPronoun) ->
         return None
     step_X = weights_YX[rows].mean(0)
     entity, other = (step_X[list(e.words)].max() for e in (item.entity, item.other))
-    return float((np.sign(entity - other) + 1) / 2)
+    return float((np.sign(entity - other) + 1) / 2)  # 1, 0, or 0.5 for a tie

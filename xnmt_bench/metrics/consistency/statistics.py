@@ -29,6 +29,7 @@ def statistics(
     """
 
     def column(values: Iterable[float | bool | None]) -> np.ndarray:
+        # None counts as 0; the column beside it counts those that have a value.
         return np.fromiter((value or 0 for value in values), dtype=np.float64, count=len(items))
 
     both = list(zip(items, judged, strict=True))
@@ -93,6 +94,7 @@ def statistics(
 
 def results(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return shares of pronouns; a share that the suite cannot give is left out."""
+    # "Both" decides nothing: the two entities have one gender.
     decided_R = sums_R["cluster_right"] + sums_R["cluster_wrong"]
     clusters_R = np.asarray(sum(sums_R[f"cluster_{name}"] for name in CLUSTERS))
     results_R = {
@@ -101,6 +103,7 @@ def results(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         "neutral_pronouns": ratio(sums_R["pronoun_n"], sums_R["pronoun_known"]),
     }
     results_R |= {name: ratio(sums_R[name], sums_R["items"]) for name in CAUSES}
+    # Suites with one entity a sentence have no clusters.
     if np.any(clusters_R):
         results_R |= {
             "link_accuracy": ratio(sums_R["cluster_right"], decided_R),
@@ -111,6 +114,7 @@ def results(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         results_R |= _by_gender(sums_R)
     if SUBSETS[0] in sums_R:
         pro_R, anti_R = (ratio(sums_R[f"{name}_right"], sums_R[name]) for name in SUBSETS)
+        # In points of per cent.
         results_R["delta_s"] = 100 * (pro_R - anti_R)
     if "expected" in sums_R:
         results_R["pronoun_accuracy"] = ratio(sums_R["expected"], sums_R["expecting"])

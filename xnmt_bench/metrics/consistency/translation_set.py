@@ -70,6 +70,7 @@ class TranslationSet:
             texts = dict(enumerate(translations(door.path, door.read(), self.suite)))
         else:
             outputs = self.job.outputs(self.corpus)
+            # Suites give raw text; chains are annotated on the corpus's own words.
             output_texts = outputs.texts if self.kind == CHAINS else outputs.raw()[1]
             texts = dict(zip(outputs.number_N.tolist(), output_texts, strict=True))
         return {n: (sentences[n].source, text) for n, text in texts.items()}
@@ -107,6 +108,7 @@ class TranslationSet:
         if self.people:
             return self.job.weighed_sentences(GOLDEN, self.corpus)
         corpus = self.corpus or self.job.corpus
+        # As the system's corpus would have written them.
         targets = [corpus.words(text, corpus.target_language) for _, text in self.pairs.values()]
         return self.job.weighed_sentences(corpus=self.corpus, targets=targets)
 
@@ -115,6 +117,7 @@ def translated(job: Job, suite: Suite, kind: str) -> Iterator[TranslationSet]:
     """Yield the translations: a system's or a file's, and the suite's references, if any."""
     translation_set = TranslationSet(job, suite, kind)
     if translation_set.nmt == REFERENCE:
+        # Both rows would have one identity, and one would replace the other.
         raise ConfigError([f"outputs.name={REFERENCE} is what people's translations are called"])
     yield translation_set
     if suite.has_references:

@@ -18,7 +18,7 @@ def curve_figure(system: str, curve: Sequence[dict[str, float]]) -> Figure:
         system: its name.
         curve: of each epoch its last `step`, and what was looked at.
     """
-    import matplotlib.pyplot as plt
+    import matplotlib.pyplot as plt  # slow, and seldom drawn
 
     from xnmt_bench.report.figure import style
 

@@ -33,7 +33,7 @@ def write_groups(
     sizes = [len(group.variants) for group in comparison.contrastive_set.groups]
     scores = np.split(scores_N, np.cumsum(sizes)[:-1])
     columns = [
-        _told(
+        _describe_group(
             comparison.contrastive_set.number(g),
             comparison.contrastive_set.groups[g],
             kept,
@@ -42,12 +42,14 @@ def write_groups(
         )
         for g, kept, right in zip(comparison.groups_G, comparison.kept, right_G, strict=True)
     ]
+    # Texts beside scores, so that the page needs neither corpus nor set.
     write_table(pa.Table.from_pylist(columns), folder / f"{FILE}.parquet")
 
 
-def _told(
+def _describe_group(
     number: int, group: Group, kept: Sequence[int], scores: np.ndarray, right: bool
 ) -> dict[str, Any]:
+    # The true one stands first, as the page expects.
     order = [group.true, *(n for n in kept if n != group.true)]
     variants = [group.variants[n] for n in order]
     # Shared columns are written once.
@@ -75,6 +77,7 @@ def listings(measurements: Sequence[Measurement], columns: Sequence[str]) -> Ite
     """
     # A part may be all of a set too.
     read = [m for m in measurements if FILE in m.files and m.identity["part"] == ALL]
+    # Named within a set, where rows differ by system alone.
     by_set: dict[str, list[Measurement]] = {}
     for m in read:
         by_set.setdefault(m.identity["corpus"], []).append(m)
@@ -88,6 +91,7 @@ def listings(measurements: Sequence[Measurement], columns: Sequence[str]) -> Ite
             log.warning("not on the page: %s", error)
             continue
         numbers = {key: np.array(groups[key]) for key in ("right", "margin", "distance")}
+        # Read off the stored decisions, which follow the option `ties`.
         wrong = np.flatnonzero(numbers["right"] == 0).tolist()
         rule = "not counted as right"
         competing = zip(groups["variants"], groups["scores"], strict=True)

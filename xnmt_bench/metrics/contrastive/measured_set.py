@@ -33,6 +33,7 @@ class Options:
     def named(self, name: str) -> str:
         """Return a set's name in results, with what of these is not usual."""
         changes = [] if self.groups is None else [f"groups of {Path(self.groups).name}"]
+        # A list times False is empty.
         changes += ["mean over ids"] * self.normalise + ["lower-cased"] * self.lowercase
         changes += [] if self.ties == "wrong" else [f"ties: {self.ties}"]
         return f"{name} ({', '.join(changes)})" if changes else name
@@ -51,6 +52,7 @@ class Scores:
             sum(len(group.variants) for group in contrastive_set.groups)
             for contrastive_set in self._sets
         ]
+        # A file has a score a line for all variants of all sets, in order.
         return [0, *np.cumsum(sizes).tolist()]
 
     @cached_property
@@ -104,7 +106,7 @@ class MeasuredSet:
     def evidence(self, member_G: np.ndarray) -> Evidence:
         """Return the groups of a part, by source."""
         made_by = {"set": self.comparison.contrastive_set.fingerprint, "scores": self._made_by}
-        facts = {"generated": self.comparison.contrastive_set.generated, "told": self._told}
+        facts = {"generated": self.comparison.contrastive_set.generated, "told": self._remarks}
         job = self.scores.job
         if not job.door("scores"):
             facts |= {CAPPED: job.system.capped, "curve": job.system.curve}
@@ -144,13 +146,14 @@ class MeasuredSet:
         )
         contrastive_set = self.comparison.contrastive_set
         return Units(
+            # Sets of one name and other content share no unit.
             f"{contrastive_set.lang_pair} {contrastive_set.name} {contrastive_set.fingerprint}",
             unit_U,
             sums,
         )
 
     @cached_property
-    def _told(self) -> list[str]:
+    def _remarks(self) -> list[str]:
         """What stands under the table of the set and the system."""
         remarks = []
         if self.comparison.left_out:
@@ -165,6 +168,7 @@ class MeasuredSet:
             remarks.append(
                 f"in {tied:,} groups the true variant ties with the best, which is not right"
             )
+        # Files of losses and of log-probabilities look alike; accuracy tells which way they go.
         turned = self.comparison.right_G(-scores_N, self.options.ties).mean()
         if self.right_G.mean() < self.comparison.chance_G.mean() < turned:
             remarks.append(
@@ -175,6 +179,7 @@ class MeasuredSet:
         if job.door("scores") or not has_context:
             return remarks
         context = job.system.context
+        # Variants of a group have contexts of one length, so the first stands for all.
         read = [group.passages()[0].read(context) for group in self.comparison.groups]
         if not any(passage.source_context or passage.following for passage in read):
             remarks.append("it reads the current sentence alone")

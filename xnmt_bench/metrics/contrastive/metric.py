@@ -135,6 +135,7 @@ class Contrastive(SumMetric):
                 yield self.plan(job, make, content=content, **identity)
                 by_chance = partial(measured.chance, member_G)
                 chance_identity = identity | {"nmt": CHANCE}
+                # Chance stands beside each part: sets have unlike numbers of variants.
                 yield PlannedRow.without_system(chance_identity, by_chance, content, blind=True)
 
     def _sets(self, job: Job, name: str) -> list[ContrastiveSet]:
@@ -148,6 +149,7 @@ class Contrastive(SumMetric):
                 "%s: %d contrastive groups are made, in %s", job.corpus.name, group_count, path
             )
         other = {contrastive_set.lang_pair for contrastive_set in sets} - {lang_pair(job.corpus)}
+        # A file of scores may be of any system.
         if other and job.door("scores") is None:
             system_pair = lang_pair(job.corpus)
             raise XnmtError(
@@ -156,6 +158,8 @@ class Contrastive(SumMetric):
         if self.options.groups is not None:
             sets = [_chosen(contrastive_set, Path(self.options.groups)) for contrastive_set in sets]
         return (
+            # Lower-cased behind the choice of groups, whose numbers are those of the set as
+            # published.
             [contrastive_set.map(str.lower, str.lower) for contrastive_set in sets]
             if self.options.lowercase
             else sets
@@ -176,6 +180,7 @@ class Contrastive(SumMetric):
         Lines are sorted by the whole set.
         """
         part = measurement.identity["part"]
+        # Parts are small and noisy, so that they never order the lines.
         return PivotValue(_heading(part), list(part_order(part)), precedence=int(part == ALL))
 
     def about_system(self, row: Row) -> str | None:
@@ -193,12 +198,14 @@ class Contrastive(SumMetric):
             row, facts = scored_row.row, scored_row.measurement.facts
             if facts.get(BLIND):
                 where = f"{row['corpus']} {row['lang_pair']}"
+                # Read off the rows of chance, of which each part has just one.
                 sizes.setdefault(where, {})[row["part"]] = count(row["groups"])
             elif row["part"] == ALL:
                 notes += [f"{row['corpus']} {row['nmt']}: {text}." for text in facts["told"]]
         for where, by_part in sizes.items():
             part_sizes = (f"{_heading(p)}: {by_part[p]}" for p in sorted(by_part, key=part_order))
             notes.append(f"Groups of {where}: {'; '.join(part_sizes)}.")
+        # Seeds of one system give the same note.
         return list(dict.fromkeys(notes))
 
     def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:
@@ -208,6 +215,7 @@ class Contrastive(SumMetric):
     def figures(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, Figure]]:
         """Yield the curve of each system that contrastive accuracy stopped, by epoch."""
         curves = {
+            # Rows of all parts carry the curve of their system, which is drawn once.
             f"{m.identity['nmt']} {m.model[:6]}": m.facts["curve"]
             for m in measurements
             if m.facts.get("curve")

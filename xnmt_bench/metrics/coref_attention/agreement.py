@@ -52,14 +52,17 @@ class Agreement:
             function_words: of the side's language, lower-cased.
         """
         judged = []
+        # Each mention once, in the order of the links.
         for mention in dict.fromkeys(m for m, _ in links):
             right = [a.words for m, a in links if m == mention]
             weights_N = weights_IN[list(mention.words)].max(axis=0, initial=0.0)
             looks_right = any(weights_N[list(words)].any() for words in right)
+            # A noun has a gender of its own, and follows none.
             pronoun = all(is_function(text, function_words) for text in mention.texts)
             if looks_right or not pronoun or not weights_N.any():
                 continue
             own_gender = self._gender(side, index, mention.words)
+            # Of several words the heaviest is what it looks at.
             looked_at = self._gender(side, index - distance, (int(weights_N.argmax()),))
             antecedent_genders = {self._gender(side, index - distance, words) for words in right}
             if (
@@ -74,6 +77,7 @@ class Agreement:
     def _gender(self, side: str, index: int, words: Sequence[int]) -> Gender | None:
         spoken = self._context.spoken["target"][index].words
         if side == "source":
+            # Source words have no gender in English; their translations have.
             words = sorted(j for i, j in self._context.links[index] if i in words)
         # The end of a sentence may be a word of it that is looked at.
         evidence = self._morphology.gender(spoken, [n for n in words if n < len(spoken)])

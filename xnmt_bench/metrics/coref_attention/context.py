@@ -113,6 +113,7 @@ class ContextWeights:
         for sentence, (output, place) in zip(self.sentences, self._outputs, strict=True):
             words, gold = sentence.target.split(), sentence.gold or Gold()
             inside = [n for m in gold.target_mentions for n in m.words]
+            # Carried and unchanged: a substituted word may be another entity.
             there += [n in place and output[place[n]] == words[n] for n in inside]
         return sum(there) / max(1, len(there))
 
@@ -152,6 +153,7 @@ class ContextWeights:
         """Yield weights of the current words over all words of their side."""
         explainer, model = self._explained.ready, self._job.system.model
         for index in range(len(self.sentences)):
+            # One by one, since `own_side` is of one sentence.
             batch = model.collate([(self._own.source[index], self._own.target[index])])
             blocks = {}
             for side, weights_XX in zip(SIDES, explainer.own_side(model, batch), strict=True):
@@ -160,6 +162,7 @@ class ContextWeights:
                 weights_of_words = to_words(
                     weights_XX.detach().cpu().double().numpy(), words, words
                 )
+                # Rows of the current sentence, which stands last.
                 blocks[side] = _blocks(weights_of_words[sum(sizes[:-1]) :], sizes)
             yield index, blocks
 
@@ -173,7 +176,9 @@ class ContextWeights:
             current = [w - sum(target_sizes[:-1]) if w >= 0 else -1 for w in steps]
             source_YX = as_shares(words_of_pieces(relevance.source_TS, current, source_words))
             target_YY = as_shares(words_of_pieces(relevance.prefix_TT, current, target_words))
+            # Relevance is of target words; source words get theirs through the best alignment.
             source_IX = _of_source(source_YX, source_sizes[-1])
+            # Shares are of the whole side, so that blocks of the context sum to less than 1.
             blocks = _blocks(source_IX, source_sizes), _blocks(target_YY, target_sizes)
             yield index, dict(zip(SIDES, blocks, strict=True))
 
@@ -201,6 +206,7 @@ class ContextWeights:
         They are as many and as great as the explainer's own, so all that they find is chance.
         """
         for index, sides in self.weights():
+            # By the sentence, so that a resumed run deals the same.
             generator = np.random.default_rng((seed, index))
             dealt = {
                 side: [block[:, generator.permutation(block.shape[1])] for block in blocks]
@@ -215,6 +221,8 @@ class ContextWeights:
             for side in self._sides:
                 parts = self.spoken[side][index - self.depth(index) : index + 1]
                 sizes = [len(part.words) for part in parts]
+                # Even over all words of the side, the current sentence's included, as attention's
+                # rows are.
                 even_IX = np.full((sizes[-1], sum(sizes)), 1 / max(1, sum(sizes)))
                 blocks[side] = _blocks(even_IX, sizes)
             yield index, blocks
@@ -240,6 +248,7 @@ def _of_source(shares_YX: np.ndarray, size: int) -> np.ndarray:
     rows_IX = np.zeros((size, shares_YX.shape[1]))
     current = shares_YX[:, shares_YX.shape[1] - size :]
     if current.size:
+        # A target word that no current word helps stands for none.
         best, has_weight = current.argmax(1), current.max(1) > 0
         for word in np.unique(best[has_weight]):
             rows_IX[word] = shares_YX[has_weight & (best == word)].mean(0)

@@ -46,6 +46,7 @@ class Example:
 
     def matrix(self) -> Matrix:
         """Return each word of a mention with each of its antecedent is framed."""
+        # A set, since mentions may overlap.
         framed = sorted({cell for pair in self.links for cell in product(*pair)})
         rows, columns = Tokens.of(self.current, eos=False), Tokens.of(self.context, eos=False)
         return Matrix(rows, columns, np.array(self.weights), framed=framed)
@@ -69,6 +70,7 @@ def listings(measurements: Sequence[Measurement], columns: Sequence[str]) -> Ite
             "where": [e.title for e in examples],
         }
         identity = [str(m.identity[c]) for c in ("corpus", "nmt", "explainer", "seed", "side")]
+        # Systems of one name differ by the start of the fingerprint.
         file = re.sub(r"\W+", "_", "_".join(part for part in (*identity, m.model[:6]) if part))
         yield Listing(
             "coreference links",
@@ -93,4 +95,5 @@ def _stored(measurement: Measurement) -> list[Example]:
     except (OSError, StoreError) as error:
         log.warning("no heatmaps: %s", error)
         return []
+    # One file holds both sides.
     return [Example(**columns) for columns in json.loads(text)[measurement.identity["side"]]]

@@ -148,6 +148,7 @@ class CorefScores:
         """
         columns = {name: np.zeros(len(numbers)) for name in LINK_SUMS}
         for link in filter(SUBSETS[subset], self.links):
+            # The greatest is scaled to 1; rounding may leave it just below.
             greatest, has_weight = link.weight >= 1 - ROUNDING, link.weight > 0
             needed = link.needed, link.needed and has_weight
             values = (1, greatest, has_weight, link.weight, link.naive, link.attends, *needed)
@@ -161,7 +162,7 @@ class CorefScores:
             for sentence, *words in self.attended:
                 for name, number in zip(SENTENCE_SUMS[2:], (1, *words), strict=True):
                     columns[name][sentence] += number
-        if subset == "all" and self.judged is not None:
+        if subset == "all" and self.judged is not None:  # a morphology was named
             columns |= {name: np.zeros(len(numbers)) for name in AGREEMENT_SUMS}
             for verdict in self.judged:
                 for name, value in zip(
@@ -242,7 +243,7 @@ def _link(
     """
     mention, antecedent = pair
     rows_MN = weights_IN[list(mention.words)]
-    block = rows_MN[:, list(antecedent.words)]
+    block = rows_MN[:, list(antecedent.words)]  # the mention's rows, the antecedent's columns
     words, earlier = ([text.lower() for text in m.texts] for m in pair)
     attended = {earlier[n] for n in np.flatnonzero((block > 0).any(axis=0))}
     needed = mention.needed

@@ -50,6 +50,7 @@ from xnmt_bench.words.significance import significant
 log = logging.getLogger(__name__)
 EXAMPLES = "examples.json"
 EOS_MARK = "</s>"
+ALL = "all"  # every link, in SUBSETS
 SHUFFLED, UNIFORM = "shuffled", "uniform"  # floors: uninformative weights
 
 
@@ -203,44 +204,31 @@ class CorefAttention(SumMetric):
         changed = ", ".join(name for name, value in options.items() if value)
         suffix = f" ({changed})" if changed else ""
         explainer = job.explained_identity()["explainer"]
-        applies = True
         for name, keys, floor in (
             (explainer, {}, ""),
             (f"{explainer}, {SHUFFLED}", {"seed": job.config.seed}, SHUFFLED),
-            (UNIFORM, {"seed": ""}, UNIFORM),
+            (UNIFORM, {"seed": ""}, UNIFORM),  # the same for every seed
         ):
             if floor == SHUFFLED and job.explained.explainer.blind:
                 continue  # it is one itself
-            weigh = partial(self.weighed, job, context, floor)
-            for side in SIDES:
+            weighed = _Weighed(partial(self.weighed, job, context, floor), floor)
+            for side, subset in product(SIDES, SUBSETS):
                 row: dict[str, Any] = keys | {"side": side, "explainer": name + suffix}
-                make = partial(self._evidence, context, weigh, bool(floor), side)
-                yield self.plan(job, partial(make, "all"), explained=True, **row, links_of="all")
-                try:
-                    subsets = weigh().facts["subsets"][side]
-                except NotApplicable:
-                    applies, subsets = False, []
-                for subset in subsets:
-                    subset_row = row | {"links_of": subset}
-                    yield self.plan(job, partial(make, subset), explained=True, **subset_row)
-            if not applies:  # a floor needs a row to compare with
-                return
+                make = partial(self._evidence, context, weighed, side, subset)
+                yield self.plan(job, make, explained=True, **row, links_of=subset)
 
     def _evidence(
-        self,
-        context: ContextWeights,
-        weigh: Callable[[], Artefact],
-        floor: bool,
-        side: str,
-        subset: str,
-    ) -> Evidence:
-        artefact = weigh()
+        self, context: ContextWeights, weighed: _Weighed, side: str, subset: str
+    ) -> Evidence | None:
+        artefact = weighed.artefact(subset)
+        if artefact is None or subset not in (ALL, *artefact.facts["subsets"][side]):
+            return None
         units = Units.load(artefact.path / f"{side} {subset}.parquet")
         examples = artefact.path / EXAMPLES
-        drawn = subset == "all" and examples.exists()  # each is drawn once for all its rows
+        drawn = subset == ALL and examples.exists()  # each is drawn once for all its rows
         files = {FILE: examples} if drawn else {}
         facts: dict[str, Any] = {"match_rate": context.match_rate} | (
-            {BLIND: True} if floor else {}
+            {BLIND: True} if weighed.floor else {}
         )
         facts[SETTINGS] = {"test sentences": name_sentences(np.asarray(context.numbers))}
         if self.morphology:
@@ -254,8 +242,10 @@ class CorefAttention(SumMetric):
         name, weights = job.explained_identity()["explainer"], context.weights
         if floor == SHUFFLED:
             kind, heatmaps, name = f"{SHUFFLED} {seed} {kind}", 0, f"{name}, {SHUFFLED}"
+            # The same weights among other words: what is left is due to their sizes alone.
             weights = partial(context.shuffled, seed)
         elif floor == UNIFORM:
+            # Floors have no heatmaps.
             kind, heatmaps, name, weights = UNIFORM, 0, UNIFORM, context.uniform
 
         agreement = Agreement(context, self.morphology) if self.morphology else None
@@ -272,6 +262,7 @@ class CorefAttention(SumMetric):
                     spoken = context.spoken[side]
                     self._score(scores[side], spoken, index, blocks, language, judge)
                     drawn = self._examples(spoken, index, blocks, f"{name}, {side}")
+                    # Lazy: no more are rounded and described than are drawn.
                     examples[side] += islice(drawn, heatmaps - len(examples[side]))
             if heatmaps:
                 described = {side: [asdict(e) for e in examples[side]] for side in SIDES}
@@ -279,10 +270,11 @@ class CorefAttention(SumMetric):
             subsets: dict[str, list[str]] = {side: [] for side in SIDES}
             for side, (subset, chosen) in product(SIDES, SUBSETS.items()):
                 # A row without links is left out, but a corpus without any has to be reported.
-                if subset == "all" or any(map(chosen, scores[side].links)):
+                if subset == ALL or any(map(chosen, scores[side].links)):
                     units = scores[side].units(job.texts.test_set, context.numbers, subset)
                     units.save(folder / f"{side} {subset}.parquet")
                     subsets[side].append(subset)
+            # "All" is left out: it has a row in any case.
             return {"subsets": {side: names[1:] for side, names in subsets.items()}}
 
         return job.store.make(
@@ -316,6 +308,7 @@ class CorefAttention(SumMetric):
             links = same_chain(current.mentions, earlier.mentions)
             if self.nearest:
                 # Of several antecedents in one sentence the last is the nearest.
+                # A dictionary keeps the last antecedent of each mention.
                 links = list({m: (m, a) for m, a in links if m not in linked}.values())
                 linked |= {m for m, _ in links}
             weights_IN = significant(raw_IN, self.whole_matrix)
@@ -338,7 +331,7 @@ class CorefAttention(SumMetric):
                 yield Example(title, current.words, _columns(earlier, raw_IN), weights, links)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """See `links.coref_scores`."""
+        """Return the results (R,) from the sums; see `links.coref_scores`."""
         return coref_scores(sums_R)
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
@@ -360,6 +353,34 @@ class CorefAttention(SumMetric):
     def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:
         """Yield each explainer's first links, which are drawn to files too."""
         return listings(measurements, self.identity)
+
+
+class _Weighed:
+    """The weights behind the rows of the explainer, or of one of its floors.
+
+    Args:
+        weigh: makes them.
+        floor: which floor; empty for the explainer itself.
+    """
+
+    def __init__(self, weigh: Callable[[], Artefact], floor: str) -> None:
+        self._weigh, self.floor = weigh, floor
+        self._made: Artefact | None = None
+
+    def artefact(self, subset: str) -> Artefact | None:
+        """Return the weights for a row of some links; None where there is no such row.
+
+        Raises:
+            NotApplicable: the explainer has no weights over a context.
+        """
+        # Rows of all links come first and say what went wrong; the others then have no row.
+        if subset == ALL:
+            try:
+                self._made = self._weigh()
+            except NotApplicable:
+                if not self.floor:  # a floor needs a row to compare with
+                    raise
+        return self._made
 
 
 def _columns(context: Spoken, weights_IN: np.ndarray) -> list[str]:

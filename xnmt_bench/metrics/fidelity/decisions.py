@@ -66,10 +66,12 @@ class TestDecisions:
                 )
                 subwords = self._job.system.subwords
                 counts_U6 = hit_at_k(sentences, contexts, *subwords, self.rules.test)
+            # An empty table stands for "no gold", so that it is not looked for again.
             np.save(folder / HITS_FILE, np.zeros((0, 6)) if counts_U6 is None else counts_U6)
 
         recipe = {"rules": self.rules.test_artefact, "k": self.rules.k}
         artefact = self._job.store.make("hits", work, version=2, **recipe)
+        # A pickle could run code when it is read.
         counts_U6 = np.load(artefact.path / HITS_FILE, allow_pickle=False)
         return counts_U6 if len(counts_U6) else None
 
@@ -79,7 +81,7 @@ class TestDecisions:
         def work(folder: Path) -> None:
             model, contexts = self._job.system.model, self.rules.test_split
             sentences = self.rules.decisions.count(EVALUATED)
-            states_path = folder / "states.tmp"
+            states_path = folder / "states.tmp"  # the store removes `.tmp` of a killed run
             states_ND = write_states(model, contexts, sentences, states_path)
 
             def diverge(positions: int) -> np.ndarray:

@@ -44,8 +44,10 @@ class RuleDensity(Analysis):
         by_explainer: dict[tuple[str, ...], dict[str, tuple[Measurement, Panel]]] = {}
         for panel in panels:
             for name, m in panel.measurements():
+                # Only judges that learn from rules had the training rules extracted.
                 if "density" in m.facts:
                     by_rules = by_explainer.setdefault((*_system(panel.condition), name), {})
+                    # Judges of one explainer share its rules, which count once.
                     by_rules.setdefault(m.made_by["rules"], (m, panel))
         if not by_explainer:
             raise NotApplicable("no explainer has rules of training sentences")
@@ -57,6 +59,7 @@ class RuleDensity(Analysis):
                 # The rules of an explainer that draws differ by seed.
                 seed = f" (seed {m.identity['seed']})" if len(by_rules) > 1 else ""
                 rows.append(_row((*system, explainer + seed, rules_id), m.facts["density"]))
+        # Names break ties, so that the order is the same on every run.
         rows.sort(key=lambda row: (*_system(row), row["unique"], row["explainer"]))
         distinction = distinguish(list(systems.values()), but=("k", "scenario", "train_sentences"))
         texts = dict(zip(systems, distinction.texts, strict=True))

@@ -35,6 +35,7 @@ def evidence_of(
     facts = judge.facts()
     # Only such a judge has the rules of the training sentences extracted.
     if judge.learns_from == "rules":
+        # Counts and no rules, so that results stay small and complete.
         facts["density"] = vars(decisions.density)
     return replace(
         evidence,

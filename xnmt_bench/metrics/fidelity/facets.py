@@ -89,6 +89,7 @@ class Facets(Analysis):
         if not by_pivot:
             return []
         last, predictors = list(by_pivot.items())[-1]
+        # The system's own row shows how hard each kind of decision is.
         predictors[WHOLE] = [panel.references[NMT].measurement]
         aligned = {
             name: [scores for m in seeds if (scores := _aligned(m, kinds)) is not None]
@@ -131,6 +132,7 @@ class Facets(Analysis):
 def _aligned(measurement: Measurement, kinds: Kinds) -> DecisionScores | None:
     """Return the scores of a predictor in the order of the kinds; None where of other decisions."""
     scores = DecisionScores.load(measurement.file("decisions"))
+    # Both sides are sorted by sentence and step, and compared row by row.
     order = np.lexsort((scores.step_N, scores.sentence_N))
     kinds_order = np.lexsort((kinds["step"], kinds["sentence"]))
     columns = ((scores.sentence_N, kinds["sentence"]), (scores.step_N, kinds["step"]))

@@ -39,6 +39,7 @@ def hit_at_k(
         a sentence of the rules, in their order; None where no gold names deciding words.
     """
     starts = np.flatnonzero(np.diff(rules.sentence_N, prepend=-1)).tolist()
+    # Only sentences with rules are counted; the corpus has more.
     row_of = {int(rules.sentence_N[start]): n for n, start in enumerate(starts)}
     ends = [*starts[1:], len(rules)]
     counts_U6 = np.zeros((len(starts), 6), dtype=np.int64)

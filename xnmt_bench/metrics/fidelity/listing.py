@@ -40,6 +40,7 @@ def list_decisions(measurements: Sequence[Measurement]) -> Iterator[Listing]:
             log.warning("not on the page: %s", error)
             continue
         explained = [
+            # The sample has the sentences' texts: joined by system and scenario.
             m
             for m in measurements
             if "browsed_relevance" in m.files and _system(m) == _system(sampled)
@@ -109,6 +110,7 @@ def _tokens(pieces: Sequence[str]) -> Tokens:
     """Return pieces, a special one being a word of its own."""
     words, number = list[int](), -1
     for before, piece in zip(["", *pieces], pieces, strict=False):
+        # What stands behind a special piece begins a word even without its mark.
         number += number < 0 or piece.startswith(BEGUN) or bool({before, piece} & SPECIAL)
         words.append(number)
     return Tokens(tuple(pieces), tuple(words), "")

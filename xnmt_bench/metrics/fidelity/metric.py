@@ -56,7 +56,7 @@ LEAK_NOTE = (
     "In nats a decision: how much surer of the label the shared proxy becomes by learning from the "
     "explainer's own rules (leak), or from the same words under the labels of other decisions that "
     "hold them (matched); what exceeds matched is choice. STRIPE-X is the shared proxy's loss and "
-    "alpha times what leaks; a large alpha favours whoever chooses without the label, even random. "
+    "alpha times what leaks; a large alpha favours choosing without the label, as random does. "
     "Lower is better."
 )
 
@@ -212,11 +212,13 @@ class Fidelity(SumMetric):
             results["hit_any_at_k"] = ratio(sums_R["hits_any"], sums_R["hittable_any"])
         if "log_own" in sums_R:
             shared_R = ratio(sums_R["log_likelihood"], decisions_R)
+            # Differences of means over the same decisions, in nats.
             leak_R, matched_R = (
                 ratio(sums_R[name], decisions_R) - shared_R for name in ("log_own", "log_matched")
             )
             results |= {"leak": leak_R, "matched": matched_R, "choice": leak_R - matched_R}
             for alpha in ALPHAS:
+                # EVAL-X's loss with the leak as a penalty; a negative leak is noise and no bonus.
                 results[f"stripe_{alpha}"] = -shared_R + alpha * np.maximum(0, leak_R)
         return results
 

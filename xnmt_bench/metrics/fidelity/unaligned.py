@@ -56,12 +56,14 @@ class Unaligned(Analysis):
         usable = [panel for panel, _ in kinds]
         by_panel, notes = [], [NOTE]
         for (panel, panel_kinds), phrase in zip(kinds, distinguish(usable).phrases, strict=True):
+            # The empty kind is of sentences without annotation, and of EOS.
             none_N, judged_N = panel_kinds["link"] == GOLD_LINKS[-1], panel_kinds["link"] != ""
             share = f"{none_N.sum():,} of {judged_N.sum():,} decisions are on words without a gold"
             notes.append(f"{phrase + ': ' if phrase else ''}{share} link.")
             places = (panel_kinds[column][none_N].tolist() for column in ("sentence", "step"))
             unlinked = set(zip(*places, strict=True))
             sample = read_sample(panel.references[NMT].measurement.file("sample"))
+            # Only the sampled sentences have texts to be shown.
             decisions = [(s, t) for s in sample for t in s["steps"] if (s["number"], t) in unlinked]
             rules_of = _rules(panel)
             by_panel.append(
@@ -97,6 +99,7 @@ def _rules(panel: Panel) -> dict[str, Rules]:
 
 
 def _row(panel: Panel, name: str, rules: Rules, sentence: Mapping[str, Any], step: int) -> Row:
+    # Exactly one, or rules and sample are of other sentences.
     [row] = np.flatnonzero((rules.sentence_N == sentence["number"]) & (rules.step_N == step))
 
     def words(pieces: Sequence[str], positions: Iterable[int]) -> str:

@@ -53,10 +53,12 @@ def comet(
         path.write_text("".join(f"{sentence}\n" for sentence in sentences), encoding="utf-8")
         line += [option, str(path)]
     try:
+        # A process of its own, since its requirements are not this project's.
         ended = subprocess.run(line, capture_output=True, text=True)
     except OSError as error:
         raise XnmtError(f"metric.quality.comet_command={command}: {error.strerror}") from None
     if ended.returncode or not scores.exists():
+        # The last line of a traceback is the error itself.
         reason = (ended.stderr.strip() or ended.stdout.strip()).splitlines()[-1:]
         raise XnmtError(f"metric.quality.comet_command={command} failed: {' '.join(reason)}")
     [rows] = json.loads(scores.read_text(encoding="utf-8")).values()

@@ -90,6 +90,7 @@ class Quality(SumMetric):
         outputs = job.outputs()
         _, hypotheses, references = outputs.raw()
         columns = statistics(hypotheses, references)
+        # What COMET's mean is divided by, in every sample.
         columns["sentences"] = np.ones(len(hypotheses), dtype=np.int64)
         made_by = {"outputs": outputs.fingerprint} | signatures()
         if self.comet_command is not None:
@@ -106,6 +107,7 @@ class Quality(SumMetric):
             np.save(folder / COMET_FILE, comet(command, model, *outputs.raw(), folder))
 
         recipe: dict[str, Any] = {"outputs": outputs.fingerprint, "model": model}
+        # A checkpoint is known by its bytes, a hub's model by its name.
         if Path(model).is_file():
             recipe["checkpoint"] = file_hash(Path(model))
         artefact = job.store.make("comet", work, version=2, cheap=True, **recipe)

@@ -78,13 +78,14 @@ class CADec(LinearOutput, TwoStep):
         )
         size = (dimension, heads, feed_forward, dropout, pre_norm)
         self.second = SecondPass(second_layers, *size)
+        # A layer of its own, since the base's does not learn.
         self.output = nn.Linear(dimension, len(target_subwords), bias=False)
         self.drafts = Drafts(self.base)
 
     def start_from(self, trained: NMTModel) -> None:
         """Take the weights of a CADec, or of a base, whose output layer it begins with."""
         super().start_from(trained)
-        self.drafts.forget()
+        self.drafts.forget()  # they were the old base's
         if not isinstance(trained, CADec):
             with torch.no_grad():
                 self.output.weight.copy_(self.base.output.weight)
@@ -116,6 +117,7 @@ class CADec(LinearOutput, TwoStep):
         target_BC = pad([row[now] for row, now in pairs], batch.target_BT.device)
         if torch.rand(()) < options.corrupted:
             return corrupted(target_BC, options.corruption, vocabulary)
+        # A sample may not end; the reference's length bounds it.
         limit_B = (1.2 * (target_BC != PAD).sum(1) + 3).long()
         source_BC = _current_sources(batch.source_BS)
         drawn_BU = sample(self.base, source_BC, limit_B, options.temperature)
@@ -138,8 +140,11 @@ class CADec(LinearOutput, TwoStep):
         states_BSD = sentences.join(alone.states_BSD)
         current_N = sentences.number_N == last_B[sentences.row_N]
         input_BU = shifted(layout.draft_BU)
+        # Sentences stand in the order of rows, so that these are one for each row of the batch.
         current = alone.select(current_N.nonzero()[:, 0]).decoding(input_BU)
+        # All of the draft in one teacher-forced pass: its words are known.
         draft_BUD = self.base.decode(current, self.base.embed_target(input_BU))
+        # Unscaled, as the context's words are in `memories`.
         word_BUD = self.base.target_embedding(layout.draft_BU)
         extra = (
             *self.second.source_memory(states_BSD, last_B[:, None] - number_BS),
@@ -159,12 +164,14 @@ class CADec(LinearOutput, TwoStep):
         word_BTD = F.pad(input_BTD[:, 1:], (0, 0, 0, 1)) / self.base.scale
         contexts = self.second.target_memory(word_BTD, states_BTD, place_BT)
         target = [torch.cat(both, dim=1) for both in zip(drafts, contexts, strict=True)]
+        # Place 0 is the current sentence, whose own words the second pass reads as its inputs.
         mask_BX = torch.cat([encoding.extra[2 * count], (place_BT > 0) & (input_BT > 0)], dim=1)
         return Memories(source, encoding.mask_BS, target, mask_BX)
 
     def _first_pass(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
         """Return the base's states (B, T, D) at the context's translations, each read alone."""
         number_BS, input_BT = source_numbers(encoding.layout), encoding.layout.input_BT
+        # The current sentence is left out: the second pass reads it.
         context_BT = torch.where(input_BT < number_BS.amax(1)[:, None], input_BT, 0)
         targets, sources = Sentences(context_BT), Sentences(number_BS)
         if not len(targets.row_N):
@@ -174,6 +181,7 @@ class CADec(LinearOutput, TwoStep):
         kept = encoding.extra[2 * len(self.second.layers) + 1 :]
         states, *keys_values = (sources.split(x)[own_N] for x in (encoding.states_BSD, *kept))
         bos_D = self.base.embed_target(torch.full_like(input_BT[0, 0], BOS))
+        # A sentence behind another begins with a separator; the base reads it alone, from BOS on.
         behind_NLD = targets.split(input_BTD)[:, 1:]
         input_NLD = torch.cat([bos_D.expand(len(own_N), 1, -1), behind_NLD], dim=1)
         alone = Encoding(states, layout, tuple(keys_values))
@@ -207,12 +215,14 @@ class CADec(LinearOutput, TwoStep):
         prefix_NLHCC, cross_NLHCS, memory_NLHCX = (torch.stack(w, dim=1) for w in weights)
         rows, steps, _ = input_BTD.shape
         # Behind the draft stands the row of each input, which is of the word behind that.
+        # Shifted by one: the state of input t stands beside word t, which input t + 1 is.
         word_NLHCT = F.pad(memory_NLHCX[..., -steps:-1], (1, 0))
         cross = cross_NLHCS.new_zeros(rows, *cross_NLHCS.shape[1:3], steps, cross_NLHCS.shape[-1])
         prefix = cross_NLHCS.new_zeros(*cross.shape[:-1], steps)
         for n, (row, span) in enumerate(current.spans()):
             size = span.stop - span.start
             cross[row, :, :, span] = cross_NLHCS[n, :, :, :size]
+            # Halves, so that a row's weights sum to at most 1.
             prefix[row, :, :, span] = word_NLHCT[n, :, :, :size] / 2
             prefix[row, :, :, span, span] += prefix_NLHCC[n, :, :, :size, :size] / 2
         return AttentionWeights(cross, prefix)

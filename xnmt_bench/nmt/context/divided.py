@@ -55,18 +55,21 @@ class DividedCorpus(CorpusView):
                 for side, text in enumerate((sentence.source, sentence.target))
             )
             for source, target in zip(*sides, strict=True):
+                # Places in the annotation count words of the whole sentence.
                 gold = None if cuts else sentence.gold
                 place = next(places)
                 yield replace(sentence, source=source, target=target, position=place, gold=gold)
 
     def _cuts(self, number: int, sentence: Sentence) -> Cuts:
         sizes = len(sentence.source.split()), len(sentence.target.split())
+        # A target of one word cannot be cut.
         if sizes[0] < TWO or sizes[1] < 2:
             return []
         if self._how == "multi" and sizes[0] >= THREE and sizes[1] >= 3:
             return [(n * (sizes[0] // 3), n * (sizes[1] // 3)) for n in (1, 2)]
         middle = sizes[0] // 2, sizes[1] // 2
         if self._how == "aligned":
+            # Where no cut leaves every link whole, it falls to the middle.
             return [self._aligned.get(number, middle)]
         return [middle]
 

@@ -28,11 +28,13 @@ class Drafts:
 
     def __call__(self, sources: Sequence[tuple[int, ...]]) -> list[list[int]]:
         """Return the drafts of source sentences, by beam search."""
+        # By length, so that sentences translated together have little padding.
         missing = sorted({source for source in sources if source not in self._kept}, key=len)
         fresh: dict[tuple[int, ...], list[int]] = {}
         for start in range(0, len(missing), TOGETHER):
             part = missing[start : start + TOGETHER]
             fresh |= zip(part, translate(self._model, part, BEAM), strict=True)
+        # Looked up before the oldest are dropped, which may be some of these.
         drafts = [fresh.get(s) or self._kept[s] for s in sources]
         self._kept |= fresh
         while len(self._kept) > KEPT:
@@ -64,7 +66,7 @@ def sample(model: NMTModel, source_NL: Tensor, limit_N: Tensor, temperature: flo
     open_N = torch.ones_like(ids_N, dtype=torch.bool)
     for length in range(1, int(limit_N.max()) + 1):
         logits_NV = model.logits(reader.read(ids_N[:, None])).float() / temperature
-        logits_NV[:, [PAD, BOS]] = -torch.inf
+        logits_NV[:, [PAD, BOS]] = -torch.inf  # as in a search
         drawn_N = torch.multinomial(logits_NV.softmax(-1), 1)[:, 0]
         words.append(drawn_N.masked_fill(~open_N, PAD))
         open_N = open_N & (drawn_N != EOS) & (length < limit_N)

@@ -66,12 +66,13 @@ class ContextAttention(nn.Module):
             weights: where the first level's weights (M, H, C, L) are appended, or None.
         """
         if not len(row_M):
-            return self.norm(h_BCD)
+            return self.norm(h_BCD)  # as the formula has it with g = 0
         (rows, steps, _), count = h_BCD.shape, int(place_M.max()) + 1
         h_MCD, visible = h_BCD[row_M], mask_ML[:, None, None]
         w_MCD = self.word(h_MCD, self.word.key_value(contexts_MLD), visible, weights)
         w_MCD = self.word_norm(w_MCD)
         w_BKCD = w_MCD.new_zeros(rows, count, *h_BCD.shape[1:])
+        # Rows have unlike numbers of context sentences, so they are laid into K places.
         w_BKCD[row_M, place_M] = w_MCD
         has_BK = torch.zeros(rows, count, dtype=torch.bool, device=h_BCD.device)
         has_BK[row_M, place_M] = True
@@ -193,7 +194,7 @@ class MultiEncoder(TwoStep):
         return self.base.decode(encoding, input_BTD)
 
     def prefix(self, encoding: Encoding) -> Prefix[Any]:
-        """Return the Transformer's, which keeps what it has read."""
+        """Return the Transformer's, which keeps the keys and values of what it has read."""
         return self.base.prefix(encoding)
 
     def logits(self, states: Tensor) -> Tensor:
@@ -209,5 +210,5 @@ class MultiEncoder(TwoStep):
         return self.base.attention(encoding, input_BTD)
 
     def reader(self, encoding: Encoding) -> Reader:
-        """Return the Transformer's, which keeps what it has read."""
+        """Return the Transformer's, which keeps the keys and values of what it has read."""
         return self.base.reader(encoding)

@@ -71,6 +71,8 @@ class SHierTo2(RNNSearch):
         super().__init__(
             source_subwords, target_subwords, dimension, encoder_hidden, decoder_hidden, dropout
         )
+        # Of the mean of all states of both directions, where RNNSearch reads the backward one's
+        # last.
         self.start = nn.Linear(2 * encoder_hidden, decoder_hidden)
 
     def make_attention(self, memory: int, units: int) -> None:
@@ -115,6 +117,7 @@ class SHierTo2(RNNSearch):
         own_S = torch.arange(length, device=number_BS.device)
         before_B1 = ((place_BS == 1) & (number_BS > 0)).sum(1, keepdim=True)
         among_BS = torch.where(place_BS == 1, own_S, own_S - before_B1 + width)
+        # Padding reads place 0, which exists; masks hide what it gets.
         among_BS = torch.where(number_BS > 0, among_BS, 0)
         both_BXM = torch.cat([memories[0], memories[3]], dim=1)
         states_BSM = both_BXM.gather(1, among_BS[..., None].expand(-1, -1, both_BXM.shape[-1]))
@@ -125,6 +128,7 @@ class SHierTo2(RNNSearch):
         sentences = Sentences(mask_BS.long())
         rows, longest = len(source_BSD), max(1, sentences.mask_NL.shape[1])
         eos_D = self.embed_source(torch.tensor(EOS, device=source_BSD.device))
+        # Attention over no word at all would be NaN.
         alone_XD = torch.cat([eos_D[None], eos_D.new_zeros(longest - 1, len(eos_D))])
         x_BXD = alone_XD.to(source_BSD.dtype).repeat(rows, 1, 1)
         there_BX = (torch.arange(longest, device=mask_BS.device) == 0).repeat(rows, 1)

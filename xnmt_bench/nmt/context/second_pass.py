@@ -26,7 +26,7 @@ class SecondPassLayer(Layer):
         self, dimension: int, heads: int, inner: int, dropout: float, pre_norm: bool
     ) -> None:
         super().__init__(dimension, heads, inner, dropout, pre_norm, cross=False)
-        translations = 2 * dimension + PLACES
+        translations = 2 * dimension + PLACES  # word, state and a one-hot place
         self.source_attention = MultiHeadAttention(dimension, heads, dropout, dimension + PLACES)
         self.target_attention = MultiHeadAttention(dimension, heads, dropout, translations)
         self.norms = nn.ModuleList(nn.LayerNorm(dimension) for _ in range(4))

@@ -27,6 +27,8 @@ class Sentences:
         device = number_BX.device
         self._there_BX = number_BX > 0
         count = int(number_BX.max()) if number_BX.numel() else 0
+        # Row and number as one key, by which sentences are sorted; numbers that are not there leave
+        # gaps.
         slot_BX = torch.arange(rows, device=device)[:, None] * count + number_BX - 1
         slot_P = slot_BX[self._there_BX]
         filled = torch.zeros(rows * count, dtype=torch.bool, device=device)
@@ -36,6 +38,7 @@ class Sentences:
         self._sentence_P = (filled.cumsum(0) - 1)[slot_P]
         place_X = torch.arange(width, device=device).expand(rows, -1)
         before_BX = torch.cat([torch.zeros_like(number_BX[:, :1]), number_BX[:, :-1]], dim=1)
+        # The last place at which the number changed is where the sentence began.
         start_BX = torch.where(number_BX != before_BX, place_X, 0).cummax(1).values
         self.start_N = torch.zeros_like(slot_N)
         self.start_N[self._sentence_P] = start_BX[self._there_BX]
@@ -50,6 +53,7 @@ class Sentences:
 
     def find(self, among: Sentences) -> Tensor:
         """Find the sentence with the row and the number of each of the others; all must exist."""
+        # Ascending in both, as `searchsorted` needs; a number never reaches 2**32.
         own_keys, other_keys = (s.row_N * (1 << 32) + s.number_N for s in (self, among))
         return torch.searchsorted(own_keys, other_keys)
 
@@ -87,7 +91,9 @@ class Sentences:
 
 
 def source_numbers(layout: Layout) -> Tensor:
-    """Number the sentence of each source id (B, S), from 1; a separator closes its sentence."""
+    """Return the sentence's number of each source id (B, S), from 1; a separator closes its own."""
     segment_BS = layout.source_BS
     before_BS = torch.cat([torch.ones_like(segment_BS[:, :1]), segment_BS[:, :-1]], dim=1)
+    # In a segment the separator is the first id; as the end of a sentence it belongs to the one
+    # before.
     return segment_BS - (segment_BS > before_BS).long()

@@ -40,6 +40,7 @@ class TwoStep(NMTModel):
     def train(self, mode: bool = True) -> Self:
         """Return training mode, for all but the base."""
         super().train(mode)
+        # With dropout in the base, the second step would never read the same first step twice.
         self.base.eval()
         return self
 

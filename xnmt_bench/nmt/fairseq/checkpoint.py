@@ -50,6 +50,7 @@ def read_checkpoint(path: Path) -> tuple[Options, dict[str, Tensor]]:
     if not path.is_file():
         raise XnmtError(f"{path}: no such fairseq checkpoint")
     try:
+        # Old checkpoints hold their options as a Namespace, which has no code of its own.
         with torch.serialization.safe_globals([argparse.Namespace]):
             state = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
@@ -87,6 +88,7 @@ class Weights:
     def fill(self, module: nn.Module, stem: str) -> None:
         """Give a module its parameters, which have the same names here behind a stem."""
         for name, _ in list(module.named_parameters()):  # a list, since they are replaced
+            # Replaced and not copied into: the checkpoint decides the sizes.
             setattr(module, name, nn.Parameter(self.take(f"{stem}.{name}")))
 
     def linear(self, stem: str) -> nn.Linear:

@@ -44,7 +44,7 @@ class FairseqLSTM(RNNSearch):
         self.source_subwords, self.target_subwords = source_subwords, target_subwords
         if str(options.get("decoder_attention", "1")).lower() not in ("1", "true"):  # it is text
             raise XnmtError(f"{options.path}: decoder_attention=0 is not supported")
-        self.dropout = nn.Dropout(0.0)
+        self.dropout = nn.Dropout(0.0)  # it is only ever explained
         self.source_embedding = weights.embedding("encoder", source_subwords.ids)
         self.target_embedding = weights.embedding("decoder", target_subwords.ids)
         self.encoder = nn.LSTM(
@@ -70,7 +70,7 @@ class FairseqLSTM(RNNSearch):
         if "decoder.fc_out.weight" in weights:
             self.output = weights.linear("decoder.fc_out")
             for parameter in self.output.parameters():
-                parameter.data = parameter.data[target_subwords.ids.theirs_V]
+                parameter.data = parameter.data[target_subwords.ids.theirs_V]  # rows in our order
         else:  # shared with the embeddings, which are in our order already
             self.output = nn.Linear(1, 1, bias=False)
             self.output.weight = nn.Parameter(self.target_embedding.weight.clone())

@@ -40,8 +40,10 @@ def packed(listings: Sequence[Listing]) -> bytes:
     text = json.dumps(head, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     # A lone surrogate, which a damaged text may hold, has no UTF-8 form.
     encoded = text.encode("utf-8", "replace")
+    # Padded to 8 bytes, as JavaScript's Float64Array needs its offset.
     encoded += b" " * (-(4 + len(encoded)) % 8)
     parts = [struct.pack("<I", len(encoded)), encoded, *(f.tobytes() for f in floats), *weights]
+    # Without the time, so that equal listings are equal bytes.
     return gzip.compress(b"".join(parts), compresslevel=9, mtime=0)
 
 
@@ -63,6 +65,7 @@ class _Pool:
 
     def place(self, value: str | tuple[Any, ...]) -> int:
         """Return where a value stands from now on."""
+        # Systems share sources and many words; each is written once.
         if value not in self._places:
             self._places[value] = len(self.values)
             self.values.append(value)
@@ -113,7 +116,7 @@ def _of_matrices(listing: Listing, pool: _Pool, weights: list[bytes]) -> dict[st
     weights += [packed.bytes for packed in entries if packed]
     first = next((packed for packed in entries if packed), None)
     return {
-        "matrices": [packed.told if packed else None for packed in entries],
+        "matrices": [packed.description if packed else None for packed in entries],
         "rowScores": first.row_scores if first else [],
         "columnScores": first.column_scores if first else [],
     }
@@ -125,7 +128,7 @@ class _Packed:
     def __init__(
         self, description: dict[str, Any], parts: Iterable[bytes], scores: TokenScores
     ) -> None:
-        self.told, self.bytes = description, b"".join(parts)
+        self.description, self.bytes = description, b"".join(parts)
         self.row_scores, self.column_scores = list(scores.rows), list(scores.columns)
 
     @classmethod
@@ -150,6 +153,7 @@ class _Packed:
 
 def _levels(weights_RC: np.ndarray) -> bytes:
     """Round weights down to levels, so that a weight is at least what the page shows."""
+    # The small addition keeps a weight that is a level, but for rounding, on it.
     levels = np.floor(np.clip(np.nan_to_num(weights_RC), 0, 1) * LEVELS + 1e-5)
     return np.where(np.isnan(weights_RC), NOTHING, levels).astype(np.uint8).tobytes()
 

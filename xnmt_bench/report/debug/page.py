@@ -33,9 +33,11 @@ def write_debug_page(listings: Sequence[Listing], results: Path) -> Path | None:
         The page; None where there is nothing to be read.
     """
     if not listings:
+        # An older page would show sentences of other results.
         (results / DEBUG).unlink(missing_ok=True)
         return None
     environment = Environment(loader=PackageLoader("xnmt_bench.report.debug", "."))
+    # Inside the page, which is then one file that needs no server.
     data = base64.b64encode(packed(listings)).decode()
     page = environment.get_template("page.html.jinja").render(data=data)
     if len(page) > LARGE:
