@@ -1,8 +1,13 @@
-"""The dumps of `shared/data/attention_dumps`: where each is and what reads it."""
+"""The dumps of `shared/data/attention_dumps`: where each is and what reads it; and an excerpt."""
 
-from conftest import DATA
+import gzip
+import json
+
+import numpy as np
+from conftest import DATA, ROOT
 
 from xnmt_bench.registry import load
+from xnmt_bench.words import Tokens, Weighed
 
 DUMPS = DATA / "attention_dumps"
 FORMATS = {
@@ -28,3 +33,20 @@ def read(name):
     kind, *texts = FORMATS[name]
     sides = dict(zip(("source", "target"), (DUMPS / text for text in texts), strict=False))
     return sorted(load("dumps", kind)(DUMPS / name, **sides), key=lambda one: one.number)
+
+
+def published(name):
+    """An excerpt of published figures, which is in the project: see the README beside it."""
+    path = ROOT / "tests" / "fixtures" / "published" / f"{name}.json.gz"
+    return json.loads(gzip.decompress(path.read_bytes()))
+
+
+def excerpt():
+    """Yield (what is published, the sentence with made-up words) of 32 translations."""
+    for row in published("attention"):
+        weights = np.array(row["weights"])
+        sizes = zip(weights.shape[::-1], row["eos"], strict=True)
+        source, target = (Tokens.of([f"w{n}" for n in range(n - eos)], eos) for n, eos in sizes)
+        log_p = row["log_probabilities"]
+        log_p = None if log_p is None else np.array(log_p)
+        yield row, Weighed(row["sentence"] - 1, source, target, weights, None, log_p)

@@ -259,6 +259,6 @@ def test_what_nobody_names_is_not_imported(site, tmp_path):
     ],
 )
 def test_the_docs_show_each_package_as_it_is_run_here(module):
-    page = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guide" / "plugins.md").read_text(encoding="utf-8")
     code = (ROOT / "tests" / "fixtures" / module).read_text(encoding="utf-8")
     assert f"```python\n{code}```" in page

@@ -1,13 +1,12 @@
 """What else tells a broken translation, by hand and beside expected figures."""
 
 import csv
-import json
 from collections import defaultdict
 
 import numpy as np
 import pytest
 from conftest import DATA
-from dumped import FORMATS, read
+from dumped import FORMATS, excerpt, published, read
 
 from xnmt_bench.corpora.annotated import read_annotated
 from xnmt_bench.errors import DataError
@@ -30,6 +29,19 @@ def weighed(weights, prefix=None, log_p=None, eos=True):
     source = Tokens.of([f"s{n}" for n in range(weights.shape[1] - eos)], eos)
     target = Tokens.of([f"t{n}" for n in range(len(weights))], False)
     return Weighed(0, source, target, weights, prefix, log_p)
+
+
+def test_expected_rows_of_the_excerpt():
+    for row, one in excerpt():
+        found = {
+            "attn_to_eos": detectors.attention_to_eos(one),
+            "attn_ign_src": detectors.ignored_source(one),
+            "wass_to_unif": detectors.wass_to_uniform(detectors.shares(one)),
+            "seq_logprob": detectors.log_probability(one),
+        }
+        for key, value in found.items():
+            expected = float(row["detectors"][key] or "nan")
+            assert value == pytest.approx(expected, abs=6e-6, nan_ok=True), (row["file"], key)
 
 
 @pytest.mark.skipif(not DUMPS.exists(), reason="needs shared/data/attention_dumps")
@@ -67,17 +79,12 @@ def test_every_expected_row():
                     assert value == pytest.approx(float(row[key]), abs=6e-6), (name, row, key)
 
 
-@pytest.mark.skipif(not DUMPS.exists(), reason="needs shared/data/attention_dumps")
 def test_source_contributions_equal_those_of_stopes():
-    with (DUMPS / "alti" / "expected_stopes.tsv").open(encoding="utf-8") as file:
-        expected = list(csv.DictReader(file, delimiter="\t"))
-    lines = (DUMPS / "alti" / "alignments.jsonl").read_text(encoding="utf-8").splitlines()
-    for line, row in zip(lines, expected, strict=True):
-        told = json.loads(line)
-        whole, words = np.array(told["contributions"]), len(told["src_toks"])
+    for row in published("alti"):
+        whole, words = np.array(row["contributions"]), row["source_tokens"]
         found = detectors.source_contribution(weighed(whole[:, :words], whole[:, words:]))
-        assert found[0] == pytest.approx(float(row["avg_sc"]), abs=1e-6)
-        assert found[1] == pytest.approx(float(row["top_sc_mean"]), abs=1e-6)
+        assert found[0] == pytest.approx(row["avg_sc"], abs=1e-6)
+        assert found[1] == pytest.approx(row["top_sc_mean"], abs=1e-6)
 
 
 def test_source_contribution_by_hand():

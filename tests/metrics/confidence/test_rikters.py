@@ -7,7 +7,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 from conftest import DATA
-from dumped import FORMATS, read
+from dumped import FORMATS, excerpt, read
 
 from xnmt_bench.metrics.confidence.scores import (
     as_percentage,
@@ -89,8 +89,9 @@ def test_figure_1():
     earlier form of the penalty for a translation of 22 tokens."""
     absent = [-math.sqrt(-math.log(share) / 0.05) for share in (0.9884, 0.9885)]
     assert as_percentage("confidence", sum(absent)) == pytest.approx(95.46, abs=0.01)
-    by_equation_4 = sum(absent) - overlap_penalty(1, 22)
-    assert as_percentage("confidence", by_equation_4) == pytest.approx(1.6, abs=0.05)
+    for words, percentage in ((9, 3.97), (22, 1.6)):  # the printed translation has nine
+        by_equation_4 = sum(absent) - overlap_penalty(1, words)
+        assert as_percentage("confidence", by_equation_4) == pytest.approx(percentage, abs=0.05)
     earlier = (0.7 + 0.01 * 22) * (3 - 5 * (1 - 1)) * math.tan(1)
     assert as_percentage("confidence", sum(absent) - earlier) == pytest.approx(25.02, abs=0.1)
 
@@ -110,6 +111,28 @@ def test_long_texts_are_compared_as_short_ones():
     source = "ab" * 150 + " xyzzy"
     assert common(source, "b" + "ab" * 120) == "b" + "ab" * 120
     assert (common("", "a"), common("a", ""), overlap("a", "")) == ("", "", 0)
+
+
+def test_expected_rows_of_the_excerpt():
+    """Weights and expected scores of 32 public translations; the overlap is given with them."""
+    checked = 0
+    for published, whole in excerpt():
+        for row in published["scores"]:
+            one = whole.without_eos() if row["eos"] == "drop" else whole
+            weights, tokens = one.weights_TS, one.target.size
+            if row["definition"] == "softalignments":
+                if published["file"] == "marian/rnn.soft.de":
+                    weights = weights[:-1]
+                tokens = len(weights)
+            else:
+                assert weights.shape == (int(row["Lt"]), int(row["Ls"]))
+            found = confidence(weights, float(row["overlap"]), tokens, row["definition"])
+            # The tool prints the overlap with four digits, and the expected penalty has more.
+            exact = float(row["overlap"]) < 0.3
+            for score in ("cdp", "ap_out", "ap_in", *(["confidence"] if exact else [])):
+                assert getattr(found, score) == pytest.approx(float(row[score]), abs=6e-7), row
+                checked += 1
+    assert checked > 250
 
 
 @pytest.mark.skipif(not EXPECTED.exists(), reason="needs shared/data/attention_dumps")

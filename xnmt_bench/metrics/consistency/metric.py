@@ -314,7 +314,9 @@ class Consistency(SumMetric):
             available = ", ".join(
                 f"{morphology.language} ({name})" for name, morphology in morphologies.items()
             )
-            hint = "others are plug-ins (docs/plugins.md); pip install 'xnmt_bench[morphology]'"
+            hint = (
+                "others are plug-ins (docs/guide/plugins.md); pip install 'xnmt_bench[morphology]'"
+            )
             raise XnmtError(
                 f"no morphology of {language!r}; there are {available}; {hint} brings these"
             )
