@@ -108,8 +108,14 @@ class Artefact:
 
     @property
     def fingerprint(self) -> str:
-        """Of the recipe; also the folder's name."""
-        return self.path.name
+        """Of the recipe. In a store the folder has this name; a copy elsewhere may have any."""
+        return fingerprint(self.recipe)
+
+    def check_place(self) -> None:
+        """Raise a StoreError where a store's folder holds the artefact of another recipe."""
+        if self.path.name != self.fingerprint:
+            problem = f"the artefact {self.fingerprint} of another recipe was put here"
+            raise StoreError(f"{self.path}: {problem}; {CURE}")
 
     @classmethod
     def open(cls, path: Path) -> Artefact:
@@ -239,6 +245,7 @@ class Store:
                 if not path.exists():  # another job may have made it while this one waited
                     _make(path, recipe, work)
         artefact = Artefact.open(path)
+        artefact.check_place()
         for library, number in artefact.versions.items():
             self.versions.setdefault(library, set()).add(number)
         return artefact
@@ -299,7 +306,9 @@ def repair(root: Path) -> None:
     dropped: list[Path] = []
     for folder in sorted(p for p in root.glob("*/*") if p.is_dir() and p.suffix != PARTIAL):
         try:
-            recipes[folder] = json.dumps(Artefact.open(folder).recipe)
+            artefact = Artefact.open(folder)
+            artefact.check_place()
+            recipes[folder] = json.dumps(artefact.recipe)
         except StoreError as error:
             log.warning("damaged: %s", error)
             dropped.append(folder)

@@ -14,6 +14,7 @@ from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.report.report import collect
 from xnmt_bench.report.table import csv_columns, tables
+from xnmt_bench.store import fingerprint
 
 DRAWS = Draws(20, 0)
 NUMBERS = np.arange(10)
@@ -173,14 +174,45 @@ def test_a_seed_that_is_no_number_spoils_nothing(tmp_path):
     assert line.cells[-1].text == f"{mean:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def test_a_job_that_runs_again_replaces_what_it_said(tmp_path):
+def test_a_job_that_runs_again_replaces_its_row(tmp_path):
     for loss in (1.0, 2.0):
         rows = rows_of(tmp_path, [{"loss": loss}])
     assert [row["ppl"] for row in rows] == [pytest.approx(np.exp(2))]
-    [row] = rows_of(tmp_path, [{"loss": "failed: oh no"}])
-    assert (row["status"], "ppl" in row) == ("failed: oh no", False)
-    [row] = rows_of(tmp_path, [{"loss": 3.0}])
-    assert (row["status"], row["ppl"]) == ("ok", pytest.approx(np.exp(3)))
+
+
+def test_a_row_that_failed_stands_until_it_has_a_number(tmp_path):
+    """A number of an earlier run stays right, so it is kept beside the failure."""
+    for loss, statuses in (
+        ("failed: oh no", ["failed: oh no"]),
+        (1.0, ["ok"]),
+        ("failed: oh no", ["failed: oh no", "ok"]),
+        (1.0, ["ok"]),
+    ):
+        rows = rows_of(tmp_path, [{"loss": loss}])
+        assert sorted(row["status"] for row in rows) == statuses
+    measure(tmp_path, "failed: oh no")
+    [(_, summary), *_] = tables(Fidelity(), collect(Fidelity(), tmp_path, DRAWS), [])
+    assert not any("seeds)" in cell.text for line in summary.lines for cell in line.cells)
+    assert any("failed: oh no" in note for note in summary.notes)
+
+
+def test_rows_of_other_test_sentences_replace_nothing(tmp_path):
+    """Also where the second job has the same columns, as with another rules.test_sentences."""
+    for sentences in ("20 (abc)", "60 (def)", "60 (def)"):
+        measured(Fidelity, tmp_path, FIDELITY, units(), settings={"test sentences": sentences})
+    kept = read("fidelity", tmp_path, Fidelity().identity)
+    assert sorted(m.facts["settings"]["test sentences"] for m in kept) == ["20 (abc)", "60 (def)"]
+
+
+@pytest.mark.parametrize(("sentences", "left"), [("20", 1), ("60", 2)])
+def test_a_row_that_an_earlier_version_named_is_replaced_by_its_like(tmp_path, sentences, left):
+    row = measured(Fidelity, tmp_path, FIDELITY, units(), settings={"test sentences": "20"})
+    earlier = row.path.with_stem(fingerprint(FIDELITY | {"model": row.model}))
+    for ending in (".json", ".parquet"):
+        row.path.with_suffix(ending).rename(earlier.with_suffix(ending))
+    measured(Fidelity, tmp_path, FIDELITY, units(), settings={"test sentences": sentences})
+    assert len(read("fidelity", tmp_path, Fidelity().identity)) == left
+    assert len(list(row.path.parent.glob("*.parquet"))) == left
 
 
 def test_another_model_of_the_same_name_replaces_nothing(tmp_path):

@@ -194,42 +194,67 @@ def write(metric: str, row: RowIdentity, outcome: Evidence | str, results: Path)
         outcome: what was measured, or the status that says why nothing was.
         results: the folder of results.
     """
-    # Named by its identity, so that another run of the job replaces the row.
-    name = fingerprint({**row.columns, "model": row.model} | row.content)
     folder = results / FOLDER / metric
-    path = folder / f"{name}.parquet"
+    # Named by its identity, so that another run of the job replaces the row.
+    identity = {**row.columns, "model": row.model} | row.content
+    unmeasured = folder / f"{fingerprint(identity)}.json"
     measurement = Measurement(
         row.columns, row.model, facts=row.facts, content=row.content, rerun=row.rerun
     )
     if isinstance(outcome, str):
         measurement = replace(measurement, status=outcome)
-    else:
-        # A job with nothing to do writes nothing, so that finished work may be read-only.
-        if not _holds(path, outcome.units):
-            outcome.units.save(path)
-        doubts = [d for facts in (row.facts, outcome.facts) for d in facts.get(DOUBTS, [])]
-        settings = {"test set": outcome.units.test_set}
-        for facts in (row.facts, outcome.facts):
-            settings |= facts.get(SETTINGS, {})
-        measurement = replace(
-            measurement,
-            made_by=outcome.made_by,
-            facts=row.facts
-            | outcome.facts
-            | {SETTINGS: settings}
-            | ({DOUBTS: doubts} if doubts else {}),
-            files={key: _keep(file, folder / FILES) for key, file in outcome.files.items()},
-            digest=file_hash(path),
-            path=path,
-        )
-    description = {key: value for key, value in asdict(measurement).items() if key != "path"}
-    file = path.with_suffix(".json")
+        _write_description(unmeasured, measurement)
+        return measurement
+    settings = {"test set": outcome.units.test_set}
+    for facts in (row.facts, outcome.facts):
+        settings |= facts.get(SETTINGS, {})
+    path = folder / f"{fingerprint(identity | {SETTINGS: settings})}.parquet"
+    # A job with nothing to do writes nothing, so that finished work may be read-only.
+    if not _holds(path, outcome.units):
+        outcome.units.save(path)
+    doubts = [d for facts in (row.facts, outcome.facts) for d in facts.get(DOUBTS, [])]
+    measurement = replace(
+        measurement,
+        made_by=outcome.made_by,
+        facts=row.facts
+        | outcome.facts
+        | {SETTINGS: settings}
+        | ({DOUBTS: doubts} if doubts else {}),
+        files={key: _keep(file, folder / FILES) for key, file in outcome.files.items()},
+        digest=file_hash(path),
+        path=path,
+    )
     # Written last: a row without its description is not there yet.
-    if not _describes(file, description):
-        plain = json.loads(json.dumps(description))  # tuples become lists before they are sealed
-        sealed = plain | {SEAL: fingerprint(plain)}
-        write_atomically(file, json.dumps(sealed, indent=1, ensure_ascii=False))
+    _write_description(path.with_suffix(".json"), measurement)
+    _remove_superseded(unmeasured, settings)
     return measurement
+
+
+def _write_description(file: Path, measurement: Measurement) -> None:
+    """Write what describes a row, under a seal, unless the file holds it already."""
+    description = {key: value for key, value in asdict(measurement).items() if key != "path"}
+    if _describes(file, description):
+        return
+    plain = json.loads(json.dumps(description))  # tuples become lists before they are sealed
+    sealed = plain | {SEAL: fingerprint(plain)}
+    write_atomically(file, json.dumps(sealed, indent=1, ensure_ascii=False))
+
+
+def _remove_superseded(file: Path, settings: Mapping[str, Any]) -> None:
+    """Remove the row that a failed run left, or an earlier version of the same row.
+
+    Earlier versions named a row without its settings; one of other settings is another row.
+    """
+    if not file.exists():
+        return
+    try:
+        stored = _read_description(file)
+        kept = stored["status"] == OK and stored["facts"].get(SETTINGS) != settings
+    except (ValueError, KeyError, AttributeError):
+        kept = True  # evaluate.py names the damaged file
+    if not kept:
+        file.unlink()
+        file.with_suffix(".parquet").unlink(missing_ok=True)
 
 
 def _describes(file: Path, description: dict[str, Any]) -> bool:

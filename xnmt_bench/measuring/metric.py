@@ -217,7 +217,8 @@ class Metric(ABC):
             explained: whether the explainer and its seed are part of its identity.
             late_keys: further columns that are known only once something was made, such as the
                 number of training sentences that there are.
-            of_system: whether the system has a part in the row; if not, it has no fingerprint.
+            of_system: whether the system, or a file in its place, has a part in the row; if not,
+                the row has the fingerprint of neither.
             facts: what is known of the row before it is measured; a failed row has them too.
             content: fingerprints of further files that decide the row, by what they hold.
             keys: the metric's own columns, which replace the others of the same name.
@@ -229,7 +230,8 @@ class Metric(ABC):
             if explained and job.door("relevance") is None:
                 known[BLIND] = job.explained.explainer.blind
             model = job.model_id if of_system else ""
-            doors = {kind: door.fingerprint for kind, door in self.open_doors(job).items()}
+            open_doors = self.open_doors(job) if of_system else {}
+            doors = {kind: door.fingerprint for kind, door in open_doors.items()}
             columns = configured | late_keys() | keys
             return RowIdentity(columns, model, known, doors | dict(content or {}))
 
