@@ -45,6 +45,7 @@ class NMTModel(nn.Module, ABC):
         longest_target: how many target ids it can read; None for any number.
         reads_separators: of the class: whether it is trained on concatenations with SEPARATOR.
         trained_context: the sentences around each that it was trained with, where that is known.
+        languages: the codes of its source and target language, of a model that knows many.
         reads_alone: whether it encodes each source sentence alone, closed by EOS.
         starts_trained: whether training it starts from a trained system.
     """
@@ -55,6 +56,7 @@ class NMTModel(nn.Module, ABC):
     longest_target: int | None = None
     reads_separators: ClassVar[bool] = True
     trained_context: Context | None = None
+    languages: tuple[str, str] | None = None
     reads_alone: ClassVar[bool] = False
     starts_trained: ClassVar[bool] = False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -26,6 +27,7 @@ from xnmt_bench.registry import instantiate, load
 from xnmt_bench.store import Artefact, Store
 from xnmt_bench.trainer import TrainerOptions, clean
 
+log = logging.getLogger(__name__)
 CONTRASTIVE = ("contrastive_sets", "contrastive_data")  # where training finds them
 
 
@@ -218,15 +220,23 @@ class System:
 
     @cached_property
     def model(self) -> NMTModel:
-        """The system, open, on the configured device.
+        """The system, open, on the configured device; it reads the corpus's languages."""
+        return self.open(self._corpus)
+
+    def open(self, corpus: Corpus | None) -> NMTModel:
+        """Open the system on the configured device.
+
+        Args:
+            corpus: tells a model of many languages which to read and write, where the configuration
+                does not; None if nothing else tells them.
 
         Raises:
             XnmtError: it cannot be opened, or it reads no concatenation as this project writes it.
         """
         reader = plain(self._config.nmt.reader, complete=True)
         for side in ("source_language", "target_language"):
-            if side in reader and reader[side] is None:  # of a model that reads many languages
-                reader[side] = getattr(self._corpus, side)
+            if corpus is not None and side in reader and reader[side] is None:
+                reader[side] = getattr(corpus, side)
         path = str(self.path)  # outside of the `try`, since it may train, with errors of its own
         try:
             model: NMTModel = instantiate(f"nmt {self.name!r}", reader, path)
@@ -236,6 +246,8 @@ class System:
             raise
         if problem := model.refuses(self.context) or unlike(self.context, model.trained_context):
             raise XnmtError(f"{self.name} {problem}")
+        if model.languages:
+            log.info("%s reads %s and writes %s", self.name, *model.languages)
         return model.to(self._options.device)
 
     @property
