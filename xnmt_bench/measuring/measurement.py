@@ -11,7 +11,7 @@ import json
 import logging
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -248,9 +248,9 @@ def _remove_superseded(file: Path, settings: Mapping[str, Any]) -> None:
     if not file.exists():
         return
     try:
-        stored = _read_description(file)
+        stored = parse_json(file.read_text(encoding="utf-8"))
         kept = stored["status"] == OK and stored["facts"].get(SETTINGS) != settings
-    except (ValueError, KeyError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError):
         kept = True  # evaluate.py names the damaged file
     if not kept:
         file.unlink()
@@ -267,17 +267,24 @@ def _describes(file: Path, description: dict[str, Any]) -> bool:
     return stored | {"rerun": ""} == plain | {"rerun": ""}
 
 
+class UnsealedError(ValueError):
+    """A description without a seal, of which nothing shows whether it was altered."""
+
+
 def _read_description(file: Path) -> dict[str, Any]:
     """Read what describes a row.
 
     Raises:
+        UnsealedError: an earlier version wrote it, or a hand removed its seal.
         ValueError: it is not readable, or was altered since it was written.
     """
     description = parse_json(file.read_text(encoding="utf-8"))
     if not isinstance(description, dict):
         raise ValueError("no JSON object")
-    # A row of an earlier version has no seal.
-    if (seal := description.pop(SEAL, None)) is not None and seal != fingerprint(description):
+    needed, known = {"identity", "model", "status"}, {f.name for f in fields(Measurement)}
+    if needed <= set(description) <= known:
+        raise UnsealedError
+    if description.pop(SEAL, None) != fingerprint(description):
         raise ValueError("altered since it was written")
     return description
 
@@ -316,7 +323,7 @@ def _same(first_U: np.ndarray, second_U: np.ndarray) -> bool:
 def read(metric: str, results: Path, identity: Sequence[str]) -> list[Measurement]:
     """Read every row of a metric in a results folder.
 
-    Rows of an earlier version, whose files lie in a store, are left out with a warning.
+    Rows of an earlier version, which have no seal, are left out with a warning.
 
     Raises:
         MissingError: there is none.
@@ -328,11 +335,11 @@ def read(metric: str, results: Path, identity: Sequence[str]) -> list[Measuremen
             row = Measurement(**_read_description(path))
             if missing := set(identity) - set(row.identity):
                 raise ValueError(f"no column {min(missing)!r}")
+        except UnsealedError:
+            log.warning("left out: %s has no seal, as earlier versions wrote rows; %s", path, CURE)
+            continue
         except (ValueError, TypeError, AttributeError) as error:
             raise StoreError(f"{path}: not a readable measurement: {error}; {CURE}") from None
-        if any(Path(name).name != name for name in row.files.values()):
-            log.warning("left out: %s was written by an earlier version; %s", path, CURE)
-            continue
         rows.append(replace(row, path=path.with_suffix(".parquet")) if row.ok else row)
     if not rows:
         raise MissingError(f"{results}: no {metric} results are here yet; run train.py first")

@@ -205,6 +205,7 @@ class Metric(ABC):
         explained: bool = False,
         late_keys: Callable[[], dict[str, Any]] = dict,
         of_system: bool = True,
+        doubts: Callable[[], list[str]] | None = None,
         facts: Mapping[str, Any] | None = None,
         content: Mapping[str, str] | None = None,
         **keys: Any,
@@ -219,6 +220,8 @@ class Metric(ABC):
                 number of training sentences that there are.
             of_system: whether the system, or a file in its place, has a part in the row; if not,
                 the row has the fingerprint of neither.
+            doubts: why the numbers of the measured set mean little; None for the test set of the
+                job's corpus.
             facts: what is known of the row before it is measured; a failed row has them too.
             content: fingerprints of further files that decide the row, by what they hold.
             keys: the metric's own columns, which replace the others of the same name.
@@ -226,7 +229,8 @@ class Metric(ABC):
         configured = (job.explained_identity() if explained else job.system_identity()) | keys
 
         def identify() -> RowIdentity:
-            known = {"generated": job.corpus.generated, DOUBTS: job.doubts} | dict(facts or {})
+            row_doubts = job.doubts if doubts is None else doubts()
+            known = {"generated": job.corpus.generated, DOUBTS: row_doubts} | dict(facts or {})
             if explained and job.door("relevance") is None:
                 known[BLIND] = job.explained.explainer.blind
             model = job.model_id if of_system else ""

@@ -125,7 +125,8 @@ class Contrastive(SumMetric):
                 identity: dict[str, Any] = where | {"part": part}
                 content = {"set": comparison.contrastive_set.fingerprint}
                 make = partial(measured.evidence, member_G)
-                yield self.plan(job, make, content=content, **identity)
+                doubts = partial(getattr, measured, "doubts")  # once the row is measured
+                yield self.plan(job, make, doubts=doubts, content=content, **identity)
                 by_chance = partial(measured.chance, member_G)
                 chance_identity = identity | {"nmt": CHANCE}
                 yield PlannedRow.without_system(chance_identity, by_chance, content, blind=True)
