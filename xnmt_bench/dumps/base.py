@@ -171,10 +171,18 @@ def _unfit(sides: Sequence[Tokens], weights_TS: np.ndarray) -> str | None:
         if len(tokens) != count:
             whether = "with EOS" if tokens.eos else "without EOS"
             problem = f"{len(tokens)} {name} tokens {whether}, but weights of {count}"
-            return f"{problem} (is the {name} detokenised?): {tokens.text[:60]!r}"
+            return f"{problem}{_likely_cause(name, count - len(tokens))}: {tokens.text[:60]!r}"
         if any("\ud800" <= letter <= "\udfff" for letter in tokens.text):
             return f"the {name} is not UTF-8"
     return None
+
+
+def _likely_cause(side: str, surplus: int) -> str:
+    """Return why there may be more weights than tokens; fewer have no usual cause."""
+    if surplus == 1:
+        return " (is EOS among the weights alone?)"
+    # A word of a text without its subwords' marks is fewer tokens than it had.
+    return f" (is the {side} detokenised?)" if surplus > 1 else ""
 
 
 def unlikely(weights_TS: np.ndarray, attention: bool) -> str | None:
@@ -186,6 +194,8 @@ def unlikely(weights_TS: np.ndarray, attention: bool) -> str | None:
     """
     if not np.isfinite(weights_TS).all():
         return f"a weight is {weights_TS[~np.isfinite(weights_TS)][0]}"
+    if weights_TS.size and not weights_TS.any():
+        return "every weight is 0, as Sockeye 1 writes where it has none (a Transformer)"
     if not attention:
         return None
     if (weights_TS < 0).any():

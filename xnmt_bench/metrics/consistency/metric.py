@@ -81,7 +81,7 @@ class Consistency(SumMetric):
         "the entity's is the gold one. Delta G: F1 of masculine less that of feminine entities; "
         "delta S: accuracy on stereotypical less anti-stereotypical sentences. Link: the pronoun "
         "goes with the right one of two entities of different gender. Both: the entities have one "
-        "gender, so that whoever makes everybody a man is consistent too."
+        "gender, so a translator that uses the masculine form everywhere is consistent too."
     )
     resolver_note = (
         "Below the resolver: how much more often the resolver is right on the pronouns that link "
