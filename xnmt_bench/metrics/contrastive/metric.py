@@ -19,7 +19,7 @@ from xnmt_bench.corpora.contrastive import (
     to_lines,
 )
 from xnmt_bench.corpora.sentence import lang_pair
-from xnmt_bench.errors import XnmtError
+from xnmt_bench.errors import ConfigError, XnmtError
 from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import BLIND, Measurement, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import (
@@ -105,7 +105,11 @@ class Contrastive(SumMetric):
         Raises:
             DataError: a set is not in its format.
             XnmtError: it is of another language pair, or there is nothing to compare.
+            ConfigError: means over ids are wanted of a file's scores, whose ids are not known.
         """
+        if job.door("scores") is not None and self.options.normalise:
+            problem = "scores.path has one number a variant, and not the ids to take a mean over"
+            raise ConfigError([f"metric.contrastive.normalise: {problem}"])
         sets = [contrastive_set for name in self.sets for contrastive_set in self._sets(job, name)]
         every = Scores(job, sets, self.options.normalise)
         for number, contrastive_set in enumerate(sets):
