@@ -18,7 +18,7 @@ from xnmt_bench.explainers.base import Explanation, context_of
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.registry import entries, load_explainer
+from xnmt_bench.registry import load_all, load_explainer
 from xnmt_bench.report.figure import save_figure
 from xnmt_bench.report.heatmap import heatmap_figure, legend, terminal_heatmaps
 from xnmt_bench.report.report import writable
@@ -38,7 +38,7 @@ def explain(config: DictConfig) -> None:
         console.print(f"{side}{code}: {END.join(sentences)}", markup=False, highlight=False)
     console.print()
     explanations: dict[str, Explanation] = {}
-    for name in entries("explainers"):
+    for name in load_all("explainers"):
         explainer = load_explainer(name)
         if not explainer.blind:  # blind explainers do not ask the model
             [explanations[name]] = explainer(model, [passage])

@@ -44,7 +44,7 @@ from xnmt_bench.morphology import Morphology
 from xnmt_bench.options import Text
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import test_set
-from xnmt_bench.registry import create, entries, load
+from xnmt_bench.registry import create, load_all
 from xnmt_bench.store import file_hash, fingerprint
 
 log = logging.getLogger(__name__)
@@ -226,9 +226,7 @@ class Consistency(SumMetric):
         Raises:
             XnmtError: there is none, or it is of another language.
         """
-        morphologies = {
-            name: load("morphologies", name) for name in sorted(entries("morphologies"))
-        }
+        morphologies = load_all("morphologies")
         usual = [
             name
             for name, morphology in morphologies.items()

@@ -19,7 +19,7 @@ from xnmt_bench.corpora.contrastive import (
     to_lines,
 )
 from xnmt_bench.corpora.sentence import lang_pair
-from xnmt_bench.errors import ConfigError, XnmtError
+from xnmt_bench.errors import ConfigError, DataError, XnmtError
 from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import BLIND, Measurement, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import (
@@ -221,7 +221,9 @@ def _heading(part: str) -> str:
 
 def _chosen(contrastive_set: ContrastiveSet, path: Path) -> ContrastiveSet:
     numbers = read_groups(path)
-    if numbers and max(numbers) >= len(contrastive_set.groups):
+    if not numbers:
+        raise DataError(path, None, "no group's number is in it")
+    if max(numbers) >= len(contrastive_set.groups):
         raise XnmtError(
             f"{path}: group {max(numbers)} of the {len(contrastive_set.groups)} "
             f"of {contrastive_set.name}"
