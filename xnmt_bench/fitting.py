@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, Literal
+from zipfile import ZipFile
 
 import pytorch_lightning as pl
 import torch
@@ -153,7 +154,7 @@ def fit(
     module = build()
     module.seed = seed
     kept_by, mode = module.kept_by
-    checkpoint = ModelCheckpoint(
+    checkpoint = _BestCheckpoint(
         folder / "checkpoints", filename="best-{epoch}", monitor=kept_by, mode=mode, save_last=True
     )
     stopping = _Converged(module.monitors, patience, kept_by)
@@ -182,7 +183,10 @@ def fit(
         warnings.filterwarnings("ignore", module="pytorch_lightning|lightning_fabric")
         warnings.filterwarnings("ignore", message=".*LeafSpec.*|.*nested tensors.*")
         trainer.fit(module, ckpt_path=_resumable(folder / "checkpoints"), weights_only=True)
-        best = float(checkpoint.best_model_score or 0.0)
+        if checkpoint.best_model_score is None:
+            problem = "its checkpoints do not say which epoch is the best; remove the folder"
+            raise XnmtError(f"{folder}: {problem}")
+        best = float(checkpoint.best_model_score)
         kept = next((epoch for epoch in stopping.curve if epoch[kept_by] == best), {MONITOR: best})
         facts: dict[str, Any] = {
             "epochs": trainer.current_epoch,
@@ -202,6 +206,24 @@ def fit(
                 return start.eval().cpu(), facts | {MONITOR: before[MONITOR]}  # type: ignore[return-value]
     module.load_state_dict(_weights(Path(checkpoint.best_model_path)))
     return module.eval().cpu(), facts  # type: ignore[return-value]
+
+
+class _BestCheckpoint(ModelCheckpoint):
+    """Knows the best epoch also in a folder that was moved while its training stood still.
+
+    Lightning forgets the best loss where the folder has another name than when it was written.
+    """
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore what was written, with every path in the folder of now."""
+        names = ("best_model_path", "kth_best_model_path", "last_model_path")
+        paths = {name: self._here(state_dict[name]) for name in names}
+        best = {self._here(path): score for path, score in state_dict["best_k_models"].items()}
+        here = {"dirpath": self.dirpath, "best_k_models": best}
+        super().load_state_dict(state_dict | paths | here)
+
+    def _here(self, path: str) -> str:
+        return str(Path(str(self.dirpath)) / Path(path).name) if path else path
 
 
 class _LastWeights(pl.Callback):
@@ -324,7 +346,7 @@ def _resumable(folder: Path) -> str | None:
     there = sorted(folder.glob("*.ckpt"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in sorted(there, key=lambda path: path.name != "last.ckpt"):
         try:
-            torch.load(path, map_location="cpu", weights_only=True)
+            _load_checkpoint(path)
         except Exception as error:  # half a file can raise anything
             log.warning("%s is damaged and left out: %s", path, refusal(error))
             path.unlink()
@@ -333,8 +355,21 @@ def _resumable(folder: Path) -> str | None:
     return None
 
 
+def _load_checkpoint(path: Path) -> dict[str, Any]:
+    """Load a checkpoint.
+
+    Raises:
+        XnmtError: a byte of it was altered, which torch does not look for.
+    """
+    with ZipFile(path) as records:
+        if record := records.testzip():
+            raise XnmtError(f"{path}: altered since it was written, in {record}")
+    return torch.load(path, map_location="cpu", weights_only=True)  # type: ignore[no-any-return]
+
+
 def _weights(path: Path) -> dict[str, Tensor]:
-    return torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
+    weights: dict[str, Tensor] = _load_checkpoint(path)["state_dict"]
+    return weights
 
 
 class _Progress(pl.Callback):
