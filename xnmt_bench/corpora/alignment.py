@@ -20,10 +20,11 @@ Form = Literal["pharaoh", "naacl"]
 LEAST_LINKS = 20  # fewer may leave out first words by chance
 FORMS: tuple[Form, ...] = ("pharaoh", "naacl")
 # `3-4` is a sure link in both Pharaoh's form and talp's; `3p4` is talp's possible one.
-_PHARAOH = re.compile(r"(?P<i>\d{1,9})(?P<kind>[-p])(?P<j>\d{1,9})")
+_PHARAOH = re.compile(r"(?P<i>\d{1,9})(?P<kind>[-p])(?P<j>\d{1,9})", re.ASCII)
 # Aligners may add a confidence, which is not used here.
 _NAACL = re.compile(
-    r"(?P<pair>\d{1,9})\s+(?P<i>\d{1,9})\s+(?P<j>\d{1,9})(?:\s+(?P<kind>[SP]))?(?:\s+[\d.eE+-]+)?"
+    r"(?P<pair>\d{1,9})\s+(?P<i>\d{1,9})\s+(?P<j>\d{1,9})(?:\s+(?P<kind>[SP]))?(?:\s+[\d.eE+-]+)?",
+    re.ASCII,
 )
 
 

@@ -60,11 +60,16 @@ class Dump(ABC, Generic[Entry]):
 
     def __iter__(self) -> Iterator[Weighed | DataError]:
         """Yield each sentence, or its error; a file that ends too early is an error as well."""
-        count = 0
+        count, numbers = 0, set[int]()
         for entry in self.entries():
             count += 1
             try:
-                yield self.weighed(entry)
+                sentence = self.weighed(entry)
+                if sentence.number in numbers:
+                    problem = f"sentence {sentence.number} is there a second time"
+                    raise DataError(self.path, None, problem)
+                numbers.add(sentence.number)
+                yield sentence
             except DataError as error:
                 yield error
         for side in self.texts:
