@@ -122,7 +122,8 @@ NO_BLOCK = {
     "a row too many": BLOCK + "0.5\n0.5\n",
     "no fields": "Hund\n1\n",
     "three fields": "0 ||| Hund ||| dog\n1\n",
-    "a number that is none": BLOCK.replace("0", "x", 1) + "1\n",
+    "a full stop": BLOCK + ".\n",
+    "a truth": BLOCK + "true\n",
     "no UTF-8": BLOCK.encode().replace(b"dog", b"d\xff") + b"1\n",
 }
 HEADER = '{"form": "weights", "version": 1, "attention": true}\n'

@@ -133,5 +133,5 @@ def set_languages(
             available = f"; there are {', '.join(longer)}"
             advice = available if longer else ", which needs a code of its own"
             raise XnmtError(f"nmt.reader.{name}={language} is no language of this model{advice}")
-    codes_set = tuple(getattr(tokenizer, attribute, None) for attribute, _, _ in sides)
-    return codes_set if all(codes_set) else None
+    chosen = [getattr(tokenizer, attribute, None) for attribute, _, _ in sides]
+    return (str(chosen[0]), str(chosen[1])) if all(chosen) else None

@@ -104,7 +104,7 @@ def about_reading(
     if threshold is None:
         return None
 
-    readings = {
+    readings: dict[str, tuple[Sequence[Links], Sequence[Alignment]]] = {
         f"with each word of the gold counted one {word}; see {BASES}": (
             hypotheses,
             [
