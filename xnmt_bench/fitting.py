@@ -28,7 +28,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from xnmt_bench.errors import XnmtError, refusal
 from xnmt_bench.progress import Stage
-from xnmt_bench.store import replacing
+from xnmt_bench.store import is_sealed, replacing, seal, unlink_sealed
 from xnmt_bench.trainer import TrainerOptions
 
 log = logging.getLogger(__name__)
@@ -236,24 +236,34 @@ class _LastWeights(pl.Callback):
         """Remove what a killed run wrote behind the step from which this one goes on."""
         for path in self._folder.glob("*.safetensors"):
             if int(path.stem) > trainer.global_step:
-                path.unlink()
+                unlink_sealed(path)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Write those of now, whole or not at all, and removes the oldest."""
         if trainer.state.fn != "fit":
             return
-        with replacing(self._folder / f"{trainer.global_step:012}.safetensors") as temporary:
+        path = self._folder / f"{trainer.global_step:012}.safetensors"
+        with replacing(path) as temporary:
             weights = {
                 name: w.contiguous().cpu().clone() for name, w in pl_module.state_dict().items()
             }
             save_file(weights, temporary)
+        seal(path)
         for old in sorted(self._folder.glob("*.safetensors"))[: -self._count]:
-            old.unlink()
+            unlink_sealed(old)
 
 
 def mean_weights(folder: Path) -> dict[str, Tensor]:
-    """Return the mean of the weights in a folder, summed in double."""
-    files = [load_file(path) for path in sorted(folder.glob("*.safetensors"))]
+    """Return the mean of the weights in a folder, summed in double.
+
+    Raises:
+        XnmtError: a file was altered since it was written.
+    """
+    paths = sorted(folder.glob("*.safetensors"))
+    if altered := [path for path in paths if not is_sealed(path)]:
+        problem = f"not as it was written; remove {folder.parent.parent}"
+        raise XnmtError(f"{altered[0]}: {problem}")
+    files = [load_file(path) for path in paths]
     return {
         name: torch.stack([w[name].double() for w in files]).mean(0).to(weight)
         for name, weight in files[0].items()

@@ -82,6 +82,32 @@ def replacing(path: Path) -> Iterator[Path]:
             raise
 
 
+def seal(path: Path) -> None:
+    """Write the digest of a file of unfinished work beside it; see `is_sealed`."""
+    write_atomically(_seal_of(path), file_hash(path))
+
+
+def is_sealed(path: Path) -> bool:
+    """Return whether a file of unfinished work is there, and is as it was when it was sealed."""
+    beside = _seal_of(path)
+    if not (path.exists() and beside.exists()):
+        return False
+    if file_hash(path) == beside.read_bytes().decode(errors="replace"):
+        return True
+    log.warning("%s: altered since it was written, and left out", path)
+    return False
+
+
+def unlink_sealed(path: Path) -> None:
+    """Remove a file of unfinished work and its digest."""
+    path.unlink(missing_ok=True)
+    _seal_of(path).unlink(missing_ok=True)
+
+
+def _seal_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
+
+
 def write_atomically(path: Path, text: str) -> None:
     """Write a text file so that a reader sees the old content or the new, never a part."""
     with replacing(path) as temporary:

@@ -21,7 +21,7 @@ from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.pipeline.system import System
 from xnmt_bench.pipeline.texts import Texts, name_sentences
 from xnmt_bench.progress import track
-from xnmt_bench.store import Artefact, Store, write_atomically
+from xnmt_bench.store import Artefact, Store, is_sealed, seal, unlink_sealed, write_atomically
 
 SHARD = 500  # sentences at least: the unit of resuming
 FARTHEST = 3  # sentences back that a context may begin
@@ -123,16 +123,17 @@ class Translations:
         paths = [folder / f"{name}.{number:05}.part" for number in range(len(shards))]
         pairs = zip(shards, paths, strict=True)
         for shard, path in track(pairs, "translating", len(shards), "shards", self._progress):
-            if not path.exists():
+            if not is_sealed(path):
                 work = partial(self._translated, name, places, shard)
                 lines = room.tried(device_of(self.system.model), work)
                 write_atomically(path, "".join(f"{line}\n" for line in lines))
+                seal(path)
         with (folder / f"{name}.txt").open("wb") as file:
             for path in paths:  # as bytes, since a text would lose other line ends
                 file.write(path.read_bytes())
         self._encode(name, folder)
         for path in paths:
-            path.unlink()
+            unlink_sealed(path)
 
     def _translated(
         self, name: Split, places: np.ndarray, shard: range, batch_tokens: int
