@@ -49,7 +49,8 @@ JOB = [
     "proxy=fn",
     "proxy.training.max_epochs=2",
     "scenario=golden",
-    "metric=[fidelity,quality,aer,coref_attention]",
+    "metric=[fidelity,quality,aer,coref_attention,confidence,repetition,contrastive]",
+    f"metric.contrastive.sets=[{Path(__file__).parent}/fixtures/contrastive.jsonl]",
     "judge=[base,own,evalx,base_tuned,kl]",
     "bootstrap.samples=20",
     "trainer.progress_bar=false",
@@ -215,6 +216,22 @@ class Kill(Trap):
         elif not self.first(kind, path):
             return
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass
+class StopBefore(Trap):
+    """Kills the run when it is about to begin a file.
+
+    Attributes:
+        pattern: of the file's path in the folder.
+    """
+
+    pattern: str = ""
+
+    def spring(self, kind: str, path: Path) -> None:
+        """Once its name matches."""
+        if kind == "write" and re.search(self.pattern, str(path.relative_to(self.folder))):
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 @dataclass

@@ -90,7 +90,9 @@ def test_dollar_signs_in_a_name_are_no_formula(tmp_path):
     figure.savefig(tmp_path / "name.png")
 
 
-@pytest.mark.parametrize("error", ["ValueError('no licence')", "SystemError()", "KeyError('x')"])
+@pytest.mark.parametrize(
+    "error", ["ValueError('no licence')", "SystemError()", "KeyError('x')", "SystemExit(3)"]
+)
 def test_a_plugin_that_cannot_be_imported_is_one_line(tmp_path, monkeypatch, error):
     (tmp_path / "broken_plugin.py").write_text(f"raise {error}\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -98,6 +100,23 @@ def test_a_plugin_that_cannot_be_imported_is_one_line(tmp_path, monkeypatch, err
     monkeypatch.setattr(registry, "entries", lambda kind: {"mine": point})
     with pytest.raises(XnmtError, match=r"^metric 'mine' \(broken_plugin:Mine\): "):
         registry.load("metrics", "mine")
+
+
+def test_a_plugin_that_declares_no_class_is_one_line(monkeypatch):
+    point = EntryPoint("mine", "xnmt_bench.registry:__name__", "xnmt_bench.metrics")
+    monkeypatch.setattr(registry, "entries", lambda kind: {"mine": point})
+    with pytest.raises(XnmtError, match=r"is no class but 'xnmt_bench\.registry'"):
+        registry.load("metrics", "mine")
+
+
+@pytest.mark.parametrize("kind", ["explainers", "morphologies"])
+def test_a_broken_plugin_does_not_stop_what_asks_all_of_its_kind(monkeypatch, caplog, kind):
+    """`evaluate.py explain=...` asks every explainer, consistency every morphology."""
+    point = EntryPoint("mine", "no_such_package:Mine", f"xnmt_bench.{kind}")
+    whole = registry.entries(kind)
+    monkeypatch.setattr(registry, "entries", lambda kind: {**whole, "mine": point})
+    assert set(registry.load_all(kind)) == set(whole)
+    assert "left out: " in caplog.text and "'mine' (no_such_package:Mine)" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -125,6 +144,7 @@ def test_numbers_are_read():
         ("[" * 100_000, "nested too deeply"),
         ("9" * 5000, "too many digits"),
         (r'{"a": "\ud800"}', "half a character"),
+        ('[{"a": 1, "b": 2, "a": 1}]', "the key 'a' is there twice"),
         ("{", "Expecting"),
     ],
 )

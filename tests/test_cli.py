@@ -3,6 +3,7 @@
 import pytest
 from conftest import ROOT, command
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import OmegaConf
 
 from xnmt_bench.cli import prepare, quoted
 
@@ -20,13 +21,16 @@ PARSER = OverridesParser.create()
         '"Ja" sagt "er"',
         "ends in \\",
         "x",
+        "${oc.env:HOME} and \\${now:}",
+        "ends in ${",
     ],
 )
 @pytest.mark.parametrize("name", ["explain", "explain_target"])
 def test_a_sentence_arrives_as_it_was_typed(name, sentence):
     override = PARSER.parse_override(quoted(f"{name}={sentence}"))
     assert override.key_or_group == name
-    assert override.value() == sentence
+    config = OmegaConf.create({name: override.value()})
+    assert config[name] == sentence
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,9 @@ def whole(folder: Path, untouched: list[dict]) -> None:
 
 
 STAGES = {
-    "alignment", "browsed", "coreference", "density", "doubts", "encoded", "facets", "hits",
-    "judged", "kl", "labels", "nmt", "proxy", "rules", "sample", "subwords", "translation", "tuned",
+    "alignment", "browsed", "confidence", "contrastive_groups", "coreference", "density", "doubts",
+    "encoded", "facets", "hits", "judged", "kl", "labels", "nmt", "proxy", "rules", "sample",
+    "scores", "subwords", "translation", "tuned",
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -134,6 +135,25 @@ def hashed(monkeypatch):
 
     monkeypatch.setattr(store_module, "file_hash", counted)
     return names
+
+
+def test_a_copy_under_another_name_is_the_same_artefact(tmp_path):
+    """Two folders `a/rules` and `b/rules` are not one, as they were when the name counted."""
+    made = [make(tmp_path, work, seed=seed) for seed in (1, 2)]
+    copies = [shutil.copytree(a.path, tmp_path / a.fingerprint / "rules") for a in made]
+    opened = [Artefact.open(copy).fingerprint for copy in copies]
+    assert opened == [a.fingerprint for a in made]
+    assert len(set(opened)) == 2
+
+
+def test_an_artefact_under_the_name_of_another_is_refused(tmp_path):
+    first, second = (make(tmp_path, work, seed=seed) for seed in (1, 2))
+    shutil.rmtree(first.path)
+    shutil.copytree(second.path, first.path)
+    with pytest.raises(StoreError, match=rf"^{first.path}: the artefact {second.fingerprint} of"):
+        find(tmp_path, seed=1)
+    repair(tmp_path)
+    assert (first.path.exists(), second.path.exists()) == (False, True)
 
 
 def test_an_artefact_is_hashed_once_a_process(tmp_path, hashed):

@@ -205,6 +205,8 @@ def _unknown_choices(arguments: Sequence[str], conf: Path) -> list[str]:
 def quoted(argument: str) -> str:
     """Quote `explain=Der Hund schläft .`, since Hydra's grammar allows few characters bare.
 
+    A `${` in a sentence is text too, and no reference to another option.
+
     Other arguments, and sentences that are quoted already, are left unchanged.
     """
     name, equals, text = argument.partition("=")
@@ -213,6 +215,8 @@ def quoted(argument: str) -> str:
     # `null` means no sentence; quoted, it would be one.
     if name.lstrip("+") not in SENTENCES or is_quoted or text == "null":
         return argument
+    # OmegaConf halves the backslashes before `${`, and reads it as text behind an odd one.
+    text = re.sub(r"(\\*)\$\{", r"\1\1\\${", text)
     # Hydra reads a backslash as itself unless it stands before a quote.
     escaped = text.replace("\\'", "\\\\'").replace("'", "\\'")
     ending = len(escaped) - len(escaped.rstrip("\\"))

@@ -41,8 +41,8 @@ def _command(name: str) -> None:
         return
     # Hydra names the log by it, also where the script has another name.
     sys.argv[1:] = [*map(quoted, sys.argv[1:]), f"hydra.job.name={name}"]
-    prepare(sys.argv[1:], CONF)
     catch_signals()
+    guarded(prepare, sys.argv[1:], CONF)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # or Hydra ends the program itself, in its own words
     try:
         guarded(main)  # before a job begins too, as where its folder cannot be made

@@ -17,9 +17,9 @@ from xnmt_bench.errors import MissingError, XnmtError
 from xnmt_bench.explainers.base import Explanation, translated
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.registry import entries, load_explainer
+from xnmt_bench.registry import load_all, load_explainer
 from xnmt_bench.report.figure import save_figure
-from xnmt_bench.report.heatmap import heatmap_figure, terminal_heatmaps
+from xnmt_bench.report.heatmap import heatmap_figure, legend, terminal_heatmaps
 from xnmt_bench.report.report import writable
 
 END = " _eos "  # of a sentence that another one follows
@@ -30,17 +30,20 @@ def explain(config: DictConfig) -> None:
     model = _model(config)
     passage = _passage(model, config)
     console = Console()
-    for side in SIDES:
+    languages = model.languages or ("", "")
+    for side, language in zip(SIDES, languages, strict=True):
         sentences = [*getattr(passage, f"{side}_context"), getattr(passage, side)]
-        console.print(f"{side}: {END.join(sentences)}", markup=False, highlight=False)
+        code = f" ({language})" if language else ""
+        console.print(f"{side}{code}: {END.join(sentences)}", markup=False, highlight=False)
     console.print()
     explanations: dict[str, Explanation] = {}
-    for name in entries("explainers"):
+    for name in load_all("explainers"):
         explainer = load_explainer(name)
         if not explainer.blind:  # blind explainers do not ask the model
             [explanations[name]] = explainer(model, [passage])
             for table in terminal_heatmaps(name, explanations[name], console.width):
                 console.print(table, "")
+    console.print(legend(explanations.values()), "")
     results = Path(config.results)
     results.mkdir(parents=True, exist_ok=True)  # nothing may have been measured yet
     for path in save_figure(heatmap_figure(explanations), writable(results) / "explanation"):
@@ -74,11 +77,14 @@ def _model(config: DictConfig) -> NMTModel:
     """Return the system at `nmt.path`, or the one in the store that was trained as configured.
 
     Raises:
-        XnmtError: there is none, since `evaluate.py` never trains.
+        XnmtError: there is none, since `evaluate.py` never trains; or it reads many languages and
+            those of the sentence are not known.
     """
     job = Job(config, may_make=False)
+    # A toy corpus is the default, and its languages need not be those of the sentence.
+    corpus = None if job.corpus.generated else job.corpus
     try:
-        return job.system.model
+        return job.system.open(corpus)
     except MissingError:
         trained = [
             f"{artefact.path} ({artefact.facts['name']}, {artefact.facts['train_sentences']} pairs)"

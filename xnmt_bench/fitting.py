@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, Literal
+from zipfile import ZipFile
 
 import pytorch_lightning as pl
 import torch
@@ -28,7 +29,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from xnmt_bench.allocation import keep_freed_memory
 from xnmt_bench.errors import XnmtError, refusal
 from xnmt_bench.progress import Stage
-from xnmt_bench.store import replacing
+from xnmt_bench.store import is_sealed, replacing, seal, unlink_sealed
 from xnmt_bench.trainer import TrainerOptions
 
 log = logging.getLogger(__name__)
@@ -161,7 +162,7 @@ def fit(
     module = build()
     module.seed = seed
     kept_by, mode = module.kept_by
-    checkpoint = ModelCheckpoint(
+    checkpoint = _BestCheckpoint(
         folder / "checkpoints", filename="best-{epoch}", monitor=kept_by, mode=mode, save_last=True
     )
     stopping = _Converged(module.monitors, patience, kept_by)
@@ -191,7 +192,10 @@ def fit(
         warnings.filterwarnings("ignore", module="pytorch_lightning|lightning_fabric")
         warnings.filterwarnings("ignore", message=".*LeafSpec.*|.*nested tensors.*")
         trainer.fit(module, ckpt_path=_resumable(folder / "checkpoints"), weights_only=True)
-        best = float(checkpoint.best_model_score or 0.0)
+        if checkpoint.best_model_score is None:
+            problem = "its checkpoints do not say which epoch is the best; remove the folder"
+            raise XnmtError(f"{folder}: {problem}")
+        best = float(checkpoint.best_model_score)
         # The loss of the epoch whose weights are kept, by whichever value it was chosen.
         kept = next((epoch for epoch in stopping.curve if epoch[kept_by] == best), {MONITOR: best})
         facts: dict[str, Any] = {
@@ -216,6 +220,24 @@ def fit(
     return module.eval().cpu(), facts  # type: ignore[return-value]
 
 
+class _BestCheckpoint(ModelCheckpoint):
+    """Knows the best epoch also in a folder that was moved while its training stood still.
+
+    Lightning forgets the best loss where the folder has another name than when it was written.
+    """
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore what was written, with every path in the folder of now."""
+        names = ("best_model_path", "kth_best_model_path", "last_model_path")
+        paths = {name: self._here(state_dict[name]) for name in names}
+        best = {self._here(path): score for path, score in state_dict["best_k_models"].items()}
+        here = {"dirpath": self.dirpath, "best_k_models": best}
+        super().load_state_dict(state_dict | paths | here)
+
+    def _here(self, path: str) -> str:
+        return str(Path(str(self.dirpath)) / Path(path).name) if path else path
+
+
 class _LastWeights(pl.Callback):
     """Keeps the weights at the last validations."""
 
@@ -227,25 +249,35 @@ class _LastWeights(pl.Callback):
         for path in self._folder.glob("*.safetensors"):
             # Its weights belong to steps that this run takes again.
             if int(path.stem) > trainer.global_step:
-                path.unlink()
+                unlink_sealed(path)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Write the weights of now, whole or not at all, and remove the oldest."""
         if trainer.state.fn != "fit":
             return
         # Twelve digits, so that names sort by step.
-        with replacing(self._folder / f"{trainer.global_step:012}.safetensors") as temporary:
+        path = self._folder / f"{trainer.global_step:012}.safetensors"
+        with replacing(path) as temporary:
             weights = {
                 name: w.contiguous().cpu().clone() for name, w in pl_module.state_dict().items()
             }
             save_file(weights, temporary)
+        seal(path)
         for old in sorted(self._folder.glob("*.safetensors"))[: -self._count]:
-            old.unlink()
+            unlink_sealed(old)
 
 
 def mean_weights(folder: Path) -> dict[str, Tensor]:
-    """Return the mean of the weights in a folder, summed in double."""
-    files = [load_file(path) for path in sorted(folder.glob("*.safetensors"))]
+    """Return the mean of the weights in a folder, summed in double.
+
+    Raises:
+        XnmtError: a file was altered since it was written.
+    """
+    paths = sorted(folder.glob("*.safetensors"))
+    if altered := [path for path in paths if not is_sealed(path)]:
+        problem = f"not as it was written; remove {folder.parent.parent}"
+        raise XnmtError(f"{altered[0]}: {problem}")
+    files = [load_file(path) for path in paths]
     return {
         # Back to the weight's own type.
         name: torch.stack([w[name].double() for w in files]).mean(0).to(weight)
@@ -341,7 +373,7 @@ def _resumable(folder: Path) -> str | None:
     there = sorted(folder.glob("*.ckpt"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in sorted(there, key=lambda path: path.name != "last.ckpt"):
         try:
-            torch.load(path, map_location="cpu", weights_only=True)
+            _load_checkpoint(path)
         except Exception as error:  # half a file can raise anything
             log.warning("%s is damaged and left out: %s", path, refusal(error))
             path.unlink()
@@ -350,8 +382,21 @@ def _resumable(folder: Path) -> str | None:
     return None
 
 
+def _load_checkpoint(path: Path) -> dict[str, Any]:
+    """Load a checkpoint.
+
+    Raises:
+        XnmtError: a byte of it was altered, which torch does not look for.
+    """
+    with ZipFile(path) as records:
+        if record := records.testzip():
+            raise XnmtError(f"{path}: altered since it was written, in {record}")
+    return torch.load(path, map_location="cpu", weights_only=True)  # type: ignore[no-any-return]
+
+
 def _weights(path: Path) -> dict[str, Tensor]:
-    return torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
+    weights: dict[str, Tensor] = _load_checkpoint(path)["state_dict"]
+    return weights
 
 
 class _Progress(pl.Callback):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import Any
 
 # Python's own float and int also take underscores and the digits of every script.
@@ -37,11 +38,19 @@ def parse_json(text: str) -> Any:
     """Return the value that is written as JSON.
 
     Raises:
-        JSONDecodeError: it is no JSON, is nested too deeply, or has a number of too many digits or
-            half a character. Its `msg` says which, its `lineno` where.
+        JSONDecodeError: it is no JSON, is nested too deeply, names a key twice, or has a number of
+            too many digits or half a character. Its `msg` says which, its `lineno` where.
     """
+
+    def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        values = dict(pairs)
+        if len(values) < len(pairs):
+            key = next(key for key, count in Counter(k for k, _ in pairs).items() if count > 1)
+            raise json.JSONDecodeError(f"the key {key!r} is there twice", text, 0)
+        return values
+
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=without_repeats)
     except json.JSONDecodeError:
         raise
     except RecursionError:

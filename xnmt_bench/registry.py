@@ -7,6 +7,7 @@ for its own. The name then works in Python and on the command line, and nothing 
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -14,6 +15,8 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from xnmt_bench.errors import XnmtError
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -64,18 +67,31 @@ def load(kind: str, name: str) -> Any:
     """Return the class behind a name.
 
     Raises:
-        XnmtError: no such name (the nearest ones are named), or its package cannot be imported.
+        XnmtError: no such name (the nearest ones are named), its package cannot be imported, or
+            what the package declares is no class.
     """
     declared = entries(kind)
     if name not in declared:
         raise XnmtError(unknown(KINDS[kind].noun, name, declared))
+    what = f"{KINDS[kind].noun} {name!r} ({declared[name].value})"
     try:
-        return declared[name].load()
-    except Exception as error:  # a module can raise anything when it is imported
-        problem = str(error) or type(error).__name__
-        raise XnmtError(
-            f"{KINDS[kind].noun} {name!r} ({declared[name].value}): {problem}"
-        ) from error
+        loaded = declared[name].load()
+    except (Exception, SystemExit) as error:  # a module can raise anything when it is imported
+        raise XnmtError(f"{what}: {str(error) or type(error).__name__}") from error
+    if not callable(loaded):
+        raise XnmtError(f"{what}: is no class but {loaded!r}")
+    return loaded
+
+
+def load_all(kind: str) -> dict[str, Any]:
+    """Load everything of a kind; a package that cannot be imported is left out with a warning."""
+    loaded = {}
+    for name in entries(kind):
+        try:
+            loaded[name] = load(kind, name)
+        except XnmtError as error:
+            log.warning("left out: %s", error)
+    return loaded
 
 
 def create(kind: str, name: str, *arguments: Any, **options: Any) -> Any:

@@ -57,6 +57,7 @@ class DoubtsSection(Section):
     alike: Rate | None
     gain: Positive | None
     gold_shift: Rate | None
+    determined: Rate | None
 
 
 class DoorSection(Section):

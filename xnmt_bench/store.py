@@ -84,6 +84,32 @@ def replacing(path: Path) -> Iterator[Path]:
             raise
 
 
+def seal(path: Path) -> None:
+    """Write the digest of a file of unfinished work beside it; see `is_sealed`."""
+    write_atomically(_seal_of(path), file_hash(path))
+
+
+def is_sealed(path: Path) -> bool:
+    """Return whether a file of unfinished work is there, and is as it was when it was sealed."""
+    beside = _seal_of(path)
+    if not (path.exists() and beside.exists()):
+        return False
+    if file_hash(path) == beside.read_bytes().decode(errors="replace"):
+        return True
+    log.warning("%s: altered since it was written, and left out", path)
+    return False
+
+
+def unlink_sealed(path: Path) -> None:
+    """Remove a file of unfinished work and its digest."""
+    path.unlink(missing_ok=True)
+    _seal_of(path).unlink(missing_ok=True)
+
+
+def _seal_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
+
+
 def write_atomically(path: Path, text: str) -> None:
     """Write a text file so that a reader sees the old content or the new, never a part."""
     with replacing(path) as temporary:
@@ -125,8 +151,14 @@ class Artefact:
 
     @property
     def fingerprint(self) -> str:
-        """Of the recipe; also the folder's name."""
-        return self.path.name
+        """Of the recipe. In a store the folder has this name; a copy elsewhere may have any."""
+        return fingerprint(self.recipe)
+
+    def check_place(self) -> None:
+        """Raise a StoreError where a store's folder holds the artefact of another recipe."""
+        if self.path.name != self.fingerprint:
+            problem = f"the artefact {self.fingerprint} of another recipe was put here"
+            raise StoreError(f"{self.path}: {problem}; {CURE}")
 
     @classmethod
     def open(cls, path: Path) -> Artefact:
@@ -262,6 +294,7 @@ class Store:
                 if not path.exists():  # another job may have made it while this one waited
                     _make(path, recipe, work, amount)
         artefact = Artefact.open(path)
+        artefact.check_place()
         for library, number in artefact.versions.items():
             self.versions.setdefault(library, set()).add(number)
         return artefact
@@ -347,7 +380,9 @@ def repair(root: Path) -> None:
     dropped: list[Path] = []
     for folder in sorted(p for p in root.glob("*/*") if p.is_dir() and p.suffix != PARTIAL):
         try:
-            recipes[folder] = json.dumps(Artefact.open(folder).recipe)
+            artefact = Artefact.open(folder)
+            artefact.check_place()
+            recipes[folder] = json.dumps(artefact.recipe)
         except StoreError as error:
             log.warning("damaged: %s", error)
             dropped.append(folder)

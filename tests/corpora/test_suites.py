@@ -213,6 +213,8 @@ def test_a_resolvers_tokens_may_be_cut_otherwise(tmp_path, caplog):
     suite = Suite.of("made", [source, source + " Twice."], [item, Item(1, 8, Entity((1,)))])
     cut = "The guard 's dog bit the well - known cook because he slept"
     told = {"tokens": cut.split(), "clusters": [[[0, 1], [11, 11]]]}
+    allennlp = {"document" if key == "tokens" else key: value for key, value in told.items()}
+    assert Resolver(resolver(tmp_path, allennlp), suite).right(item)
     elsewhere = {"tokens": ["Nobody", "came"], "clusters": []}
     found = Resolver(resolver(tmp_path, told, elsewhere), suite)
     assert [found.right(one) for one in suite.items] == [True, None]
@@ -229,10 +231,10 @@ def test_a_resolvers_tokens_may_be_cut_otherwise(tmp_path, caplog):
 
 @pytest.mark.parametrize(
     ("row", "message"),
-    [({"tokens": ["A"]}, ":1: no tokens and clusters"),
-     ({"tokens": ["A"], "clusters": [[[0, 5]]]}, ":1: no tokens and clusters"),
-     ({"tokens": ["A"], "clusters": [[[-1, -1]]]}, ":1: no tokens and clusters"),
-     ({"tokens": "A", "clusters": [[[0, 0]]]}, ":1: no tokens and clusters"),
+    [({"tokens": ["A"]}, ":1: needed are tokens"),
+     ({"tokens": ["A"], "clusters": [[[0, 5]]]}, ":1: needed are tokens"),
+     ({"tokens": ["A"], "clusters": [[[-1, -1]]]}, ":1: needed are tokens"),
+     ({"tokens": "A", "clusters": [[[0, 0]]]}, ":1: needed are tokens"),
      ({"tokens": ["B"], "clusters": []}, "no line is of a sentence of made")],
 )  # fmt: skip
 def test_what_is_no_resolvers_line_is_named(row, message, tmp_path):

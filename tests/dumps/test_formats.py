@@ -76,7 +76,8 @@ def test_line_ends_and_byte_order_marks(tmp_path, change):
         ("0.5 ", "0,5 ", "dump.txt:2: '0,5' is no number: a decimal comma; a point is needed"),
         ("0.5 0.25 0.25", "0.9 0.9 0.9", "sum to 2.700, more than 1"),
         ("0.5 0.25 0.25", "0-0 1-1 2-2", "it is a link between words; weights are needed"),
-        ("Hund da", "Hund da ist", "(is the source detokenised?): 'dog there'"),
+        ("Hund da", "Hund da ist", "(is EOS among the weights alone?): 'dog there'"),
+        ("dog there", "dogthere", "(is the source detokenised?): 'dogthere'"),
         ("dog there", "dog", "1 source tokens without EOS, but weights of 3"),
         ("||| 3 3", "", "4 fields between '|||'; needed: number ||| target"),
         ("Hund", "H\udcffnd", "the target is not UTF-8"),
@@ -100,12 +101,17 @@ def test_small_sentences(tmp_path):
     assert one.weights_TS.tolist() == [[1]]
     assert not (one.source.eos or one.target.eos)
     assert (empty.target.size, empty.target.text, empty.weights_TS.shape) == (0, "", (1, 3))
-    zero = "0 ||| a b </s> ||| 0 ||| c d ||| 2 ||| 3\n0 0 0\n0 0 0\n"
+
+
+def test_weights_that_are_all_zero_are_none(tmp_path):
+    """Sockeye 1 writes them for a Transformer; their confidence would be 97.6 %."""
     path = tmp_path / "sockeye.txt"
-    path.write_text(zero)
-    [nothing] = load("dumps", "sockeye")(path)
-    assert nothing.weights_TS.shape == (3, 2)
-    assert (nothing.target.eos, nothing.source.eos) == (True, False)
+    block = "0 ||| a b </s> ||| 0 ||| c d ||| 2 ||| 3\n0 0 0\n0 0 {}\n"
+    path.write_text(block.format(1) + "\n" + block.format(0))
+    some, nothing = load("dumps", "sockeye")(path)
+    assert some.weights_TS.shape == (3, 2)
+    assert (some.target.eos, some.source.eos) == (True, False)
+    assert str(nothing).startswith(f"{path}:5: every weight is 0")
 
 
 def files(tmp_path, **texts):

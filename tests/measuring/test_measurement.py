@@ -14,6 +14,7 @@ from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.report.report import collect
 from xnmt_bench.report.table import csv_columns, tables
+from xnmt_bench.store import fingerprint
 
 DRAWS = Draws(20, 0)
 NUMBERS = np.arange(10)
@@ -173,14 +174,45 @@ def test_a_seed_that_is_no_number_spoils_nothing(tmp_path):
     assert line.cells[-1].text == f"{mean:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def test_a_job_that_runs_again_replaces_what_it_said(tmp_path):
+def test_a_job_that_runs_again_replaces_its_row(tmp_path):
     for loss in (1.0, 2.0):
         rows = rows_of(tmp_path, [{"loss": loss}])
     assert [row["ppl"] for row in rows] == [pytest.approx(np.exp(2))]
-    [row] = rows_of(tmp_path, [{"loss": "failed: oh no"}])
-    assert (row["status"], "ppl" in row) == ("failed: oh no", False)
-    [row] = rows_of(tmp_path, [{"loss": 3.0}])
-    assert (row["status"], row["ppl"]) == ("ok", pytest.approx(np.exp(3)))
+
+
+def test_a_row_that_failed_stands_until_it_has_a_number(tmp_path):
+    """A number of an earlier run stays right, so it is kept beside the failure."""
+    for loss, statuses in (
+        ("failed: oh no", ["failed: oh no"]),
+        (1.0, ["ok"]),
+        ("failed: oh no", ["failed: oh no", "ok"]),
+        (1.0, ["ok"]),
+    ):
+        rows = rows_of(tmp_path, [{"loss": loss}])
+        assert sorted(row["status"] for row in rows) == statuses
+    measure(tmp_path, "failed: oh no")
+    [(_, summary), *_] = tables(Fidelity(), collect(Fidelity(), tmp_path, DRAWS), [])
+    assert not any("seeds)" in cell.text for line in summary.lines for cell in line.cells)
+    assert any("failed: oh no" in note for note in summary.notes)
+
+
+def test_rows_of_other_test_sentences_replace_nothing(tmp_path):
+    """Also where the second job has the same columns, as with another rules.test_sentences."""
+    for sentences in ("20 (abc)", "60 (def)", "60 (def)"):
+        measured(Fidelity, tmp_path, FIDELITY, units(), settings={"test sentences": sentences})
+    kept = read("fidelity", tmp_path, Fidelity().identity)
+    assert sorted(m.facts["settings"]["test sentences"] for m in kept) == ["20 (abc)", "60 (def)"]
+
+
+@pytest.mark.parametrize(("sentences", "left"), [("20", 1), ("60", 2)])
+def test_a_row_that_an_earlier_version_named_is_replaced_by_its_like(tmp_path, sentences, left):
+    row = measured(Fidelity, tmp_path, FIDELITY, units(), settings={"test sentences": "20"})
+    earlier = row.path.with_stem(fingerprint(FIDELITY | {"model": row.model}))
+    for ending in (".json", ".parquet"):
+        row.path.with_suffix(ending).rename(earlier.with_suffix(ending))
+    measured(Fidelity, tmp_path, FIDELITY, units(), settings={"test sentences": sentences})
+    assert len(read("fidelity", tmp_path, Fidelity().identity)) == left
+    assert len(list(row.path.parent.glob("*.parquet"))) == left
 
 
 def test_another_model_of_the_same_name_replaces_nothing(tmp_path):
@@ -208,7 +240,7 @@ def test_a_measurement_without_one_of_the_columns_is_named(tmp_path):
     path = only_file(tmp_path, "json")
     said = json.loads(path.read_text())
     del said["identity"]["k"], said["seal"]
-    path.write_text(json.dumps(said))
+    path.write_text(json.dumps(said | {"seal": fingerprint(said)}))
     with pytest.raises(StoreError, match="'k'") as error:
         read("fidelity", tmp_path, Fidelity().identity)
     assert str(path) in str(error.value)
@@ -248,15 +280,20 @@ def test_a_parquet_file_of_something_else_is_no_units(tmp_path):
         Units.load(tmp_path / "one.parquet")
 
 
-def test_rows_of_an_earlier_version_are_left_out(tmp_path, caplog):
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"model": 5}, {"facts": None}, {"content": []}, {"identity": FIDELITY | {"k": 9}}],
+)
+def test_rows_without_a_seal_are_left_out(tmp_path, caplog, change):
+    """Of an earlier version, or edited by hand: nothing shows what they were."""
     measured(Fidelity, tmp_path, FIDELITY, units(2.0))
     measured(Fidelity, tmp_path, FIDELITY | {"k": 2}, units(2.0))
     old = next(tmp_path.glob("measurements/fidelity/*.json"))
-    description = json.loads(old.read_text()) | {"files": {"rules": "/store/rules/0123"}}
-    del description["seal"]  # earlier versions had none
+    description = json.loads(old.read_text()) | change
+    del description["seal"]
     old.write_text(json.dumps(description))
     assert len(read("fidelity", tmp_path, Fidelity().identity)) == 1
-    assert f"{old} was written by an earlier version" in caplog.text
+    assert f"left out: {old} has no seal" in caplog.text
 
 
 def test_no_flipped_bit_of_a_description_goes_unnoticed(tmp_path):

@@ -413,6 +413,24 @@ def test_the_corpus_tells_the_languages(tmp_path, texts):
     assert codes == [first, first[::-1]]
 
 
+def test_a_sentence_of_no_corpus_has_its_languages_named(tmp_path, texts):
+    """The toy corpus is the default: German would be read as its English."""
+    build("mbart", tmp_path / "mine", texts)
+    model = ["nmt=mbart", f"nmt.path={tmp_path}/mine", f"store={tmp_path}", f"results={tmp_path}"]
+    german = [*model, "explain=der Hund schläft .", "explain_target=the dog sleeps ."]
+    done = command("evaluate.py", *german, cwd=tmp_path)
+    assert done.returncode == 1
+    error = "error: this model knows many languages: give nmt.reader.source_language"
+    assert done.stderr.splitlines()[-1] == error
+    named = ["nmt.reader.source_language=de", "nmt.reader.target_language=en"]
+    done = command("evaluate.py", *german, *named, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    logged, first, second, *_ = done.stdout.splitlines()
+    assert logged.endswith("mbart reads de_DE and writes en_XX")
+    assert first == "source (de_DE): der Hund schläft ."
+    assert second == "target (en_XX): the dog sleeps ."
+
+
 def test_rules_positions_are_of_the_sentence(model, pairs):
     """Relevance is over the sentence's own ids; the frame has no column."""
     batch, _ = decide(model, Batch.collate(pairs))

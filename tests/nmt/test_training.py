@@ -10,10 +10,12 @@ from safetensors.torch import load_file, save_file
 
 from xnmt_bench import fitting
 from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
+from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.batching import PairBatches, loader, steps_of
 from xnmt_bench.nmt.training import NMTTraining
 from xnmt_bench.nmt.training_options import NMTTrainingOptions
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.store import seal
 
 TINY = [
     "corpus.train=300", "corpus.valid=40", "corpus.test=40", "corpus.subwords.source_size=300",
@@ -78,7 +80,7 @@ def test_by_steps_killed_and_resumed_the_mean_is_the_same(tmp_path, monkeypatch)
     mean = fitting.mean_weights
 
     def seen(folder):
-        kept.update({path.name: load_file(path) for path in sorted(folder.iterdir())})
+        kept.update({path.name: load_file(path) for path in sorted(folder.glob("*.safetensors"))})
         return mean(folder)
 
     monkeypatch.setattr(fitting, "mean_weights", seen)
@@ -109,6 +111,19 @@ def test_by_steps_killed_and_resumed_the_mean_is_the_same(tmp_path, monkeypatch)
     save_file(other, written.with_name("000000009999.safetensors"))
     found = weights(Job(stopped.config))
     assert all(torch.equal(found[name], weight) for name, weight in expected.items())
+
+
+def test_an_altered_file_of_the_mean_is_named(tmp_path):
+    path = tmp_path / "checkpoints" / "last" / "000000000007.safetensors"
+    path.parent.mkdir(parents=True)
+    save_file({"weight": torch.ones(3)}, path)
+    seal(path)
+    assert torch.equal(fitting.mean_weights(path.parent)["weight"], torch.ones(3))
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(XnmtError, match=f"^{path}: not as it was written"):
+        fitting.mean_weights(path.parent)
 
 
 def test_what_is_not_asked_for_is_in_no_recipe(tmp_path):

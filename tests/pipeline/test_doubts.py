@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from conftest import configure
 
-from xnmt_bench.corpora.alignment import Alignment
-from xnmt_bench.corpora.sentence import Corpus
+from xnmt_bench.corpora.alignment import Alignment, counts_from_one
+from xnmt_bench.corpora.reversed import flipped
+from xnmt_bench.corpora.sentence import Corpus, Gold
 from xnmt_bench.corpora.toy import ToyCorpus
-from xnmt_bench.metrics.aer.counts import misread_base
+from xnmt_bench.metrics.aer.counts import about_reading
 from xnmt_bench.pipeline.doubts import about_decisions, about_texts
 
 THRESHOLDS = configure().doubts
@@ -87,7 +88,40 @@ def test_a_gold_that_is_read_from_the_wrong_number():
     links = [frozenset((i, i) for i in range(n)) for n in (3, 5, 8)]
     gold = [Alignment(x, x) for x in links]
     moved = [Alignment(*2 * [frozenset((i + 1, j + 1) for i, j in x)]) for x in links]
-    assert misread_base(links, gold, 0.1) is None
-    assert misread_base(links, moved, None) is None  # 13 of 16 links still meet
-    told = misread_base(links, moved, 0.1)
+    assert about_reading(links, gold, 0.1) is None
+    assert about_reading(links, moved, None) is None  # 13 of 16 links still meet
+    told = about_reading(links, moved, 0.1)
     assert "0.0 % and not 18.8 %" in told and "one less" in told
+
+
+def test_a_hypothesis_whose_sides_are_exchanged():
+    links = [frozenset((i, (i + 3) % n) for i in range(n)) for n in (5, 8, 12)]
+    gold = [Alignment(x, x) for x in links]
+    told = about_reading(list(map(flipped, links)), gold, 0.1)
+    assert "AER would be 0.0 % and not" in told
+    assert told.endswith("see metric.aer.gold_reverse and metric.aer.hypothesis_reverse")
+    assert about_reading(links, gold, 0.1) is None
+
+
+def test_links_that_count_from_one():
+    from_zero = [frozenset((i, i) for i in range(n)) for n in (9, 9, 9)]
+    from_one = [frozenset((i + 1, j + 1) for i, j in links) for links in from_zero]
+    assert not counts_from_one(from_zero)
+    assert counts_from_one(from_one)
+    assert not counts_from_one(from_one[:2])  # too few to tell
+    assert not counts_from_one([*from_one, {(4, 0)}])
+    assert not counts_from_one([])
+
+
+def test_a_gold_file_that_counts_from_one_and_was_read_from_zero(transformer):
+    """No link reaches a last word, so that none lies beyond its sentence."""
+
+    def moved(toy, sentences):
+        links = frozenset((i + 1, i + 1) for i in range(3))
+        return (replace(s, gold=Gold(links, links)) for s in sentences)
+
+    texts = transformer.system.read(Changed(moved), ("test",))
+    [told] = about_texts(texts, transformer.store, THRESHOLDS)
+    assert told.startswith("no gold link is of a first word")
+    off = configure("doubts.gold_shift=null").doubts
+    assert not list(about_texts(texts, transformer.store, off))

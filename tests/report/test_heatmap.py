@@ -1,15 +1,24 @@
 """Heatmaps of one sentence, in the terminal and as a figure."""
 
 import io
+from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import pytest
 import torch
+from rich.cells import cell_len
 from rich.console import Console
 
 from xnmt_bench.explainers.base import Explanation
 from xnmt_bench.report.figure import save_figure
-from xnmt_bench.report.heatmap import FOLD, SHADES, heatmap_figure, scaled, terminal_heatmaps
+from xnmt_bench.report.heatmap import (
+    FOLD,
+    SHADES,
+    heatmap_figure,
+    legend,
+    scaled,
+    terminal_heatmaps,
+)
 
 
 def explanation(words, steps, prefix=True):
@@ -51,6 +60,36 @@ def test_the_greatest_of_a_step_is_the_darkest():
     Console(file=buffer, width=80, color_system=None).print(block)
     row = next(x for x in buffer.getvalue().splitlines() if x.startswith("▁source3"))
     assert row.split()[-1] == SHADES[-1] * 5  # 3 of 0 to 3, the step's greatest
+
+
+def test_what_hurts_has_a_sign_that_no_colour_is_needed_for():
+    buffer = io.StringIO()
+    console = Console(file=buffer, width=80, color_system=None)
+    signed = explanation(4, 2, prefix=False)  # -4 to -1, and 0 to 3
+    for block in terminal_heatmaps("weighted_gradient", signed, 80):
+        console.print(block)
+    rows = {row.split()[0]: row.split()[1:] for row in buffer.getvalue().splitlines()[3:]}
+    assert rows["␣"] == ["−████"]  # 0 in the other step, which is blank
+    assert rows["▁source3"] == ["−░░░░", "█████"]
+    assert "red and −: it hurts" in legend([signed]).plain
+    attention = replace(signed, source_TS=signed.source_TS.abs())
+    assert "hurts" not in legend([attention]).plain
+
+
+@pytest.mark.parametrize("width", [30, 80, 200])
+def test_no_word_of_a_terminal_heatmap_is_cut(width):
+    """One that is longer than the terminal goes on in the next line."""
+    words = ["Donaudampfschifffahrtsgesellschaft", "ja", "Schifffahrt", "猫" * 30]
+    label = replace(explanation(4, 4, prefix=False), source_tokens=words[::-1], labels=words)
+    buffer = io.StringIO()
+    for block in terminal_heatmaps("attention", label, width):
+        Console(file=buffer, width=width, color_system=None).print(block)
+    printed = buffer.getvalue()
+    assert max(map(cell_len, printed.splitlines())) <= width
+    letters = {character: "".join(words).count(character) for character in "Dj猫"}
+    blocks = printed.count("attention")
+    # Each label stands once, each word once in every block.
+    assert all(printed.count(c) == n * (1 + blocks) for c, n in letters.items())
 
 
 @pytest.mark.parametrize(("words", "steps", "panels"), [(3, 1, 1), (5, 4, 2), (130, 61, 8)])
@@ -119,7 +158,7 @@ def test_the_terminal_shows_words_labels_and_shades():
     lines = buffer.getvalue().splitlines()
     assert "gradient norm" in lines[0]
     [dog] = [line for line in lines if line.strip().startswith("▁dog")]
-    assert "▒▒▒▒▒" in dog and "█████" in dog
+    assert "▒▒▒▒▒" in dog and "−████" in dog
     assert "0.90" in buffer.getvalue()
     assert "·" in next(line for line in lines if line.strip().startswith("▁Hund") and "·" in line)
 

@@ -1,8 +1,11 @@
 """The tables of metrics in their forms: Fidelity's, with a pivot, and others'."""
 
 import csv
+import shutil
+import subprocess
 
 import pytest
+from conftest import ROOT
 from measured import AER, FIDELITY, SYSTEM, Tables, measured, scored
 
 from xnmt_bench.corpora.alignment import Alignment
@@ -241,6 +244,18 @@ def test_latex_has_words_for_some_characters(character, written):
 def test_a_spreadsheet_runs_no_cell(start):
     text = to_csv([{"a": f"{start}A1", "b": "-1.5", "c": -2}, {"a": start}], ["a", "b", "c"])
     assert text == f"a,b,c\n'{start}A1,-1.5,-2\n{start},,\n"
+    assert to_csv([{"a": f"\t{start}A1"}], ["a"]) == f"a\n'\t{start}A1\n"
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_a_spreadsheet_runs_no_cell_of_a_saved_list():
+    script = ROOT / "xnmt_bench" / "report" / "debug" / "list.js"
+    layer = "{numbers: [7], columns: ['score'], values: new Map([['score', [-1.5]]]), "
+    layer += "texts: {source: 0, mt: 0}, text: (name) => name === 'mt' ? '=A1' : '- yes'}"
+    shown = f"console.log(asTsv({layer}, null, [0]))"
+    code = f"{script.read_text()}\n{shown}"
+    done = subprocess.run(["node", "-e", code], capture_output=True, text=True)
+    assert done.stdout.split("\n")[1] == "7\t-1.5\t'- yes\t'=A1", done.stderr
 
 
 def test_latex_rows_have_as_many_cells_as_columns():
@@ -262,6 +277,14 @@ def test_markdown_is_escaped():
     """A bar in a name must not start another cell."""
     lines = to_markdown(summarise([row(explainer="a|b")])).splitlines()
     assert lines[2].replace(r"\|", "").count("|") == lines[0].count("|")
+
+
+def test_markdown_holds_no_html_and_each_row_is_one_line():
+    name = "a\nb <img src=x onerror=alert(1)> & c"
+    lines = to_markdown(summarise([row(explainer=name), row()])).splitlines()
+    assert sum(line.startswith("|") for line in lines) == 4
+    written = next(line for line in lines if "onerror" in line)
+    assert "a b &lt;img src=x onerror=alert(1)&gt; &amp; c |" in written
 
 
 def test_html_is_escaped():

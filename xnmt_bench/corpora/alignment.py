@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,12 +17,14 @@ from xnmt_bench.corpora.text import decode_line, lines
 from xnmt_bench.errors import DataError, XnmtError
 
 Form = Literal["pharaoh", "naacl"]
+LEAST_LINKS = 20  # fewer may leave out first words by chance
 FORMS: tuple[Form, ...] = ("pharaoh", "naacl")
 # `3-4` is a sure link in both Pharaoh's form and talp's; `3p4` is talp's possible one.
-_PHARAOH = re.compile(r"(?P<i>\d{1,9})(?P<kind>[-p])(?P<j>\d{1,9})")
+_PHARAOH = re.compile(r"(?P<i>\d{1,9})(?P<kind>[-p])(?P<j>\d{1,9})", re.ASCII)
 # Aligners may add a confidence, which is not used here.
 _NAACL = re.compile(
-    r"(?P<pair>\d{1,9})\s+(?P<i>\d{1,9})\s+(?P<j>\d{1,9})(?:\s+(?P<kind>[SP]))?(?:\s+[\d.eE+-]+)?"
+    r"(?P<pair>\d{1,9})\s+(?P<i>\d{1,9})\s+(?P<j>\d{1,9})(?:\s+(?P<kind>[SP]))?(?:\s+[\d.eE+-]+)?",
+    re.ASCII,
 )
 
 
@@ -138,6 +140,16 @@ class AlignmentFile:
             problem = f"{text!r} lies beyond its pair of {s} source and {t} target words"
             raise DataError(self.path, line, problem)
         return place, (i, j), match["kind"] not in ("p", "P")  # a naacl line without a kind is sure
+
+
+def counts_from_one(alignments: Iterable[Links]) -> bool:
+    """Return whether links look as if their file counts from 1 and was read as from 0.
+
+    Then no link is of a first word of either side, and nothing lies beyond a sentence unless a link
+    is of its last word.
+    """
+    links = [link for sentence in alignments for link in sentence]
+    return len(links) >= LEAST_LINKS and all(min(link) > 0 for link in links)
 
 
 def to_pharaoh(links: Links) -> str:

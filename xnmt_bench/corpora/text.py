@@ -20,7 +20,7 @@ from xnmt_bench.store import file_hash
 def present(path: Path) -> Path:
     """Return the path of a file that is there; a DataError where it is not."""
     if not path.is_file():
-        raise DataError(path, None, "no such file")
+        raise DataError(path, None, "a folder, not a file" if path.is_dir() else "no such file")
     return path
 
 

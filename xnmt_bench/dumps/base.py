@@ -60,11 +60,16 @@ class Dump(ABC, Generic[Entry]):
 
     def __iter__(self) -> Iterator[Weighed | DataError]:
         """Yield each sentence, or its error; a file that ends too early is an error as well."""
-        count = 0
+        count, numbers = 0, set[int]()
         for entry in self.entries():
             count += 1  # of entries, also of those that are refused
             try:
-                yield self.weighed(entry)
+                sentence = self.weighed(entry)
+                if sentence.number in numbers:
+                    problem = f"sentence {sentence.number} is there a second time"
+                    raise DataError(self.path, None, problem)
+                numbers.add(sentence.number)
+                yield sentence
             except DataError as error:
                 yield error
         for side in self.texts:
@@ -174,11 +179,19 @@ def _unfit(sides: Sequence[Tokens], weights_TS: np.ndarray) -> str | None:
             whether = "with EOS" if tokens.eos else "without EOS"
             # Detokenised text is the usual mistake, so the message asks for it.
             problem = f"{len(tokens)} {name} tokens {whether}, but weights of {count}"
-            return f"{problem} (is the {name} detokenised?): {tokens.text[:60]!r}"
+            return f"{problem}{_likely_cause(name, count - len(tokens))}: {tokens.text[:60]!r}"
         # Bytes that are not UTF-8 were decoded into this range.
         if any("\ud800" <= letter <= "\udfff" for letter in tokens.text):
             return f"the {name} is not UTF-8"
     return None
+
+
+def _likely_cause(side: str, surplus: int) -> str:
+    """Return why there may be more weights than tokens; fewer have no usual cause."""
+    if surplus == 1:
+        return " (is EOS among the weights alone?)"
+    # A word of a text without its subwords' marks is fewer tokens than it had.
+    return f" (is the {side} detokenised?)" if surplus > 1 else ""
 
 
 def unlikely(weights_TS: np.ndarray, attention: bool) -> str | None:
@@ -189,7 +202,9 @@ def unlikely(weights_TS: np.ndarray, attention: bool) -> str | None:
         attention: they are shares.
     """
     if not np.isfinite(weights_TS).all():
-        return f"a weight is {weights_TS[~np.isfinite(weights_TS)][0]}"  # the first of them
+        return f"a weight is {weights_TS[~np.isfinite(weights_TS)][0]}"
+    if weights_TS.size and not weights_TS.any():
+        return "every weight is 0, as Sockeye 1 writes where it has none (a Transformer)"
     if not attention:
         return None
     if (weights_TS < 0).any():

@@ -12,7 +12,7 @@ from xnmt_bench.dumps.base import Dump
 from xnmt_bench.errors import DataError
 from xnmt_bench.words.weighed import Weighed
 
-KEPT = re.compile(r"([SHPA])-(\d{1,18})\t(.*)")
+KEPT = re.compile(r"([SHPA])-([0-9]{1,18})\t(.*)")
 Lines = dict[str, tuple[int, str]]
 
 

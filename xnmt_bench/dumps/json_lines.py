@@ -88,8 +88,10 @@ class JsonLines(Dump[tuple[int, int, str]]):
         if values is None:
             return None
         try:
-            # A ragged list raises here, before any shape is compared.
-            array = np.array(values, dtype=np.float64)
+            array = np.array(values)
+            if array.dtype.kind not in "iuf" and array.size:  # numpy would read texts as numbers
+                raise ValueError
+            array = array.astype(np.float64)
         except (ValueError, TypeError, OverflowError):
             raise DataError(self.path, line, f"{name}: ragged, or no numbers") from None
         if array.size and array.ndim != ARRAYS[name]:

@@ -10,7 +10,7 @@ from typing import Any
 from proxies.data import loader
 from proxies.lessons import Lessons, ProxyTrainingOptions
 from xnmt_bench.judges.trained_proxy import FAMILY, RuleProxy, held_out
-from xnmt_bench.measuring.measurement import ScoredRow
+from xnmt_bench.measuring.measurement import SETTINGS, ScoredRow
 from xnmt_bench.measuring.metric import PIVOT, PivotValue
 
 BEHIND_FAMILY, COMB = 30, 40
@@ -62,20 +62,21 @@ class Own(RuleProxy):
         of the chosen row. `comb_valid` beside it is the row of the least validation loss, which
         does not look at the test set.
         """
-        families: dict[tuple[Any, ...], dict[str, ScoredRow]] = {}
+        families: dict[tuple[Any, ...], dict[str, list[ScoredRow]]] = {}
         for row in scored:
             keys = row.measurement.identity.copy()
             proxy = keys.pop("instantiation")
             # A row with positions in the sentence has another name, and does not compete for Comb.
             if proxy in FAMILY and row.measurement.ok:
-                # The model too: two systems may share every column.
-                family = families.setdefault((*keys.values(), row.measurement.model), {})
-                family[proxy] = row
+                settings = row.measurement.facts.get(SETTINGS, {})
+                test = tuple(settings.get(name) for name in ("test set", "test sentences"))
+                family = families.setdefault((*keys.values(), row.measurement.model, test), {})
+                family.setdefault(proxy, []).append(row)
         combined = []
         for family in families.values():
             # The best of two is no Comb: the paper takes the best of three.
             if len(family) == len(FAMILY):
-                rows = family.values()
+                rows = [row for of_proxy in family.values() for row in of_proxy]
                 by_test = min(rows, key=lambda row: row.values["ppl"])
                 # Losses compare, since all three learn from the same rules.
                 by_validation = min(rows, key=lambda row: row.measurement.facts["valid_loss"])

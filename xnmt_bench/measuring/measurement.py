@@ -11,7 +11,7 @@ import json
 import logging
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -196,42 +196,67 @@ def write(metric: str, row: RowIdentity, outcome: Evidence | str, results: Path)
         outcome: what was measured, or the status that says why nothing was.
         results: the folder of results.
     """
-    # Named by its identity, so that another run of the job replaces the row.
-    name = fingerprint({**row.columns, "model": row.model} | row.content)
     folder = results / FOLDER / metric
-    path = folder / f"{name}.parquet"
+    # Named by its identity, so that another run of the job replaces the row.
+    identity = {**row.columns, "model": row.model} | row.content
+    unmeasured = folder / f"{fingerprint(identity)}.json"
     measurement = Measurement(
         row.columns, row.model, facts=row.facts, content=row.content, rerun=row.rerun
     )
     if isinstance(outcome, str):
         measurement = replace(measurement, status=outcome)
-    else:
-        # A job with nothing to do writes nothing, so that finished work may be read-only.
-        if not _holds(path, outcome.units):
-            outcome.units.save(path)
-        doubts = [d for facts in (row.facts, outcome.facts) for d in facts.get(DOUBTS, [])]
-        settings = {"test set": outcome.units.test_set}
-        for facts in (row.facts, outcome.facts):
-            settings |= facts.get(SETTINGS, {})
-        measurement = replace(
-            measurement,
-            made_by=outcome.made_by,
-            facts=row.facts
-            | outcome.facts
-            | {SETTINGS: settings}
-            | ({DOUBTS: doubts} if doubts else {}),
-            files={key: _keep(file, folder / FILES) for key, file in outcome.files.items()},
-            digest=file_hash(path),
-            path=path,
-        )
-    description = {key: value for key, value in asdict(measurement).items() if key != "path"}
-    file = path.with_suffix(".json")
+        _write_description(unmeasured, measurement)
+        return measurement
+    settings = {"test set": outcome.units.test_set}
+    for facts in (row.facts, outcome.facts):
+        settings |= facts.get(SETTINGS, {})
+    path = folder / f"{fingerprint(identity | {SETTINGS: settings})}.parquet"
+    # A job with nothing to do writes nothing, so that finished work may be read-only.
+    if not _holds(path, outcome.units):
+        outcome.units.save(path)
+    doubts = [d for facts in (row.facts, outcome.facts) for d in facts.get(DOUBTS, [])]
+    measurement = replace(
+        measurement,
+        made_by=outcome.made_by,
+        facts=row.facts
+        | outcome.facts
+        | {SETTINGS: settings}
+        | ({DOUBTS: doubts} if doubts else {}),
+        files={key: _keep(file, folder / FILES) for key, file in outcome.files.items()},
+        digest=file_hash(path),
+        path=path,
+    )
     # Written last: a row without its description is not there yet.
-    if not _describes(file, description):
-        plain = json.loads(json.dumps(description))  # tuples become lists before they are sealed
-        sealed = plain | {SEAL: fingerprint(plain)}
-        write_atomically(file, json.dumps(sealed, indent=1, ensure_ascii=False))
+    _write_description(path.with_suffix(".json"), measurement)
+    _remove_superseded(unmeasured, settings)
     return measurement
+
+
+def _write_description(file: Path, measurement: Measurement) -> None:
+    """Write what describes a row, under a seal, unless the file holds it already."""
+    description = {key: value for key, value in asdict(measurement).items() if key != "path"}
+    if _describes(file, description):
+        return
+    plain = json.loads(json.dumps(description))  # tuples become lists before they are sealed
+    sealed = plain | {SEAL: fingerprint(plain)}
+    write_atomically(file, json.dumps(sealed, indent=1, ensure_ascii=False))
+
+
+def _remove_superseded(file: Path, settings: Mapping[str, Any]) -> None:
+    """Remove the row that a failed run left, or an earlier version of the same row.
+
+    Earlier versions named a row without its settings; one of other settings is another row.
+    """
+    if not file.exists():
+        return
+    try:
+        stored = parse_json(file.read_text(encoding="utf-8"))
+        kept = stored["status"] == OK and stored["facts"].get(SETTINGS) != settings
+    except (ValueError, LookupError, TypeError, AttributeError):
+        kept = True  # evaluate.py names the damaged file
+    if not kept:
+        file.unlink()
+        file.with_suffix(".parquet").unlink(missing_ok=True)
 
 
 def _describes(file: Path, description: dict[str, Any]) -> bool:
@@ -244,17 +269,24 @@ def _describes(file: Path, description: dict[str, Any]) -> bool:
     return stored | {"rerun": ""} == plain | {"rerun": ""}
 
 
+class UnsealedError(ValueError):
+    """A description without a seal, of which nothing shows whether it was altered."""
+
+
 def _read_description(file: Path) -> dict[str, Any]:
     """Read what describes a row.
 
     Raises:
+        UnsealedError: an earlier version wrote it, or a hand removed its seal.
         ValueError: it is not readable, or was altered since it was written.
     """
     description = parse_json(file.read_text(encoding="utf-8"))
     if not isinstance(description, dict):
         raise ValueError("no JSON object")
-    # A row of an earlier version has no seal.
-    if (seal := description.pop(SEAL, None)) is not None and seal != fingerprint(description):
+    needed, known = {"identity", "model", "status"}, {f.name for f in fields(Measurement)}
+    if needed <= set(description) <= known:
+        raise UnsealedError
+    if description.pop(SEAL, None) != fingerprint(description):
         raise ValueError("altered since it was written")
     return description
 
@@ -294,7 +326,7 @@ def _same(first_U: np.ndarray, second_U: np.ndarray) -> bool:
 def read(metric: str, results: Path, identity: Sequence[str]) -> list[Measurement]:
     """Read every row of a metric in a results folder.
 
-    Rows of an earlier version, whose files lie in a store, are left out with a warning.
+    Rows of an earlier version, which have no seal, are left out with a warning.
 
     Raises:
         MissingError: there is none.
@@ -306,12 +338,11 @@ def read(metric: str, results: Path, identity: Sequence[str]) -> list[Measuremen
             row = Measurement(**_read_description(path))
             if missing := set(identity) - set(row.identity):
                 raise ValueError(f"no column {min(missing)!r}")
+        except UnsealedError:
+            log.warning("left out: %s has no seal, as earlier versions wrote rows; %s", path, CURE)
+            continue
         except (ValueError, TypeError, AttributeError) as error:
             raise StoreError(f"{path}: not a readable measurement: {error}; {CURE}") from None
-        # A name with a folder in it is a path, as earlier versions wrote; it would point outside.
-        if any(Path(name).name != name for name in row.files.values()):
-            log.warning("left out: %s was written by an earlier version; %s", path, CURE)
-            continue
         rows.append(replace(row, path=path.with_suffix(".parquet")) if row.ok else row)
     if not rows:
         raise MissingError(f"{results}: no {metric} results are here yet; run train.py first")

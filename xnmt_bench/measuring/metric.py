@@ -210,6 +210,7 @@ class Metric(ABC):
         explained: bool = False,
         late_keys: Callable[[], dict[str, Any]] = dict,
         of_system: bool = True,
+        doubts: Callable[[], list[str]] | None = None,
         facts: Mapping[str, Any] | None = None,
         content: Mapping[str, str] | None = None,
         **keys: Any,
@@ -222,7 +223,10 @@ class Metric(ABC):
             explained: whether the explainer and its seed are part of its identity.
             late_keys: further columns that are known only once something was made, such as the
                 number of training sentences that there are.
-            of_system: whether the system has a part in the row; if not, it has no fingerprint.
+            of_system: whether the system, or a file in its place, has a part in the row; if not,
+                the row has the fingerprint of neither.
+            doubts: why the numbers of the measured set mean little; None for the test set of the
+                job's corpus.
             facts: what is known of the row before it is measured; a failed row has them too.
             content: fingerprints of further files that decide the row, by what they hold.
             keys: the metric's own columns, which replace the others of the same name.
@@ -230,14 +234,16 @@ class Metric(ABC):
         configured = (job.explained_identity() if explained else job.system_identity()) | keys
 
         def identify() -> RowIdentity:
-            known = {"generated": job.corpus.generated, DOUBTS: job.doubts} | dict(facts or {})
+            row_doubts = job.doubts if doubts is None else doubts()
+            known = {"generated": job.corpus.generated, DOUBTS: row_doubts} | dict(facts or {})
             if left_out := list(job.config.left_out):
                 known[LEFT_OUT] = left_out
             if explained and job.door("relevance") is None:
                 # Of a file's relevance it is unknown whether a model was asked.
                 known[BLIND] = job.explained.explainer.blind
             model = job.model_id if of_system else ""  # this may train the system
-            doors = {kind: door.fingerprint for kind, door in self.open_doors(job).items()}
+            open_doors = self.open_doors(job) if of_system else {}
+            doors = {kind: door.fingerprint for kind, door in open_doors.items()}
             # The metric's own keys come last, so that it may override what the job says.
             columns = configured | late_keys() | keys
             return RowIdentity(columns, model, known, doors | dict(content or {}))

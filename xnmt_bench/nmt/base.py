@@ -44,7 +44,7 @@ class NMTModel(nn.Module, ABC):
         fingerprint: of everything that decides its numbers; set when the model is opened.
         longest_target: how many target ids it can read; None for any number.
         reads_separators: of the class: whether it is trained on concatenations with SEPARATOR.
-        languages: what it translates from and to, where that is known.
+        languages: what it translates from and to, in the model's own codes, where that is known.
         trained_context: the sentences around each that it was trained with, where that is known.
         reads_alone: whether it encodes each source sentence alone, closed by EOS.
         starts_trained: whether training it starts from a trained system.

@@ -71,7 +71,7 @@ def open_huggingface(
             '"translate English to German: ", or an empty one'
         )
     folder, tokenizer, model = _read(path, family)
-    set_languages(tokenizer, source_language, target_language)
+    languages = set_languages(tokenizer, source_language, target_language)
     frame = find_frame(tokenizer, model.config, prefix)
     files = sorted(f for pattern in WANTED for f in folder.glob(pattern))
     weights = [f for f in files if f.suffix in (".safetensors", ".bin")]
@@ -88,6 +88,7 @@ def open_huggingface(
     target = HubSubwords(tokenizer, "text_target", target_ids, texts)
     opened = HuggingFaceModel(model, source, target, frame)
     opened.fingerprint = made_from(weights, texts)
+    opened.languages = languages
     opened.eval().requires_grad_(False)
     opened.verify()
     return opened

@@ -109,8 +109,15 @@ def _around(tokenizer: PreTrainedTokenizerBase, key: str) -> tuple[list[int], li
 
 def set_languages(
     tokenizer: PreTrainedTokenizerBase, source: str | None, target: str | None
-) -> None:
-    """Set a multilingual tokenizer's languages; an XnmtError for one that it lacks."""
+) -> tuple[str, str] | None:
+    """Tell a multilingual tokenizer its languages.
+
+    Returns:
+        The tokenizer's codes of them; None where it knows one pair alone.
+
+    Raises:
+        XnmtError: a language is not given, or the model does not know it.
+    """
     # M2M100 tells its languages; others' codes are special tokens, among which nothing is so named.
     codes = set(getattr(tokenizer, "lang_code_to_token", tokenizer.all_special_tokens))
     sides = (("src_lang", "source_language", source), ("tgt_lang", "target_language", target))
@@ -118,7 +125,7 @@ def set_languages(
         if not hasattr(tokenizer, attribute):
             continue
         if language is None:
-            raise XnmtError(f"this model reads many languages: give nmt.reader.{name}")
+            raise XnmtError(f"this model knows many languages: give nmt.reader.{name}")
         longer = sorted(code for code in codes if code.startswith(f"{language}_"))
         if language in codes:
             setattr(tokenizer, attribute, language)
@@ -128,3 +135,5 @@ def set_languages(
             available = f"; there are {', '.join(longer)}"
             advice = available if longer else ", which needs a code of its own"
             raise XnmtError(f"nmt.reader.{name}={language} is no language of this model{advice}")
+    chosen = [getattr(tokenizer, attribute, None) for attribute, _, _ in sides]
+    return (str(chosen[0]), str(chosen[1])) if all(chosen) else None

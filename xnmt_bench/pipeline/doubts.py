@@ -1,19 +1,20 @@
-"""Doubts: what makes the numbers of a job mean little, measured, and said under its tables."""
+"""Doubts: what makes the numbers of a test set mean little, measured, and said under tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from omegaconf import DictConfig
 
+from xnmt_bench.corpora.alignment import counts_from_one
 from xnmt_bench.corpora.sentence import SIDES, Corpus
-from xnmt_bench.corpora.subwords import UNK
+from xnmt_bench.corpora.subwords import UNK, Subwords
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.texts import Texts
-from xnmt_bench.store import Store
+from xnmt_bench.store import Store, fingerprint
 
 
 def exceeds(value: float, threshold: float | None) -> bool:
@@ -22,21 +23,44 @@ def exceeds(value: float, threshold: float | None) -> bool:
 
 
 def about_texts(texts: Texts, store: Store, thresholds: DictConfig) -> Iterator[str]:
-    """Yield doubts about a test set: it stands in training, or the system cannot read it.
+    """Yield doubts about the corpus's test set: as `about_pairs`, and about its gold alignment.
 
     Args:
         texts: of the system's corpus.
         store: where the counts are kept.
         thresholds: the configuration's `doubts`.
     """
+    sentences = texts.sentences(EVALUATED)
+    pairs = [(s.source, s.target) for s in sentences]
+    yield from about_pairs(pairs, texts, store, thresholds)
+    gold = [s.gold.possible for s in sentences if s.gold]
+    if thresholds.gold_shift is not None and counts_from_one(gold):
+        yield "no gold link is of a first word: does the file count from 1, and was it read from 0?"
+
+
+def about_pairs(
+    pairs: Sequence[tuple[str, str]], texts: Texts, store: Store, thresholds: DictConfig
+) -> Iterator[str]:
+    """Yield doubts about test pairs: they stand in training, or the system cannot read them.
+
+    Args:
+        pairs: sources and targets, as the system's corpus is written.
+        texts: of the system's corpus, whose training split is searched.
+        store: where the counts are kept.
+        thresholds: the configuration's `doubts`.
+    """
 
     def work(_: Path) -> dict[str, Any]:
-        return {"shared": _shared_pairs(texts.corpus), **_coverage(texts)}
+        shared = _shared_pairs(pairs, texts.corpus)
+        return {"shared": shared, **_coverage(pairs, texts.subwords)}
 
-    facts = store.make("doubts", work, version=1, cheap=True, encoded=texts.encoded).facts
-    shared, pairs = facts["shared"]
-    if exceeds(shared / pairs, thresholds.shared_pairs):
-        yield f"{shared} of {pairs} test pairs also stand in the training split"
+    measured = fingerprint({"pairs": [list(pair) for pair in pairs]})
+    facts = store.make(
+        "doubts", work, version=2, cheap=True, encoded=texts.encoded, pairs=measured
+    ).facts
+    shared = facts["shared"]
+    if exceeds(shared / len(pairs), thresholds.shared_pairs):
+        yield f"{shared} of {len(pairs)} test pairs also stand in the training split"
     for side in SIDES:
         if exceeds(facts["unknown"][side], thresholds.unknown):
             share = f"{100 * facts['unknown'][side]:.1f} %"
@@ -48,28 +72,27 @@ def about_texts(texts: Texts, store: Store, thresholds: DictConfig) -> Iterator[
         )
 
 
-def _shared_pairs(corpus: Corpus) -> tuple[int, int]:
-    """Return how many test pairs are also training pairs, and how many test pairs there are."""
+def _shared_pairs(pairs: Sequence[tuple[str, str]], corpus: Corpus) -> int:
+    """Return how many test pairs are also training pairs."""
     # The test set fits into memory, the training split need not.
-    test = [(s.source, s.target) for s in corpus.sentences(EVALUATED)]
-    test_pairs = set(test)
+    test_pairs = set(pairs)
     shared = {
         # A set: repeated training pairs count once, repeated test pairs each time.
         pair
         for s in corpus.sentences("train")
         if (pair := (s.source, s.target)) in test_pairs
     }
-    return sum(pair in shared for pair in test), len(test)
+    return sum(pair in shared for pair in pairs)
 
 
-def _coverage(texts: Texts) -> dict[str, Any]:
+def _coverage(
+    pairs: Sequence[tuple[str, str]], subwords: tuple[Subwords, Subwords]
+) -> dict[str, Any]:
     """Return the share of unknown subwords a side, and how the vocabularies fit the other sides."""
-    sentences, unknown = texts.sentences(EVALUATED), {}
-    own_length = other_length = 0
-    for side, vocabulary, other_vocabulary in zip(
-        SIDES, texts.subwords, reversed(texts.subwords), strict=True
+    unknown, own_length, other_length = {}, 0, 0
+    for side, lines, vocabulary, other_vocabulary in zip(
+        SIDES, zip(*pairs, strict=True), subwords, reversed(subwords), strict=True
     ):
-        lines = [getattr(sentence, side) for sentence in sentences]
         ids = [i for line in lines for i in vocabulary.encode(line)]
         unknown[side] = ids.count(UNK) / len(ids)
         own_length += len(ids)
@@ -94,6 +117,6 @@ def about_decisions(
     right, guessed = (label_N == gold_N).mean(), np.bincount(gold_N).max() / len(gold_N)
     if thresholds.gain is not None and right < thresholds.gain * guessed:
         yield (
-            f"the system decides as the target does in {100 * right:.1f} % of the decisions, and a "
-            f"constant guess of the target's most frequent subword in {100 * guessed:.1f} %"
+            f"the system decides as the target does in {100 * right:.1f} % of the decisions, and "
+            f"a constant guess of the target's most frequent subword in {100 * guessed:.1f} %"
         )

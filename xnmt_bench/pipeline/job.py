@@ -22,7 +22,7 @@ from xnmt_bench.nmt.scoring import log_probability
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.decisions import Decisions
 from xnmt_bench.pipeline.doors import READERS, Door
-from xnmt_bench.pipeline.doubts import about_texts
+from xnmt_bench.pipeline.doubts import about_pairs, about_texts
 from xnmt_bench.pipeline.explained import EVALUATED, Explained, Relevances
 from xnmt_bench.pipeline.outputs import Outputs, Translations
 from xnmt_bench.pipeline.settings import plain
@@ -107,6 +107,12 @@ class Job:
         if self.from_files:
             return []
         return list(about_texts(self.texts, self.store, self.config.doubts))
+
+    def doubts_of(self, pairs: Sequence[tuple[str, str]]) -> list[str]:
+        """Return the same of a metric's own test pairs, as the corpus is written."""
+        if self.from_files:
+            return []
+        return list(about_pairs(pairs, self.texts, self.store, self.config.doubts))
 
     def translations(self, corpus: Corpus | None = None) -> Translations:
         """Return the system's own translations of the corpus, or of a metric's own test set."""

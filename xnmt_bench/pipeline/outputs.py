@@ -21,7 +21,15 @@ from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.pipeline.system import System
 from xnmt_bench.pipeline.texts import Texts, name_sentences
 from xnmt_bench.progress import inside, track
-from xnmt_bench.store import Artefact, Store, Work, write_atomically
+from xnmt_bench.store import (
+    Artefact,
+    Store,
+    Work,
+    is_sealed,
+    seal,
+    unlink_sealed,
+    write_atomically,
+)
 
 SHARD = 500  # sentences at least: the unit of resuming
 FARTHEST = 3  # sentences back that a context may begin
@@ -123,19 +131,20 @@ class Translations:
         shards, room = _shards(places), Room(None, cpu=3000, each=2**20)
         paths = [folder / f"{name}.{number:05}.part" for number in range(len(shards))]
         pairs = zip(shards, paths, strict=True)
-        before = sum(path.exists() for path in paths)
+        before = sum(is_sealed(path) for path in paths)
         tracked = track(pairs, "translating", len(shards), "shards", self._progress, before)
         for number, (shard, path) in enumerate(tracked):
-            if not path.exists():
+            if not is_sealed(path):
                 work = partial(self._translated, name, places, shard, number)
                 lines = room.tried(device_of(self.system.model), work)
                 write_atomically(path, "".join(f"{line}\n" for line in lines))
+                seal(path)
         with (folder / f"{name}.txt").open("wb") as file:
             for path in paths:  # as bytes, since a text would lose other line ends
                 file.write(path.read_bytes())
         self._encode(name, folder)
         for path in paths:
-            path.unlink()
+            unlink_sealed(path)
 
     def _translated(
         self, name: Split, places: np.ndarray, shard: range, number: int, batch_tokens: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -26,6 +27,7 @@ from xnmt_bench.registry import instantiate, load
 from xnmt_bench.store import Artefact, Store, Work
 from xnmt_bench.trainer import TrainerOptions, clean
 
+log = logging.getLogger(__name__)
 CONTRASTIVE = ("contrastive_sets", "contrastive_data")  # where training finds them
 
 
@@ -229,15 +231,23 @@ class System:
 
     @cached_property
     def model(self) -> NMTModel:
-        """The system, open, on the configured device.
+        """The system, open, on the configured device; it reads the corpus's languages."""
+        return self.open(self._corpus)
+
+    def open(self, corpus: Corpus | None) -> NMTModel:
+        """Open the system on the configured device.
+
+        Args:
+            corpus: tells a model of many languages which to read and write, where the configuration
+                does not; None if nothing else tells them.
 
         Raises:
             XnmtError: it cannot be opened, or it reads no concatenation as this project writes it.
         """
         reader = plain(self._config.nmt.reader, complete=True)
         for side in ("source_language", "target_language"):
-            if side in reader and reader[side] is None:  # of a model that reads many languages
-                reader[side] = getattr(self._corpus, side)
+            if corpus is not None and side in reader and reader[side] is None:
+                reader[side] = getattr(corpus, side)
         path = str(self.path)  # outside of the `try`, since it may train, with errors of its own
         try:
             model: NMTModel = instantiate(f"nmt {self.name!r}", reader, path)
@@ -245,14 +255,17 @@ class System:
             if isinstance(error.__cause__, ImportError):  # only that back-end needs an extra
                 raise XnmtError(f"{error.__cause__}: install xnmt_bench[huggingface]") from None
             raise
-        if model.languages not in (None, corpus_languages := languages(self._corpus)):
-            pairs = [" to ".join(pair) for pair in (model.languages, corpus_languages)]
-            raise XnmtError(
-                f"{self.name} translates {pairs[0]}, and the corpus {self._corpus.name} is "
-                f"{pairs[1]}"
-            )
+        # A model of many languages has codes of its own for them.
+        if corpus is not None and "source_language" not in reader:
+            pairs = (model.languages, languages(corpus))
+            if pairs[0] not in (None, pairs[1]):
+                translated, others = (" to ".join(pair) for pair in pairs if pair)
+                there = f"translates {translated}, and the corpus {corpus.name} is {others}"
+                raise XnmtError(f"{self.name} {there}")
         if problem := model.refuses(self.context) or unlike(self.context, model.trained_context):
             raise XnmtError(f"{self.name} {problem}")
+        if model.languages:
+            log.info("%s reads %s and writes %s", self.name, *model.languages)
         # Opened on the host by every reader, and moved once.
         return model.to(self._options.device)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -15,6 +15,7 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from rich.cells import cell_len
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
@@ -26,7 +27,8 @@ from xnmt_bench.words import Weighed
 
 SHADES = " ░▒▓█"
 TERMINAL = 80  # characters, beyond which a matrix folds
-WIDTH = 5  # characters of a step's column
+WIDTH = 5  # characters of a step's column at least
+HELPS, HURTS, HURT = "blue", "red", "−"  # styles of the signs; what negative shades begin with
 FRAME = "#D55E00"  # tells from blues also for those who see fewer colours
 FOLD = 60  # words or steps of a figure's panel
 CELL, LINE = (0.3, 0.22), 0.09  # inches: a word's cell, wide and high; a character of a label
@@ -46,18 +48,46 @@ def terminal_heatmaps(
 ) -> Iterator[Group]:
     """Yield one column a step, headed by its label; one row a word, the source's first, shaded.
 
-    As many steps go under each title as fit into `width`, the characters of the terminal. Shades
-    are of the step's greatest number or, without `scale`, of 1. Probabilities that are NaN are left
-    out.
+    As many steps go under each title as fit into `width`, the characters of the terminal; a word
+    that is longer than half of it goes on in the next line. Shades are of the step's greatest
+    number or, without `scale`, of 1. Probabilities that are NaN are left out.
     """
     words = list(map(_seen, (*explanation.source_tokens, *explanation.target_tokens)))
-    longest = min(max(map(len, words)), width // 2)
-    fit = max(1, (width - longest - 1) // (WIDTH + 1))
-    for start in range(0, len(explanation.labels), fit):
-        part = _steps(explanation, start, start + fit)
+    longest = min(max(map(cell_len, words)), width // 2)
+    room = width - longest - 1
+    for start, stop in _folds(list(map(_seen, explanation.labels)), room):
+        part = _steps(explanation, start, stop)
         title = name.replace("_", " ") + f", from step {start + 1}" * (start > 0)
         # A table's own title would wrap to its width, which is small where few steps are left.
-        yield Group(Text(title, style="table.title"), _terminal_heatmap(part, longest, scale))
+        yield Group(Text(title, style="table.title"), _terminal_heatmap(part, longest, room, scale))
+
+
+def legend(explanations: Iterable[Explanation]) -> Text:
+    """Return what the shades mean, with the colours and the sign where something hurts."""
+    weights = (w for e in explanations for w in (e.source_TS, e.prefix_TT) if w is not None)
+    signed = any(bool((w < 0).any()) for w in weights)
+    words = Text(f"{SHADES.strip()}: from little to the step's greatest; ")
+    if signed:
+        words.append("blue: the word helps, ", HELPS)
+        words.append(f"red and {HURT}: it hurts; ", HURTS)
+    return words.append("·: the step cannot see it")
+
+
+def _folds(labels: Sequence[str], room: int) -> Iterator[tuple[int, int]]:
+    """Yield the first step and the one behind the last of as many columns as there is room for."""
+    start, used = 0, 0
+    for step, label in enumerate(labels):
+        width = _column_width(label, room) + 1
+        if step > start and used + width > room:
+            yield start, step
+            start, used = step, 0
+        used += width
+    yield start, len(labels)
+
+
+def _column_width(label: str, room: int) -> int:
+    """Return the characters of a step's column: its label's, if there is room."""
+    return min(max(cell_len(label), WIDTH), max(WIDTH, room - 1))
 
 
 def as_explanation(sentence: Weighed) -> Explanation:
@@ -82,11 +112,12 @@ def print_weighed(caption: str, sentence: Weighed) -> None:
         console.print(table, "")
 
 
-def _terminal_heatmap(explanation: Explanation, longest: int, scale: bool) -> Table:
+def _terminal_heatmap(explanation: Explanation, longest: int, room: int, scale: bool) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0))
-    table.add_column("", no_wrap=True, width=longest)
+    table.add_column("", width=longest, overflow="fold")
     for label in map(_seen, explanation.labels):
-        table.add_column(Text(label[:WIDTH]), justify="center", width=WIDTH)
+        width = _column_width(label, room)
+        table.add_column(Text(label), justify="center", width=width, overflow="fold")
     if not explanation.probabilities.isnan().all():
         table.add_row("P", *(f"{p:.2f}" for p in explanation.probabilities.tolist()), style="dim")
     sides = [("", explanation.source_tokens, explanation.source_TS)]
@@ -118,11 +149,13 @@ def _steps(explanation: Explanation, start: int, stop: int) -> Explanation:
 
 
 def _cell(value: float) -> Text:
-    """Colour words that help blue and words that hurt red; the shade reads without colour too."""
+    """Colour words that help blue and words that hurt red, which have a sign too."""
     if value != value:  # NaN: the step cannot see this word
         return Text("·", style="dim")
     shade = SHADES[round(abs(value) * (len(SHADES) - 1))]
-    return Text(shade * WIDTH, style="blue" if value >= 0 else "red")
+    if value >= 0 or shade == " ":
+        return Text(shade * WIDTH, style=HELPS)
+    return Text(HURT + shade * (WIDTH - 1), style=HURTS)
 
 
 @dataclass(frozen=True)

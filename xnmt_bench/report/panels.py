@@ -385,8 +385,10 @@ def seeds_cell(
     if numbers is None:
         status = rows[0].measurement.status.split(":")[0] if rows else OK
         return ("" if status == OK else status), None
-    having = sum(_number(s, column.name) for s in rows)
-    some = "" if having == len(rows) else f" ({having} of {len(rows)} seeds)"
+    # A row that failed may stand beside the same row of an earlier run, which has a number.
+    seeds = {s.row.get("seed", "") for s in rows}
+    having = {s.row.get("seed", "") for s in rows if _number(s, column.name)}
+    some = "" if having == seeds else f" ({len(having)} of {len(seeds)} seeds)"
     text = column.cell(*numbers if column.interval else numbers[:1]) + some
     if column.interval and capped(rows):
         text = text.replace(" [", f" {CAP} [")

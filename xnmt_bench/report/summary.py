@@ -85,11 +85,18 @@ def _harmless(value: Any) -> Any:
 
 def to_markdown(summary: Summary) -> str:
     """Return the summary as a Markdown table."""
-    marks = _marks(summary, lambda text: text.replace("|", r"\|"), "**{}**")
-    head, *lines = (f"| {' | '.join(texts)} |" for texts in (summary.headings, *marks))
+    marks = _marks(summary, _markdown, "**{}**")
+    headings = map(_markdown, summary.headings)
+    head, *lines = (f"| {' | '.join(texts)} |" for texts in (headings, *marks))
     rule = "|" + " --- |" * len(summary.headings)
-    notes = [f"{note}  " for note in (f"{summary.title}.", *summary.notes)]  # two blanks end a line
+    texts = map(_markdown, (f"{summary.title}.", *summary.notes))
+    notes = [f"{text}  " for text in texts]  # two blanks end a line
     return "\n".join([head, rule, *lines, "", *notes, ""])
+
+
+def _markdown(text: str) -> str:
+    """Return a text as one line that holds no HTML and ends no cell."""
+    return html.escape(" ".join(text.split()), quote=False).replace("|", r"\|")
 
 
 def to_latex(summary: Summary) -> str:
@@ -136,7 +143,7 @@ def _html(text: str) -> str:
     return re.sub(r"<wbr>(\[.*?\])", r"<wbr><small>\1</small>", breakable)
 
 
-_FORMULA = re.compile(r"[=+\-@].")  # what spreadsheets run
+_FORMULA = re.compile(r"\s*[=+\-@].", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?")
 _LATEX = str.maketrans(
     {c: f"\\{c}" for c in "_%&#${}"}

@@ -20,6 +20,7 @@ from xnmt_bench.report.panels import (
     panels,
     pivot_values_of,
     seeds_cell,
+    settings_of,
     sort_pivots,
     system_name,
 )
@@ -166,15 +167,21 @@ def _remarks(scored: Iterable[ScoredRow]) -> list[str]:
     return [*caveats(s.measurement for s in rows), *cap]
 
 
+def test_sentences(scored_row: ScoredRow) -> str:
+    """Return which test sentences a row is of, such as `60 (3fa2c1)`; empty where it is unknown."""
+    return str(settings_of(scored_row).get("test sentences", ""))
+
+
 def _notes(metric: Metric, scored: Sequence[ScoredRow], about: Sequence[str]) -> list[str]:
     notes = [metric.note, *_remarks(scored)]
     seeds = Counter(
-        (*(v for c, v in m.identity.items() if c != "seed"), m.model)
-        for m in (s.measurement for s in scored)
+        (*(v for c, v in m.identity.items() if c != "seed"), origin(m), str(settings_of(s)))
+        for s, m in ((s, s.measurement) for s in scored)
     )
     if max(seeds.values(), default=0) > 1:
         notes[0] += f" {SEEDS}"
     headline = metric.headline
+    several_tests = len({test_sentences(s) for s in scored} - {""}) > 1
     for scored_row in scored:
         row = scored_row.row
         description = metric.reference(row)
@@ -185,6 +192,7 @@ def _notes(metric: Metric, scored: Sequence[ScoredRow], about: Sequence[str]) ->
                 if key.name not in (metric.pivot, metric.compared, "seed")
                 and row[key.name] not in ("", key.usual)
             ]
+            kinds += [f"test sentences: {test_sentences(scored_row)}"] if several_tests else []
             which = ", ".join([str(row[metric.pivot]) if metric.pivot else "", *kinds])
             system = system_name(row["nmt"], origin(scored_row.measurement), scored)
             where = f"{row['corpus']} {row['lang_pair']} {system}"

@@ -248,6 +248,26 @@ def test_a_file_of_any_tool_is_scored_alone(tmp_path):
         assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.skipif(not RWTH.is_dir(), reason="no shared/data/alignments here")
+@pytest.mark.parametrize(
+    ("hypothesis", "more", "doubts"),
+    [
+        ("giza.forward", ["gold_base=1"], []),
+        ("giza.forward", [], ["AER would be 21.0 % and not 62.7 %", "no link of the gold is of"]),
+        ("giza.reverse", ["gold_base=1"], ["AER would be 23.1 % and not 81.7 %"]),
+        ("giza.reverse", ["gold_base=1", "hypothesis_reverse=true"], []),
+    ],
+)
+def test_a_file_that_is_read_in_another_way_than_it_was_written(tmp_path, hypothesis, more, doubts):
+    options = [f"gold={RWTH}/alignment.talp", f"hypothesis={RWTH}/baselines/{hypothesis}.talp"]
+    settings = [f"metric.aer.{option}" for option in (*options, *more)]
+    done = command("evaluate.py", "metric=[aer]", *settings, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    printed = " ".join(done.stdout.split())
+    assert printed.count("Of little meaning") == len(doubts)
+    assert all(doubt in printed for doubt in doubts)
+
+
 @pytest.mark.parametrize(
     ("hypothesis", "more", "problem"),
     [

@@ -304,6 +304,38 @@ def test_from_the_command_line(tmp_path):
         assert message in " ".join(done.stderr.split())
 
 
+@pytest.mark.skipif(not SUITES.exists(), reason="needs shared/data/consistency")
+@pytest.mark.parametrize(
+    ("outputs", "shift", "doubt"),
+    [
+        ("google.en-de", 0, None),
+        ("google.en-es", 0, "the genders of pronoun and entity show in 0.0 % of the pronouns"),
+        ("google.en-de", 1, "no link of links is of a first word"),
+    ],
+)
+def test_translations_or_links_of_another_kind_are_doubted(tmp_path, outputs, shift, doubt):
+    """Spanish where German was asked for; links that count from 1, which reach no last word."""
+    lines = (SUITES / "alignments" / f"{outputs}.fast_align").read_text().splitlines()
+    texts = (SUITES / "outputs" / f"{outputs}.txt").read_text().splitlines()
+    if shift:
+        ends = [[len(side.split()) - 1 for side in text.split(" ||| ")] for text in texts]
+        links = [[tuple(map(int, link.split("-"))) for link in line.split()] for line in lines]
+        lines = [
+            " ".join(f"{i + 1}-{j + 1}" for i, j in pair if i < end[0] and j < end[1])
+            for pair, end in zip(links, ends, strict=True)
+        ]
+    (tmp_path / "links").write_text("".join(f"{line}\n" for line in lines))
+    done = command(
+        "evaluate.py", "metric=[consistency]", f"metric.consistency.data={SUITES}",
+        f"outputs.path={SUITES}/outputs/{outputs}.txt", "metric.consistency.language=de",
+        f"metric.consistency.links={tmp_path}/links", "bootstrap.samples=5", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    printed = " ".join(done.stdout.split())
+    assert printed.count("Of little meaning") == (doubt is not None)
+    assert doubt is None or doubt in printed
+
+
 def test_there_is_no_such_suite(tmp_path):
     with pytest.raises(XnmtError, match=r"metric.consistency.suite: no suite 'wino'"):
         read_suite("wino", tmp_path, "de")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import accumulate
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,12 @@ from xnmt_bench.errors import DataError
 from xnmt_bench.parsing import parse_json
 from xnmt_bench.store import file_hash
 
-TOKENS, CLUSTERS = "tokens", "clusters"
+TOKENS, CLUSTERS = ("tokens", "document"), "clusters"  # AllenNLP calls the tokens `document`
 Stretch = tuple[int, int]  # first letter, and the one behind the last
 
 
 class Resolver:
-    """JSON lines of a sentence's `tokens`, and `clusters` of mentions `[first, last]`.
+    """JSON lines of `tokens` (or `document`), and `clusters` of mentions `[first, last]`.
 
     Tokens are a resolver's own, which splits words or drops punctuation, so places are compared in
     letters and digits. Lines of no sentence of the suite are counted and listed.
@@ -36,22 +37,24 @@ class Resolver:
         for number, text in text_lines(path):
             try:
                 row: Any = parse_json(text)
+                tokens = next(row[name] for name in TOKENS if name in row)
                 # Letters alone are the same under every tokenisation.
-                key = "".join(map(_letters, row[TOKENS]))
+                key = "".join(map(_letters, tokens))
                 clusters = [
-                    [_stretch(row[TOKENS], *mention) for mention in cluster]
-                    for cluster in row[CLUSTERS]
+                    [_stretch(tokens, *mention) for mention in cluster] for cluster in row[CLUSTERS]
                 ]
-            except (ValueError, KeyError, TypeError, IndexError) as error:
-                raise DataError(path, number, f"no tokens and clusters: {error!r}") from None
-            # The same sentence twice is fine if it is resolved alike.
+            except JSONDecodeError as error:
+                raise DataError(path, number, f"no JSON: {error.msg}") from None
+            except (ValueError, KeyError, TypeError, IndexError, StopIteration) as error:
+                needed = "needed are tokens (or document) and clusters of [first, last]"
+                raise DataError(path, number, f"{needed}: {error!r}") from None
+            text = " ".join(tokens)
             if self._clusters.get(key, clusters) != clusters:
-                text = " ".join(row[TOKENS])
                 raise DataError(path, number, f"other clusters than a line above has: {text!r}")
             if key in suite_letters:
                 self._clusters[key] = clusters
             else:
-                problems[number] = f"tokens of no sentence of the suite: {' '.join(row[TOKENS])!r}"
+                problems[number] = f"tokens of no sentence of the suite: {text!r}"
         if not self._clusters:
             raise DataError(path, None, f"no line is of a sentence of {suite.name}")
         left_out(path, problems)

@@ -9,12 +9,15 @@ from typing import Literal
 import numpy as np
 
 from xnmt_bench.corpora.alignment import Alignment
+from xnmt_bench.corpora.reversed import flipped
 from xnmt_bench.corpora.sentence import Links
 from xnmt_bench.measuring.metric import ratio
 from xnmt_bench.measuring.units import Units
 
 SOURCE: Literal[0] = 0  # places in a link
 TARGET: Literal[1] = 1
+BASES = "metric.aer.gold_base and metric.aer.hypothesis_base"
+REVERSES = "metric.aer.gold_reverse and metric.aer.hypothesis_reverse"
 
 
 def count_links(
@@ -91,10 +94,12 @@ def alignment_scores(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return results
 
 
-def misread_base(
+def about_reading(
     hypotheses: Sequence[Links], gold: Sequence[Alignment], threshold: float | None
 ) -> str | None:
-    """Return a doubt about what words are counted from, where one more or less fits far better.
+    """Return a doubt about how two files were read, where another reading fits far better.
+
+    Tried are words of the gold counted one less and one more, and the hypothesis's sides exchanged.
 
     Args:
         hypotheses: a link set of each sentence pair.
@@ -104,28 +109,34 @@ def misread_base(
     if threshold is None:
         return None
 
-    def aer(shift: int) -> float:
-        moved = [
-            # The gold is moved and not the hypothesis; only the distance between both matters.
-            Alignment(
-                *(frozenset((i + shift, j + shift) for i, j in x) for x in (g.sure, g.possible))
-            )
-            for g in gold
-        ]
-        units = count_links("", range(len(gold)), hypotheses, moved)
-        return float(
-            alignment_scores({c: units[c].sum(keepdims=True) for c in units.columns})["aer"][0]
+    readings: dict[str, tuple[Sequence[Links], Sequence[Alignment]]] = {
+        f"with each word of the gold counted one {word}; see {BASES}": (
+            hypotheses,
+            [
+                Alignment(_counted_from(shift, g.sure), _counted_from(shift, g.possible))
+                for g in gold
+            ],
         )
-
-    # Files count from 0 or from 1, so one word more or less is what a mistake would be.
-    here, (there, shift) = aer(0), min((aer(shift), shift) for shift in (-1, 1))
+        for word, shift in (("less", -1), ("more", 1))
+    }
+    exchanged = f"with source and target of the hypothesis exchanged; see {REVERSES}"
+    readings[exchanged] = [flipped(links) for links in hypotheses], gold
+    here = _total_aer(hypotheses, gold)
+    there, reading = min((_total_aer(*files), name) for name, files in readings.items())
     if here - there <= threshold:
         return None
-    less = "less" if shift < 0 else "more"
-    return (
-        f"AER would be {100 * there:.1f} % and not {100 * here:.1f} %, were each word of the gold "
-        f"counted one {less}; see metric.aer.gold_base and metric.aer.hypothesis_base"
-    )
+    return f"AER would be {100 * there:.1f} % and not {100 * here:.1f} % {reading}"
+
+
+def _counted_from(shift: int, links: Links) -> Links:
+    return frozenset((i + shift, j + shift) for i, j in links)
+
+
+def _total_aer(hypotheses: Sequence[Links], gold: Sequence[Alignment]) -> float:
+    """Return AER over all sentence pairs."""
+    units = count_links("", range(len(gold)), hypotheses, gold)
+    sums = {column: units[column].sum(keepdims=True) for column in units.columns}
+    return float(alignment_scores(sums)["aer"][0])
 
 
 def line(results: Mapping[str, float]) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from xnmt_bench.corpora.alignment import AlignmentFile, Form
+from xnmt_bench.corpora.alignment import Alignment, AlignmentFile, Form, counts_from_one
 from xnmt_bench.corpora.gold import read_pairs
 from xnmt_bench.corpora.sentence import Links
 from xnmt_bench.corpora.text import present
@@ -20,10 +20,10 @@ from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredth
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.aer.alignments import BOTH, FORWARD, Alignments
 from xnmt_bench.metrics.aer.counts import (
+    about_reading,
     alignment_scores,
     count_links,
     line,
-    misread_base,
     skip_unaligned,
 )
 from xnmt_bench.metrics.aer.symmetrise import METHODS
@@ -193,7 +193,7 @@ class AER(SumMetric):
         """Return the counts of an alignment file of any tool against a gold file.
 
         Args:
-            threshold: see `misread_base`.
+            threshold: see `about_reading`; None for no doubt.
 
         Raises:
             DataError: a malformed file, with file and line.
@@ -218,8 +218,26 @@ class AER(SumMetric):
         digest = file_hash(gold_path)[:16]  # names the units, which pair files of the same gold
         targets = [target for _, target in lengths] if lengths else None
         units = count_links(f"{gold_path.name} {digest}", range(len(gold)), links, gold, targets)
-        doubt = misread_base(links, gold, threshold)
-        return Evidence(units, {"gold": digest} | made_by, {DOUBTS: [doubt]} if doubt else {})
+        doubts = list(self._doubts(links, gold, threshold))
+        return Evidence(units, {"gold": digest} | made_by, {DOUBTS: doubts} if doubts else {})
+
+    def _doubts(
+        self, links: Sequence[Links], gold: Sequence[Alignment], threshold: float | None
+    ) -> Iterator[str]:
+        """Yield doubts about how two files were read; see `about_reading`."""
+        if threshold is None:
+            return
+        if doubt := about_reading(links, gold, threshold):
+            yield doubt
+        for name, base, file_links in (
+            ("gold", self._gold_file.keywords["base"], [pair.possible for pair in gold]),
+            ("hypothesis", self._hypothesis_file.keywords["base"], links),
+        ):
+            if base == 0 and counts_from_one(file_links):
+                yield (
+                    f"no link of the {name} is of a first word, as where words are counted from 1; "
+                    f"see metric.aer.{name}_base"
+                )
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Return the results (R,) from the sums; see `counts.alignment_scores`."""

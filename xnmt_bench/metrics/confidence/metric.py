@@ -289,7 +289,10 @@ class Confidence(Metric):
             train = None if trained_on is None else trained_on.sentences("train")
             columns = rows(kept, reading, references, quality, train)
             if not columns:
-                raise DataError("weights", None, "no sentence of them can be read")
+                door = job.door("relevance")
+                where = door.path if door else "the explainer's weights"
+                why = f": {problems[0]}" if problems else ""
+                raise DataError(where, None, f"no sentence can be read{why}")
             write_table(pa.table(columns), folder / SENTENCES)
             unread = reading.unread_eos
             return {"problems": problems, "eos": sorted(ends), "unread_eos": unread}

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from omegaconf import DictConfig
 
+from xnmt_bench.corpora.alignment import counts_from_one
 from xnmt_bench.corpora.consistency import CHAINS, Resolver, Suite, chains, read_suite
-from xnmt_bench.corpora.sentence import Corpus
+from xnmt_bench.corpora.sentence import Corpus, Links
 from xnmt_bench.errors import ConfigError, StoreError, XnmtError
 from xnmt_bench.measuring.listing import Listing, names
 from xnmt_bench.measuring.measurement import (
     BLIND,
+    DOUBTS,
     Evidence,
     Measurement,
     PlannedRow,
@@ -24,7 +27,13 @@ from xnmt_bench.measuring.measurement import (
 )
 from xnmt_bench.measuring.metric import Column, Key, Row, SumMetric, hundredths
 from xnmt_bench.measuring.units import Units, by_unit
-from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS, Translation, judge
+from xnmt_bench.metrics.consistency.judge import (
+    CAUSES,
+    CLUSTERS,
+    JudgedPronoun,
+    Translation,
+    judge,
+)
 from xnmt_bench.metrics.consistency.links import EFLOMAL, EXPLAINER, TRAIN, WAYS
 from xnmt_bench.metrics.consistency.links import FILE as LINKS
 from xnmt_bench.metrics.consistency.listing import FILE, listing, write_judged
@@ -35,7 +44,7 @@ from xnmt_bench.morphology import Morphology
 from xnmt_bench.options import Text
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import test_set
-from xnmt_bench.registry import create, entries, load
+from xnmt_bench.registry import create, load_all
 from xnmt_bench.store import file_hash, fingerprint
 
 log = logging.getLogger(__name__)
@@ -72,7 +81,7 @@ class Consistency(SumMetric):
         "the entity's is the gold one. Delta G: F1 of masculine less that of feminine entities; "
         "delta S: accuracy on stereotypical less anti-stereotypical sentences. Link: the pronoun "
         "goes with the right one of two entities of different gender. Both: the entities have one "
-        "gender, so that a translator that uses the masculine form everywhere is consistent too."
+        "gender, so a translator that uses the masculine form everywhere is consistent too."
     )
     resolver_note = (
         "Below the resolver: how much more often the resolver is right on the pronouns that link "
@@ -299,11 +308,7 @@ class Consistency(SumMetric):
         Raises:
             XnmtError: there is none, or it is of another language.
         """
-        morphologies = {
-            # All are imported, since only the class knows its language.
-            name: load("morphologies", name)
-            for name in sorted(entries("morphologies"))
-        }
+        morphologies = load_all("morphologies")
         usual = [
             name
             for name, morphology in morphologies.items()
@@ -388,7 +393,20 @@ class Consistency(SumMetric):
             "left_out": len(suite.items) - len(items),
             "resolver": resolver is not None,
         }
+        thresholds = job.config.doubts
+        doubts = [
+            *self._about_links(links, thresholds),
+            *_about_genders(judged, morphology.language, thresholds),
+        ]
+        facts |= {DOUBTS: doubts} if doubts else {}
         return Evidence(units, made_by | beside, facts, {JUDGED: artefact.path / FILE})
+
+    def _about_links(self, links: Mapping[int, Links], thresholds: DictConfig) -> Iterator[str]:
+        """Yield a doubt about what a file of links counts words from."""
+        from_file = self.links not in WAYS and thresholds.gold_shift is not None
+        if from_file and counts_from_one(links.values()):
+            name = Path(self.links).name
+            yield f"no link of {name} is of a first word; the file's words should count from 0"
 
     def _units(
         self,
@@ -438,6 +456,18 @@ class Consistency(SumMetric):
         if any(s.row["explainer"] for s in scored):
             notes.append(self.points_note)
         return notes
+
+
+def _about_genders(
+    judged: Sequence[JudgedPronoun], language: str, thresholds: DictConfig
+) -> Iterator[str]:
+    """Yield a doubt about the language of translations that hardly show any gender."""
+    share = np.mean([not pronoun.cause for pronoun in judged])
+    if thresholds.determined is not None and share < thresholds.determined:
+        yield (
+            f"the genders of pronoun and entity show in {100 * share:.1f} % of the pronouns: "
+            f"are the translations {language} (metric.consistency.language)?"
+        )
 
 
 def _identify(

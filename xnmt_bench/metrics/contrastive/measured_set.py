@@ -103,6 +103,16 @@ class MeasuredSet:
             return f"{sign}{door.fingerprint}"
         return job.scored(self.scores.passages(self.number)).fingerprint
 
+    @cached_property
+    def doubts(self) -> list[str]:
+        """Why the system's numbers on the set mean little."""
+        job = self.scores.job
+        if job.from_files:
+            return []
+        read = as_read(self.comparison.contrastive_set, job.corpus)
+        true = (group.passages()[group.true] for group in read.groups)
+        return job.doubts_of([(passage.source, passage.target) for passage in true])
+
     def evidence(self, member_G: np.ndarray) -> Evidence:
         """Return the groups of a part, by source."""
         made_by = {"set": self.comparison.contrastive_set.fingerprint, "scores": self._made_by}
@@ -170,13 +180,14 @@ class MeasuredSet:
             )
         # Files of losses and of log-probabilities look alike; accuracy tells which way they go.
         turned = self.comparison.right_G(-scores_N, self.options.ties).mean()
-        if self.right_G.mean() < self.comparison.chance_G.mean() < turned:
+        job, has_context = self.scores.job, any(g.source_context for g in self.comparison.groups)
+        from_file = job.door("scores") is not None
+        if from_file and self.right_G.mean() < self.comparison.chance_G.mean() < turned:
             remarks.append(
                 f"it is below chance, and {100 * turned:.1f} % if the scores are read the other "
                 "way round (scores.higher_is_better)"
             )
-        job, has_context = self.scores.job, any(g.source_context for g in self.comparison.groups)
-        if job.door("scores") or not has_context:
+        if from_file or not has_context:
             return remarks
         context = job.system.context
         # Variants of a group have contexts of one length, so the first stands for all.

@@ -19,7 +19,7 @@ from xnmt_bench.corpora.contrastive import (
     to_lines,
 )
 from xnmt_bench.corpora.sentence import lang_pair
-from xnmt_bench.errors import XnmtError
+from xnmt_bench.errors import ConfigError, DataError, XnmtError
 from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import BLIND, Measurement, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import (
@@ -112,7 +112,11 @@ class Contrastive(SumMetric):
         Raises:
             DataError: a set is not in its format.
             XnmtError: it is of another language pair, or there is nothing to compare.
+            ConfigError: means over ids are wanted of a file's scores, whose ids are not known.
         """
+        if job.door("scores") is not None and self.options.normalise:
+            problem = "scores.path has one number a variant, and not the ids to take a mean over"
+            raise ConfigError([f"metric.contrastive.normalise: {problem}"])
         sets = [contrastive_set for name in self.sets for contrastive_set in self._sets(job, name)]
         every = Scores(job, sets, self.options.normalise)
         for number, contrastive_set in enumerate(sets):
@@ -132,7 +136,8 @@ class Contrastive(SumMetric):
                 identity: dict[str, Any] = where | {"part": part}
                 content = {"set": comparison.contrastive_set.fingerprint}
                 make = partial(measured.evidence, member_G)
-                yield self.plan(job, make, content=content, **identity)
+                doubts = partial(getattr, measured, "doubts")  # once the row is measured
+                yield self.plan(job, make, doubts=doubts, content=content, **identity)
                 by_chance = partial(measured.chance, member_G)
                 chance_identity = identity | {"nmt": CHANCE}
                 # Chance stands beside each part: sets have unlike numbers of variants.
@@ -231,7 +236,9 @@ def _heading(part: str) -> str:
 
 def _chosen(contrastive_set: ContrastiveSet, path: Path) -> ContrastiveSet:
     numbers = read_groups(path)
-    if numbers and max(numbers) >= len(contrastive_set.groups):
+    if not numbers:
+        raise DataError(path, None, "no group's number is in it")
+    if max(numbers) >= len(contrastive_set.groups):
         raise XnmtError(
             f"{path}: group {max(numbers)} of the {len(contrastive_set.groups)} "
             f"of {contrastive_set.name}"

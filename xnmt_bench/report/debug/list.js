@@ -134,6 +134,8 @@ function barsOf(values, places, width) {
 // The list as it stands, tab-separated, its numbers to the last digit; beside them the other layer's, and differences.
 function asTsv(layer, other, places) {
   const quoted = (value) => /["\t\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
+  // A spreadsheet would run such a text as a formula.
+  const harmless = (text) => /^\s*[=+\-@]./s.test(text) ? `'${text}` : text;
   const number = (value) => Number.isNaN(value) ? "" : String(value);
   const headings = Object.keys(layer.texts);
   const beside = other ? other.columns : [];
@@ -146,8 +148,8 @@ function asTsv(layer, other, places) {
         const there = opposite === undefined ? NaN : other.values.get(name)[opposite];
         return [number(there), layer.values.has(name) ? number(layer.values.get(name)[place] - there) : ""];
       }),
-      ...(other ? Object.keys(other.texts) : []).map((name) => opposite === undefined ? "" : other.text(name, opposite)),
-      ...headings.map((name) => layer.text(name, place)),
+      ...(other ? Object.keys(other.texts) : []).map((name) => opposite === undefined ? "" : harmless(other.text(name, opposite))),
+      ...headings.map((name) => harmless(layer.text(name, place))),
     ];
   });
   const first = ["sentence", ...layer.columns, ...beside.flatMap((name) => [`${name} of ${other.name}`, DIFFERENCE + name]),
