@@ -26,6 +26,7 @@ from xnmt_bench.options import MOVED
 from xnmt_bench.registry import KINDS, entries, load, options, unknown
 
 SENTENCES = ("explain", "explain_target")
+CHOOSE_SYSTEM = {"nmt", "corpus", "experiment", "store"}  # with any of them the user has chosen
 OPTIONAL = ("experiment",)  # groups that may be null
 # What a disk says: no space, read-only, not permitted, a quota. Of a path: nothing is there, a file
 # for a folder or the reverse, a loop of links, a name that is too long.
@@ -200,6 +201,20 @@ def _unknown_choices(arguments: Sequence[str], conf: Path) -> list[str]:
             problems.append(f"{plain[1]}=: should be a choice of {plain[1]}")
         problems += [unknown(plain[1], name, choices) for name in sorted(chosen - choices)]
     return problems
+
+
+def default_system(arguments: Sequence[str]) -> list[str]:
+    """Return the choice of the shipped system where a sentence is to be explained by no other.
+
+    A store may hold systems of other languages, so that the sentence alone says too little.
+
+    Args:
+        arguments: of the command line.
+    """
+    options = [argument.lstrip("+~").partition("=")[0] for argument in arguments]
+    groups = {re.split(r"[.@]", option)[0] for option in options}
+    explains = any(a.startswith("explain=") and a != "explain=null" for a in arguments)
+    return ["nmt=tatoeba_de_en"] if explains and not groups & CHOOSE_SYSTEM else []
 
 
 def quoted(argument: str) -> str:

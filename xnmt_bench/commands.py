@@ -10,7 +10,15 @@ import hydra
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 
-from xnmt_bench.cli import catch_signals, flush_output, guarded, prepare, quoted, refused
+from xnmt_bench.cli import (
+    catch_signals,
+    default_system,
+    flush_output,
+    guarded,
+    prepare,
+    quoted,
+    refused,
+)
 from xnmt_bench.help import help_text
 
 # Beside the packages in a checkout, inside the package where it is installed.
@@ -40,7 +48,11 @@ def _command(name: str) -> None:
         flush_output()
         return
     # Hydra names the log by it, also where the script has another name.
-    sys.argv[1:] = [*map(quoted, sys.argv[1:]), f"hydra.job.name={name}"]
+    sys.argv[1:] = [
+        *map(quoted, sys.argv[1:]),
+        *(default_system(sys.argv[1:]) if name == "evaluate" else []),
+        f"hydra.job.name={name}",
+    ]
     catch_signals()
     guarded(prepare, sys.argv[1:], CONF)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # or Hydra ends the program itself, in its own words

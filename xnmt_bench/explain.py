@@ -16,6 +16,7 @@ from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.errors import MissingError, XnmtError
 from xnmt_bench.explainers.base import Explanation, translated
 from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.loading import SHIPPED, shipped
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import load_all, load_explainer
 from xnmt_bench.report.figure import save_figure
@@ -30,6 +31,8 @@ def explain(config: DictConfig) -> None:
     model = _model(config)
     passage = _passage(model, config)
     console = Console()
+    if shipped(config.nmt.path or "").parent == SHIPPED:
+        console.print(f"system: {config.nmt.name}, which comes with xnmt_bench", highlight=False)
     languages = model.languages or ("", "")
     for side, language in zip(SIDES, languages, strict=True):
         sentences = [*getattr(passage, f"{side}_context"), getattr(passage, side)]

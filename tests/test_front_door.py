@@ -1,0 +1,261 @@
+"""The first things that a user does: load a model, explain, benchmark, ask for help."""
+
+import csv
+import json
+import os
+import pydoc
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+from conftest import ROOT, command
+
+import xnmt_bench
+from xnmt_bench.cli import default_system
+from xnmt_bench.errors import ConfigError, XnmtError
+from xnmt_bench.nmt.loading import SHIPPED, shipped_names
+from xnmt_bench.nmt.opening import find_family
+
+PAIRS = [
+    ("the dog sleeps .", "der Hund schläft ."),
+    ("the cat sees the dog .", "die Katze sieht den Hund ."),
+    ("a child laughs .", "ein Kind lacht ."),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(transformer):
+    return transformer.system.path
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    return xnmt_bench.load(folder)
+
+
+def test_load_says_what_it_found(folder, capsys):
+    model = xnmt_bench.load(folder)
+    assert capsys.readouterr().err == f"{folder}: a system of this project, en to de\n"
+    assert model.languages == ("en", "de")
+    assert xnmt_bench.load_model is xnmt_bench.load
+
+
+@pytest.mark.parametrize(
+    ("described", "tokenizer", "family"),
+    [
+        ("marian", "MarianTokenizer", "marian"),
+        ("m2m_100", "M2M100Tokenizer", "m2m100"),
+        ("m2m_100", "NllbTokenizer", "nllb"),
+        ("mbart", "MBart50Tokenizer", "mbart"),
+        ("t5", "T5Tokenizer", "t5"),
+    ],
+)
+def test_the_family_follows_from_the_folder(tmp_path, described, tokenizer, family):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": described}))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": tokenizer}))
+    assert find_family(str(tmp_path)) == family
+
+
+def test_a_fairseq_checkpoint_is_found_and_opened(capsys):
+    path = ROOT / "tests/fixtures/fairseq/transformer/checkpoint_best.pt"
+    assert find_family(str(path)) == "fairseq"
+    codes = str(path.parent / "codes")
+    languages = {"source_language": "en", "target_language": "de"}
+    model = xnmt_bench.load(path, source_codes=codes, target_codes=codes, **languages)
+    assert capsys.readouterr().err == f"{path}: a fairseq checkpoint, en to de\n"
+    assert len(model.source_subwords) > 10
+
+
+def test_slips_of_load_name_what_to_do(tmp_path, folder):
+    with pytest.raises(XnmtError, match=r"neither model.json nor config.json"):
+        xnmt_bench.load(tmp_path)
+    with pytest.raises(XnmtError, match="no such folder or file"):
+        xnmt_bench.load(tmp_path / "none")
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(XnmtError, match="a model of type bert; these can be read: m2m100, marian"):
+        xnmt_bench.load(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "m2m_100"}')
+    with pytest.raises(XnmtError, match="give source_language and target_language"):
+        xnmt_bench.load(tmp_path)
+    with pytest.raises(XnmtError, match="takes no prefix"):
+        xnmt_bench.load(folder, prefix="x")
+    for name in shipped_names():
+        with pytest.raises(XnmtError, match=f"did you mean {name}"):
+            xnmt_bench.load(f"{name}s")
+
+
+def test_a_folder_of_another_family_is_told_which_choice_opens_it(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "marian"}')
+    done = command("evaluate.py", "explain=a dog .", f"nmt.path={tmp_path}", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "choose nmt=marian" in done.stderr
+
+
+def test_a_source_alone_is_translated_first(model):
+    explainer = xnmt_bench.load_explainer("gradient_norm")
+    [alone] = explainer(model, ["the dog sleeps ."])
+    target = "".join(alone.target_tokens[:-1]).replace("▁", " ").strip()
+    [given] = explainer(model, [("the dog sleeps .", target)])
+    assert alone.target_tokens == given.target_tokens
+    assert torch.equal(alone.source_TS, given.source_TS)
+
+
+def test_an_explanation_prints_a_line_for_each_step(model):
+    [explanation] = xnmt_bench.load_explainer("prediction_difference")(model, PAIRS[:1])
+    lines = str(explanation).splitlines()
+    assert len(lines) == len(explanation.labels)
+    for step, line in enumerate(lines):
+        label, probability, words = re.fullmatch(r"(\S+) +(\d\.\d\d)  (.*)", line).groups()
+        assert label.lstrip("·") in explanation.labels[step]
+        assert float(probability) == pytest.approx(
+            explanation.probabilities[step].item(), abs=0.006
+        )
+        relevance = torch.cat([explanation.source_TS[step], explanation.prefix_TT[step]])
+        first = float(words.split(", ")[0].rsplit(" ", 1)[1])
+        assert first == pytest.approx(relevance[~relevance.isnan()].max().item(), rel=0.01)
+
+
+def test_benchmark_gives_the_numbers_of_the_command_line(model, folder, tmp_path):
+    table = xnmt_bench.benchmark(model, PAIRS, ["gradient_norm", "random"], seed=3)
+    rows = {(r["explainer"], r["instantiation"]): r for r in table.to_pylist()}
+    assert {"base", "unigram", "nmt"} == {judge for _, judge in rows}
+    for side, language in enumerate(("en", "de")):
+        lines = "".join(f"{pair[side]}\n" for pair in PAIRS)
+        for split in ("train", "valid", "test"):
+            (tmp_path / f"{split}.{language}").write_text(lines, encoding="utf-8")
+    done = command(
+        "train.py", "-m", "corpus=text", f"corpus.root={tmp_path}", "corpus.source_language=en",
+        "corpus.target_language=de", f"nmt.path={folder}", "explainer=gradient_norm,random",
+        "seed=3", "metric=[fidelity]", "judge=[base]",
+        "threads=1", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert command("evaluate.py", "metric=[fidelity]", cwd=tmp_path).returncode == 0
+    with (tmp_path / "results/fidelity.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if row["instantiation"] != "base":
+                continue
+            ours = rows[row["explainer"], "base"]
+            for name in ("ppl", "ppl_low", "ppl_high", "agreement"):
+                assert ours[name] == pytest.approx(float(row[name]), rel=1e-12), name
+
+
+def test_benchmark_trains_judges_and_keeps_its_store(model, tmp_path):
+    corpus = {"test": PAIRS, "train": PAIRS * 4}
+    options = {"changes": {"proxy.training.max_epochs": 1}, "store": tmp_path}
+    table = xnmt_bench.benchmark(model, corpus, {"lexicon": {}}, {"evalx": {}}, k=1, **options)
+    assert "evalx_sa" in table["instantiation"].to_pylist()
+    made = sorted(path.name for path in (tmp_path / "store").glob("*/*"))
+    again = xnmt_bench.benchmark(model, corpus, {"lexicon": {}}, {"evalx": {}}, k=1, **options)
+    assert sorted(path.name for path in (tmp_path / "store").glob("*/*")) == made
+    assert again["ppl"].equals(table["ppl"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "problem"),
+    [
+        ((PAIRS, ["atention"]), {}, "did you mean attention"),
+        ((PAIRS, ["attention"], ["evalx"]), {}, "evalx learns from training pairs"),
+        ((PAIRS, ["lexicon"]), {}, "lexicon learns from training pairs"),
+        (([], ["attention"]), {}, "needs pairs as 'test'"),
+        (({"tests": PAIRS},), {}, "needs pairs as 'test'"),
+        ((PAIRS, {"attention": {"head": 1}}), {}, "did you mean heads"),
+        ((PAIRS, "attention"), {}, "should be a list of names"),
+        ((PAIRS, ["attention"]), {"k": 0}, "k=0: should be greater"),
+        ((PAIRS, ["attention"]), {"changes": {"proxy.size": 1}}, "proxy.size: no such option"),
+    ],
+)
+def test_slips_of_benchmark_are_named(model, arguments, options, problem):
+    with pytest.raises((XnmtError, ConfigError), match=problem):
+        xnmt_bench.benchmark(model, *arguments, **options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shipped"),
+    [
+        (["explain=Der Hund ."], True),
+        (["explain=Der Hund .", "results=x", "device=cpu"], True),
+        (["explain=Der Hund .", "nmt=marian"], False),
+        (["explain=Der Hund .", "nmt.path=x"], False),
+        (["explain=Der Hund .", "corpus=multi30k"], False),
+        (["explain=Der Hund .", "+experiment=demo"], False),
+        (["explain=Der Hund .", "store=x"], False),
+        (["metric=[aer]"], False),
+        (["explain=null"], False),
+    ],
+)
+def test_the_shipped_system_explains_where_no_other_is_chosen(arguments, shipped):
+    assert default_system(arguments) == (["nmt=tatoeba_de_en"] if shipped else [])
+
+
+@pytest.mark.parametrize("script", ["train.py", "evaluate.py"])
+def test_help_begins_with_what_one_does_first(script):
+    done = subprocess.run(
+        [sys.executable, ROOT / script, "--help"], capture_output=True, text=True, check=True
+    )
+    text = done.stdout
+    order = [text.index(part) for part in ("What one does first", "Groups, with", "Options (")]
+    assert order == sorted(order)
+    for group in ("corpus=toy  sentence pairs", "judge=[base, own, evalx]  predictors"):
+        assert group in text
+    assert "k: 1 # words a side in a rule" in text and "hydra:" not in text
+
+
+def test_help_of_the_package_shows_signatures():
+    text = pydoc.plain(pydoc.render_doc(xnmt_bench))
+    for name in ("benchmark(model:", "load(path:", "load_explainer(name:"):
+        assert name in text
+
+
+@pytest.mark.skipif(not (SHIPPED / "tatoeba_de_en").is_dir(), reason="no system is shipped")
+class TestShippedSystem:
+    """The German-English system that comes with the package."""
+
+    def test_it_explains_without_a_choice_and_says_so(self, tmp_path):
+        done = command("evaluate.py", "explain=Der Hund schläft .", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "system: tatoeba_de_en, which comes with xnmt_bench" in done.stdout
+        assert "target (en): The dog" in done.stdout
+
+    def test_a_corpus_of_other_languages_is_refused(self, tmp_path):
+        done = command("train.py", "nmt=tatoeba_de_en", "corpus=toy", cwd=tmp_path)
+        assert done.returncode == 1
+        assert "tatoeba_de_en translates de to en, and the corpus toy is en to de" in done.stderr
+
+    def test_its_files_are_small_and_half_precise(self):
+        from safetensors.torch import load_file
+
+        files = list((SHIPPED / "tatoeba_de_en").iterdir())
+        assert sum(file.stat().st_size for file in files) < 8e6
+        weights = load_file(SHIPPED / "tatoeba_de_en" / "model.safetensors")
+        assert {weight.dtype for weight in weights.values()} == {torch.float16}
+
+    def test_scores_do_not_depend_on_the_processors_instructions(self, tmp_path):
+        code = (
+            "import sys, torch, xnmt_bench; torch.set_num_threads(int(sys.argv[1]));"
+            "m = xnmt_bench.load('tatoeba_de_en');"
+            "pair = [('Der Hund schläft.', 'The dog is sleeping.')];"
+            "names = ['attention', 'gradient_norm', 'weighted_gradient', 'prediction_difference'];"
+            "torch.save([xnmt_bench.load_explainer(n)(m, pair)[0].source_TS for n in names],"
+            " sys.argv[2])"
+        )
+        settings = [
+            ({}, 1),
+            ({}, 2),
+            ({"ATEN_CPU_CAPABILITY": "default"}, 1),
+            ({"ATEN_CPU_CAPABILITY": "avx2"}, 1),
+            ({"ONEDNN_MAX_CPU_ISA": "SSE41"}, 1),
+        ]
+        saved = []
+        for number, (environment, threads) in enumerate(settings):
+            path = tmp_path / f"{number}.pt"
+            subprocess.run(
+                [sys.executable, "-c", code, str(threads), str(path)],
+                env={**os.environ, **environment}, check=True, cwd=ROOT,
+            )  # fmt: skip
+            saved.append(torch.load(path, weights_only=True))
+        for other in saved[1:]:
+            for first_TS, other_TS in zip(saved[0], other, strict=True):
+                assert (first_TS - other_TS).abs().max() <= 1e-4 * first_TS.abs().max()
