@@ -25,7 +25,6 @@ from xnmt_bench.report.figure import plt
 from xnmt_bench.rules.table import relevance
 from xnmt_bench.schema import check
 
-
 PLAIN = [argument for argument in JOB if not argument.startswith("metric")]
 
 
