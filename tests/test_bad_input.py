@@ -25,6 +25,8 @@ from xnmt_bench.report.figure import plt
 from xnmt_bench.rules.table import relevance
 from xnmt_bench.schema import check
 
+PLAIN = [argument for argument in JOB if not argument.startswith("metric")]
+
 
 @pytest.mark.parametrize(
     "change",
@@ -74,7 +76,7 @@ def test_a_place_that_is_no_folder_is_one_line(tmp_path, option, prepare):
     prepare(tmp_path)
     place = tmp_path / ("x" * 300 if prepare is nothing else "place")
     places = {"store": "store", "results": "results", "hydra.run.dir": "run", option: place}
-    options = [argument for argument in JOB if argument.partition("=")[0] not in places]
+    options = [argument for argument in PLAIN if argument.partition("=")[0] not in places]
     changes = [f"{name}={value}" for name, value in places.items()]
     done = command("train.py", *options, *changes, "metric=[quality]", cwd=tmp_path)
     [line] = [text for text in done.stderr.splitlines() if not text.startswith("[")]
@@ -247,7 +249,7 @@ def test_a_mode_that_wandb_has_not_is_one_line(tmp_path):
 
 def test_files_can_be_read_by_others_and_a_scheduler_changes_nothing(tmp_path):
     """A training in one of two tasks of SLURM, whose files follow the umask."""
-    done = command("train.py", *JOB, "metric=[]", env={"SLURM_NTASKS": "2"}, cwd=tmp_path)
+    done = command("train.py", *PLAIN, "metric=[]", env={"SLURM_NTASKS": "2"}, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     files = [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
     readable = os.umask(0o022)

@@ -30,8 +30,8 @@ def whole(tmp_path_factory):
     """The folder of a run, and its reports."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     folder.mkdir()
-    status, said = run(folder)
-    assert status == 0, said
+    status, stderr = run(folder)
+    assert status == 0, stderr
     done = evaluate(folder)
     assert done.returncode == 0, done.stderr
     return folder
@@ -79,10 +79,10 @@ def test_a_byte_of_each_kind_of_file_of_a_store(whole, tmp_path, caplog):
         folder = copy(whole, tmp_path / "run")
         damaged = folder / path.relative_to(whole)
         flip(damaged)
-        status, said = run(folder)
-        assert (status, "Traceback" in said) in ((0, False), (1, False)), (kind, said)
+        status, stderr = run(folder)
+        assert (status, "Traceback" in stderr) in ((0, False), (1, False)), (kind, stderr)
         if status:
-            assert str(damaged.relative_to(folder)) in said.splitlines()[-1], (kind, said)
+            assert str(damaged.relative_to(folder)) in stderr.splitlines()[-1], (kind, stderr)
         else:
             assert table(folder) == untouched, kind
         outcomes["named" if status else "not read"] += 1
@@ -100,15 +100,15 @@ def test_a_byte_of_each_kind_of_file_of_results(whole, tmp_path):
     """evaluate.py names the file, or writes the same numbers."""
     expected, outcomes = reports(whole), {"named": 0, "without effect": 0}
     measurements = whole / "results" / "measurements"
-    found = kinds(whole, "results")
-    reported = [path for path in found.values() if not path.is_relative_to(measurements)]
+    by_kind = kinds(whole, "results")
+    reported = [path for path in by_kind.values() if not path.is_relative_to(measurements)]
     folder = copy(whole, tmp_path / "run")
     for path in reported:  # all at once, since they are written anew
         flip(folder / path.relative_to(whole))
     assert evaluate(folder).returncode == 0
     assert reports(folder) == expected
     outcomes["without effect"] += len(reported)
-    for kind, path in found.items():
+    for kind, path in by_kind.items():
         if path in reported:
             continue
         folder = copy(whole, tmp_path / "run")
@@ -131,16 +131,16 @@ def test_a_byte_of_each_kind_of_file_of_unfinished_work(whole, tmp_path):
         killed = tmp_path / stage / "run"
         killed.mkdir(parents=True)
         assert run(killed, StopBefore(killed, pattern=pattern))[0] < 0, stage
-        left = kinds(killed, "store")
-        for kind, path in left.items():
+        by_kind = kinds(killed, "store")
+        for kind, path in by_kind.items():
             if ".partial" not in kind:
                 continue
             folder = copy(killed, tmp_path / "run")
             damaged = folder / path.relative_to(killed)
             flip(damaged)
-            status, said = run(folder)
-            assert status in (0, 1) and "Traceback" not in said, (kind, said)
-            named = str(damaged.relative_to(folder)) in said
-            assert (status == 1 and named) or table(folder) == untouched, (kind, said)
+            status, stderr = run(folder)
+            assert status in (0, 1) and "Traceback" not in stderr, (kind, stderr)
+            named = str(damaged.relative_to(folder)) in stderr
+            assert (status == 1 and named) or table(folder) == untouched, (kind, stderr)
             outcomes["named" if status else "without effect"] += 1
     print(f"{sum(outcomes.values())} kinds of files of unfinished work: {outcomes}")
