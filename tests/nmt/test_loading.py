@@ -68,9 +68,9 @@ def test_a_description_of_no_model_is_refused(folder, text):
         xnmt_bench.load_model(folder)
 
 
-@pytest.mark.parametrize("pairs", [["ab"], [("a",)], [("a", 1)], ("a", "b")])
+@pytest.mark.parametrize("pairs", [[("a",)], [("a", 1)], [3]])
 def test_what_is_no_pair_of_texts_is_refused(system, pairs):
-    with pytest.raises(XnmtError, match=r"pair 1 is .*, not a \(source, target\) pair of texts"):
+    with pytest.raises(XnmtError, match=r"pair 1 is .*, not a source or a \(source"):
         xnmt_bench.load_explainer("random")(system.system.model, pairs)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from xnmt_bench.analyses.analysis import Analysis, Result
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap, interval
-from xnmt_bench.measuring.measurement import Measurement
+from xnmt_bench.measuring.measurement import SETTINGS, Measurement
 from xnmt_bench.measuring.metric import Metric, Row
 from xnmt_bench.options import Count, Seed
 from xnmt_bench.report.panels import Panel, compared_heading, ends, least_first, sortable
@@ -49,6 +49,7 @@ class Ranking:
     metric: Metric
     columns: dict[str, Any]  # what tells its rows apart, the pivot among it, what is compared not
     rows: dict[str, list[Measurement]]  # of each thing, those of its seeds
+    settings: str = ""  # in which it differs from other rankings of the metric
 
     def system(self, shared: Iterable[str]) -> tuple[Any, ...]:
         """Return its values of the columns that another metric has too."""
@@ -56,7 +57,8 @@ class Ranking:
 
     def named(self, columns: Iterable[str]) -> str:
         """Return the metric, and what was fixed of it."""
-        fixed = ", ".join(f"{column}={self.columns[column]}" for column in columns)
+        parts = [f"{column}={self.columns[column]}" for column in columns]
+        fixed = ", ".join(filter(None, [*parts, self.settings]))
         return f"{self.metric.name}{f' ({fixed})' if fixed else ''}"
 
 
@@ -196,4 +198,7 @@ def _rankings(panels: Sequence[Panel]) -> Iterator[Ranking]:
     for panel in panels:
         for pivot, measured in panel.by_pivot().items():
             pivot_column = {panel.metric.pivot: pivot} if panel.metric.pivot else {}
-            yield Ranking(panel.metric, panel.condition | pivot_column, measured)
+            # Two metrics are joined whatever their settings are: such as their test sets.
+            condition = {c: v for c, v in panel.condition.items() if c != SETTINGS}
+            settings = panel.condition.get(SETTINGS, "")
+            yield Ranking(panel.metric, condition | pivot_column, measured, settings)

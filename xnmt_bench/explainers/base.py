@@ -177,7 +177,9 @@ class Explainer(ABC):
                 continue
             texts = isinstance(pair, tuple | list) and [type(text) for text in pair]
             if not isinstance(pair, Passage) and texts != [str, str]:
-                problem = f"pair {number} is {pair!r}, not a source or a (source, target) of texts"
+                problem = (
+                    f"pair {number} is {pair!r}, not a source or a (source, target) pair of texts"
+                )
                 raise XnmtError(problem)
             passages.append(pair if isinstance(pair, Passage) else Passage(*pair))
         return [self._explain(model, passage) for passage in passages]

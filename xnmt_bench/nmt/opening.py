@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from xnmt_bench.device import Device, find_device
-from xnmt_bench.errors import XnmtError
+from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.loading import load_model, shipped, shipped_names
 
@@ -54,7 +54,7 @@ def find_family(path: str) -> str:
     if folder.suffix in CHECKPOINTS:
         return "fairseq"
     if folder.is_dir() and not (folder / "config.json").is_file():
-        raise XnmtError(f"{path}: neither model.json nor config.json is here, so no model is")
+        raise StoreError(f"{path}: no NMT model is here: neither model.json nor config.json")
     if not folder.is_dir() and (folder.suffix or path.count("/") > 1 or folder.is_absolute()):
         raise XnmtError(f"{path}: no such folder or file")
     if not folder.is_dir() and (near := get_close_matches(path, shipped_names(), n=1)):

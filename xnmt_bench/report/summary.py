@@ -96,7 +96,9 @@ def to_markdown(summary: Summary) -> str:
 
 def _markdown(text: str) -> str:
     """Return a text as one line that holds no HTML and ends no cell."""
-    return html.escape(" ".join(text.split()), quote=False).replace("|", r"\|")
+    line = " ".join(text.split()).replace("&", "&amp;").replace("|", r"\|")
+    # A `<` in front of a blank, as in `a < b`, begins no tag.
+    return re.sub(r"<(?=\S)", "&lt;", line)
 
 
 def to_latex(summary: Summary) -> str:
