@@ -26,7 +26,6 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
-from xnmt_bench.allocation import keep_freed_memory
 from xnmt_bench.errors import XnmtError, refusal
 from xnmt_bench.progress import Stage
 from xnmt_bench.store import is_sealed, replacing, seal, unlink_sealed
@@ -156,8 +155,6 @@ def fit(
         OSError: a checkpoint cannot be written; it is named.
     """
     # Before `build`, so that fresh weights follow from the seed.
-    if options.device.type == "cpu":
-        keep_freed_memory()
     torch.manual_seed(seed)
     module = build()
     module.seed = seed
