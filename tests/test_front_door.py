@@ -10,7 +10,7 @@ import sys
 
 import pytest
 import torch
-from conftest import ROOT, command
+from conftest import DATA, ROOT, command
 
 import xnmt_bench
 from xnmt_bench.cli import default_system
@@ -259,3 +259,35 @@ class TestShippedSystem:
         for other in saved[1:]:
             for first_TS, other_TS in zip(saved[0], other, strict=True):
                 assert (first_TS - other_TS).abs().max() <= 1e-4 * first_TS.abs().max()
+
+    @pytest.mark.slow
+    def test_the_cards_bleu_comes_again_from_the_files(self, tmp_path):
+        path = DATA / "deen" / "sentences.tsv.gz"
+        if not path.exists():
+            pytest.skip(f"needs {path}")
+        done = command(
+            "train.py", "corpus=tatoeba", f"corpus.path={path}", "nmt=tatoeba_de_en",
+            "metric=[quality]", "threads=1", cwd=tmp_path,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        card = (SHIPPED / "tatoeba_de_en" / "README.md").read_text(encoding="utf-8")
+        stated = float(re.search(r"BLEU (\d+\.\d+)", card)[1])
+        assert float(re.search(r"BLEU (\d+\.\d+)", done.stdout)[1]) == pytest.approx(
+            stated, abs=0.3
+        )
+
+    def test_its_corpus_is_quickly_benchmarked(self, tmp_path):
+        pairs = [("Der Hund schläft.", "The dog is sleeping."), ("Wo ist er?", "Where is he?")]
+        for side, language in enumerate(("de", "en")):
+            lines = "".join(f"{pair[side]}\n" for pair in pairs * 10)
+            for split in ("train", "valid", "test"):
+                (tmp_path / f"{split}.{language}").write_text(lines, encoding="utf-8")
+        done = command(
+            "train.py", "experiment=quick", "nmt=tatoeba_de_en", "corpus=text",
+            f"corpus.root={tmp_path}", "corpus.source_language=de", "corpus.target_language=en",
+            "explainer=gradient_norm", "proxy.training.max_epochs=1", "threads=1", cwd=tmp_path,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert "left out to be quick: the explainer's own proxies" in done.stdout
+        shown = command("evaluate.py", "metric=[fidelity]", cwd=tmp_path)
+        assert "Left out to be quick: the explainer's own proxies" in shown.stdout
