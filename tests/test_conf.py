@@ -33,6 +33,7 @@ NEEDS = {
     "text": ["corpus.root=/nowhere", "corpus.source_language=de", "corpus.target_language=en"],
     "enru": [f"corpus.path=[{DATA}/enru/docs.tsv.gz,{DATA}/enru/sentences.tsv.gz]"],
     "ende": [f"corpus.path=[{DATA}/deen/docs.tsv,{DATA}/deen/sentences.tsv.gz]"],
+    "tatoeba": [f"corpus.path={DATA}/deen/sentences.tsv.gz"],
     "rwth_deen": [f"corpus.data={DATA}"],
     "parcorfull": [f"corpus.data={DATA}"],
     "tsv": [
@@ -84,6 +85,7 @@ def test_corpora(name):
         assert all(next(corpus.sentences(s), None) for s in SPLITS)
 
 
+SHIPPED = ("tatoeba_de_en",)
 FOREIGN = ("fairseq", "huggingface", "marian", "m2m100", "nllb", "mbart", "t5")
 
 
@@ -94,7 +96,7 @@ def test_systems_of_others_name_what_opens_them(name):
     assert name in ("huggingface", "fairseq") or config.reader.family == config.name == name
 
 
-@pytest.mark.parametrize("name", sorted({*names("nmt")} - {*FOREIGN}))
+@pytest.mark.parametrize("name", sorted({*names("nmt")} - {*FOREIGN, *SHIPPED}))
 def test_systems(name, tmp_path):
     job = Job(configure(f"nmt={name}", f"store={tmp_path}", "corpus.train=300"))
     nmt = plain(job.config.nmt)
@@ -102,6 +104,14 @@ def test_systems(name, tmp_path):
     assert isinstance(model, load("architectures", nmt["architecture"]))
     assert sum(p.numel() for p in model.parameters()) > 1e6
     assert NMTTrainingOptions(**nmt["training"]).max_epochs > 0
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_systems(name, tmp_path):
+    pair = ["corpus=text", "corpus.root=/nowhere", "corpus.source_language=de"]
+    job = Job(configure(f"nmt={name}", f"store={tmp_path}", *pair, "corpus.target_language=en"))
+    assert len(job.system.subwords[0]) == 8000
+    assert job.system.name == name
 
 
 @pytest.mark.parametrize("name", names("explainer"))

@@ -44,7 +44,7 @@ def _command(name: str) -> None:
         guarded(getattr(run, name), config)
 
     if {"--help", "-h"} & set(sys.argv[1:]):
-        print(help_text(name, CONF))
+        guarded(print, help_text(name, CONF))
         flush_output()
         return
     # Hydra names the log by it, also where the script has another name.
