@@ -183,6 +183,8 @@ def check_doors(metrics: Iterable[Metric], job: Job) -> None:
         for kind in READERS
         if job.door(kind) is not None and kind not in metric.doors
     ]
+    if job.config.sheet.path and not any(metric.reads_sheets for metric in metrics):
+        problems.append("sheet.path: no chosen metric reads it; choose metric=[annotation]")
     if problems:
         raise ConfigError(problems)
 

@@ -14,6 +14,7 @@ from xnmt_bench.sheets.sheet import SYSTEM, UNKNOWN, Item, Question, SheetKind, 
 
 JUDGED = "judged"  # of a measurement's files
 NEEDED = "pronoun_target"
+TRANSLATION = "translation"  # of the key: by it labels of other files are checked
 YES, NO = "yes", "no"
 IS_TRANSLATION, GENDER = "is_translation", "gender"
 GENDERS = {"m": "masculine", "f": "feminine", "n": "neuter", UNKNOWN: "they do not show it"}
@@ -32,20 +33,20 @@ class ConsistencySheet(SheetKind):
     made_by = "evaluate.py metric=[consistency] with outputs.path=..., or train.py"
     title = "Pronouns and genders"
     instruction = (
-        "Words are marked in a sentence and in its translation. Say whether the marked words of "
-        "the translation translate those of the sentence, and which grammatical gender they show "
-        "there. Other mistakes of the translation do not matter."
+        "Words are marked in a sentence (source) and in its translation (target). Say whether the "
+        "marked words of the target translate those of the source, and which grammatical gender "
+        "they show. Other mistakes of the translation do not matter."
     )
     questions = (
         Question(
             IS_TRANSLATION,
-            "Do the marked words translate the marked words?",
+            "Do the marked words of the target translate those of the source?",
             {YES: "yes", NO: "no"},
             "yn",
         ),
         Question(
             GENDER,
-            "Which gender do the marked words of the translation show?",
+            "Which gender do the marked words of the target show?",
             GENDERS,
             "mfnu",
             only_if=(IS_TRANSLATION, (YES,)),
@@ -84,6 +85,7 @@ class ConsistencySheet(SheetKind):
             "mention": self.mention,
             "number": str(row["number"]),
             "cause": row["left_out"],
+            TRANSLATION: row["translation"],
             # Words are marked because they count as its translation.
             f"{AUTOMATIC}{IS_TRANSLATION}": YES,
             f"{AUTOMATIC}{GENDER}": row[f"{self.mention}_gender"] or UNKNOWN,

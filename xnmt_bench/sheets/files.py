@@ -12,6 +12,7 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from xnmt_bench.corpora.text import csv_rows, text_lines
@@ -22,7 +23,11 @@ from xnmt_bench.sheets.sheet import Item, Question, SheetKind
 from xnmt_bench.store import fingerprint, write_atomically
 
 SHEET, ITEM, COMMENT = "sheet", "item", "comment"
-AUTOMATIC, RELEVANCE, BLIND = "automatic:", "relevance:", "blind:"  # beginnings of the key's columns
+AUTOMATIC, RELEVANCE, BLIND = (
+    "automatic:",
+    "relevance:",
+    "blind:",
+)  # beginnings of the key's columns
 IDENTIFIER = re.compile(r"(\w+)-(\d{1,6})-([0-9a-f]{12})")
 MARK = "\ufeff"  # by which spreadsheets know UTF-8
 
@@ -48,7 +53,8 @@ class Sheet:
     kind: SheetKind
     items: Sequence[Item]
 
-    @property
+    # Once: it is in every row, and hashes all of them.
+    @cached_property
     def identifier(self) -> str:
         """The kind, the number of items, and 12 digits that follow from what people see."""
         questions = [vars(question) for question in self.kind.questions]

@@ -123,4 +123,3 @@ def _item(
     heatmap = Heatmap(current, context, weights_IN, list(product(mention, antecedent)))
     texts = [ShownText("earlier", context, antecedent), ShownText("current", current, mention)]
     return Item(texts, key, cause=found, heatmap=heatmap)
-
