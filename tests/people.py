@@ -19,7 +19,8 @@ def sheet_rows(items):
     """The rows of a sheet of genders, and the automatic gender of each."""
     truth = ["mfn"[n % 3] for n in range(items)]
     rows = [
-        {"sheet": SHEET.format(items), "item": str(n + 1), "source": "[he] came", "target": f"[er] {n}",
+        {"sheet": SHEET.format(items), "item": str(n + 1),
+         "source": "[he] came", "target": f"[er] {n}",
          "is_translation": "", "gender": "", "comment": ""}
         for n in range(items)
     ]  # fmt: skip
@@ -42,7 +43,8 @@ def answered(rows, truth, wrong=(), misaligned=()):
 def key_rows(rows, truth):
     """The key of the rows."""
     return [
-        {"sheet": row["sheet"], "item": row["item"], "corpus": "made", "lang_pair": "en-de", "nmt": "theirs",
+        {"sheet": row["sheet"], "item": row["item"],
+         "corpus": "made", "lang_pair": "en-de", "nmt": "theirs",
          "automatic:is_translation": "yes", "automatic:gender": gender}
         for row, gender in zip(rows, truth, strict=True)
     ]  # fmt: skip

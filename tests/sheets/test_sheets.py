@@ -258,7 +258,7 @@ def test_a_browser_fills_the_page_as_a_spreadsheet_does(sheet, browser, tmp_path
     """By keys alone; the page is left in the middle and taken up again."""
     from selenium.webdriver.common.keys import Keys
 
-    made, (page, path, _) = sheet
+    _, (page, path, _) = sheet
     downloads = tmp_path / "downloads"
     downloads.mkdir()
     browser.execute_cdp_cmd(
