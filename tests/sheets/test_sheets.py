@@ -319,3 +319,45 @@ def test_words_are_chosen_by_keys(browser, tmp_path):
         browser.switch_to.active_element.send_keys(key)
     given = browser.execute_script("return answers")
     assert [one.get("deciding") for one in given[:3]] == ["1 2", "-", None]
+
+
+def test_a_kind_of_a_package_is_a_choice(tmp_path):
+    """Its options are read off its signature; nothing here names it."""
+    make_results(tmp_path)
+    (tmp_path / "long_words.py").write_text(
+        "from xnmt_bench.sheets.words import WordsSheet\n\n\n"
+        "class LongWords(WordsSheet):\n"
+        "    name = 'long_words'\n\n"
+        "    def __init__(self, letters: int = 5) -> None:\n"
+        "        super().__init__()\n"
+        "        self.letters = letters\n\n"
+        "    def items(self, measurements):\n"
+        "        for item in super().items(measurements):\n"
+        "            target = item.texts[1]\n"
+        "            if len(target.words[target.marked[0]]) >= self.letters:\n"
+        "                yield item\n"
+    )
+    package = tmp_path / "long_words-0.1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: long_words\nVersion: 0.1\n")
+    (package / "entry_points.txt").write_text(
+        "[xnmt_bench.sheets]\nlong_words = long_words:LongWords\n"
+    )
+    path = {"PYTHONPATH": str(tmp_path)}
+    done = command(
+        "evaluate.py", "sheet=long_words", "sheet.letters=4", f"results={tmp_path}/results",
+        fresh=True, env=path, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = read_csv(tmp_path / "results" / "sheets" / "long_words.csv")
+    assert sorted(row["target"] for row in rows) == [f"die [Katze{n}]" for n in (0, 2, 3)]
+    assert rows[0]["sheet"].startswith("long_words-3-")
+
+
+def test_train_makes_no_sheet(tmp_path):
+    done = command("train.py", "sheet=words", f"results={tmp_path}/results", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "error: sheet: it is evaluate.py that makes a sheet" in done.stderr
+    done = command("train.py", "metric=[annotation]", f"results={tmp_path}/results", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "metric=[annotation] reads sheet.path=[first.csv,second.csv]" in done.stderr
