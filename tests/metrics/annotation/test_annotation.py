@@ -142,6 +142,8 @@ def test_simulated_people_of_known_accuracy(tmp_path):
     assert float(people["kappa"]) == pytest.approx((33 / 39 - chance) / (1 - chance))
     automatic = found["made", "gender", "automatic", ""]
     assert float(automatic["agreement"]) == pytest.approx((35 + 33) / 78)
+    # The automatic answer is always yes, so that kappa would be 0 whatever people say.
+    assert found["made", "is_translation", "automatic", ""]["kappa"] == ""
     table_10 = found["made", "both questions", "automatic", ""]
     counts = ("alignment_errors", "gender_errors", "correct", "annotations")
     assert [float(table_10[name]) for name in counts] == [2, 10, 68, 80]

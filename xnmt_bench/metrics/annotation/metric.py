@@ -310,14 +310,16 @@ def _beside_automatic(
         [a & (p == automatic_U) for a, p in zip(answered, people, strict=True)], axis=0
     )
     annotations_R = weights_RU @ np.sum(answered, axis=0)
-    kappas = np.array([cohen_kappa(p, automatic_U, weights_RU) for p in people])
-    known = ~np.isnan(kappas)
-    kappa_R = ratio(np.where(known, kappas, 0).sum(0), known.sum(0))
-    return {
+    results = {
         "agreement": ratio(weights_RU @ agreed_U, annotations_R),
-        "kappa": kappa_R,
         "annotations": annotations_R,
     }
+    # Beside a column of one answer alone kappa is 0 whatever people say.
+    if len({answer for answer in automatic_U if answer != MISSING}) < 2:
+        return results
+    kappas = np.array([cohen_kappa(p, automatic_U, weights_RU) for p in people])
+    known = ~np.isnan(kappas)
+    return results | {"kappa": ratio(np.where(known, kappas, 0).sum(0), known.sum(0))}
 
 
 def _ratios(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
