@@ -70,6 +70,7 @@ def test_every_group_is_covered_here():
         "metric",
         "judge",
         "analysis",
+        "sheet",
         "trainer",
         "logger",
         "launcher",

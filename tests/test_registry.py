@@ -22,6 +22,7 @@ from xnmt_bench.registry import (
 
 METRICS = (
     "aer",
+    "annotation",
     "antecedent",
     "confidence",
     "consistency",

@@ -28,7 +28,8 @@ GIVEN = {
 LISTS = {"metric", "analysis"}
 # Leaves that belong to Hydra's groups of files, or to an experiment, and reach no code of ours.
 FREE = ("learning_rate.", "analysis.agreement.fixed.")
-NULLABLE = ("explainer.phi.layer", "rules.train_sentences", "doubts.")  # which have a value today
+# Which have a value today.
+NULLABLE = ("explainer.phi.layer", "rules.train_sentences", "doubts.", "sheet.items")
 
 
 def choices():

@@ -27,7 +27,7 @@ from xnmt_bench.registry import KINDS, entries, load, options, unknown
 
 SENTENCES = ("explain", "explain_target")
 CHOOSE_SYSTEM = {"nmt", "corpus", "experiment", "store"}  # with any of them the user has chosen
-OPTIONAL = ("experiment",)  # groups that may be null
+OPTIONAL = ("experiment", "sheet")  # groups that may be null
 # What a disk says: no space, read-only, not permitted, a quota. Of a path: nothing is there, a file
 # for a folder or the reverse, a loop of links, a name that is too long.
 DISK = (
@@ -173,6 +173,8 @@ def _register_plugins(arguments: Sequence[str]) -> None:
                     "architecture": name,
                     "sizes": plugin_options,
                 }
+            elif kind == "sheets":
+                node = target | plugin_options  # one is chosen, so its options stand in the group
             else:
                 node, package = target | plugin_options, f"{group}.{name}"
             ConfigStore.instance().store(group=group, name=name, node=node, package=package)

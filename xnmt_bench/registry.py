@@ -42,6 +42,7 @@ KINDS = {
     "proxies": Kind("proxy", "proxy", ("vocabulary",)),
     "architectures": Kind("NMT architecture", "nmt", ("source_subwords", "target_subwords")),
     "morphologies": Kind("morphology"),
+    "sheets": Kind("sheet", "sheet"),
     "dumps": Kind("relevance format"),
 }
 

@@ -56,6 +56,8 @@ def train(config: DictConfig) -> None:
     check(config)
     if config.explain is not None:
         raise ConfigError(["explain: it is evaluate.py that explains a sentence"])
+    if "_target_" in config.sheet:
+        raise ConfigError(["sheet: it is evaluate.py that makes a sheet"])
     if config.repair:
         repair(Path(config.store))
         return
@@ -77,7 +79,7 @@ def train(config: DictConfig) -> None:
 
 
 def evaluate(config: DictConfig) -> None:
-    """Report what was measured; or, with `explain`, show one sentence's relevance.
+    """Report what was measured; with `explain`, show one sentence's relevance; or make a sheet.
 
     What comes in by a door needs no training, so it is measured here too.
 
@@ -90,6 +92,11 @@ def evaluate(config: DictConfig) -> None:
             from xnmt_bench.explain import explain
 
             explain(config)
+            return
+        if "_target_" in config.sheet:
+            from xnmt_bench.sheets.make import make_sheet
+
+            make_sheet(config, Path(config.results))
             return
         metrics, results = configured_metrics(config), Path(config.results)
         job = Job(config, may_make=False)
@@ -176,6 +183,8 @@ def check_doors(metrics: Iterable[Metric], job: Job) -> None:
         for kind in READERS
         if job.door(kind) is not None and kind not in metric.doors
     ]
+    if job.config.sheet.path and not any(metric.reads_sheets for metric in metrics):
+        problems.append("sheet.path: no chosen metric reads it; choose metric=[annotation]")
     if problems:
         raise ConfigError(problems)
 

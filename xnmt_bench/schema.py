@@ -23,6 +23,7 @@ from xnmt_bench.options import (
     Seed,
     Size,
     Text,
+    Texts,
     faults,
     section,
 )
@@ -82,6 +83,17 @@ class ScoresSection(DoorSection):
     """The same with the way that its numbers go."""
 
     higher_is_better: bool
+
+
+class SheetSection(Section):
+    """What stands beside the options of a kind of sheet."""
+
+    items: Count | None
+    seed: Seed
+    name: Annotated[str, Field(pattern=r"^[\w-]+$")] | None
+    path: Texts | None
+    key: Text | None
+    format: Literal["sheet", "mt_gender"]
 
 
 class ContextSection(Section):
@@ -215,6 +227,11 @@ def _problems(values: dict[str, Any]) -> Iterator[str]:
             # Arguments that the project gives are not options, and are refused.
             yield from _with_target(node, f"{group}.{name}", hidden=KINDS[kind].hidden)
     yield from _with_target(values.get("logger"), "logger")
+    sheet = values.get("sheet")
+    if isinstance(sheet, Mapping) and "_target_" not in sheet:
+        yield from faults(SheetSection, sheet, "sheet")
+    else:
+        yield from _with_target(sheet, "sheet", SheetSection)
     yield from _between_leaves(values)
 
 

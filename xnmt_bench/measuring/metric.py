@@ -158,6 +158,7 @@ class Metric(ABC):
         pivot: the key whose values stand side by side in the table, if any.
         csv_only: values of the pivot that tables leave out.
         doors: what it can take from a file in the system's place: `outputs`, `scores`, `relevance`.
+        reads_sheets: whether it reads people's answers, `sheet.path`.
     """
 
     name: ClassVar[str]
@@ -168,6 +169,7 @@ class Metric(ABC):
     compared: ClassVar[str] = "explainer"
     pivot: ClassVar[str | None] = None
     doors: ClassVar[Sequence[str]] = ()
+    reads_sheets: ClassVar[bool] = False
     csv_only: ClassVar[Sequence[str]] = ()
 
     @abstractmethod

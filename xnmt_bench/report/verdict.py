@@ -22,7 +22,12 @@ def verdict(metric: Metric, scored: Sequence[ScoredRow]) -> Iterator[str]:
     """
     if metric.compared != "explainer" or metric.headline.better is None:
         return
-    shown = [panel for panel in panels(metric, scored) if any(map(panel.ranked, panel.rows))]
+    shown = [
+        panel
+        for panel in panels(metric, scored)
+        # A row without an explainer, as of people among themselves, has nothing to beat.
+        if any(map(panel.ranked, panel.rows)) and panel.names != [""]
+    ]
     distinction = distinguish(shown)
     for panel, phrase in zip(shown, distinction.phrases, strict=True):
         for pivot in panel.rows:

@@ -76,6 +76,7 @@ def _row(
         if (s, t) in translations[item.sentence - mention.back].links
     }
     return {
+        "number": item.sentence,
         "source": f" {MARK} ".join(map(" ".join, sources)),
         "translation": f" {MARK} ".join(map(" ".join, targets)),
         "why": _why(suite, item, judged, translations),
@@ -86,6 +87,23 @@ def _row(
         "consistent": float(judged.consistent) if not judged.cause else np.nan,
         "left_out": judged.cause,
         "cluster": judged.cluster,
+        **_placed("entity", judged.entity, starts[judged.entity.back]),
+        **_placed("pronoun", judged.pronoun, starts[0]),
+    }
+
+
+def _placed(name: str, mention: TranslatedMention, start: Sequence[int]) -> dict[str, Any]:
+    """Return a mention's words and gender, for a sheet that asks people for them.
+
+    Args:
+        name: `entity` or `pronoun`.
+        mention: in the translation.
+        start: the places of its sentences' first words in `source` and `translation`.
+    """
+    return {
+        f"{name}_source": [s + start[0] for s in mention.source],
+        f"{name}_target": [t + start[1] for t in mention.target],
+        f"{name}_gender": mention.gender or "",
     }
 
 

@@ -383,7 +383,7 @@ class Consistency(SumMetric):
         artefact = job.store.make(
             "consistency_judged",
             work,
-            version=2,
+            version=3,
             cheap=True,
             morphology=type(morphology).__name__,
             **dict[str, Any](made_by),

@@ -1,0 +1,363 @@
+"""Sheets: what is drawn, what is hidden, and a page that a browser fills as a spreadsheet does."""
+
+import csv
+import json
+import re
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from conftest import command
+from measured import FIDELITY, measured
+
+from xnmt_bench.errors import DataError
+from xnmt_bench.measuring.measurement import BLIND
+from xnmt_bench.measuring.units import Units
+from xnmt_bench.metrics.coref_attention import CorefAttention
+from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.parquet import write_table
+from xnmt_bench.sheets.consistency import ConsistencySheet
+from xnmt_bench.sheets.files import Sheet, read_filled, read_key, write_sheet
+from xnmt_bench.sheets.page import sheet_page
+from xnmt_bench.sheets.sheet import Item, ShownText, share_equally
+
+UNITS = Units("made", np.arange(2), {"log_likelihood": np.zeros(2), "rows": np.ones(2)})
+HOSTILE = ["</script>", 'say "a, b"', "<!--", "שלום", "e\u0301"]
+
+
+def read_csv(path):
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def make_results(folder):
+    """Results of two explainers' decisions and of heatmaps, as the metrics store them."""
+    results = folder / "results"
+    pieces = ["▁the", "▁ca", "t", "▁s", "at", "</s>"]
+    sample = [
+        {"number": n, "source": pieces, "target": ["▁die", "▁Kat", f"ze{n}", "</s>"],
+         # The last word of sentence 1 is not the one that the system would write.
+         "steps": [0, 1, 2, 3], "labels": ["▁die", "▁Kat", f"ze{n}" if n != 1 else "er", "</s>"],
+         "probabilities": [0.5] * 4}
+        for n in range(4)
+    ]  # fmt: skip
+    (folder / "sample.json").write_text(json.dumps(sample), encoding="utf-8")
+    for name, blind in (("attention", False), ("random", True)):
+        sentences = [n for n in range(4) for _ in range(4)]
+        weights = [[0.1, 0.4, 0.2, 0.0, 0.1, 0.2] for _ in sentences]
+        write_table(
+            pa.table({"sentence": sentences, "step": [0, 1, 2, 3] * 4, "source_relevance": weights,
+                      "prefix_relevance": [[0.0] * 4 for _ in sentences]}),
+            folder / f"{name}.parquet",
+        )  # fmt: skip
+        files = {"browsed_relevance": folder / f"{name}.parquet"}
+        row = FIDELITY | {"explainer": name}
+        measured(
+            Fidelity, results, row, UNITS, files=files, made_by={"judged": name}, **{BLIND: blind}
+        )
+    row = FIDELITY | {"explainer": "", "instantiation": "nmt"}
+    measured(Fidelity, results, row, UNITS, files={"sample": folder / "sample.json"})
+    heatmap = {
+        "title": "attention, source side, sentence 1, 1 back", "current": ["it", "sat"],
+        "context": ["the", "cat", "slept"], "weights": [[0.5, 1.0, 0.0], [0.0, 0.0, 1.0]],
+        "links": [[[0], [0, 1]], [[1], [1]]],
+    }  # fmt: skip
+    (folder / "examples.json").write_text(json.dumps({"source": [heatmap]}), encoding="utf-8")
+    identity = {"corpus": "toy", "lang_pair": "en-de", "nmt": "concat", "explainer": "attention",
+                "side": "source", "links_of": "all", "seed": ""}  # fmt: skip
+    measured(CorefAttention, results, identity, UNITS, files={"examples": folder / "examples.json"})
+    return results
+
+
+def make(folder, kind, *more):
+    return command("evaluate.py", f"sheet={kind}", f"results={folder}/results", *more, cwd=folder)
+
+
+def test_words_of_decisions(tmp_path):
+    """Of four sentences of two words, one word is not the system's own."""
+    results = make_results(tmp_path)
+    done = make(tmp_path, "words", "sheet.items=null")
+    assert done.returncode == 0, done.stderr
+    rows, key = (read_csv(results / "sheets" / f"words{end}") for end in (".csv", ".key.csv"))
+    assert len(rows) == 7
+    assert rows[0]["source"] == "1:the 2:cat 3:sat"
+    assert {row["target"] for row in rows} >= {"[die] Katze0", "die [Katze0]"}
+    assert ("1", "2") not in {(row["number"], row["word"]) for row in key}
+    # Sums over a source word's pieces, means over a target word's.
+    assert {row["relevance:attention"] for row in key} == {"0.1 0.6 0.1"}
+    assert {row["blind:random"] for row in key} == {"0.1 0.6 0.1"}
+    for row in rows:
+        row["deciding"] = "2"
+    answers = tmp_path / "answers.csv"
+    with answers.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), delimiter=";")  # as some spreadsheets write
+        writer.writeheader()
+        writer.writerows(rows)
+    done = command(
+        "evaluate.py", "metric=[annotation]", f"sheet.path=[{answers}]", f"results={results}",
+        f"sheet.key={results}/sheets/words.key.csv", "bootstrap.samples=5", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = {row["explainer"]: row for row in read_csv(results / "annotation.csv")}
+    assert found.keys() == {"attention", "random"}
+    assert {float(found["attention"][c]) for c in ("agreement", "average_precision", "hit_1")} == {
+        1
+    }
+    assert "random (blind)" in " ".join(done.stdout.split())
+
+
+def test_links_of_heatmaps(tmp_path):
+    results = make_results(tmp_path)
+    done = make(tmp_path, "links", "sheet.items=null")
+    assert done.returncode == 0, done.stderr
+    rows, key = (read_csv(results / "sheets" / f"links{end}") for end in (".csv", ".key.csv"))
+    found = {row["current"]: (row["weights"], k) for row, k in zip(rows, key, strict=True)}
+    shown, hidden = found["[it] sat"]
+    assert shown == "it: cat 1.00, the 0.50"
+    assert (hidden["automatic:found"], hidden["automatic:naive"]) == ("max", "no")
+    assert (hidden["weight"], hidden["attended"], hidden["hard"]) == ("1", "1", "no")
+    assert found["it [sat]"][1]["automatic:found"] == "none"
+    for row, answers in zip(rows, ({"found": "max"}, {"found": "none"}), strict=True):
+        row |= {
+            "needed": "yes",
+            "naive": "no" * (answers["found"] == "max"),
+            "dispersed": "no",
+        } | answers
+    (tmp_path / "answers.csv").write_text(to_text(rows), encoding="utf-8")
+    done = command(
+        "evaluate.py", "metric=[annotation]", f"sheet.path=[{tmp_path}/answers.csv]",
+        f"sheet.key={results}/sheets/links.key.csv", f"results={results}", "bootstrap.samples=5",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    table = {(r["question"], r["explainer"]): r for r in read_csv(results / "annotation.csv")}
+    every = table["all cases", "attention"]
+    values = [float(every[c]) for c in ("naive", "max_weight", "nonzero", "weight", "attended")]
+    assert values == [0, 0.5, 0.5, 0.5, 1]
+    assert float(every["annotations"]) == 2
+    # "sat" has a content word that its antecedent lacks.
+    assert float(table["context needed, hard", "attention"]["annotations"]) == 1
+
+
+def to_text(rows):
+    quoted = [[f'"{cell}"' for cell in row.values()] for row in rows]
+    return "\n".join(",".join(line) for line in [list(rows[0]), *quoted]) + "\n"
+
+
+@pytest.mark.parametrize("kind", ["words", "links"])
+def test_nothing_that_people_get_tells_where_items_are_from(kind, tmp_path):
+    results = make_results(tmp_path)
+    assert make(tmp_path, kind).returncode == 0
+    for ending in ("html", "csv"):
+        text = (results / "sheets" / f"{kind}.{ending}").read_text(encoding="utf-8")
+        for secret in ("attention", "random", "concat", "transformer", "toy", "automatic"):
+            assert secret not in text, (ending, secret)
+    page = (results / "sheets" / f"{kind}.html").read_text(encoding="utf-8")
+    assert not re.search(r"https?://|src=", page)
+
+
+def test_the_same_seed_draws_the_same_sheet(tmp_path):
+    results = make_results(tmp_path)
+    drawn = []
+    for seed in (0, 0, 1):
+        done = make(tmp_path, "words", "sheet.items=4", f"sheet.seed={seed}", f"sheet.name=s{seed}")
+        assert done.returncode == 0, done.stderr
+        files = [results / "sheets" / f"s{seed}.{end}" for end in ("html", "csv", "key.csv")]
+        drawn.append([file.read_bytes() for file in files])
+    assert drawn[0] == drawn[1] != drawn[2]
+    # Answers to the first could not be read any more without its key.
+    done = make(tmp_path, "words", "sheet.items=4", "sheet.seed=1", "sheet.name=s0")
+    assert done.returncode == 1
+    assert "s0.key.csv: is the key of another sheet, words-4-" in done.stderr
+    assert [file.read_bytes() for file in [results / "sheets" / "s0.csv"]] == [drawn[0][1]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            ["sheet=consistency"],
+            "sheet=consistency reads what consistency measured, and nothing is ",
+        ),
+        (["sheet=words", "sheet.nmt=other"], "sheet.nmt=other: there is transformer"),
+        (["sheet=words", "sheet.items=0"], "sheet.items=0: should be greater than or equal to 1"),
+        (["sheet=words", "sheet.name=a/b"], "sheet.name='a/b': should"),
+        (["sheet=word"], "no sheet 'word'; did you mean words?"),
+    ],
+)
+def test_what_cannot_be_made_is_said_in_one_line(changes, message, tmp_path):
+    make_results(tmp_path)
+    done = command("evaluate.py", f"results={tmp_path}/results", *changes, cwd=tmp_path)
+    assert done.returncode in (1, 2)
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_groups_give_the_same_number_as_far_as_they_have_it():
+    assert share_equally([100, 100, 100], 50) == [17, 17, 16]
+    assert share_equally([5, 100], 50) == [5, 45]
+    assert share_equally([3, 2], 50) == [3, 2]
+
+
+class Fixed(ConsistencySheet):
+    """Items that are given."""
+
+    def __init__(self, items):
+        super().__init__()
+        self._items = items
+
+    def measurements(self, results):
+        return []
+
+    def items(self, measurements):
+        return iter(self._items)
+
+
+def items_of(count, cause, **key):
+    told = {"corpus": "c", "lang_pair": "en-de", "nmt": "n"} | key
+    return [
+        Item([ShownText("source", [f"{cause}{n}"]), ShownText("target", HOSTILE, [1])], told, cause)
+        for n in range(count)
+    ]
+
+
+def test_causes_have_their_share_within_each_language(tmp_path):
+    items = [
+        *items_of(80, "", lang_pair="en-de"), *items_of(20, "unlinked", lang_pair="en-de"),
+        *items_of(30, "", lang_pair="en-ru"),
+    ]  # fmt: skip
+    drawn = Fixed(items).draw(tmp_path, 40, 0)
+    told = [(item.key["lang_pair"], item.cause) for item in drawn]
+    assert {pair: told.count(pair) for pair in set(told)} == {
+        ("en-de", ""): 16, ("en-de", "unlinked"): 4, ("en-ru", ""): 20,
+    }  # fmt: skip
+    assert told != sorted(told)
+
+
+@pytest.fixture
+def sheet(tmp_path):
+    made = Sheet(Fixed([]), items_of(4, "a"))
+    paths = write_sheet(made, sheet_page(made, "consistency"), tmp_path, "consistency")
+    return made, paths
+
+
+def test_a_filled_sheet_is_written_as_it_was_read(sheet, tmp_path):
+    made, (_, path, key) = sheet
+    filled = read_filled(path)
+    assert filled.sheet == made.identifier == read_key(key, []).sheet
+    assert filled.missing() == 4  # the second question is asked after the first
+    assert filled.csv().encode() == path.read_bytes()
+    cut = tmp_path / "cut.csv"
+    cut.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(DataError, match=r"cut.csv:5: \d fields, but the header has 7|cut.csv:\d"):
+        read_filled(cut)
+
+
+def test_a_browser_fills_the_page_as_a_spreadsheet_does(sheet, browser, tmp_path):
+    """By keys alone; the page is left in the middle and taken up again."""
+    from selenium.webdriver.common.keys import Keys
+
+    _, (page, path, _) = sheet
+    downloads = tmp_path / "downloads"
+    downloads.mkdir()
+    browser.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(downloads)}
+    )
+    browser.get(page.as_uri())
+
+    def press(keys):
+        for key in keys:
+            browser.switch_to.active_element.send_keys(key)
+
+    assert browser.execute_script("return document.querySelector('mark').textContent") == HOSTILE[1]
+    press(["y", "m", Keys.ENTER, "n"])
+    press(["c"])
+    press(['said "no", twice', Keys.ENTER])
+    assert "item 2 of 4, 2 answered" in browser.find_element("id", "progress").text
+    browser.get("about:blank")
+    browser.get(page.as_uri())
+    assert "item 2 of 4, 2 answered" in browser.find_element("id", "progress").text
+    # A yes that becomes a no has no gender any more.
+    press(["j", "y", "f", "j", "y", "u", "k"])
+    browser.find_element("css selector", "[data-question=is_translation][data-answer=no]").click()
+    press(["s"])
+    saved = downloads / "consistency.csv"
+    for _ in range(50):
+        if saved.exists():
+            break
+        time.sleep(0.1)
+    rows = read_csv(path)
+    answers = (("yes", "m", ""), ("no", "", 'said "no", twice'), ("no", "", ""), ("yes", "?", ""))
+    for row, given in zip(rows, answers, strict=True):
+        row.update(zip(("is_translation", "gender", "comment"), given, strict=True))
+    other = tmp_path / "spreadsheet.csv"
+    with other.open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    assert saved.read_bytes() == other.read_bytes()
+    assert read_filled(saved).csv().encode() == saved.read_bytes()
+    assert not [e for e in browser.get_log("browser") if e["level"] == "SEVERE"]
+
+
+def test_words_are_chosen_by_keys(browser, tmp_path):
+    from selenium.webdriver.common.keys import Keys
+
+    results = make_results(tmp_path)
+    assert make(tmp_path, "words").returncode == 0
+    browser.get((results / "sheets" / "words.html").as_uri())
+    for key in (
+        Keys.ARROW_RIGHT,
+        Keys.ARROW_RIGHT,
+        Keys.SPACE,
+        Keys.ARROW_LEFT,
+        Keys.SPACE,
+        Keys.ENTER,
+        "0",
+    ):
+        browser.switch_to.active_element.send_keys(key)
+    given = browser.execute_script("return answers")
+    assert [one.get("deciding") for one in given[:3]] == ["1 2", "-", None]
+
+
+def test_a_kind_of_a_package_is_a_choice(tmp_path):
+    """Its options are read off its signature; nothing here names it."""
+    make_results(tmp_path)
+    (tmp_path / "long_words.py").write_text(
+        "from xnmt_bench.sheets.words import WordsSheet\n\n\n"
+        "class LongWords(WordsSheet):\n"
+        "    name = 'long_words'\n\n"
+        "    def __init__(self, letters: int = 5) -> None:\n"
+        "        super().__init__()\n"
+        "        self.letters = letters\n\n"
+        "    def items(self, measurements):\n"
+        "        for item in super().items(measurements):\n"
+        "            target = item.texts[1]\n"
+        "            if len(target.words[target.marked[0]]) >= self.letters:\n"
+        "                yield item\n"
+    )
+    package = tmp_path / "long_words-0.1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: long_words\nVersion: 0.1\n")
+    (package / "entry_points.txt").write_text(
+        "[xnmt_bench.sheets]\nlong_words = long_words:LongWords\n"
+    )
+    path = {"PYTHONPATH": str(tmp_path)}
+    done = command(
+        "evaluate.py", "sheet=long_words", "sheet.letters=4", f"results={tmp_path}/results",
+        fresh=True, env=path, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = read_csv(tmp_path / "results" / "sheets" / "long_words.csv")
+    assert sorted(row["target"] for row in rows) == [f"die [Katze{n}]" for n in (0, 2, 3)]
+    assert rows[0]["sheet"].startswith("long_words-3-")
+
+
+def test_train_makes_no_sheet(tmp_path):
+    done = command("train.py", "sheet=words", f"results={tmp_path}/results", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "error: sheet: it is evaluate.py that makes a sheet" in done.stderr
+    done = command("train.py", "metric=[annotation]", f"results={tmp_path}/results", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "metric=[annotation] reads sheet.path=[first.csv,second.csv]" in done.stderr

@@ -1,0 +1,5 @@
+"""What people answered to sheets, beside each other, automatic columns and relevance."""
+
+from xnmt_bench.metrics.annotation.metric import Annotation
+
+__all__ = ["Annotation"]

@@ -1,0 +1,346 @@
+"""What people answered to a sheet, as a metric."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xnmt_bench.errors import ConfigError
+from xnmt_bench.measuring.measurement import BLIND as BLIND_FACT
+from xnmt_bench.measuring.measurement import Evidence, PlannedRow, ScoredRow
+from xnmt_bench.measuring.metric import Column, Key, Metric, count, hundredths, ratio
+from xnmt_bench.measuring.units import Units
+from xnmt_bench.metrics.annotation.answers import Answers, Group, read_answers
+from xnmt_bench.metrics.annotation.coefficients import (
+    MISSING,
+    as_set,
+    cohen_kappa,
+    differ,
+    krippendorff_alpha,
+    masi_of_answers,
+    pairwise_agreement,
+)
+from xnmt_bench.metrics.annotation.published import judged_annotations, read_links
+from xnmt_bench.metrics.annotation.relevance import SUMS, sum_over_people
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.sheets.consistency import GENDER, IS_TRANSLATION, ConsistencySheet
+from xnmt_bench.sheets.files import AUTOMATIC, BLIND, RELEVANCE
+from xnmt_bench.sheets.links import LinksSheet
+from xnmt_bench.sheets.sheet import Question
+
+log = logging.getLogger(__name__)
+PEOPLE, AUTOMATIC_COLUMN, OF_RELEVANCE, OF_LINKS = "people", "automatic", "relevance", "links"
+PERSON, WORDS, COLUMN, SUM = "person:", "words:", "automatic:", "sum:"  # beginnings of columns
+BOTH = "both questions"
+two_digits = "{:.2f}".format
+three_digits = "{:.3f}".format
+
+
+class Annotation(Metric):
+    """Agreement of people with each other, with automatic columns, and with relevance.
+
+    A unit is an item of the sheet. The files are those of `sheet.path` and `sheet.key`.
+    """
+
+    name = "annotation"
+    reads_sheets = True
+    title = "What people answered"
+    note = (
+        "With 95 % bootstrap intervals over items. Between people: agreement is the share of pairs "
+        "of answers to one item that are the same (of sets of words, the mean of 1 - MASI "
+        "distance); kappa is Cohen's, of two people; alpha is Krippendorff's. Automatic: people "
+        "beside what was measured; with several people kappa is the mean of theirs. Relevance: "
+        "agreement is the share of a person's n words among the explainer's n greatest, beside "
+        "average precision and hit@k."
+    )
+    keys = (
+        Key("sheet", "sheet", "sheet: {}"),
+        Key("question", "question"),
+        Key("between", "beside", "beside {}"),
+        Key("explainer", "explainer"),
+    )
+    columns = (
+        Column(
+            "agreement",
+            "agreement %",
+            hundredths,
+            "higher",
+            interval=True,
+            meaning="share of answers that are the same",
+        ),
+        Column(
+            "kappa",
+            "kappa",
+            two_digits,
+            "higher",
+            interval=True,
+            meaning="agreement beyond chance of two (Cohen)",
+        ),
+        Column(
+            "alpha",
+            "alpha",
+            two_digits,
+            "higher",
+            interval=True,
+            meaning="agreement beyond chance of two or more, some answers missing (Krippendorff)",
+        ),
+        Column(
+            "average_precision",
+            "average precision %",
+            hundredths,
+            "higher",
+            interval=True,
+            meaning="mean precision of relevance down to each word that people chose",
+        ),
+        Column(
+            "hit_1",
+            "hit@1 %",
+            hundredths,
+            "higher",
+            interval=True,
+            meaning="how often people chose the most relevant word",
+        ),
+        Column(
+            "hit_3",
+            "hit@3 %",
+            hundredths,
+            "higher",
+            interval=True,
+            meaning="how often people chose one of the three most relevant words",
+        ),
+        Column(
+            "naive", "naive %", hundredths, interval=True, meaning="links found by shared words"
+        ),
+        Column(
+            "max_weight",
+            "max-weight %",
+            hundredths,
+            interval=True,
+            meaning="links with the greatest weight of their row",
+        ),
+        Column(
+            "nonzero",
+            "non-zero weight %",
+            hundredths,
+            interval=True,
+            meaning="links with a weight above that of a uniform look",
+        ),
+        Column("weight", "average weight", three_digits, meaning="mean weight of the links"),
+        Column("attended", "dispersion", two_digits, meaning="content words that a word looks at"),
+        Column(
+            "spread",
+            "dispersed %",
+            hundredths,
+            interval=True,
+            meaning="links whose weight people call spread over many words",
+        ),
+        Column(
+            "alignment_errors", "alignment error", count, meaning="marked words: no translation"
+        ),
+        Column("gender_errors", "gender prediction error", count, meaning="another gender"),
+        Column("correct", "correct annotation", count, meaning="neither error"),
+        Column("annotations", "annotations", count, meaning="answers that count"),
+    )
+
+    def measure(self, job: Job) -> Iterator[PlannedRow]:
+        """Yield what the files of `sheet.path` hold, and with `sheet.key` what they are about.
+
+        Raises:
+            ConfigError: no file is given.
+        """
+        given = job.config.sheet
+        if not given.path:
+            raise ConfigError(["metric=[annotation] reads sheet.path=[first.csv,second.csv]"])
+        key = Path(given.key) if given.key else None
+        answers = read_answers([Path(path) for path in given.path], key, given.format)
+        for line in answers.people():
+            log.info("answers of %s", line)
+        for group, items in answers.groups():
+            for question in answers.questions:
+                if len(answers.filled) > 1:
+                    columns = _people_columns(answers, question, items)
+                    yield self._row(answers, group, items, columns, question.name, PEOPLE)
+                if answers.key is not None:
+                    yield from self._hidden_rows(answers, group, items, question)
+            if answers.key is not None:
+                yield from self._published_rows(answers, group, items)
+
+    def measured_from_files(self, job: Job) -> bool:
+        """Return whether answers are given; no model is needed for them."""
+        return bool(job.config.sheet.path)
+
+    def _row(
+        self,
+        answers: Answers,
+        group: Group,
+        items: Sequence[int],
+        columns: Mapping[str, np.ndarray],
+        question: str,
+        between: str,
+        explainer: str = "",
+        blind: bool = False,
+    ) -> PlannedRow:
+        """Plan a row; its identity holds the sheet, so that later answers replace it."""
+        kind = answers.filled[0].kind
+        keys: dict[str, Any] = dict(group) | {
+            "sheet": kind,
+            "question": question,
+            "between": between,
+            "explainer": explainer,
+        }
+        units = Units(f"sheet {answers.sheet}", np.asarray(items, dtype=np.int64), columns)
+        facts = {"people": answers.people(), BLIND_FACT: blind}
+        content = {"answers to": answers.sheet}
+        return PlannedRow.without_system(keys, partial(Evidence, units, {}), content, **facts)
+
+    def _hidden_rows(
+        self, answers: Answers, group: Group, items: Sequence[int], question: Question
+    ) -> Iterator[PlannedRow]:
+        """Yield people beside the automatic answers, and beside each explainer's relevance."""
+        assert answers.key is not None
+        automatic_U = answers.hidden(f"{AUTOMATIC}{question.name}", items)
+        if (automatic_U != MISSING).any():
+            columns = _people_columns(answers, question, items) | {COLUMN: automatic_U}
+            yield self._row(answers, group, items, columns, question.name, AUTOMATIC_COLUMN)
+        if not question.words_of:
+            return
+        chosen = [[as_set(a) for a in person_U] for person_U in answers.given(question.name, items)]
+        hidden = dict.fromkeys(name for item in items for name in answers.key.rows[item])
+        for column in (name for name in hidden if name.startswith((RELEVANCE, BLIND))):
+            cells_U = answers.hidden(column, items)
+            places = [place for place, cell in enumerate(cells_U) if cell != MISSING]
+            if not places:
+                continue
+            sums = np.array(
+                [
+                    sum_over_people(
+                        [person[place] for person in chosen],
+                        np.array(cells_U[place].split(), dtype=float),
+                    )
+                    for place in places
+                ]
+            )
+            names = (f"{SUM}{name}" for name in (*SUMS, "annotations"))
+            yield self._row(
+                answers,
+                group,
+                [items[place] for place in places],
+                dict(zip(names, sums.T, strict=True)),
+                question.name,
+                OF_RELEVANCE,
+                column.partition(":")[2],
+                column.startswith(BLIND),
+            )
+
+    def _published_rows(
+        self, answers: Answers, group: Group, items: Sequence[int]
+    ) -> Iterator[PlannedRow]:
+        """Yield the rows of the paper that the kind of sheet is from."""
+        kind, asked = answers.filled[0].kind, {question.name for question in answers.questions}
+        if kind == ConsistencySheet.name and {IS_TRANSLATION, GENDER} <= asked:
+            sums = judged_annotations(answers, items)
+            yield self._row(answers, group, items, _summed(sums), BOTH, AUTOMATIC_COLUMN)
+        if kind == LinksSheet.name:
+            for explainer, links, sums in read_links(answers, items):
+                yield self._row(answers, group, items, _summed(sums), links, OF_LINKS, explainer)
+
+    def score(self, units: Units, weights_RU: np.ndarray) -> Mapping[str, np.ndarray]:
+        """Return what the row's columns allow: coefficients of answers, or ratios of sums."""
+        columns = units.columns
+        people = [columns[name] for name in columns if name.startswith((PERSON, WORDS))]
+        if not people:
+            sums = {
+                name.removeprefix(SUM): weights_RU @ columns[name]
+                for name in columns
+                if name.startswith(SUM)
+            }
+            return _ratios(sums)
+        sets = any(name.startswith(WORDS) for name in columns)
+        distance: Callable[[str, str], float] = masi_of_answers if sets else differ
+        if COLUMN in columns:
+            return _beside_automatic(people, columns[COLUMN], weights_RU)
+        answered_U = np.sum([person_U != MISSING for person_U in people], axis=0)
+        results = {
+            "agreement": pairwise_agreement(people, weights_RU, distance),
+            "alpha": krippendorff_alpha(people, weights_RU, distance),
+            "annotations": weights_RU @ answered_U,
+        }
+        if len(people) == 2 and not sets:
+            results["kappa"] = cohen_kappa(people[0], people[1], weights_RU)
+        return results
+
+    def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
+        """Return whose answers they are, and what is unanswered."""
+        people = {
+            (s.row["sheet"], tuple(s.measurement.facts["people"])): None
+            for s in scored
+            if s.measurement.ok
+        }
+        notes = [f"Answers to {sheet}: {', '.join(names)}." for sheet, names in people]
+        if find_spec("krippendorff") is None:
+            notes.append("No alpha: pip install 'xnmt_bench[annotation]'.")
+        return notes
+
+
+def _people_columns(
+    answers: Answers, question: Question, items: Sequence[int]
+) -> dict[str, np.ndarray]:
+    """Return a column of answers for each person."""
+    start = WORDS if question.words_of else PERSON
+    given = answers.given(question.name, items)
+    return {f"{start}{number}": person_U for number, person_U in enumerate(given, start=1)}
+
+
+def _summed(sums: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {f"{SUM}{name}": sums_U for name, sums_U in sums.items()}
+
+
+def _beside_automatic(
+    people: Sequence[np.ndarray], automatic_U: np.ndarray, weights_RU: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return how often people answer as the automatic column, and their mean kappa with it."""
+    answered = [(person_U != MISSING) & (automatic_U != MISSING) for person_U in people]
+    agreed_U = np.sum(
+        [a & (p == automatic_U) for a, p in zip(answered, people, strict=True)], axis=0
+    )
+    annotations_R = weights_RU @ np.sum(answered, axis=0)
+    results = {
+        "agreement": ratio(weights_RU @ agreed_U, annotations_R),
+        "annotations": annotations_R,
+    }
+    # Beside a column of one answer alone kappa is 0 whatever people say.
+    if len({answer for answer in automatic_U if answer != MISSING}) < 2:
+        return results
+    kappas = np.array([cohen_kappa(p, automatic_U, weights_RU) for p in people])
+    known = ~np.isnan(kappas)
+    return results | {"kappa": ratio(np.where(known, kappas, 0).sum(0), known.sum(0))}
+
+
+def _ratios(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return results from sums over items: of relevance, of Table 10, or of Table 5."""
+    annotations_R = sums_R["annotations"]
+    results = {"annotations": annotations_R}
+    if "correct" in sums_R:
+        errors = {name: sums_R[name] for name in ("alignment_errors", "gender_errors", "correct")}
+        return {"agreement": ratio(sums_R["correct"], annotations_R)} | errors | results
+    if "nonzero" in sums_R:
+        shares = {
+            name: ratio(sums_R[name], annotations_R)
+            for name in ("naive", "max_weight", "nonzero", "weight")
+        }
+        attended = ratio(sums_R["attended"], sums_R["looking"])
+        spread = ratio(sums_R["spread"], sums_R["spread_asked"])
+        # Whether it finds the antecedent at all is what stands for a heatmap.
+        return (
+            {"agreement": shares["nonzero"]}
+            | shares
+            | {"attended": attended, "spread": spread}
+            | results
+        )
+    return {name: ratio(sums_R[name], annotations_R) for name in SUMS} | results

@@ -1,0 +1,1 @@
+"""Sheets of questions for people: made from results, answered in a browser or a spreadsheet."""

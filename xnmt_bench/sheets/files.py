@@ -1,0 +1,252 @@
+"""The files of a sheet: the CSV that people fill, and the key that tells where its items are from.
+
+`<name>.csv` begins with the columns `sheet` and `item`. `sheet` is the kind, the number of items
+and a fingerprint of everything that a person sees, so that a filled file belongs to one sheet. The
+key has the same two columns; nothing else of it stands in the other file.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from xnmt_bench.corpora.text import csv_rows, text_lines
+from xnmt_bench.errors import DataError
+from xnmt_bench.parsing import parse_count
+from xnmt_bench.registry import entries, load
+from xnmt_bench.sheets.sheet import Item, Question, SheetKind
+from xnmt_bench.store import fingerprint, write_atomically
+
+SHEET, ITEM, COMMENT = "sheet", "item", "comment"
+AUTOMATIC, RELEVANCE, BLIND = (
+    "automatic:",
+    "relevance:",
+    "blind:",
+)  # beginnings of the key's columns
+IDENTIFIER = re.compile(r"(\w+)-(\d{1,6})-([0-9a-f]{12})")
+MARK = "\ufeff"  # by which spreadsheets know UTF-8
+
+
+def to_csv(header: Sequence[str], rows: Sequence[Mapping[str, str]]) -> str:
+    """Return rows as CSV, quoted only where that is needed; a missing cell is empty."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, header, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return MARK + text.getvalue()
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A sheet that was drawn.
+
+    Attributes:
+        kind: of it.
+        items: in the order in which people see them.
+    """
+
+    kind: SheetKind
+    items: Sequence[Item]
+
+    # Once: it is in every row, and hashes all of them.
+    @cached_property
+    def identifier(self) -> str:
+        """The kind, the number of items, and 12 digits that follow from what people see."""
+        questions = [vars(question) for question in self.kind.questions]
+        shown = [item.cells() for item in self.items]
+        digits = fingerprint({"shown": shown, "questions": questions})[:12]
+        return f"{self.kind.name}-{len(self.items)}-{digits}"
+
+    @property
+    def header(self) -> list[str]:
+        """The columns of the CSV."""
+        shown = dict.fromkeys(name for item in self.items for name in item.cells())
+        return [SHEET, ITEM, *shown, *(q.name for q in self.kind.questions), COMMENT]
+
+    def rows(self) -> list[dict[str, str]]:
+        """Return the rows of the CSV, without answers."""
+        begun = ((str(n), item) for n, item in enumerate(self.items, start=1))
+        return [{SHEET: self.identifier, ITEM: n} | item.cells() for n, item in begun]
+
+    def csv(self) -> str:
+        """Return the CSV, without answers."""
+        return to_csv(self.header, self.rows())
+
+    def key_csv(self) -> str:
+        """Return the key."""
+        columns = dict.fromkeys(name for item in self.items for name in item.key)
+        rows = [
+            {SHEET: self.identifier, ITEM: str(n), **item.key}
+            for n, item in enumerate(self.items, start=1)
+        ]
+        return to_csv([SHEET, ITEM, *columns], rows)
+
+
+def write_sheet(sheet: Sheet, page: str, folder: Path, name: str) -> list[Path]:
+    """Write the page, the CSV and the key of a sheet.
+
+    Raises:
+        DataError: the folder holds the key of another sheet under that name, whose answers
+            could then never be read.
+    """
+    paths = [folder / f"{name}.{ending}" for ending in ("html", "csv", "key.csv")]
+    if paths[2].exists():
+        first = next((row[SHEET] for _, row in csv_rows(paths[2], [SHEET])), "")
+        if first != sheet.identifier:
+            problem = f"is the key of another sheet, {first}; move it, or give sheet.name=..."
+            raise DataError(paths[2], None, problem)
+    for path, text in zip(paths, (page, sheet.csv(), sheet.key_csv()), strict=True):
+        write_atomically(path, text)
+    return paths
+
+
+@dataclass(frozen=True)
+class FilledSheet:
+    """What one person answered.
+
+    Attributes:
+        path: the file.
+        sheet: which sheet it is; see `Sheet.identifier`.
+        questions: of the sheet's kind.
+        answers: by item and question, empty where the person gave none.
+        header, rows: of the file.
+    """
+
+    path: Path
+    sheet: str
+    questions: Sequence[Question]
+    answers: Mapping[int, Mapping[str, str]]
+    header: Sequence[str] = field(repr=False, default=())
+    rows: Sequence[Mapping[str, str]] = field(repr=False, default=())
+
+    @property
+    def kind(self) -> str:
+        """The name of the sheet's kind."""
+        return self.sheet.partition("-")[0]
+
+    def missing(self) -> int:
+        """Return how many questions were asked and not answered."""
+        return sum(
+            question.asked(answers) and not answers[question.name]
+            for answers in self.answers.values()
+            for question in self.questions
+        )
+
+    def csv(self) -> str:
+        """Return the file as the page writes it."""
+        return to_csv(self.header, self.rows)
+
+
+def _delimiter(path: Path) -> str:
+    """Return what stands between the cells of a file; some spreadsheets write semicolons."""
+    _, first = next(text_lines(path), (1, ""))
+    return next((mark for mark in (";", "\t") if f"{SHEET}{mark}{ITEM}" in first), ",")
+
+
+def _numbered_rows(
+    path: Path, needed: Sequence[str]
+) -> Iterator[tuple[int, int, str, dict[str, str]]]:
+    """Yield line, item, sheet and cells of each row.
+
+    Raises:
+        DataError: rows of two sheets, a number that is no item of the sheet, or one twice.
+    """
+    first, seen = "", set[int]()
+    for line, row in csv_rows(path, [SHEET, ITEM, *needed], _delimiter(path)):
+        sheet, cell = row[SHEET].strip(), row[ITEM].strip()
+        match = IDENTIFIER.fullmatch(sheet)
+        if not match:
+            raise DataError(path, line, f"{sheet!r} names no sheet")
+        first = first or sheet
+        if sheet != first:
+            raise DataError(path, line, f"is of sheet {sheet}, the lines before it of {first}")
+        try:
+            item = parse_count(cell)
+        except ValueError as error:
+            raise DataError(path, line, f"item: {error}") from None
+        if not 1 <= item <= int(match[2]):
+            raise DataError(path, line, f"there is no item {item} among {match[2]}")
+        if item in seen:
+            raise DataError(path, line, f"item {item} is there twice")
+        seen.add(item)
+        yield line, item, sheet, row
+
+
+def read_filled(path: Path) -> FilledSheet:
+    """Read a sheet that a person filled, wholly or in part.
+
+    Raises:
+        DataError: the file is no sheet, or an answer is none of the question's choices.
+    """
+    answers: dict[int, dict[str, str]] = {}
+    questions: Sequence[Question] = ()
+    rows, identifier = [], ""
+    for line, item, sheet, row in _numbered_rows(path, []):
+        if not identifier:
+            identifier = sheet
+            kind = sheet.partition("-")[0]
+            if kind not in entries("sheets"):
+                raise DataError(path, line, f"there is no kind of sheet {kind!r}")
+            questions = load("sheets", kind).questions
+            if absent := [q.name for q in questions if q.name not in row]:
+                raise DataError(path, 1, f"no column {absent[0]!r}")
+        given = {q.name: _tidy(q, row[q.name]) for q in questions}
+        for question in questions:
+            answer = given[question.name]
+            words = len(row.get(question.words_of, "").split()) if question.words_of else None
+            if answer and (problem := question.problem(answer, words)):
+                raise DataError(path, line, f"{question.name}={answer!r}: {problem}")
+        answers[item] = given
+        rows.append(row | given)
+    if not identifier:
+        raise DataError(path, 1, "holds no item")
+    return FilledSheet(path, identifier, questions, answers, list(rows[0]), rows)
+
+
+def _tidy(question: Question, answer: str) -> str:
+    """Return an answer as the page writes it: no blanks around it, words in ascending order."""
+    parts = answer.replace(",", " ").split() if question.words_of else [answer.strip()]
+    if question.choices:
+        return parts[0].lower()
+    if parts and all(part.isascii() and part.isdigit() for part in parts):
+        parts.sort(key=int)
+    return " ".join(parts)
+
+
+@dataclass(frozen=True)
+class Key:
+    """Where the items of a sheet are from.
+
+    Attributes:
+        path: the file.
+        sheet: which sheet it belongs to.
+        rows: by item, its columns.
+    """
+
+    path: Path
+    sheet: str
+    rows: Mapping[int, Mapping[str, str]]
+
+
+def read_key(path: Path, needed: Sequence[str]) -> Key:
+    """Read the key of a sheet.
+
+    Args:
+        path: the file.
+        needed: columns that it must have.
+
+    Raises:
+        DataError: it is no key, or does not have a row for each item.
+    """
+    rows, sheet = {}, ""
+    for _, item, row_sheet, row in _numbered_rows(path, needed):
+        sheet, rows[item] = row_sheet, row
+    size = int(sheet.split("-")[1]) if sheet else 0
+    if not rows or len(rows) < size:
+        raise DataError(path, None, f"has {len(rows)} of the {size} items of its sheet")
+    return Key(path, sheet, rows)
