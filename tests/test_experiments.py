@@ -11,7 +11,7 @@ import pytest
 from conftest import SIZES, SMALL, command
 from debug_page import unpacked
 
-from xnmt_bench.rules.table import all_rules
+from xnmt_bench.rules.table import relevance
 from xnmt_bench.store import Store
 
 FEW = [*SMALL, *SIZES["transformer"], "corpus.seed=0", "rules.train_sentences=100",
@@ -52,7 +52,7 @@ def test_the_page_is_whole_by_itself(results):
     for text in ("PPL against k", "data:image/svg+xml", "explainer:", "FIDELITY|corpus:toy",
                  "QUALITY|corpus:toy"):  # fmt: skip
         assert text in page
-    sections = ("fidelity", "quality", "fidelity_k", "made")
+    sections = ("verdict", "columns", "fidelity", "quality", "fidelity_k", "made")
     assert re.findall(r'<section id="(.*?)">', page) == list(sections)
 
 
@@ -78,25 +78,27 @@ def test_figure_3_lists_words_without_a_gold_link(results, workplace, transforme
     assert "gold link of the target word" in (results / "fidelity_facets.md").read_text()
 
 
-def test_the_page_shows_the_words_of_the_rules_in_the_store(results, workplace):
+def test_the_page_shows_the_relevance_in_the_store(results, workplace):
     paths = sorted((results / "measurements" / "fidelity").glob("*.json"))
     measurements = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     store = Store(workplace / "store")
     folders = {made.fingerprint: made.path for made in store.all("rules")}
     rules = {
-        (m["identity"]["explainer"], m["identity"]["k"]): folders[m["made_by"]["judged"]]
+        m["identity"]["explainer"]: folders[m["made_by"]["judged"]]
         for m in measurements
-        if "browsed_rules" in m["files"]
+        if "browsed_relevance" in m["files"]
     }
-    assert {name for name, _ in rules} == set(EXPLAINERS)
+    assert set(rules) == set(EXPLAINERS)
     [sample] = {m["files"]["sample"] for m in measurements if "sample" in m["files"]}
     path = results / "measurements" / "fidelity" / "files" / sample
     sentences = json.loads(path.read_text(encoding="utf-8"))
     layers = unpacked(results / "debug.html")
-    assert len(layers) == len(rules) == 2 * len(EXPLAINERS)
-    for (name, k), folder in rules.items():
-        of = all_rules(folder, "test", k)
-        [layer] = [one for one in layers if one["name"].endswith(f", {name}, k = {k}")]
+    # Those that ask the model stand in front of blind ones.
+    names = [layer["name"].rsplit(", ", 1)[1] for layer in layers]
+    assert sorted(names) == sorted(EXPLAINERS)
+    assert names[-1] == "random"
+    for layer, name in zip(layers, names, strict=True):
+        relevance_of = {r.number: r for r in relevance(rules[name], "test")}
         assert layer["kind"] == "decisions"
         assert layer["numbers"] == [s["number"] for s in sentences]
         for sentence, shown in zip(sentences, layer["shown"], strict=True):
@@ -106,13 +108,17 @@ def test_the_page_shows_the_words_of_the_rules_in_the_store(results, workplace):
             assert shown["sources"] == len(source)
             if shown["rows"][-1] == "</s>":
                 assert shown["row_words"][-1] == 1  # a word of its own
-            own = np.flatnonzero(of.sentence_N == sentence["number"])
-            for row, step, levels in zip(own, sentence["steps"], shown["levels"], strict=True):
-                picked = [int(p) for p in of.source_position_NK[row] if p >= 0]
-                picked += [len(source) + int(p) for p in of.prefix_position_NK[row] if p >= 0]
-                assert set(np.flatnonzero((levels > 0) & (levels < 255))) == set(picked)
+            stored = relevance_of[sentence["number"]]
+            scores_TX = np.concatenate([stored.source_TS, stored.prefix_TT], axis=1)
+            for step, scores, levels in zip(
+                sentence["steps"], scores_TX, shown["levels"], strict=True
+            ):
                 unseen = np.flatnonzero(levels == 255).tolist()
                 assert unseen == list(range(len(source) + step, len(source) + len(target)))
+                seen = levels < 255
+                shares = np.maximum(scores[seen], 0) / max(np.nanmax(scores), 1e-30)
+                # A level is one of 250 steps.
+                assert np.abs(levels[seen] / 250 - shares).max() <= 1 / 250 + 1e-9
 
 
 ANALYSES = "analysis=[k,significance,rank_stability,ranking,facets,unaligned,density]"

@@ -43,10 +43,6 @@ def _command(name: str) -> None:
 
         guarded(getattr(run, name), config)
 
-    if {"--help", "-h"} & set(sys.argv[1:]):
-        guarded(print, help_text(name, CONF))
-        flush_output()
-        return
     # Hydra names the log by it, also where the script has another name.
     sys.argv[1:] = [
         *map(quoted, sys.argv[1:]),
@@ -55,6 +51,10 @@ def _command(name: str) -> None:
     ]
     catch_signals()
     guarded(prepare, sys.argv[1:], CONF)
+    if {"--help", "-h"} & set(sys.argv[1:]):
+        guarded(print, help_text(name, CONF))
+        flush_output()
+        return
     os.environ["HYDRA_FULL_ERROR"] = "1"  # or Hydra ends the program itself, in its own words
     try:
         guarded(main)  # before a job begins too, as where its folder cannot be made
