@@ -1,0 +1,154 @@
+"""F1 on GAP (Webster et al. 2018) of ways to resolve a pronoun.
+
+    python -m xnmt_bench.resolvers.learnt.gap DIR
+
+DIR holds `gap-test.tsv.gz`. A row's pronoun is taken to stand for a name where the entity that it is
+assigned to has a mention that overlaps the name; which two names a row asks about is not told.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from xnmt_bench.resolvers.learnt.data import GapRow, Stretch, read_gap
+from xnmt_bench.resolvers.learnt.entities import Entity
+from xnmt_bench.resolvers.learnt.mentions import Mention
+from xnmt_bench.resolvers.learnt.model import Model, assign_pronouns
+from xnmt_bench.resolvers.learnt.passage import FEATURES, Passage
+
+Answer = tuple[bool, bool]  # whether the pronoun stands for A, and for B
+Answerer = Callable[[GapRow], Answer]
+DISTANCE, AFTER, FIT = (FEATURES.index(name) for name in ("tokens_away", "after", "gender_fit"))
+IS_NAME = FEATURES.index("is_name")
+
+
+@dataclass(frozen=True)
+class F1:
+    """Micro F1 over A and B, as percent.
+
+    Attributes:
+        overall: of all rows.
+        feminine, masculine: of those with `she` or `her`, and with `he`, `him` or `his`.
+    """
+
+    overall: float
+    feminine: float
+    masculine: float
+
+    @property
+    def bias(self) -> float:
+        """Feminine F1 over masculine F1."""
+        return self.feminine / self.masculine
+
+
+def score(rows: Sequence[GapRow], answers: Sequence[Answer]) -> F1:
+    """Return F1 of answers to rows of GAP (Webster et al. 2018, section 4)."""
+
+    def f1(chosen: Iterable[int]) -> float:
+        pairs = [
+            pair for n in chosen for pair in zip(rows[n].labels, answers[n], strict=True)
+        ]
+        right = sum(label and answer for label, answer in pairs)
+        given = sum(label for label, _ in pairs) + sum(answer for _, answer in pairs)
+        return 200.0 * right / given if given else 0.0
+
+    feminine = [n for n, row in enumerate(rows) if row.feminine]
+    masculine = [n for n, row in enumerate(rows) if not row.feminine]
+    return F1(f1(range(len(rows))), f1(feminine), f1(masculine))
+
+
+def mention_at(passage: Passage, stretch: Stretch) -> Mention | None:
+    """Return the pronoun that begins at a character."""
+    return next(
+        (m for m in passage.pronouns if passage.tokens[m.first].start == stretch[0]), None
+    )
+
+
+def holds(passage: Passage, entity: Entity, stretch: Stretch) -> bool:
+    """Return whether a name or noun of an entity overlaps some characters."""
+    return any(
+        passage.tokens[m.first].start < stretch[1] and stretch[0] < passage.tokens[m.last].end
+        for m in entity.mentions
+        if m.kind != "pronoun"
+    )
+
+
+def answer(passage: Passage, row: GapRow) -> Answer:
+    """Return what a text whose pronouns are assigned says of a row."""
+    pronoun = mention_at(passage, row.pronoun)
+    entity = next((e for e in passage.entities if pronoun in e.mentions), None)
+    if entity is None:
+        return False, False
+    first, second = (holds(passage, entity, name) for name in row.names)
+    return first, second
+
+
+def resolved(model: Model) -> Answerer:
+    """Return an answerer by a learnt model."""
+    return lambda row: answer(model.resolve(row.text), row)
+
+
+def nearest(model: Model) -> Answerer:
+    """Return an answerer that assigns each pronoun to the nearest name before it.
+
+    Names whose title or pronouns have another gender are no candidates, as for the model.
+    """
+
+    def distance(features: np.ndarray) -> np.ndarray:
+        return -features[:, DISTANCE] - 1e4 * features[:, AFTER] - 1e6 * (1 - features[:, IS_NAME])
+
+    return _by(model, distance)
+
+
+def at_random(model: Model, seed: int) -> Answerer:
+    """Return an answerer that assigns each pronoun to a random entity that has a name."""
+    rng = np.random.default_rng(seed)
+
+    def draw(features: np.ndarray) -> np.ndarray:
+        return rng.random(len(features)) - (1 - features[:, IS_NAME])
+
+    return _by(model, draw)
+
+
+def _by(model: Model, scores: Callable[[np.ndarray], np.ndarray]) -> Answerer:
+    def resolve(row: GapRow) -> Answer:
+        passage = Passage(row.text, model.lexicon)
+        assign_pronouns(passage, scores, -np.inf)
+        return answer(passage, row)
+
+    return resolve
+
+
+def table(rows: Sequence[GapRow], model: Model, seeds: Sequence[int] = range(5)) -> list[tuple[str, F1]]:
+    """Return F1 of the model and of the two baselines; the random one's is a mean over seeds."""
+    of_random = [score(rows, list(map(at_random(model, seed), rows))) for seed in seeds]
+    mean = F1(
+        *(
+            float(np.mean([getattr(f1, name) for f1 in of_random]))
+            for name in ("overall", "feminine", "masculine")
+        )
+    )
+    return [
+        ("learnt", score(rows, list(map(resolved(model), rows)))),
+        ("nearest candidate", score(rows, list(map(nearest(model), rows)))),
+        (f"random candidate, mean of {len(of_random)} seeds", mean),
+    ]
+
+
+def main(folder: Path) -> None:
+    """Print the table of the card."""
+    rows = read_gap(folder / "gap-test.tsv.gz")
+    print(f"| {len(rows):,} rows of GAP's test set | F1 | feminine | masculine | bias |")
+    print("|---|---|---|---|---|")
+    for name, f1 in table(rows, Model.load()):
+        values = f"{f1.overall:.1f} | {f1.feminine:.1f} | {f1.masculine:.1f} | {f1.bias:.2f}"
+        print(f"| {name} | {values} |")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
