@@ -43,6 +43,7 @@ KINDS = {
     "architectures": Kind("NMT architecture", "nmt", ("source_subwords", "target_subwords")),
     "morphologies": Kind("morphology"),
     "dumps": Kind("relevance format"),
+    "resolvers": Kind("resolver"),
 }
 
 

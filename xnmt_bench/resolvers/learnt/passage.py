@@ -30,6 +30,10 @@ FARTHEST_BEFORE, FARTHEST_AFTER = 4, 1  # sentences between a pronoun and a cand
 PERSONAL = ("he", "she")
 RESOLVED = ("he", "she", "it", "they")
 ROLES = ("subject", "object", "possessive", "prepositional", "joined", "other", "reflexive")
+WEATHER = frozenset("rains rained snows snowed rain snow".split())
+EMPTY_BEFORE = frozenset("is was 's ’s seems seemed appears appeared takes took turned turns".split())
+EMPTY_WITH = frozenset("that to who whether".split())
+CLAUSE_ENDS = frozenset(", . ; : ! ? because but and when".split())
 PERSON_ENDINGS = ("er", "or", "ist", "ian", "man", "woman", "ant", "ent", "ess", "eer", "ary")
 
 
@@ -79,8 +83,25 @@ class Passage:
 
     @property
     def pronouns(self) -> list[Mention]:
-        """The pronouns of the third person, in the order of the text."""
-        return [mention for mention in self.mentions if mention.pronoun in RESOLVED]
+        """The pronouns of the third person that stand for something, in the order of the text."""
+        return [
+            mention
+            for mention in self.mentions
+            if mention.pronoun in RESOLVED and not self._is_empty(mention)
+        ]
+
+    def _is_empty(self, pronoun: Mention) -> bool:
+        """Return whether an `it` stands for nothing: `it rains`, `it is clear that`, `it seems to`."""
+        if self._form(pronoun.first) != "it":
+            return False
+        following = [self._form(pronoun.first + n) for n in range(1, 8)]
+        if following[0] in WEATHER:
+            return True
+        if following[0] not in EMPTY_BEFORE and "be" not in following[:3]:
+            return False
+        # `that`, `to` or `who` has to come before the clause ends.
+        end = next((n for n, form in enumerate(following) if form in CLAUSE_ENDS), len(following))
+        return not EMPTY_WITH.isdisjoint(following[1:end])
 
     def assign(self, pronoun: Mention, entity: Entity | None) -> None:
         """Make a pronoun a mention of an entity; of a new one where None is given."""
@@ -203,6 +224,7 @@ class Passage:
             "gender_fit": fit,
             "gender_known": bool(entity.gender),
             "person": 0.0 if names else max((self._person(m) for m in nouns), default=0.0),
+            "person_ending": not names and head.lower.endswith(PERSON_ENDINGS),
             "plural": head.lower.endswith("s") and not head.lower.endswith("ss"),
             "long_name": max((m.last - m.first + 1 for m in names), default=0),
             "upper": head.form.isupper() and len(head.form) > 1,
@@ -224,7 +246,7 @@ class Passage:
         noun = self.tokens[mention.head].lower
         if noun in GENDERED_NOUNS:
             return 5.0
-        return self._lexicon.person(noun) + 0.5 * noun.endswith(PERSON_ENDINGS)
+        return self._lexicon.person(noun)
 
     def _gender_fit(
         self, pronoun: Mention, entity: Entity, names: Sequence[Mention]
@@ -253,7 +275,22 @@ FEATURES = (
     "and_behind", "by_before", "of_before", "place_before", "with_before", "the_before", "definite",
     "preposition_pronoun", "conjunction_pronoun", "subordinator_pronoun", "same_clause",
     "entity_mentions", "entity_names", "entity_same_pronouns", "earliest", "is_earliest_name",
-    "gender_fit", "gender_known", "person", "plural", "long_name", "upper", *BETWEEN,
+    "gender_fit", "gender_known", "person", "person_ending", "plural", "long_name", "upper", *BETWEEN,
     "nearer", "nearer_people", "nearer_subjects", "candidates", "people", "best_other_fit",
     "is_nearest",
 )  # fmt: skip
+# What the features of a name would be, were it a noun that names a person.
+OF_A_NOUN = {
+    "is_name": 0.0, "is_noun": 1.0, "names_between": 0.0, "entity_names": 0.0, "is_earliest_name": 0.0,
+    "gender_fit": 0.0, "best_other_fit": 0.0, "gender_known": 0.0, "person": 2.0, "the_before": 1.0,
+    "definite": 1.0, "long_name": 0.0, "length": 2.0, "upper": 0.0,
+}  # fmt: skip
+
+
+def as_nouns(features: np.ndarray) -> np.ndarray:
+    """Return features with each name as a noun that names a person; nouns and pronouns stay."""
+    changed = features.copy()
+    names = features[:, FEATURES.index("is_name")] > 0
+    for name, value in OF_A_NOUN.items():
+        changed[names, FEATURES.index(name)] = value
+    return changed

@@ -32,7 +32,7 @@ from xnmt_bench.resolvers.learnt.gap import holds, mention_at, resolved, score
 from xnmt_bench.resolvers.learnt.lexicon import Lexicon, Pair
 from xnmt_bench.resolvers.learnt.mentions import Mention
 from xnmt_bench.resolvers.learnt.model import WEIGHTS, Model, Trees, assign_pronouns
-from xnmt_bench.resolvers.learnt.passage import FEATURES, PERSONAL, Passage
+from xnmt_bench.resolvers.learnt.passage import FEATURES, PERSONAL, Passage, as_nouns
 
 log = logging.getLogger(__name__)
 SEED = 0
@@ -175,6 +175,14 @@ def _chains(passage: Passage, part: Chained) -> dict[Mention, tuple[int, str]]:
     return found
 
 
+def _is_labelled(pronoun: Mention, chains: Mapping[Mention, Any]) -> bool:
+    """Return whether LitBank says what a pronoun stands for.
+
+    It annotates people, places and vehicles: an `it` without a chain may stand for another thing.
+    """
+    return pronoun in chains or pronoun.pronoun != "it"
+
+
 def _chained_examples(
     passage: Passage, part: Chained
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -188,7 +196,7 @@ def _chained_examples(
         candidates = passage.candidates(pronoun)
         chain, _ = chains.get(pronoun, (-1, ""))
         labels = [has_chain(candidate.entity, chain) for candidate in candidates]
-        if candidates:
+        if candidates and _is_labelled(pronoun, chains):
             yield passage.features(pronoun, candidates), np.array(labels)
         right = [c.entity for c, label in zip(candidates, labels, strict=True) if label]
         passage.assign(pronoun, right[-1] if right else None)
@@ -208,12 +216,17 @@ def _gap_examples(
     for n, candidate in enumerate(candidates):
         asked = [holds(passage, candidate.entity, name) for name in row.names]
         label = any(a and b for a, b in zip(asked, row.labels, strict=True))
-        # Where neither name is right, the label of other entities is unknown.
-        if any(asked) or any(row.labels):
+        # Where neither name is right, the label of other entities is unknown. A noun is left out: a
+        # row of GAP asks about names alone, which would teach that nouns are no antecedents.
+        named = any(m.kind != "noun" for m in candidate.entity.mentions)
+        if any(asked) or (any(row.labels) and named):
             kept.append(n)
             labels.append(label)
     if kept:
-        yield passage.features(pronoun, candidates)[kept], np.array(labels)
+        features = passage.features(pronoun, candidates)[kept]
+        yield features, np.array(labels)
+        # Once more with nouns for its names, since GAP holds none.
+        yield as_nouns(features), np.array(labels)
 
 
 def _add(examples: Examples, pairs: Iterator[tuple[np.ndarray, np.ndarray]]) -> None:
@@ -262,7 +275,7 @@ def _link_f1(model: Model, parts: Sequence[Chained]) -> float:
     for part in parts:
         passage = model.resolve(part.text)
         chains = _chains(passage, part)
-        for pronoun in passage.pronouns:
+        for pronoun in (p for p in passage.pronouns if _is_labelled(p, chains)):
             entity = next(e for e in passage.entities if pronoun in e.mentions)
             others = [m for m in entity.mentions if m is not pronoun]
             chain = chains[pronoun][0] if pronoun in chains else None
