@@ -28,9 +28,7 @@ class Made(Corpus):
     def sentences(self, split):
         for n, (source, chains) in enumerate(self.rows):
             mentions = [
-                Mention(str(chain), words)
-                for chain, spans in enumerate(chains)
-                for words in spans
+                Mention(str(chain), words) for chain, spans in enumerate(chains) for words in spans
             ]
             gold = None if chains is None else Gold(source_mentions=tuple(mentions))
             yield Sentence(source, f"Satz {n}", "made", n, gold)
@@ -106,7 +104,9 @@ def test_the_recipe_says_which_examples_by_which_resolver():
 
 def test_a_corpus_without_examples_is_an_error():
     with pytest.raises(XnmtError, match="made: no training sentence is a gender example"):
-        list(ExamplesCorpus(Made(ROWS[0]), create("resolvers", "gold"), "gender").sentences("train"))
+        list(
+            ExamplesCorpus(Made(ROWS[0]), create("resolvers", "gold"), "gender").sentences("train")
+        )
 
 
 def test_toy_sentences_whose_chains_are_known():

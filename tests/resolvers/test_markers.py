@@ -15,15 +15,14 @@ from xnmt_bench.resolvers.markers import MarkedCorpus, mark, without_markers
 def test_the_papers_example():
     text = "The trophy didn’t fit in the suitcase because it was too small"
     assert mark(text, (((6, 6), (8, 8)),)).text == (
-        "The trophy didn’t fit in the <ENT1> suitcase </ENT1> because <ENT1> it </ENT1> was too small"
+        "The trophy didn’t fit in the <ENT1> suitcase </ENT1> because <ENT1> it </ENT1> "
+        "was too small"
     )
 
 
 def test_clusters_are_numbered_by_their_first_mention():
     marked = mark("a b c d", (((1, 1), (3, 3)), ((0, 0), (2, 2))))
-    assert marked.text == (
-        "<ENT1> a </ENT1> <ENT2> b </ENT2> <ENT1> c </ENT1> <ENT2> d </ENT2>"
-    )
+    assert marked.text == ("<ENT1> a </ENT1> <ENT2> b </ENT2> <ENT1> c </ENT1> <ENT2> d </ENT2>")
     assert marked.places == (1, 4, 7, 10)
 
 
@@ -126,16 +125,14 @@ def test_raw_text_has_no_markers_and_counts_are_of_the_training_split():
     [first, *_] = marked.sentences("train")
     assert marked.raw(first.source, "en") == ROWS[0][0]
     assert list(marked.counts()) == [
-        "3 clusters have markers; 0 beyond the first 1 of their sentence and 0 without two mentions "
-        "of their own have none"
+        "3 clusters have markers; 0 beyond the first 1 of their sentence and 0 without two "
+        "mentions of their own have none"
     ]
     assert marked.recipe() != MarkedCorpus(Made(*ROWS), create("resolvers", "gold")).recipe()
 
 
 def test_bad_input_is_named_by_split_and_sentence():
-    marked = MarkedCorpus(
-        Made(ROWS[0], ("a <ENT1> b </ENT1>", [])), create("resolvers", "gold")
-    )
+    marked = MarkedCorpus(Made(ROWS[0], ("a <ENT1> b </ENT1>", [])), create("resolvers", "gold"))
     with pytest.raises(XnmtError, match="made, valid, sentence 2: the text holds a marker: <ENT1>"):
         list(marked.sentences("valid"))
 

@@ -70,7 +70,9 @@ def main(arguments: list[str] | None = None) -> int:
     names = ", ".join(entries("resolvers"))
     parser.add_argument("--resolver", default="learnt", help=f"one of {names}; learnt by default")
     parser.add_argument("--path", type=Path, help="the file of the resolver `file`")
-    parser.add_argument("--clusters", type=Path, help="write tokens and clusters here, as JSON lines")
+    parser.add_argument(
+        "--clusters", type=Path, help="write tokens and clusters here, as JSON lines"
+    )
     parser.add_argument("--marked", type=Path, help="write the sentences with markers here")
     chosen = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")

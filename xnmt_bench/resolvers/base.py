@@ -16,7 +16,7 @@ class Resolver(ABC):
     """A plug-in declares one in the entry-point group `xnmt_bench.resolvers`.
 
     Attributes:
-        fingerprint: of everything that decides the clusters, such as a file's or the weights' bytes.
+        fingerprint: of everything that decides the clusters, such as the bytes of a file.
     """
 
     fingerprint: str

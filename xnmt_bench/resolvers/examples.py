@@ -115,7 +115,9 @@ class ExamplesCorpus(CorpusView):
     def __init__(self, corpus: Corpus, resolver: Resolver, kind: Kind) -> None:
         super().__init__(corpus)
         if corpus.source_language != ENGLISH:
-            raise XnmtError(f"{corpus.name}: a resolver reads English, not {corpus.source_language}")
+            raise XnmtError(
+                f"{corpus.name}: a resolver reads English, not {corpus.source_language}"
+            )
         self._resolver, self._kind = resolver, kind
 
     def sentences(self, split: Split) -> Iterator[Sentence]:

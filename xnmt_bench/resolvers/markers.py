@@ -2,9 +2,10 @@
 
     The trophy didn't fit in the <ENT1> suitcase </ENT1> because <ENT1> it </ENT1> was too small
 
-The paper does not say what becomes of mentions that share words. Here shorter mentions come first, and
-a longer one keeps the longest run of its words that no shorter one has, the first of equal runs: of
-`his car` and `his`, the markers of the first stand around `car`. So markers are never nested.
+The paper does not say what becomes of mentions that share words. Here shorter mentions come first,
+and a longer one keeps the longest run of its words that no shorter one has, the first of equal
+runs: of `his car` and `his`, the markers of the first stand around `car`. So markers are never
+nested.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xnmt_bench.resolvers.learnt.mentions import Mention
-from xnmt_bench.resolvers.learnt.tokens import DETERMINERS, GENDERED_NOUNS, TITLES, Token
+from xnmt_bench.resolvers.learnt.tokens import DETERMINERS, GENDERED_NOUNS, TITLES, Token, words
 
-INDEFINITE = frozenset("a an another some any no each every".split())
+INDEFINITE = words("a an another some any no each every")
 SPEAKERS = ("i", "we", "you")  # pronouns that stand for the same people throughout a sentence
 
 
@@ -27,9 +27,9 @@ class Entity:
 
 def name_words(tokens: Sequence[Token], mention: Mention) -> tuple[str, ...]:
     """Return the words of a name without determiner and title."""
-    words = [tokens[n].form for n in range(mention.first, mention.last + 1)]
-    bare = [w for w in words if w not in TITLES and w.lower() not in DETERMINERS]
-    return tuple(bare or words)
+    forms = [tokens[n].form for n in range(mention.first, mention.last + 1)]
+    bare = [form for form in forms if form not in TITLES and form.lower() not in DETERMINERS]
+    return tuple(bare or forms)
 
 
 def join_names_and_nouns(tokens: Sequence[Token], mentions: Sequence[Mention]) -> list[Entity]:
@@ -71,10 +71,10 @@ def _add_speaker(entities: list[Entity], mention: Mention) -> None:
 
 
 def _gender(tokens: Sequence[Token], mention: Mention) -> str:
-    words = [tokens[n].form for n in range(mention.first, mention.last + 1)]
+    forms = [tokens[n].form for n in range(mention.first, mention.last + 1)]
     if mention.kind == "name":
-        return next((TITLES[word] for word in words if word in TITLES), "")
-    return GENDERED_NOUNS.get(words[-1].lower(), "")
+        return next((TITLES[form] for form in forms if form in TITLES), "")
+    return GENDERED_NOUNS.get(forms[-1].lower(), "")
 
 
 def _same(tokens: Sequence[Token], entity: Entity, mention: Mention) -> bool:
@@ -83,14 +83,15 @@ def _same(tokens: Sequence[Token], entity: Entity, mention: Mention) -> bool:
         if tokens[mention.first].lower in INDEFINITE:
             return False
         return any(
-            other.kind == "noun" and tokens[other.head].lower == tokens[mention.head].lower
+            other.kind == "noun"
+            and tokens[other.head].lower == tokens[mention.head].lower
             # `his car` and `her car` are two cars.
             and tokens[other.first].lower in {*INDEFINITE, "the", tokens[mention.first].lower}
             for other in entity.mentions
         )
-    words = set(name_words(tokens, mention))
+    own_words = set(name_words(tokens, mention))
     return any(
-        words <= (others := set(name_words(tokens, other))) or others <= words
+        own_words <= (others := set(name_words(tokens, other))) or others <= own_words
         for other in entity.mentions
         if other.kind == "name"
     )

@@ -2,8 +2,8 @@
 
     python -m xnmt_bench.resolvers.learnt.gap DIR
 
-DIR holds `gap-test.tsv.gz`. A row's pronoun is taken to stand for a name where the entity that it is
-assigned to has a mention that overlaps the name; which two names a row asks about is not told.
+DIR holds `gap-test.tsv.gz`. A row's pronoun is taken to stand for a name where the entity that it
+is assigned to has a mention that overlaps the name. None is told which two names a row is about.
 """
 
 from __future__ import annotations
@@ -50,9 +50,7 @@ def score(rows: Sequence[GapRow], answers: Sequence[Answer]) -> F1:
     """Return F1 of answers to rows of GAP (Webster et al. 2018, section 4)."""
 
     def f1(chosen: Iterable[int]) -> float:
-        pairs = [
-            pair for n in chosen for pair in zip(rows[n].labels, answers[n], strict=True)
-        ]
+        pairs = [pair for n in chosen for pair in zip(rows[n].labels, answers[n], strict=True)]
         right = sum(label and answer for label, answer in pairs)
         given = sum(label for label, _ in pairs) + sum(answer for _, answer in pairs)
         return 200.0 * right / given if given else 0.0
@@ -64,9 +62,7 @@ def score(rows: Sequence[GapRow], answers: Sequence[Answer]) -> F1:
 
 def mention_at(passage: Passage, stretch: Stretch) -> Mention | None:
     """Return the pronoun that begins at a character."""
-    return next(
-        (m for m in passage.pronouns if passage.tokens[m.first].start == stretch[0]), None
-    )
+    return next((m for m in passage.pronouns if passage.tokens[m.first].start == stretch[0]), None)
 
 
 def holds(passage: Passage, entity: Entity, stretch: Stretch) -> bool:
@@ -124,7 +120,9 @@ def _by(model: Model, scores: Callable[[np.ndarray], np.ndarray]) -> Answerer:
     return resolve
 
 
-def table(rows: Sequence[GapRow], model: Model, seeds: Sequence[int] = range(5)) -> list[tuple[str, F1]]:
+def table(
+    rows: Sequence[GapRow], model: Model, seeds: Sequence[int] = range(5)
+) -> list[tuple[str, F1]]:
     """Return F1 of the model and of the two baselines; the random one's is a mean over seeds."""
     of_random = [score(rows, list(map(at_random(model, seed), rows))) for seed in seeds]
     mean = F1(

@@ -19,12 +19,14 @@ from xnmt_bench.resolvers.learnt.tokens import (
     SUBJECT_PRONOUNS,
     TITLES,
     Token,
+    words,
 )
 
 Kind = Literal["pronoun", "name", "noun"]
 LONGEST_NOUN_PHRASE = 5  # words behind the determiner
 # Small words inside of a name, as in Duke of York or Ludwig van Beethoven.
-LINKS_IN_NAMES = frozenset("of de van von der den la le du da di al bin del".split())
+LINKS_IN_NAMES = words("of de van von der den la le du da di al bin del")
+BEHIND_VERBS = words("to that when because while if although though")
 CLITICS = frozenset({"'s", "’s"})
 
 
@@ -51,8 +53,8 @@ class Mention:
 def find_mentions(tokens: Sequence[Token]) -> list[Mention]:
     """Return the mentions of a text in the order of their first tokens.
 
-    A noun phrase with a possessive (`his car`) holds another mention (`his`); names and nouns do not
-    overlap otherwise.
+    A noun phrase with a possessive (`his car`) holds another mention (`his`); names and nouns do
+    not overlap otherwise.
     """
     mentions: list[Mention] = []
     lower_forms = {token.form for token in tokens if token.form.islower()}
@@ -60,9 +62,8 @@ def find_mentions(tokens: Sequence[Token]) -> list[Mention]:
     n = 0
     while n < len(tokens):
         token = tokens[n]
-        # `US` is no pronoun.
-        pronoun = PRONOUNS.get(token.lower, "")
-        if pronoun and not (token.form.isupper() and len(token.form) > 1):
+        if is_pronoun(token):
+            pronoun = PRONOUNS[token.lower]
             mentions.append(Mention("pronoun", n, n, n, pronoun, _role(tokens, n, n)))
             if token.lower in POSSESSIVES and (last := _noun_end(tokens, n)) is not None:
                 mentions.append(Mention("noun", n, last, last, "", _role(tokens, n, last)))
@@ -85,6 +86,11 @@ def find_mentions(tokens: Sequence[Token]) -> list[Mention]:
         else:
             n += 1
     return mentions
+
+
+def is_pronoun(token: Token) -> bool:
+    """Return whether a token is a pronoun; `US` and `IT` are none."""
+    return token.lower in PRONOUNS and (len(token.form) == 1 or not token.form.isupper())
 
 
 def _name_end(
@@ -113,8 +119,9 @@ def _name_end(
 
 
 def _in_name(token: Token) -> bool:
-    # Initials are capitals too; the pronoun `I` and function words that begin a sentence are none.
-    return token.capitalised and token.lower not in FUNCTION_WORDS and not token.verb_like
+    if is_pronoun(token) or (token.lower in FUNCTION_WORDS and token.lower not in PRONOUNS):
+        return False  # such as one that begins a sentence
+    return token.capitalised and not token.verb_like
 
 
 def _noun_end(tokens: Sequence[Token], n: int) -> int | None:
@@ -122,7 +129,11 @@ def _noun_end(tokens: Sequence[Token], n: int) -> int | None:
     place = n + 1
     while place < len(tokens) and place - n <= LONGEST_NOUN_PHRASE:
         token = tokens[place]
-        if not token.is_word or token.capitalised or token.lower in FUNCTION_WORDS - {"own", "same"}:
+        if (
+            not token.is_word
+            or token.capitalised
+            or token.lower in FUNCTION_WORDS - {"own", "same"}
+        ):
             break
         # A verb ends the phrase once there is a noun: `the old man walked`, but `the armed man`.
         if place > n + 1 and token.verb_like:
@@ -140,9 +151,11 @@ def _noun_end(tokens: Sequence[Token], n: int) -> int | None:
 def _is_present_verb(tokens: Sequence[Token], n: int) -> bool:
     """Return whether a word in -s behind a noun is its verb: an object follows it."""
     word, following = tokens[n].lower, tokens[n + 1].lower if n + 1 < len(tokens) else ""
-    ends_as_verb = word.endswith("s") and not word.endswith("ss") and not tokens[n - 1].lower.endswith("s")
+    ends_as_verb = (
+        word.endswith("s") and not word.endswith("ss") and not tokens[n - 1].lower.endswith("s")
+    )
     return ends_as_verb and (
-        following in DETERMINERS or following in PRONOUNS or following in ("to", "that")
+        following in DETERMINERS or following in PRONOUNS or following in BEHIND_VERBS
     )
 
 

@@ -24,16 +24,18 @@ from xnmt_bench.resolvers.learnt.tokens import (
     PREPOSITIONS,
     SUBORDINATORS,
     tokenize,
+    words,
 )
 
 FARTHEST_BEFORE, FARTHEST_AFTER = 4, 1  # sentences between a pronoun and a candidate
 PERSONAL = ("he", "she")
 RESOLVED = ("he", "she", "it", "they")
 ROLES = ("subject", "object", "possessive", "prepositional", "joined", "other", "reflexive")
-WEATHER = frozenset("rains rained snows snowed rain snow".split())
-EMPTY_BEFORE = frozenset("is was 's ’s seems seemed appears appeared takes took turned turns".split())
-EMPTY_WITH = frozenset("that to who whether".split())
-CLAUSE_ENDS = frozenset(", . ; : ! ? because but and when".split())
+# What follows an `it` that stands for nothing: `it rains`, `it is clear that`.
+WEATHER = words("rains rained snows snowed rain snow")
+EMPTY_BEFORE = words("is was 's ’s seems seemed appears appeared takes took turned turns")
+EMPTY_WITH = words("that to who whether")
+CLAUSE_ENDS = words(", . ; : ! ? because but and when")
 PERSON_ENDINGS = ("er", "or", "ist", "ian", "man", "woman", "ant", "ent", "ess", "eer", "ary")
 
 
@@ -91,7 +93,7 @@ class Passage:
         ]
 
     def _is_empty(self, pronoun: Mention) -> bool:
-        """Return whether an `it` stands for nothing: `it rains`, `it is clear that`, `it seems to`."""
+        """Return whether a pronoun is an `it` that stands for nothing."""
         if self._form(pronoun.first) != "it":
             return False
         following = [self._form(pronoun.first + n) for n in range(1, 8)]
@@ -114,7 +116,10 @@ class Passage:
             entity.gender = pronoun.pronoun
 
     def candidates(self, pronoun: Mention) -> list[Candidate]:
-        """Return the entities that a pronoun may stand for, the nearest mention of each."""
+        """Return the entities that a pronoun may stand for, the nearest mention of each.
+
+        The subject of its verb is none of an object's: `her` of `Anna asked her` is not Anna.
+        """
         here = self.tokens[pronoun.first].sentence
         found = []
         for entity in self.entities:
@@ -122,6 +127,8 @@ class Passage:
                 continue
             before = [m for m in entity.mentions if m.last < pronoun.first]
             after = [m for m in entity.mentions if m.first > pronoun.last and m.kind != "pronoun"]
+            if before and pronoun.role == "object" and self._is_last_subject(before[-1], pronoun):
+                continue
             if before and here - self.tokens[before[-1].first].sentence <= FARTHEST_BEFORE:
                 found.append(Candidate(entity, before[-1], False))
             elif after and self.tokens[after[0].first].sentence - here <= FARTHEST_AFTER:
@@ -136,7 +143,7 @@ class Passage:
         gendered = pronoun.pronoun if pronoun.pronoun in PERSONAL else ""
         if entity.gender in PERSONAL and entity.gender != gendered:
             return pronoun.pronoun == "they"
-        return not (entity.mentions[0].pronoun in SPEAKERS)
+        return entity.mentions[0].pronoun not in SPEAKERS
 
     def features(self, pronoun: Mention, candidates: Sequence[Candidate]) -> np.ndarray:
         """Return the features of each candidate, (candidates, FEATURES) as float32."""
@@ -165,14 +172,13 @@ class Passage:
         start, stop = first.last + 1, last.first
         same_sentence = tokens[mention.first].sentence == tokens[pronoun.first].sentence
         between = {name: sums[stop] - sums[start] for name, sums in self._sums.items()}
-        in_between = self.mentions[
-            bisect_left(self._firsts, start) : bisect_left(self._firsts, stop)
-        ]
+        in_between = self._between(start, stop)
         head = tokens[mention.head]
         nouns = [m for m in entity.mentions if m.kind == "noun"]
         names = [m for m in entity.mentions if m.kind == "name"]
         fit = self._gender_fit(pronoun, entity, names)
         place = self._place(mention)
+        last_subject = not candidate.after and self._is_last_subject(mention, pronoun)
         row: dict[str, float] = {
             "pronoun": RESOLVED.index(pronoun.pronoun),
             "pronoun_role": ROLES.index(pronoun.role),
@@ -181,6 +187,8 @@ class Passage:
             "role": ROLES.index(mention.role),
             "candidate_subject": mention.role == "subject",
             "same_role": mention.role == pronoun.role,
+            "last_subject": last_subject,
+            "own_subject": last_subject and pronoun.role == "prepositional",
             "both_subjects": mention.role == pronoun.role == "subject",
             "is_name": bool(names),
             "is_noun": bool(nouns) and not names,
@@ -232,6 +240,18 @@ class Passage:
         row |= {name: between[name] for name in BETWEEN}
         return row
 
+    def _between(self, start: int, stop: int) -> list[Mention]:
+        """Return the mentions that begin at or behind one token and before another."""
+        return self.mentions[bisect_left(self._firsts, start) : bisect_left(self._firsts, stop)]
+
+    def _is_last_subject(self, mention: Mention, pronoun: Mention) -> bool:
+        """Return whether a mention is the last subject before a pronoun, in its sentence."""
+        return (
+            mention.role == "subject"
+            and self.tokens[mention.first].sentence == self.tokens[pronoun.first].sentence
+            and not any(m.role == "subject" for m in self._between(mention.last + 1, pronoun.first))
+        )
+
     def _form(self, n: int) -> str:
         return self.tokens[n].lower if 0 <= n < len(self.tokens) else ""
 
@@ -248,9 +268,7 @@ class Passage:
             return 5.0
         return self._lexicon.person(noun)
 
-    def _gender_fit(
-        self, pronoun: Mention, entity: Entity, names: Sequence[Mention]
-    ) -> float:
+    def _gender_fit(self, pronoun: Mention, entity: Entity, names: Sequence[Mention]) -> float:
         """Return how well an entity's gender fits a pronoun, as log-odds; 0 for unknown."""
         if pronoun.pronoun not in PERSONAL:
             return 0.0
@@ -258,10 +276,10 @@ class Passage:
             return 5.0  # another gender is no candidate
         sign = 1 if pronoun.pronoun == "he" else -1
         odds = [
-            self._lexicon.name_gender(words[0])
-            for words in (name_words(self.tokens, name) for name in names)
+            self._lexicon.name_gender(forms[0])
+            for forms in (name_words(self.tokens, name) for name in names)
             # A surname alone says nothing of gender.
-            if len(words) > 1 or words[0] in self._lexicon.given_names
+            if len(forms) > 1 or forms[0] in self._lexicon.given_names
         ]
         return sign * max(odds, key=abs, default=0.0)
 
@@ -269,21 +287,23 @@ class Passage:
 BETWEEN = ("commas", "verbs", "conjunctions", "subordinators", "quotes")
 FEATURES = (
     "pronoun", "pronoun_role", "pronoun_place", "pronoun_sentence", "role", "candidate_subject",
-    "same_role", "both_subjects", "is_name", "is_noun", "mention_is_pronoun", "only_pronouns", "after",
-    "tokens_away", "sentences_away", "mentions_between", "names_between", "same_pronoun_between",
-    "place", "first_in_sentence", "length", "bracketed", "comma_before", "comma_behind", "and_before",
-    "and_behind", "by_before", "of_before", "place_before", "with_before", "the_before", "definite",
+    "same_role", "last_subject", "own_subject", "both_subjects", "is_name", "is_noun",
+    "mention_is_pronoun", "only_pronouns", "after", "tokens_away", "sentences_away",
+    "mentions_between", "names_between", "same_pronoun_between", "place", "first_in_sentence",
+    "length", "bracketed", "comma_before", "comma_behind", "and_before", "and_behind",
+    "by_before", "of_before", "place_before", "with_before", "the_before", "definite",
     "preposition_pronoun", "conjunction_pronoun", "subordinator_pronoun", "same_clause",
     "entity_mentions", "entity_names", "entity_same_pronouns", "earliest", "is_earliest_name",
-    "gender_fit", "gender_known", "person", "person_ending", "plural", "long_name", "upper", *BETWEEN,
-    "nearer", "nearer_people", "nearer_subjects", "candidates", "people", "best_other_fit",
-    "is_nearest",
+    "gender_fit", "gender_known", "person", "person_ending", "plural", "long_name", "upper",
+    *BETWEEN, "nearer", "nearer_people", "nearer_subjects", "candidates", "people",
+    "best_other_fit", "is_nearest",
 )  # fmt: skip
 # What the features of a name would be, were it a noun that names a person.
 OF_A_NOUN = {
-    "is_name": 0.0, "is_noun": 1.0, "names_between": 0.0, "entity_names": 0.0, "is_earliest_name": 0.0,
-    "gender_fit": 0.0, "best_other_fit": 0.0, "gender_known": 0.0, "person": 2.0, "the_before": 1.0,
-    "definite": 1.0, "long_name": 0.0, "length": 2.0, "upper": 0.0,
+    "is_name": 0.0, "is_noun": 1.0, "names_between": 0.0, "entity_names": 0.0,
+    "is_earliest_name": 0.0, "gender_fit": 0.0, "best_other_fit": 0.0, "gender_known": 0.0,
+    "person": 2.0, "the_before": 1.0, "definite": 1.0, "long_name": 0.0, "length": 2.0,
+    "upper": 0.0,
 }  # fmt: skip
 
 

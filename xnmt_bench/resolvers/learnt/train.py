@@ -87,12 +87,12 @@ def train(folder: Path) -> Model:
         _add(of_litbank, _chained_examples(passage, part))
     log.info("%d pronouns of LitBank with candidates", len(of_litbank[0]))
     # Trees of LitBank alone assign the other pronouns of GAP's rows, which have no labels.
-    trees = _fit(of_litbank, ([], []))
+    trees = fit(of_litbank, ([], []))
     for _ in range(2):
         of_gap: Examples = ([], [])
         for n, row in enumerate(development):
             _add(of_gap, _gap_examples(Passage(row.text, without[n % FOLDS]), row, trees))
-        trees = _fit(of_litbank, of_gap)
+        trees = fit(of_litbank, of_gap)
     log.info("%d pronouns of GAP with candidates", len(of_gap[0]))
 
     scores = {}
@@ -165,9 +165,11 @@ def _chains(passage: Passage, part: Chained) -> dict[Mention, tuple[int, str]]:
         fitting = [
             (stretch[1] - stretch[0], chain, kind)
             for stretch, chain, kind in part.mentions
-            if (stretch == (start, end) if mention.kind == "pronoun" else (
-                (stretch[0] == start and stretch[1] >= end) or stretch[1] == end
-            ))
+            if (
+                stretch == (start, end)
+                if mention.kind == "pronoun"
+                else ((stretch[0] == start and stretch[1] >= end) or stretch[1] == end)
+            )
         ]
         if fitting:
             _, chain, kind = min(fitting)
@@ -183,9 +185,7 @@ def _is_labelled(pronoun: Mention, chains: Mapping[Mention, Any]) -> bool:
     return pronoun in chains or pronoun.pronoun != "it"
 
 
-def _chained_examples(
-    passage: Passage, part: Chained
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _chained_examples(passage: Passage, part: Chained) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield features and labels of each pronoun; those before it are assigned as people did."""
     chains = _chains(passage, part)
 
@@ -235,7 +235,7 @@ def _add(examples: Examples, pairs: Iterator[tuple[np.ndarray, np.ndarray]]) -> 
         examples[1].append(labels)
 
 
-def _fit(of_litbank: Examples, of_gap: Examples) -> Trees:
+def fit(of_litbank: Examples, of_gap: Examples) -> Trees:
     """Return boosted trees that tell antecedents from other candidates."""
     try:
         from sklearn.ensemble import GradientBoostingClassifier
