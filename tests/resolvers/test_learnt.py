@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 import tarfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -223,8 +224,15 @@ def test_the_card_says_what_the_weights_give_on_gaps_test_set():
     for name, f1 in found:
         values = [f1.overall, f1.feminine, f1.masculine, f1.bias]
         assert [round(value, 2 if n == 3 else 1) for n, value in enumerate(values)] == card[name]
-    learnt, *baselines = (f1 for _, f1 in found)
-    assert learnt.overall > max(f1.overall for f1 in baselines) + 5
+    learnt, *baselines = (f1.overall for name, f1 in found if not name.startswith("learnt,"))
+    assert learnt > max(baselines) + 15  # also above those that are told the two names
+
+
+def test_the_nearer_name_by_hand():
+    """`Anna` is 5 characters before the pronoun, `Bea` 4 behind it; equal ones go to the first."""
+    row = GapRow("", (20, 22), ((11, 15), (26, 29)), (True, False), True)
+    assert gap.nearer(row) == (False, True)
+    assert gap.nearer(replace(row, names=((12, 16), (26, 29)))) == (True, False)
 
 
 @needs_data
