@@ -219,20 +219,20 @@ def test_the_card_says_what_the_weights_give_on_gaps_test_set():
     rows = read_gap(FOLDER / "gap-test.tsv.gz")
     assert len(rows) == 2000
     card = card_rows()
-    found = gap.table(rows, Model.load())
+    found = gap.make_table(rows, Model.load())
     assert {name for name, _ in found} == set(card)
     for name, f1 in found:
         values = [f1.overall, f1.feminine, f1.masculine, f1.bias]
         assert [round(value, 2 if n == 3 else 1) for n, value in enumerate(values)] == card[name]
     learnt, *baselines = (f1.overall for name, f1 in found if not name.startswith("learnt,"))
-    assert learnt > max(baselines) + 15  # also above those that are told the two names
+    assert learnt > max(baselines) + 15  # also above those that are given the two names
 
 
 def test_the_nearer_name_by_hand():
     """`Anna` is 5 characters before the pronoun, `Bea` 4 behind it; equal ones go to the first."""
     row = GapRow("", (20, 22), ((11, 15), (26, 29)), (True, False), True)
-    assert gap.nearer(row) == (False, True)
-    assert gap.nearer(replace(row, names=((12, 16), (26, 29)))) == (True, False)
+    assert gap.answer_nearer_name(row) == (False, True)
+    assert gap.answer_nearer_name(replace(row, names=((12, 16), (26, 29)))) == (True, False)
 
 
 @needs_data
@@ -326,6 +326,6 @@ def test_learning_again_gives_the_same_bytes(tmp_path, monkeypatch):
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
     model = Model.load(tmp_path / "first")
     rows = read_gap(folder / "gap-validation.tsv.gz")
-    answers = [gap.resolved(model)(one) for one in rows]
+    answers = [gap.answer_by_model(model)(one) for one in rows]
     assert gap.score(rows, answers).overall > 90
     assert isinstance(model.trees, Trees)

@@ -14,7 +14,7 @@ from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.text import text_lines
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.registry import create, entries
-from xnmt_bench.resolvers.examples import ExampleCounts, resolved
+from xnmt_bench.resolvers.examples import ExampleCounts, pair_with_clusters
 from xnmt_bench.resolvers.markers import mark
 
 
@@ -46,7 +46,9 @@ def resolve_file(
             files.enter_context(target.open("w", encoding="utf-8")) if target else None
             for target in (clusters_path, marked_path)
         )
-        for number, (sentence, clusters) in enumerate(resolved(_sentences(text), plug_in), 1):
+        for number, (sentence, clusters) in enumerate(
+            pair_with_clusters(_sentences(text), plug_in), 1
+        ):
             counts.add(sentence, clusters)
             if clusters_file and clusters is not None:
                 row = {"tokens": sentence.source.split(), "clusters": clusters}

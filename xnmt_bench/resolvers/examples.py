@@ -79,7 +79,7 @@ class ExampleCounts:
         )
 
 
-def resolved(
+def pair_with_clusters(
     sentences: Iterable[Sentence], resolver: Resolver
 ) -> Iterator[tuple[Sentence, Clusters | None]]:
     """Yield each sentence with its clusters."""
@@ -95,7 +95,7 @@ def count_examples(corpus: Corpus, split: Split, resolver: Resolver) -> ExampleC
         XnmtError: neither side is English.
     """
     counts = ExampleCounts()
-    for sentence, clusters in resolved(english_side(corpus).sentences(split), resolver):
+    for sentence, clusters in pair_with_clusters(english_side(corpus).sentences(split), resolver):
         counts.add(sentence, clusters)
     return counts
 
@@ -126,7 +126,7 @@ class ExamplesCorpus(CorpusView):
             yield from self.corpus.sentences(split)
             return
         number = 0
-        for sentence, clusters in resolved(self.corpus.sentences(split), self._resolver):
+        for sentence, clusters in pair_with_clusters(self.corpus.sentences(split), self._resolver):
             if is_coref(clusters) if self._kind == "coref" else is_gender(sentence, clusters):
                 number += 1
                 yield sentence

@@ -20,7 +20,7 @@ from xnmt_bench.corpora.view import CorpusView
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.options import Count
 from xnmt_bench.resolvers.base import Clusters, Resolver, Span
-from xnmt_bench.resolvers.examples import resolved
+from xnmt_bench.resolvers.examples import pair_with_clusters
 
 MOST_CLUSTERS = 8
 MARKER = re.compile(r"</?ENT[0-9]+>")
@@ -144,13 +144,13 @@ class MarkedCorpus(CorpusView):
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Stream a split, with markers."""
-        for sentence, marked in self._marked(split):
-            gold = sentence.gold and _moved(sentence.gold, marked.places)
+        for sentence, marked in self._mark_split(split):
+            gold = sentence.gold and _move_gold(sentence.gold, marked.places)
             yield replace(sentence, source=marked.text, gold=gold)
 
-    def _marked(self, split: Split) -> Iterator[tuple[Sentence, MarkedText]]:
+    def _mark_split(self, split: Split) -> Iterator[tuple[Sentence, MarkedText]]:
         clusters_marked = 0
-        pairs = resolved(self.corpus.sentences(split), self._resolver)
+        pairs = pair_with_clusters(self.corpus.sentences(split), self._resolver)
         for number, (sentence, clusters) in enumerate(pairs, start=1):
             try:
                 if found := MARKER.search(sentence.target):
@@ -180,7 +180,7 @@ class MarkedCorpus(CorpusView):
         """Yield the corpus's own counts, and the clusters of the training split."""
         yield from self.corpus.counts()
         marked = beyond = covered = 0
-        for _, text in self._marked("train"):
+        for _, text in self._mark_split("train"):
             marked, beyond, covered = (
                 marked + text.marked, beyond + text.beyond, covered + text.covered
             )  # fmt: skip
@@ -190,7 +190,7 @@ class MarkedCorpus(CorpusView):
         )
 
 
-def _moved(gold: Gold, places: Sequence[int]) -> Gold:
+def _move_gold(gold: Gold, places: Sequence[int]) -> Gold:
     """Return gold annotation with its source words at other places."""
 
     def links(pairs: Links) -> Links:

@@ -221,7 +221,7 @@ class Consistency(SumMetric):
         language = self._language(job)
         name, morphology = self._chosen(language)
         suite = self._suite(job, language)
-        resolver = self._resolved(suite)
+        resolver = self._resolve_suite(suite)
         for translation_set in translated(job, suite, self.suite):
             identity = {
                 "corpus": suite.name,
@@ -248,7 +248,7 @@ class Consistency(SumMetric):
                 identity, identify, partial(self._evidence, translation_set, morphology, resolver)
             )
 
-    def _resolved(self, suite: Suite) -> Resolver | None:
+    def _resolve_suite(self, suite: Suite) -> Resolver | None:
         """Return what the resolver makes of a suite: of a file, or of a plug-in by its name.
 
         Raises:

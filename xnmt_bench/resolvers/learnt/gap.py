@@ -3,7 +3,7 @@
     python -m xnmt_bench.resolvers.learnt.gap DIR
 
 DIR holds `gap-test.tsv.gz`. A row's pronoun is taken to stand for a name where the entity that it
-is assigned to has a mention that overlaps the name. The last three rows are told the two names.
+is assigned to has a mention that overlaps the name. The last three rows are given the two names.
 """
 
 from __future__ import annotations
@@ -85,12 +85,12 @@ def answer(passage: Passage, row: GapRow) -> Answer:
     return first, second
 
 
-def resolved(model: Model) -> Answerer:
+def answer_by_model(model: Model) -> Answerer:
     """Return an answerer by a learnt model."""
     return lambda row: answer(model.resolve(row.text), row)
 
 
-def nearest(model: Model) -> Answerer:
+def answer_nearest(model: Model) -> Answerer:
     """Return an answerer that assigns each pronoun to the nearest name before it.
 
     Names whose title or pronouns have another gender are no candidates, as for the model.
@@ -99,21 +99,21 @@ def nearest(model: Model) -> Answerer:
     def distance(features: np.ndarray) -> np.ndarray:
         return -features[:, DISTANCE] - 1e4 * features[:, AFTER] - 1e6 * (1 - features[:, IS_NAME])
 
-    return _by(model, distance)
+    return _answer_by_scores(model, distance)
 
 
-def at_random(model: Model, seed: int) -> Answerer:
+def answer_at_random(model: Model, seed: int) -> Answerer:
     """Return an answerer that assigns each pronoun to a random entity that has a name."""
     rng = np.random.default_rng(seed)
 
     def draw(features: np.ndarray) -> np.ndarray:
         return rng.random(len(features)) - (1 - features[:, IS_NAME])
 
-    return _by(model, draw)
+    return _answer_by_scores(model, draw)
 
 
-def told(model: Model) -> Answerer:
-    """Return an answerer that is told the two names, and takes that of the higher score."""
+def answer_between_names(model: Model) -> Answerer:
+    """Return an answerer that is given the two names, and takes that of the higher score."""
 
     def resolve(row: GapRow) -> Answer:
         passage = Passage(row.text, model.lexicon)
@@ -134,13 +134,13 @@ def told(model: Model) -> Answerer:
     return resolve
 
 
-def nearer(row: GapRow) -> Answer:
+def answer_nearer_name(row: GapRow) -> Answer:
     """Return the answer that the pronoun stands for the name with fewer characters in between."""
     between = [max(name[0] - row.pronoun[1], row.pronoun[0] - name[1]) for name in row.names]
     return between[0] <= between[1], between[1] < between[0]
 
 
-def either(seed: int) -> Answerer:
+def answer_random_name(seed: int) -> Answerer:
     """Return an answerer that takes one of the two names at random."""
     rng = np.random.default_rng(seed)
 
@@ -151,7 +151,7 @@ def either(seed: int) -> Answerer:
     return draw
 
 
-def _by(model: Model, scores: Callable[[np.ndarray], np.ndarray]) -> Answerer:
+def _answer_by_scores(model: Model, scores: Callable[[np.ndarray], np.ndarray]) -> Answerer:
     def resolve(row: GapRow) -> Answer:
         passage = Passage(row.text, model.lexicon)
         assign_pronouns(passage, scores, -np.inf)
@@ -160,20 +160,20 @@ def _by(model: Model, scores: Callable[[np.ndarray], np.ndarray]) -> Answerer:
     return resolve
 
 
-def table(rows: Sequence[GapRow], model: Model) -> list[tuple[str, F1]]:
-    """Return F1 of the model and of baselines, without and with the two names told."""
+def make_table(rows: Sequence[GapRow], model: Model) -> list[tuple[str, F1]]:
+    """Return F1 of the model and of baselines, without and with the two names given."""
 
     def of(answerer: Answerer) -> F1:
         return score(rows, list(map(answerer, rows)))
 
     seeds = range(SEEDS)
     return [
-        ("learnt", of(resolved(model))),
-        ("nearest candidate", of(nearest(model))),
-        ("random candidate", _mean([of(at_random(model, seed)) for seed in seeds])),
-        ("learnt, told the two names", of(told(model))),
-        ("the nearer of the two names", of(nearer)),
-        ("one of the two names at random", _mean([of(either(seed)) for seed in seeds])),
+        ("learnt", of(answer_by_model(model))),
+        ("nearest candidate", of(answer_nearest(model))),
+        ("random candidate", _mean([of(answer_at_random(model, seed)) for seed in seeds])),
+        ("learnt, given the two names", of(answer_between_names(model))),
+        ("the nearer of the two names", of(answer_nearer_name)),
+        ("one of the two names at random", _mean([of(answer_random_name(seed)) for seed in seeds])),
     ]
 
 
@@ -190,7 +190,7 @@ def main(folder: Path) -> None:
     rows = read_gap(folder / "gap-test.tsv.gz")
     print(f"| {len(rows):,} rows of GAP's test set | F1 | feminine | masculine | bias |")
     print("|---|---|---|---|---|")
-    for name, f1 in table(rows, Model.load()):
+    for name, f1 in make_table(rows, Model.load()):
         values = f"{f1.overall:.1f} | {f1.feminine:.1f} | {f1.masculine:.1f} | {f1.bias:.2f}"
         print(f"| {name} | {values} |")
 

@@ -28,7 +28,7 @@ from xnmt_bench.resolvers.learnt.data import (
     read_litbank,
 )
 from xnmt_bench.resolvers.learnt.entities import Entity, name_words
-from xnmt_bench.resolvers.learnt.gap import holds, mention_at, resolved, score
+from xnmt_bench.resolvers.learnt.gap import answer_by_model, holds, mention_at, score
 from xnmt_bench.resolvers.learnt.lexicon import Lexicon, Pair
 from xnmt_bench.resolvers.learnt.mentions import Mention
 from xnmt_bench.resolvers.learnt.model import WEIGHTS, Model, Trees, assign_pronouns
@@ -98,7 +98,7 @@ def train(folder: Path) -> Model:
     scores = {}
     for threshold in THRESHOLDS:
         model = Model(lexicon, trees, float(threshold))
-        gap = score(validation, list(map(resolved(model), validation))).overall
+        gap = score(validation, list(map(answer_by_model(model), validation))).overall
         links = 100 * _link_f1(model, held_out_parts)
         scores[float(threshold)] = gap + links
         log.info("threshold %.2f: F1 %.1f on GAP, %.1f on LitBank", threshold, gap, links)

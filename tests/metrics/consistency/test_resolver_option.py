@@ -14,7 +14,7 @@ ITEMS = [Item(0, 3, Entity((0,))), Item(1, 4, Entity((0,)), Entity((2,)))]
 
 def right(resolver):
     suite = Suite.of("made", SOURCES, ITEMS)
-    found = Consistency(resolver=resolver)._resolved(suite)
+    found = Consistency(resolver=resolver)._resolve_suite(suite)
     return found and [found.right(item) for item in suite.items]
 
 
