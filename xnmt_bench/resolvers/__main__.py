@@ -25,7 +25,7 @@ def resolve_file(
     clusters_path: Path | None = None,
     marked_path: Path | None = None,
 ) -> ExampleCounts:
-    """Resolve each line of a file, write what is asked for, and return the counts of Table 5.
+    """Resolve each line of a file, write the files that are named, and return the counts.
 
     Args:
         text: English, one sentence a line, plain or gzip.

@@ -23,7 +23,7 @@ class Resolver(ABC):
 
     @abstractmethod
     def resolve(self, sentences: Iterable[Sentence]) -> Iterator[Clusters | None]:
-        """Yield the clusters of each source sentence, by itself and in the order of `sentences`.
+        """Yield the clusters of each source sentence, without its neighbours, in the given order.
 
         Words are those between blanks. Every cluster has two mentions or more, in the order of the
         sentence, and clusters are in the order of their first mentions (see `tidy`).

@@ -35,19 +35,19 @@ class File(Resolver):
 
     def resolve(self, sentences: Iterable[Sentence]) -> Iterator[Clusters | None]:
         """Yield the file's clusters of each sentence; None for one that it lacks."""
-        known = unknown = 0
+        found_count = missing_count = 0
         for sentence in sentences:
             clusters = self._clusters.get(letters(sentence.source))
             if clusters is None:
-                unknown += 1
+                missing_count += 1
                 yield None
                 continue
-            known += 1
+            found_count += 1
             starts = letter_starts(sentence.source.split())
             yield tidy(
                 [span for stretch in cluster if (span := word_span(starts, *stretch)) is not None]
                 for cluster in clusters
             )
-        if unknown and not known:
-            problem = f"no line is of one of the {unknown:,} sentences to resolve"
+        if missing_count and not found_count:
+            problem = f"no line is of one of the {missing_count:,} sentences to resolve"
             raise DataError(self._path, None, problem)

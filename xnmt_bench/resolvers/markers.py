@@ -34,8 +34,8 @@ class MarkedText:
         text: the sentence.
         places: where each word of the sentence without markers stands in it.
         marked: how many clusters have markers.
-        beyond: how many have none because there are too many.
-        covered: how many have none because other mentions took their words.
+        beyond: how many are left out because there are too many.
+        covered: how many are left out because other mentions took their words.
     """
 
     text: str
@@ -61,8 +61,8 @@ def mark(text: str, clusters: Clusters, most: int = MOST_CLUSTERS) -> MarkedText
     Raises:
         ValueError: the text holds a marker.
     """
-    if found := MARKER.search(text):
-        raise ValueError(f"the text holds a marker: {found[0]}")
+    if marker := MARKER.search(text):
+        raise ValueError(f"the text holds a marker: {marker[0]}")
     words = text.split()
     numbered = sorted((tuple(sorted(set(cluster))) for cluster in clusters), key=lambda c: c[0])
     kept, covered = numbered, 0
@@ -86,7 +86,7 @@ def mark(text: str, clusters: Clusters, most: int = MOST_CLUSTERS) -> MarkedText
         pieces.append(word)
         if place in ends:
             pieces.append(f"</ENT{ends[place]}>")
-    # Without a marker the text stays as it is, its blanks too.
+    # Without a marker, repeated blanks are kept too.
     marked_text = " ".join(pieces) if runs else text
     return MarkedText(marked_text, tuple(places), len(runs), len(kept) - len(runs), covered)
 
@@ -124,7 +124,7 @@ def _longest_run(free: Sequence[int]) -> Span | None:
 
 
 class MarkedCorpus(CorpusView):
-    """A corpus with markers in the source sentences of every split; targets stay as they are.
+    """A corpus with markers in the source sentences of every split; targets do not change.
 
     Gold annotation moves to the words' new places, and no marker has a link.
 
@@ -153,8 +153,8 @@ class MarkedCorpus(CorpusView):
         pairs = pair_with_clusters(self.corpus.sentences(split), self._resolver)
         for number, (sentence, clusters) in enumerate(pairs, start=1):
             try:
-                if found := MARKER.search(sentence.target):
-                    raise ValueError(f"the target holds a marker: {found[0]}")
+                if marker := MARKER.search(sentence.target):
+                    raise ValueError(f"the target holds a marker: {marker[0]}")
                 marked = mark(sentence.source, clusters or (), self._most)
             except ValueError as error:
                 raise XnmtError(f"{self.name}, {split}, sentence {number}: {error}") from None
@@ -193,17 +193,17 @@ class MarkedCorpus(CorpusView):
 def _move_gold(gold: Gold, places: Sequence[int]) -> Gold:
     """Return gold annotation with its source words at other places."""
 
-    def links(pairs: Links) -> Links:
+    def move_links(pairs: Links) -> Links:
         return frozenset((places[i], j) for i, j in pairs)
 
-    def mention(one: Mention) -> Mention:
-        return replace(one, words=tuple(places[word] for word in one.words))
+    def move_mention(mention: Mention) -> Mention:
+        return replace(mention, words=tuple(places[word] for word in mention.words))
 
     return replace(
         gold,
-        sure=links(gold.sure),
-        possible=links(gold.possible),
-        source_mentions=tuple(map(mention, gold.source_mentions)),
+        sure=move_links(gold.sure),
+        possible=move_links(gold.possible),
+        source_mentions=tuple(map(move_mention, gold.source_mentions)),
         deciding_source=tuple(
             frozenset(places[word] for word in words) for words in gold.deciding_source
         ),

@@ -99,7 +99,7 @@ def read_litbank(path: Path) -> list[Chained]:
     """Read the documents of LitBank (Bamman et al. 2020), brat's form in a tar file.
 
     Raises:
-        DataError: the file is no such archive, or an annotation cannot be read.
+        DataError: the file is not such an archive, or an annotation cannot be read.
     """
     contents: dict[str, str] = {}
     try:

@@ -53,8 +53,8 @@ def score(rows: Sequence[GapRow], answers: Sequence[Answer]) -> F1:
     def f1(chosen: Iterable[int]) -> float:
         pairs = [pair for n in chosen for pair in zip(rows[n].labels, answers[n], strict=True)]
         right = sum(label and answer for label, answer in pairs)
-        given = sum(label for label, _ in pairs) + sum(answer for _, answer in pairs)
-        return 200.0 * right / given if given else 0.0
+        total = sum(label for label, _ in pairs) + sum(answer for _, answer in pairs)
+        return 200.0 * right / total if total else 0.0
 
     feminine = [n for n, row in enumerate(rows) if row.feminine]
     masculine = [n for n, row in enumerate(rows) if not row.feminine]
@@ -76,7 +76,7 @@ def holds(passage: Passage, entity: Entity, stretch: Stretch) -> bool:
 
 
 def answer(passage: Passage, row: GapRow) -> Answer:
-    """Return what a text whose pronouns are assigned says of a row."""
+    """Return the answer to a row that follows from the entities of its text."""
     pronoun = mention_at(passage, row.pronoun)
     entity = next((e for e in passage.entities if pronoun in e.mentions), None)
     if entity is None:
@@ -93,7 +93,7 @@ def answer_by_model(model: Model) -> Answerer:
 def answer_nearest(model: Model) -> Answerer:
     """Return an answerer that assigns each pronoun to the nearest name before it.
 
-    Names whose title or pronouns have another gender are no candidates, as for the model.
+    Names whose title or pronouns have another gender are left out, as for the model.
     """
 
     def distance(features: np.ndarray) -> np.ndarray:

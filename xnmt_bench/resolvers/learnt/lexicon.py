@@ -1,4 +1,4 @@
-"""What words say of a mention: the gender of given names, and which nouns name people."""
+"""Evidence of single words: the gender of given names, and which nouns name people."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Passage:
 
     Args:
         text: English, raw or cut into words.
-        lexicon: what words say of a mention.
+        lexicon: genders of names and nouns of people.
     """
 
     def __init__(self, text: str, lexicon: Lexicon) -> None:
@@ -121,7 +121,7 @@ class Passage:
         The subject of its verb is none of an object's: `her` of `Anna asked her` is not Anna.
         """
         here = self.tokens[pronoun.first].sentence
-        found = []
+        candidates = []
         for entity in self.entities:
             if not self._may_be(entity, pronoun):
                 continue
@@ -130,10 +130,10 @@ class Passage:
             if before and pronoun.role == "object" and self._is_last_subject(before[-1], pronoun):
                 continue
             if before and here - self.tokens[before[-1].first].sentence <= FARTHEST_BEFORE:
-                found.append(Candidate(entity, before[-1], False))
+                candidates.append(Candidate(entity, before[-1], False))
             elif after and self.tokens[after[0].first].sentence - here <= FARTHEST_AFTER:
-                found.append(Candidate(entity, after[0], True))
-        return found
+                candidates.append(Candidate(entity, after[0], True))
+        return candidates
 
     @staticmethod
     def _may_be(entity: Entity, pronoun: Mention) -> bool:
@@ -273,12 +273,12 @@ class Passage:
         if pronoun.pronoun not in PERSONAL:
             return 0.0
         if entity.gender:
-            return 5.0  # another gender is no candidate
+            return 5.0  # `_may_be` leaves another gender out
         sign = 1 if pronoun.pronoun == "he" else -1
         odds = [
             self._lexicon.name_gender(forms[0])
             for forms in (name_words(self.tokens, name) for name in names)
-            # A surname alone says nothing of gender.
+            # A surname alone shows no gender.
             if len(forms) > 1 or forms[0] in self._lexicon.given_names
         ]
         return sign * max(odds, key=abs, default=0.0)

@@ -133,7 +133,7 @@ def _count(
                 people[passage.tokens[mention.head].lower, kind.endswith("_PER")] += 1
         genders.update((word, gender) for word, gender, _ in named)
         for mention in passage.mentions:
-            # A noun that is no mention of LitBank names no person, place or vehicle.
+            # LitBank leaves out nouns that name no person, place or vehicle.
             if mention.kind == "noun" and mention not in chains:
                 people[passage.tokens[mention.head].lower, False] += 1
     return genders, people
@@ -159,7 +159,7 @@ def _chains(passage: Passage, part: Chained) -> dict[Mention, tuple[int, str]]:
     A pronoun has to be the annotated one. A name or noun phrase is the shortest annotated mention
     that begins with it and holds it, or that ends with it.
     """
-    found = {}
+    chain_by_mention = {}
     for mention in passage.mentions:
         start, end = passage.tokens[mention.first].start, passage.tokens[mention.last].end
         fitting = [
@@ -173,8 +173,8 @@ def _chains(passage: Passage, part: Chained) -> dict[Mention, tuple[int, str]]:
         ]
         if fitting:
             _, chain, kind = min(fitting)
-            found[mention] = (chain, kind)
-    return found
+            chain_by_mention[mention] = (chain, kind)
+    return chain_by_mention
 
 
 def _is_labelled(pronoun: Mention, chains: Mapping[Mention, Any]) -> bool:
@@ -214,12 +214,12 @@ def _gap_examples(
     candidates = passage.candidates(pronoun)
     kept, labels = [], []
     for n, candidate in enumerate(candidates):
-        asked = [holds(passage, candidate.entity, name) for name in row.names]
-        label = any(a and b for a, b in zip(asked, row.labels, strict=True))
-        # Where neither name is right, the label of other entities is unknown. A noun is left out: a
-        # row of GAP asks about names alone, which would teach that nouns are no antecedents.
+        overlaps = [holds(passage, candidate.entity, name) for name in row.names]
+        label = any(a and b for a, b in zip(overlaps, row.labels, strict=True))
+        # Where neither name is right, the label of other entities is unknown. Nouns are left out: a
+        # row of GAP asks about names alone, so that the trees would learn never to choose a noun.
         named = any(m.kind != "noun" for m in candidate.entity.mentions)
-        if any(asked) or (any(row.labels) and named):
+        if any(overlaps) or (any(row.labels) and named):
             kept.append(n)
             labels.append(label)
     if kept:
@@ -251,14 +251,14 @@ def fit(of_litbank: Examples, of_gap: Examples) -> Trees:
     roots, parts, offset = [], [], 0
     for tree in (estimator.tree_ for estimator in booster.estimators_[:, 0]):
         leaf = tree.children_left < 0
-        own = np.arange(tree.node_count)
+        node_numbers = np.arange(tree.node_count)
         roots.append(offset)
         parts.append(
             (
                 np.where(leaf, -1, tree.feature),
                 np.where(leaf, 0.0, tree.threshold),
-                offset + np.where(leaf, own, tree.children_left),
-                offset + np.where(leaf, own, tree.children_right),
+                offset + np.where(leaf, node_numbers, tree.children_left),
+                offset + np.where(leaf, node_numbers, tree.children_right),
                 np.where(leaf, booster.learning_rate * tree.value[:, 0, 0], 0.0),
             )
         )
@@ -271,20 +271,20 @@ def fit(of_litbank: Examples, of_gap: Examples) -> Trees:
 
 def _link_f1(model: Model, parts: Sequence[Chained]) -> float:
     """Return F1 of pronouns' links to any mention of their chain in their passage."""
-    right = given = wanted = 0
+    right = linked = linkable = 0
     for part in parts:
         passage = model.resolve(part.text)
         chains = _chains(passage, part)
         for pronoun in (p for p in passage.pronouns if _is_labelled(p, chains)):
             entity = next(e for e in passage.entities if pronoun in e.mentions)
-            others = [m for m in entity.mentions if m is not pronoun]
+            antecedents = [m for m in entity.mentions if m is not pronoun]
             chain = chains[pronoun][0] if pronoun in chains else None
-            given += bool(others)
-            wanted += chain is not None and any(
+            linked += bool(antecedents)
+            linkable += chain is not None and any(
                 c == chain for m, (c, _) in chains.items() if m is not pronoun
             )
-            right += any(m in chains and chains[m][0] == chain for m in others)
-    return 2 * right / (given + wanted)
+            right += any(m in chains and chains[m][0] == chain for m in antecedents)
+    return 2 * right / (linked + linkable)
 
 
 def main(folder: Path, path: Path = WEIGHTS) -> None:
