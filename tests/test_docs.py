@@ -2,9 +2,9 @@
 
 A command is a line of a code block in README.md or docs/guide that begins with `python`, `make` or
 `xnmt-`. Commands of `train.py` and `evaluate.py` are composed and checked as the command itself
-does, without running it. Others name a target of the Makefile or a script that exists. A block
-whose commands need more than that (a plug-in, a program that is not installed) stands under a
-comment that says what: `<!-- needs a plug-in -->` or `<!-- long -->`.
+does, without running it. Others name a target of the Makefile, or a script or module that
+exists. A block whose commands need more than that (a plug-in, a program that is not installed)
+stands under a comment that says what: `<!-- needs a plug-in -->` or `<!-- long -->`.
 """
 
 from __future__ import annotations
@@ -107,6 +107,14 @@ def compose(arguments: list[str], complete: bool = True) -> None:
             check(hydra.compose("config", job), complete)
 
 
+def script_of(arguments: list[str]) -> Path:
+    """The file that `python` runs, by its name or as a module of this project."""
+    if arguments[0] != "-m":
+        return ROOT / arguments[0]
+    module = ROOT.joinpath(*arguments[1].split("."))
+    return module / "__main__.py" if module.is_dir() else module.with_suffix(".py")
+
+
 @pytest.mark.parametrize("command", every_command(), ids=lambda c: f"{c.page}:{c.line}")
 def test_a_command_of_a_page_is_right(command):
     program, *arguments = shlex.split(command.text)
@@ -120,7 +128,7 @@ def test_a_command_of_a_page_is_right(command):
     elif program.startswith("xnmt-"):
         compose(arguments)
     else:
-        script = ROOT / arguments[0]
+        script = script_of(arguments)
         assert script.is_file(), "mark the block, or name a script that is there"
         flags = [argument for argument in arguments if argument.startswith("--")]
         assert [flag for flag in flags if f'"{flag}"' not in script.read_text()] == []

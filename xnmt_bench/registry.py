@@ -44,6 +44,7 @@ KINDS = {
     "morphologies": Kind("morphology"),
     "sheets": Kind("sheet", "sheet"),
     "dumps": Kind("relevance format"),
+    "resolvers": Kind("resolver"),
 }
 
 

@@ -252,3 +252,13 @@ def test_the_resolver_s2e(name, least, most):
     right = [r for item in suite.items if (r := found.right(item)) is not None]
     assert len(right) > 0.99 * len(suite.items)
     assert least < sum(right) / len(suite.sentences) < most
+
+
+def test_clusters_of_a_plug_in_by_words(tmp_path):
+    source = "The guard's dog bit the cook, because he slept."
+    item = Item(0, 7, Entity((1,)), Entity((5,)))
+    suite = Suite.of("made", [source, source + " Twice."], [item, Item(1, 7, Entity((1,)))])
+    found = Resolver.of_clusters(suite, [(((4, 5), (7, 7)), ((0, 1), (8, 8))), None], "made")
+    assert [found.right(one) for one in suite.items] == [False, None]
+    found = Resolver.of_clusters(suite, [(((0, 1), (7, 7)),), ()], "made")
+    assert [found.right(one) for one in suite.items] == [True, False]

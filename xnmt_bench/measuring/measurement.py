@@ -33,7 +33,8 @@ SEAL = "seal"  # fingerprint of all else that describes a row
 # Among a row's facts:
 DOUBTS = "doubts"  # why its numbers mean little, a sentence each
 BLIND = "blind"  # its explainer never asks the model: a point of reference, never ranked
-LEFT_OUT = "quick_left_out"  # what the experiment left out to be quick, a sentence each
+# What the experiment left out to be quick, a sentence each. Metrics count units as `left_out`.
+LEFT_OUT = "quick_left_out"
 CAPPED = "capped"  # training ended at its cap of epochs
 VERSIONS = "versions"  # of the libraries that made what is behind the row, by name
 # What decides its numbers beside its columns, by name; rows that differ in one are never ranked

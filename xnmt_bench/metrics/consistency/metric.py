@@ -44,7 +44,7 @@ from xnmt_bench.morphology import Morphology
 from xnmt_bench.options import Text
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import test_set
-from xnmt_bench.registry import create, load_all
+from xnmt_bench.registry import create, entries, load_all
 from xnmt_bench.store import file_hash, fingerprint
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Consistency(SumMetric):
         learn_from: what else eflomal learns from: `train`, the configured corpus's training
             sentences, or a file of lines `source ||| translation`.
         morphology: by name; None for the language's usual one.
-        resolver: a file of an English resolver's clusters, to stand beside.
+        resolver: an English resolver to stand beside: a plug-in's name, or a file of clusters.
         relevance: whether the configured explainer tells at which entity a pronoun looks.
     """
 
@@ -221,7 +221,7 @@ class Consistency(SumMetric):
         language = self._language(job)
         name, morphology = self._chosen(language)
         suite = self._suite(job, language)
-        resolver = Resolver(Path(self.resolver), suite) if self.resolver else None
+        resolver = self._resolve_suite(suite)
         for translation_set in translated(job, suite, self.suite):
             identity = {
                 "corpus": suite.name,
@@ -236,6 +236,8 @@ class Consistency(SumMetric):
             }
             facts = {BLIND: translation_set.nmt == REFERENCE}  # people are not ranked
             content = {"suite": suite.fingerprint} | self._file_content()
+            if resolver is not None:
+                content["resolver"] = resolver.fingerprint
             if not translation_set.people:
                 doors = self.open_doors(job)
                 content |= {kind: door.fingerprint for kind, door in doors.items()}
@@ -246,9 +248,27 @@ class Consistency(SumMetric):
                 identity, identify, partial(self._evidence, translation_set, morphology, resolver)
             )
 
+    def _resolve_suite(self, suite: Suite) -> Resolver | None:
+        """Return what the resolver makes of a suite: of a file, or of a plug-in by its name.
+
+        Raises:
+            DataError: there is no such file and no such plug-in, or the file is of other sentences.
+            XnmtError: the plug-in knows no sentence of the suite, or lacks a package.
+        """
+        if not self.resolver:
+            return None
+        path = Path(self.resolver)
+        if path.exists() or self.resolver not in entries("resolvers"):
+            return Resolver(path, suite)
+        plug_in = create("resolvers", self.resolver)
+        clusters = list(plug_in.resolve(suite.sentences))
+        if all(of_sentence is None for of_sentence in clusters):
+            raise XnmtError(f"resolver {self.resolver!r} knows no sentence of {suite.name}")
+        return Resolver.of_clusters(suite, clusters, plug_in.fingerprint)
+
     def _file_content(self) -> dict[str, str]:
         """Return fingerprints of the files among its options; their names stand in its columns."""
-        options = {"resolver": self.resolver, "learn_from": self.learn_from, "links": self.links}
+        options = {"learn_from": self.learn_from, "links": self.links}
         paths = {name: Path(value) for name, value in options.items() if value}
         return {name: file_hash(path)[:16] for name, path in paths.items() if path.is_file()}
 

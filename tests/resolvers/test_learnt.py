@@ -1,0 +1,331 @@
+"""The resolver that comes with the package: its parts, F1 on GAP, and training."""
+
+import gzip
+import json
+import re
+import tarfile
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import DATA
+
+from xnmt_bench.corpora.sentence import Sentence
+from xnmt_bench.errors import DataError
+from xnmt_bench.registry import create
+from xnmt_bench.resolvers.learnt import gap
+from xnmt_bench.resolvers.learnt.data import (
+    LITBANK,
+    Chained,
+    GapRow,
+    passages,
+    read_gap,
+    read_litbank,
+)
+from xnmt_bench.resolvers.learnt.lexicon import Lexicon
+from xnmt_bench.resolvers.learnt.model import WEIGHTS, Model, Trees
+from xnmt_bench.resolvers.learnt.passage import FEATURES, Passage
+from xnmt_bench.resolvers.learnt.tokens import tokenize
+
+FOLDER = DATA / "coreference_training"
+needs_data = pytest.mark.skipif(
+    not FOLDER.exists(), reason="needs shared/data/coreference_training"
+)
+HEADER = "ID\tText\tPronoun\tPronoun-offset\tA\tA-offset\tA-coref\tB\tB-offset\tB-coref\tURL"
+
+
+def sentence(source):
+    return Sentence(source, "", "made", 0)
+
+
+def mentions(text):
+    passage = Passage(text, Lexicon({}, {}))
+    return [
+        text[passage.tokens[m.first].start : passage.tokens[m.last].end] for m in passage.mentions
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Mr. Smith didn't see J. R. Tolkien's house.",
+         "Mr.|Smith|didn't|see|J.|R.|Tolkien|'s|house|."),
+        ("He said: well-known cooks don 't eat .", "He|said|:|well-known|cooks|don|'|t|eat|."),
+    ],
+)  # fmt: skip
+def test_tokens(text, wanted):
+    tokens = tokenize(text)
+    assert "|".join(token.form for token in tokens) == wanted
+    assert all(text[token.start : token.end] == token.form for token in tokens)
+    assert {token.sentence for token in tokens} == {0}
+
+
+def test_sentences_end_before_a_capital():
+    tokens = tokenize("He left. She, i.e. the other, stayed!")
+    assert [token.form for token in tokens if token.first] == ["He", "She"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("The trophy didn't fit in the suitcase because it was too small.",
+         ["The trophy", "the suitcase", "it"]),
+        ("The old man walked to his house.", ["The old man", "his", "his house"]),
+        ("The nurse sends the letter to Anna.", ["The nurse", "the letter", "Anna"]),
+        ("Duke Ludwig van Beethoven of York left the US on Monday.",
+         ["Duke Ludwig van Beethoven of York", "the US"]),
+        ("However, Anna said that Mr. Smith slept.", ["Anna", "Mr. Smith"]),
+    ],
+)  # fmt: skip
+def test_mentions(text, wanted):
+    assert mentions(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted"),
+    [
+        ("Anna Smith met Tom, and Smith said that she was ill.", {((0, 1), (5, 5), (8, 8))}),
+        ("Anna said that she was ill.", {((0, 0), (3, 3))}),
+        ("I love my dog.", {((0, 0), (2, 2))}),
+        ("The dog barks when the dog is alone.", {((0, 1), (4, 5))}),
+        ("It rains, and it is clear that it will.", set()),
+        ("Mr. Smith and Mrs. Smith slept.", set()),
+        ("", set()),
+        ("...", set()),
+    ],
+)
+def test_sentences_whose_clusters_are_plain(source, wanted):
+    [clusters] = create("resolvers", "learnt").resolve([sentence(source)])
+    assert wanted <= set(clusters)
+    if not wanted:
+        assert not clusters
+
+
+def test_names_of_two_genders_decide():
+    """The same sentence: only the pronoun differs."""
+    he, she = create("resolvers", "learnt").resolve(
+        sentence(f"John met Mary, and then {pronoun} went home.") for pronoun in ("he", "she")
+    )
+    assert he == (((0, 0), (5, 5)),)
+    assert she == (((2, 2), (5, 5)),)
+
+
+def test_every_span_is_in_its_sentence_whatever_the_text():
+    rng = np.random.default_rng(0)
+    pieces = [
+        "he",
+        "She",
+        "it,",
+        "Anna",
+        "the",
+        "man",
+        ".",
+        "'s",
+        "(",
+        "—",
+        "Mr.",
+        "\u200b",
+        "ß",
+        "I",
+    ]
+    texts = [" ".join(rng.choice(pieces, rng.integers(0, 15))) for _ in range(300)]
+    for text, clusters in zip(
+        texts, create("resolvers", "learnt").resolve(map(sentence, texts)), strict=True
+    ):
+        for first, last in (span for cluster in clusters for span in cluster):
+            assert 0 <= first <= last < len(text.split())
+
+
+def test_trees_beside_a_walk_from_node_to_node():
+    trees = Model.load().trees
+    rng = np.random.default_rng(0)
+    rows = rng.integers(-2, 12, (20, len(FEATURES))).astype(np.float32)
+
+    def walk(row):
+        total = trees.bias
+        for node in trees.roots:
+            while trees.feature[node] >= 0:
+                left = row[trees.feature[node]] <= trees.threshold[node]
+                node = (trees.left if left else trees.right)[node]
+            total += trees.value[node]
+        return total
+
+    assert trees(rows) == pytest.approx([walk(row) for row in rows])
+
+
+def test_trees_are_scikit_learns():
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    from xnmt_bench.resolvers.learnt import train
+
+    rng = np.random.default_rng(1)
+    features = rng.normal(size=(300, 4)).astype(np.float32)
+    labels = features[:, 0] * features[:, 1] > 0
+    trees = train.fit(([features], [labels]), ([], []))
+    booster = ensemble.GradientBoostingClassifier(random_state=train.SEED, **train.TREES)
+    booster.fit(features, labels)
+    assert trees(features) == pytest.approx(booster.decision_function(features))
+
+
+def test_weights_are_small_plain_numbers_and_kept_to_the_byte(tmp_path):
+    assert WEIGHTS.stat().st_size < 300_000
+    content = json.loads(gzip.decompress(WEIGHTS.read_bytes()))
+    assert content["features"] == list(FEATURES)
+    again = tmp_path / "again.json.gz"
+    Model.load().save(again)
+    assert again.read_bytes() == WEIGHTS.read_bytes()
+
+
+@pytest.mark.parametrize("damage", ["cut", "features", "missing", "text"])
+def test_damaged_weights_are_one_line(damage, tmp_path):
+    path = tmp_path / "weights.json.gz"
+    content = json.loads(gzip.decompress(WEIGHTS.read_bytes()))
+    if damage == "features":
+        content["features"][0] = "other"
+        path.write_bytes(gzip.compress(json.dumps(content).encode()))
+    elif damage == "cut":
+        path.write_bytes(WEIGHTS.read_bytes()[:1000])
+    elif damage == "text":
+        path.write_text("weights")
+    with pytest.raises(DataError, match=r"weights\.json\.gz: ") as raised:
+        create("resolvers", "learnt", path=str(path))
+    assert "\n" not in str(raised.value)
+
+
+def row(labels, feminine):
+    return GapRow("", (0, 0), ((0, 0), (0, 0)), labels, feminine)
+
+
+def test_f1_by_hand():
+    """Of A and B together: 2 right, 4 true, 3 answered: 2 * 2 / 7."""
+    rows = [row((True, False), True), row((False, True), True), row((True, False), False),
+            row((False, True), False)]  # fmt: skip
+    answers = [(True, False), (True, False), (False, False), (False, True)]
+    f1 = gap.score(rows, answers)
+    assert f1.overall == pytest.approx(400 / 7)
+    assert f1.feminine == pytest.approx(50)
+    assert f1.masculine == pytest.approx(200 / 3)
+    assert f1.bias == pytest.approx(0.75)
+    assert gap.score(rows, [(False, False)] * 4).overall == 0
+
+
+def card_rows():
+    text = WEIGHTS.with_name("README.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| (.+?) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", text, re.M)
+    return {name: list(map(float, values)) for name, *values in lines}
+
+
+@needs_data
+def test_the_card_says_what_the_weights_give_on_gaps_test_set():
+    rows = read_gap(FOLDER / "gap-test.tsv.gz")
+    assert len(rows) == 2000
+    card = card_rows()
+    found = gap.make_table(rows, Model.load())
+    assert {name for name, _ in found} == set(card)
+    for name, f1 in found:
+        values = [f1.overall, f1.feminine, f1.masculine, f1.bias]
+        assert [round(value, 2 if n == 3 else 1) for n, value in enumerate(values)] == card[name]
+    learnt, *baselines = (f1.overall for name, f1 in found if not name.startswith("learnt,"))
+    assert learnt > max(baselines) + 15  # also above those that are given the two names
+
+
+def test_the_nearer_name_by_hand():
+    """`Anna` is 5 characters before the pronoun, `Bea` 4 behind it; equal ones go to the first."""
+    row = GapRow("", (20, 22), ((11, 15), (26, 29)), (True, False), True)
+    assert gap.answer_nearer_name(row) == (False, True)
+    assert gap.answer_nearer_name(replace(row, names=((12, 16), (26, 29)))) == (True, False)
+
+
+@needs_data
+def test_published_sizes_of_the_data():
+    assert len(read_gap(FOLDER / "gap-validation.tsv.gz")) == 454
+    documents = read_litbank(FOLDER / LITBANK)
+    assert len(documents) == 100
+    assert all(0 <= s < e <= len(d.text) for d in documents for (s, e), _, _ in d.mentions)
+
+
+def test_passages_hold_the_mentions_that_are_whole_in_them():
+    document = Chained("d", "A b\nc d\ne f\n", (((0, 1), 0, ""), ((4, 5), 0, ""), ((6, 9), 1, "")))
+    first, second = passages(document, (1, 2))
+    assert (first.text, first.mentions) == ("A b\n", (((0, 1), 0, ""),))
+    assert (second.text, second.mentions) == ("c d\ne f\n", (((0, 1), 0, ""), ((2, 5), 1, "")))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("1\tShe ate\tShe\t0\tA\t9\tTRUE\tB\t0\tFALSE\tu", ":2: no row of GAP: 'A' is not at"),
+        ("1\tShe ate\tShe\tx\tA\t9\tTRUE\tB\t0\tFALSE\tu", ":2: no row of GAP: 'x' is no count"),
+        ("1\tShe ate\tShe\t0\ta\t4\tyes\te\t6\tFALSE\tu", ":2: no row of GAP: 'YES'"),
+        ("1\tShe ate", ":2: 2 fields, but the header has 11"),
+    ],
+)
+def test_what_is_no_row_of_gap(line, message, tmp_path):
+    path = tmp_path / "gap-test.tsv"
+    path.write_text(f"{HEADER}\n{line}\n")
+    with pytest.raises(DataError, match=message):
+        read_gap(path)
+
+
+def test_files_that_are_others(tmp_path):
+    path = tmp_path / "gap-test.tsv"
+    path.write_text("ID\tText\n")
+    with pytest.raises(DataError, match=":1: no column 'Pronoun'"):
+        read_gap(path)
+    with pytest.raises(DataError, match="no such file"):
+        read_litbank(tmp_path / LITBANK)
+    (tmp_path / LITBANK).write_text("no archive")
+    with pytest.raises(DataError, match="no archive of LitBank"):
+        read_litbank(tmp_path / LITBANK)
+    (tmp_path / "a.txt").write_text("He ate .\n")
+    (tmp_path / "a.ann").write_text("T1\tHe-0 0 2\tHe\nT2\tHe-0 zero 2\n")
+    with tarfile.open(tmp_path / LITBANK, "w:gz") as archive:
+        for name in ("a.txt", "a.ann"):
+            archive.add(tmp_path / name, arcname=f"coref/brat/{name}")
+    with pytest.raises(DataError, match=r"a.ann:2: no annotation of brat"):
+        read_litbank(tmp_path / LITBANK)
+
+
+def made_data(folder, rows=60):
+    """Data in the form of GAP and LitBank: the pronoun stands for the name of its gender."""
+    rng = np.random.default_rng(0)
+    names = {"he": ["John", "Tom", "Henry"], "she": ["Anna", "Mary", "Julia"]}
+    for split, size in (("development", rows), ("validation", 20)):
+        lines = [HEADER]
+        for n in range(size):
+            first, second = rng.choice(names["he"]), rng.choice(names["she"])
+            pronoun = ("he", "she")[n % 2]
+            text = f"{first} met {second} when {pronoun} was ill."
+            cells = [f"{split}-{n}", text, pronoun, text.index(f" {pronoun} ") + 1, first, 0,
+                     n % 2 == 0, second, text.index(second), n % 2 == 1, "u"]  # fmt: skip
+            lines.append("\t".join(str(c).upper() if c in (True, False) and isinstance(c, bool)
+                                   else str(c) for c in cells))  # fmt: skip
+        with gzip.open(folder / f"gap-{split}.tsv.gz", "wt") as file:
+            file.write("\n".join(lines) + "\n")
+    with tarfile.open(folder / LITBANK, "w:gz") as archive:
+        for n in range(20):
+            text = "The man slept . John ate . He was ill . \n"
+            (folder / f"{n}.txt").write_text(text * 3)
+            (folder / f"{n}.ann").write_text(
+                "T0\tNOM_PER 0 7\tThe man\nT1\tman-0 0 7\tThe man\nT2\tJohn-1 16 20\tJohn\n"
+                "T3\tJohn-1 27 29\tHe\nR1\tcop Arg1:T1 Arg2:T9\n"
+            )
+            for end in ("txt", "ann"):
+                archive.add(folder / f"{n}.{end}", arcname=f"coref/brat/{n}.{end}")
+    return folder
+
+
+def test_learning_again_gives_the_same_bytes(tmp_path, monkeypatch):
+    pytest.importorskip("sklearn")
+    from xnmt_bench.resolvers.learnt import train
+
+    monkeypatch.setitem(train.TREES, "n_estimators", 20)
+    monkeypatch.setitem(train.TREES, "min_samples_leaf", 2)
+    folder = made_data(tmp_path)
+    for name in ("first", "second"):
+        train.main(folder, tmp_path / name)
+    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
+    model = Model.load(tmp_path / "first")
+    rows = read_gap(folder / "gap-validation.tsv.gz")
+    answers = [gap.answer_by_model(model)(one) for one in rows]
+    assert gap.score(rows, answers).overall > 90
+    assert isinstance(model.trees, Trees)

@@ -1,0 +1,151 @@
+"""Markers around the mentions of clusters (Yehudai et al. 2023, section 4)."""
+
+import random
+
+import pytest
+from test_examples import ROWS, Made
+
+from xnmt_bench.corpora.sentence import Gold, Mention, Sentence
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.registry import create
+from xnmt_bench.resolvers.base import tidy
+from xnmt_bench.resolvers.markers import MarkedCorpus, mark, without_markers
+
+
+def test_the_papers_example():
+    text = "The trophy didn’t fit in the suitcase because it was too small"
+    assert mark(text, (((6, 6), (8, 8)),)).text == (
+        "The trophy didn’t fit in the <ENT1> suitcase </ENT1> because <ENT1> it </ENT1> "
+        "was too small"
+    )
+
+
+def test_clusters_are_numbered_by_their_first_mention():
+    marked = mark("a b c d", (((1, 1), (3, 3)), ((0, 0), (2, 2))))
+    assert marked.text == ("<ENT1> a </ENT1> <ENT2> b </ENT2> <ENT1> c </ENT1> <ENT2> d </ENT2>")
+    assert marked.places == (1, 4, 7, 10)
+
+
+@pytest.mark.parametrize(
+    ("clusters", "wanted"),
+    [
+        # `John sold his car as it broke`: `his` of `his car`.
+        ((((0, 0), (2, 2)), ((2, 3), (5, 5))),
+         "<1> John </1> sold <1> his </1> <2> car </2> as <2> it </2> broke"),
+        # The inner mention is of the same cluster.
+        ((((0, 3), (2, 2), (5, 5)),),
+         "<1> John sold </1> <1> his </1> car as <1> it </1> broke"),
+        # Two mentions cross: the shorter keeps its words.
+        ((((0, 2), (6, 6)), ((2, 3), (5, 5))),
+         "<1> John sold </1> <2> his car </2> as <2> it </2> <1> broke </1>"),
+        # Equal mentions: the cluster that comes first, and the other keeps no two.
+        ((((2, 2), (5, 5)), ((2, 2), (6, 6))),
+         "John sold <1> his </1> car as <1> it </1> broke"),
+    ],
+)  # fmt: skip
+def test_mentions_that_share_words(clusters, wanted):
+    found = mark("John sold his car as it broke", clusters).text
+    assert found.replace("ENT", "") == wanted
+
+
+def test_a_cluster_that_loses_its_mentions_gives_its_number_and_words_back():
+    marked = mark("a b c d", (((0, 0), (1, 1)), ((0, 0), (2, 2)), ((2, 2), (3, 3))))
+    assert marked.text == "<ENT1> a </ENT1> <ENT1> b </ENT1> <ENT2> c </ENT2> <ENT2> d </ENT2>"
+    assert (marked.marked, marked.covered) == (2, 1)
+
+
+def test_at_most_eight_clusters():
+    text = " ".join(f"w{n}" for n in range(20))
+    marked = mark(text, tuple(((2 * n, 2 * n), (2 * n + 1, 2 * n + 1)) for n in range(10)))
+    assert (marked.marked, marked.beyond, marked.covered) == (8, 2, 0)
+    assert marked.text.endswith("<ENT8> w15 </ENT8> w16 w17 w18 w19")
+
+
+def test_markers_are_never_nested_and_leave_every_word_alone():
+    """Random clusters: brackets match at once, words stay, each cluster has two mentions."""
+    rng = random.Random(0)
+    for _ in range(300):
+        words = [f"w{n}" for n in range(rng.randint(2, 14))]
+        clusters = tidy(
+            [
+                (first, min(first + rng.randint(0, 3), len(words) - 1))
+                for first in rng.choices(range(len(words)), k=rng.randint(1, 4))
+            ]
+            for _ in range(rng.randint(0, 6))
+        )
+        marked = mark(" ".join(words), clusters, most=3)
+        pieces = marked.text.split()
+        assert without_markers(marked.text).split() == words
+        assert [pieces[place] for place in marked.places] == words
+        opened, counts = None, {}
+        for piece in pieces:
+            if piece.startswith("<ENT"):
+                assert opened is None
+                opened = piece[1:-1]
+                counts[opened] = counts.get(opened, 0) + 1
+            elif piece.startswith("</ENT"):
+                assert piece[2:-1] == opened
+                opened = None
+        assert opened is None
+        assert list(counts) == [f"ENT{n + 1}" for n in range(marked.marked)]
+        assert all(count > 1 for count in counts.values())
+        assert marked.marked <= 3
+        assert marked.marked + marked.beyond + marked.covered == len(clusters)
+
+
+def test_a_text_without_clusters_stays_as_it_is():
+    assert mark("two  blanks ", ()).text == "two  blanks "
+
+
+def test_a_corpus_with_markers_moves_its_gold():
+    class Linked(Made):
+        def sentences(self, split):
+            for s in super().sentences(split):
+                gold = Gold(
+                    frozenset({(3, 0)}), frozenset({(3, 0), (4, 1)}), s.gold.source_mentions,
+                    (Mention("0", (1,)),), (frozenset({1, 4}),), (frozenset({0}),),
+                )  # fmt: skip
+                yield Sentence(s.source, s.target, s.document, s.position, gold)
+
+    [sentence] = MarkedCorpus(Linked(ROWS[0]), create("resolvers", "gold")).sentences("test")
+    words = sentence.source.split()
+    assert " ".join(words) == "<ENT1> the dog </ENT1> likes <ENT1> its </ENT1> bone"
+    [(i, j)] = sentence.gold.sure
+    assert (words[i], j) == ("its", 0)
+    assert {words[i] for i, _ in sentence.gold.possible} == {"its", "bone"}
+    assert [[words[w] for w in m.words] for m in sentence.gold.source_mentions] == [
+        ["the", "dog"], ["its"],
+    ]  # fmt: skip
+    assert {words[w] for w in sentence.gold.deciding_source[0]} == {"dog", "bone"}
+    assert sentence.gold.deciding_prefix == (frozenset({0}),)
+
+
+def test_raw_text_has_no_markers_and_counts_are_of_the_training_split():
+    marked = MarkedCorpus(Made(*ROWS), create("resolvers", "gold"), most=1)
+    [first, *_] = marked.sentences("train")
+    assert marked.raw(first.source, "en") == ROWS[0][0]
+    assert list(marked.counts()) == [
+        "3 clusters have markers; 0 beyond the first 1 of their sentence and 0 without two "
+        "mentions of their own have none"
+    ]
+    assert marked.recipe() != MarkedCorpus(Made(*ROWS), create("resolvers", "gold")).recipe()
+
+
+def test_bad_input_is_named_by_split_and_sentence():
+    marked = MarkedCorpus(Made(ROWS[0], ("a <ENT1> b </ENT1>", [])), create("resolvers", "gold"))
+    with pytest.raises(XnmtError, match="made, valid, sentence 2: the text holds a marker: <ENT1>"):
+        list(marked.sentences("valid"))
+
+    class Target(Made):
+        def sentences(self, split):
+            yield Sentence("a", "b </ENT3>", "x", 0)
+
+    with pytest.raises(XnmtError, match="sentence 1: the target holds a marker: </ENT3>"):
+        list(MarkedCorpus(Target(), create("resolvers", "gold")).sentences("test"))
+
+
+def test_a_training_split_without_any_cluster_is_an_error():
+    marked = MarkedCorpus(Made(ROWS[3]), create("resolvers", "gold"))
+    with pytest.raises(XnmtError, match="made: no training sentence has a cluster to mark"):
+        list(marked.sentences("train"))
+    assert len(list(marked.sentences("test"))) == 1

@@ -1,0 +1,169 @@
+"""The plug-ins: files, gold, fastcoref by a stand-in, and the command."""
+
+import json
+import sys
+from types import ModuleType
+
+import pytest
+
+from xnmt_bench.corpora.sentence import Gold as GoldAnnotation
+from xnmt_bench.corpora.sentence import Mention, Sentence
+from xnmt_bench.errors import DataError, XnmtError
+from xnmt_bench.registry import create, entries
+from xnmt_bench.resolvers.__main__ import main
+from xnmt_bench.resolvers.base import character_starts, tidy, word_span
+
+TROPHY = "The trophy didn't fit in the suitcase because it was too small."
+
+
+def sentence(source, gold=None):
+    return Sentence(source, "", "made", 0, gold)
+
+
+def test_four_come_with_the_package():
+    assert {"fastcoref", "file", "gold", "learnt"} <= set(entries("resolvers"))
+
+
+def test_clusters_are_in_order_and_have_two_mentions():
+    assert tidy([[(5, 6), (1, 1), (5, 6)], [(0, 0), (9, 9)], [(3, 3), (3, 3)]]) == (
+        ((0, 0), (9, 9)), ((1, 1), (5, 6)),
+    )  # fmt: skip
+
+
+def test_characters_and_their_words():
+    text = " so  it, was"
+    assert character_starts(text) == [1, 5, 9, 12]
+    assert word_span(character_starts(text), 5, 7) == (1, 1)
+    assert word_span(character_starts(text), 5, 12) == (1, 2)
+    assert word_span(character_starts(text), 0, 1) is None
+
+
+def test_a_file_of_other_tokens(tmp_path):
+    path = tmp_path / "clusters.jsonl"
+    cut = TROPHY.replace("didn't", "did n't").replace(".", " .").split()
+    row = {"document": cut, "clusters": [[[6, 7], [9, 9]], [[0, 1]]]}
+    path.write_text(json.dumps(row) + "\n")
+    resolver = create("resolvers", "file", path=str(path))
+    known, unknown = resolver.resolve([sentence(TROPHY), sentence("It rains.")])
+    assert known == (((5, 6), (8, 8)),)
+    assert unknown is None
+    with pytest.raises(DataError, match=r"clusters.jsonl: no line is of one of the 1 sentences"):
+        list(resolver.resolve([sentence("It rains.")]))
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["{"], ":1: no JSON"),
+        ([{"tokens": ["A"], "clusters": [[[0, 5]]]}], ":1: needed are tokens"),
+        (
+            [{"tokens": ["A", "b"], "clusters": c} for c in ([], [[[0, 0], [1, 1]]])],
+            ":2: other clusters than a line above has",
+        ),
+    ],
+)
+def test_a_line_that_is_none(lines, message, tmp_path):
+    path = tmp_path / "clusters.jsonl"
+    path.write_text("".join((x if isinstance(x, str) else json.dumps(x)) + "\n" for x in lines))
+    with pytest.raises(DataError, match=message):
+        list(create("resolvers", "file", path=str(path)).resolve([sentence("A")]))
+
+
+def test_a_missing_file_and_a_missing_path(tmp_path):
+    with pytest.raises(DataError, match="no such file"):
+        create("resolvers", "file", path=str(tmp_path / "none.jsonl"))
+    with pytest.raises(XnmtError, match=r"resolver 'file': .*path"):
+        create("resolvers", "file")
+
+
+def test_gold_chains_are_cut_at_the_end_of_a_sentence():
+    gold = GoldAnnotation(
+        source_mentions=(
+            Mention("a", (0, 1)), Mention("a", (4,)), Mention("b", (3,)), Mention("c", (2, 5)),
+            Mention("c", (6,)),
+        )
+    )  # fmt: skip
+    found = create("resolvers", "gold").resolve([sentence("x", gold), sentence("x")])
+    assert list(found) == [(((0, 1), (4, 4)), ((2, 5), (6, 6))), None]
+
+
+class Prediction:
+    def __init__(self, clusters):
+        self._clusters = clusters
+
+    def get_clusters(self, as_strings=True):
+        assert not as_strings
+        return self._clusters
+
+
+class StandIn:
+    """The interface of fastcoref's two models: characters of each mention (its README)."""
+
+    batches: list
+
+    def __init__(self, device):
+        if device != "cpu":
+            raise OSError("no network\nmore")
+        StandIn.batches = []
+
+    def predict(self, texts):
+        StandIn.batches.append(len(texts))
+        start = TROPHY.index("the suitcase")
+        pronoun = TROPHY.index("it was")
+        mentions = [(start, start + 12), (pronoun, pronoun + 2)]
+        return [Prediction([mentions] if text == TROPHY else []) for text in texts]
+
+
+def test_fastcoref_by_a_stand_in(monkeypatch):
+    package = ModuleType("fastcoref")
+    package.FCoref = package.LingMessCoref = StandIn
+    monkeypatch.setitem(sys.modules, "fastcoref", package)
+    resolver = create("resolvers", "fastcoref", sentences=2)
+    texts = [TROPHY, "It rains.", TROPHY]
+    wanted = (((5, 6), (8, 8)),)
+    found = list(resolver.resolve(map(sentence, texts)))
+    assert StandIn.batches == [2, 1]
+    assert found[1] == ()
+    assert found[0] == found[2] == wanted
+    with pytest.raises(XnmtError, match=r"f-coref cannot be loaded: no network$"):
+        create("resolvers", "fastcoref", device="cuda:9")
+
+
+def test_fastcoref_that_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "fastcoref", None)
+    with pytest.raises(XnmtError, match=r"pip install 'xnmt_bench\[fastcoref\]'"):
+        create("resolvers", "fastcoref")
+
+
+def test_the_command_counts_and_writes_what_the_resolver_of_files_reads(tmp_path, capsys):
+    text, clusters, marked = (tmp_path / name for name in ("a.en", "c.jsonl", "m.en"))
+    text.write_text("I love my dog.\nAnna said that she was ill.\nIt rains.\n")
+    assert main([str(text), "--clusters", str(clusters), "--marked", str(marked)]) == 0
+    first = capsys.readouterr().out
+    assert "| a.en | 3 | 2 | 1 |" in first
+    assert marked.read_text().splitlines()[1:] == [
+        "<ENT1> Anna </ENT1> said that <ENT1> she </ENT1> was ill.", "It rains.",
+    ]  # fmt: skip
+    again = tmp_path / "again.en"
+    options = ["--resolver", "file", "--path", str(clusters), "--marked", str(again)]
+    assert main([str(text), *options]) == 0
+    assert capsys.readouterr().out == first
+    assert again.read_bytes() == marked.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--marked", "OUT"], "a.en:2: the text holds a marker: <ENT1>"),
+        (["--resolver", "learned"], "no resolver 'learned'; did you mean learnt?"),
+        (["--resolver", "file"], "resolver 'file':"),
+    ],
+)
+def test_bad_input_ends_in_one_line(options, message, tmp_path, capsys):
+    text = tmp_path / "a.en"
+    text.write_text("It rains.\nThe <ENT1> dog </ENT1> sleeps.\n")
+    options = [str(tmp_path / "out.en") if option == "OUT" else option for option in options]
+    assert main([str(text), *options]) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1

@@ -1,0 +1,82 @@
+"""Clusters of mentions as coreference resolvers write them, in the form of s2e and AllenNLP."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from json import JSONDecodeError
+from pathlib import Path
+from typing import Any
+
+from xnmt_bench.corpora.text import text_lines
+from xnmt_bench.errors import DataError
+from xnmt_bench.parsing import parse_json
+
+TOKENS, CLUSTERS = ("tokens", "document"), "clusters"  # AllenNLP calls the tokens `document`
+Stretch = tuple[int, int]  # first letter, and the one behind the last
+
+
+@dataclass(frozen=True)
+class ResolvedLine:
+    """A line of a file of clusters.
+
+    Attributes:
+        number: of the line, from 1.
+        text: its tokens with blanks between them.
+        letters: its letters and digits alone, which are the same under every tokenisation.
+        clusters: mentions as places in these letters.
+    """
+
+    number: int
+    text: str
+    letters: str
+    clusters: list[list[Stretch]]
+
+
+def read_clusters(path: Path) -> Iterator[ResolvedLine]:
+    """Yield JSON lines of `tokens` (or `document`), and `clusters` of mentions `[first, last]`.
+
+    Tokens are a resolver's own, which splits words or drops punctuation, so places are compared in
+    letters and digits.
+
+    Raises:
+        DataError: a line is not in this format, or two lines give one sentence other clusters.
+    """
+    clusters_by_letters: dict[str, list[list[Stretch]]] = {}
+    for number, text in text_lines(path):
+        try:
+            row: Any = parse_json(text)
+            tokens = next(row[name] for name in TOKENS if name in row)
+            key = "".join(map(letters, tokens))
+            clusters = [
+                [_stretch(tokens, *mention) for mention in cluster] for cluster in row[CLUSTERS]
+            ]
+        except JSONDecodeError as error:
+            raise DataError(path, number, f"no JSON: {error.msg}") from None
+        except (ValueError, KeyError, TypeError, IndexError, StopIteration) as error:
+            needed = "needed are tokens (or document) and clusters of [first, last]"
+            raise DataError(path, number, f"{needed}: {error!r}") from None
+        text = " ".join(tokens)
+        if clusters_by_letters.setdefault(key, clusters) != clusters:
+            raise DataError(path, number, f"other clusters than a line above has: {text!r}")
+        yield ResolvedLine(number, text, key, clusters)
+
+
+def letters(text: str) -> str:
+    """Return the letters and digits of a text."""
+    return re.sub(r"\W", "", text)
+
+
+def letter_starts(words: Sequence[str]) -> list[int]:
+    """Return where each word starts, counted in letters, and where the last ends."""
+    return [0, *accumulate(len(letters(word)) for word in words)]
+
+
+def _stretch(tokens: list[str], first: int, last: int) -> Stretch:
+    """Return where a mention stands."""
+    if not (isinstance(tokens, list) and 0 <= first <= last < len(tokens)):
+        raise ValueError(f"no mention [{first}, {last}]")
+    starts = letter_starts(tokens)
+    return starts[first], starts[last + 1]

@@ -1,0 +1,68 @@
+"""What a coreference resolver answers: which words of a source sentence are one person or thing."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+
+from xnmt_bench.corpora.sentence import Sentence
+
+Span = tuple[int, int]  # first and last word of a mention, both inclusive, counted from 0
+Cluster = tuple[Span, ...]
+Clusters = tuple[Cluster, ...]
+
+
+class Resolver(ABC):
+    """A plug-in declares one in the entry-point group `xnmt_bench.resolvers`.
+
+    Attributes:
+        fingerprint: of everything that decides the clusters, such as the bytes of a file.
+    """
+
+    fingerprint: str
+
+    @abstractmethod
+    def resolve(self, sentences: Iterable[Sentence]) -> Iterator[Clusters | None]:
+        """Yield the clusters of each source sentence, without its neighbours, in the given order.
+
+        Words are those between blanks. Every cluster has two mentions or more, in the order of the
+        sentence, and clusters are in the order of their first mentions (see `tidy`).
+
+        Yields:
+            None for a sentence that the resolver does not know, such as one that a file lacks.
+        """
+
+
+def tidy(clusters: Iterable[Iterable[Span]]) -> Clusters:
+    """Return clusters in order: repeated mentions and clusters of fewer than two are left out."""
+    ordered = (tuple(sorted(set(cluster))) for cluster in clusters)
+    return tuple(sorted(cluster for cluster in ordered if len(cluster) > 1))
+
+
+def word_span(word_starts: Sequence[int], start: int, stop: int) -> Span | None:
+    """Return the words that some characters or letters touch.
+
+    Args:
+        word_starts: where each word begins, and where the text ends.
+        start: the first character.
+        stop: the one behind the last.
+
+    Returns:
+        None where they touch no word.
+    """
+    touched = [
+        n
+        for n in range(len(word_starts) - 1)
+        if word_starts[n] < stop and start < word_starts[n + 1]
+    ]
+    return (touched[0], touched[-1]) if touched else None
+
+
+def character_starts(text: str) -> list[int]:
+    """Return the character at which each word between blanks begins, and the text's length."""
+    starts, place = [], 0
+    for word in text.split():
+        place = text.index(word, place)
+        starts.append(place)
+        place += len(word)
+    return [*starts, len(text)]

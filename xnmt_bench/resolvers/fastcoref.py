@@ -1,0 +1,67 @@
+"""The resolvers F-coref and LingMess, by the package fastcoref (Otmazgin et al. 2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
+from typing import Any, Literal
+
+from xnmt_bench.corpora.sentence import Sentence
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.options import Count, Text
+from xnmt_bench.resolvers.base import Clusters, Resolver, character_starts, tidy, word_span
+
+CLASSES = {"f-coref": "FCoref", "lingmess": "LingMessCoref"}
+
+
+class FastCoref(Resolver):
+    """A model of fastcoref; its weights come from a hub on first use.
+
+    Args:
+        model: which of its two models.
+        device: of torch, such as `cuda:0`.
+        sentences: how many are resolved together.
+
+    Raises:
+        XnmtError: the package is missing, or its model cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        model: Literal["f-coref", "lingmess"] = "f-coref",
+        device: Text = "cpu",
+        sentences: Count = 1000,
+    ) -> None:
+        try:
+            package: Any = import_module("fastcoref")
+        except ImportError:
+            raise XnmtError(
+                "resolver 'fastcoref' needs a package: pip install 'xnmt_bench[fastcoref]'"
+            ) from None
+        try:
+            self._model = getattr(package, CLASSES[model])(device=device)
+        except (OSError, RuntimeError, ValueError) as error:  # no network, no such device
+            first = str(error).partition("\n")[0]
+            raise XnmtError(f"resolver 'fastcoref': {model} cannot be loaded: {first}") from error
+        self._sentences = sentences
+        try:
+            self.fingerprint = f"fastcoref {version('fastcoref')} {model}"
+        except PackageNotFoundError:
+            self.fingerprint = f"fastcoref {model}"
+
+    def resolve(self, sentences: Iterable[Sentence]) -> Iterator[Clusters | None]:
+        """Yield the model's clusters of each sentence."""
+        stream = iter(sentences)
+        while texts := [sentence.source for sentence in islice(stream, self._sentences)]:
+            for text, prediction in zip(texts, self._model.predict(texts=texts), strict=True):
+                starts = character_starts(text)
+                yield tidy(
+                    [
+                        span
+                        for start, stop in cluster
+                        if (span := word_span(starts, start, stop)) is not None
+                    ]
+                    for cluster in prediction.get_clusters(as_strings=False)
+                )

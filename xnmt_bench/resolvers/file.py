@@ -1,0 +1,53 @@
+"""Clusters that another tool wrote to a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+
+from xnmt_bench.corpora.clusters import Stretch, letter_starts, letters, read_clusters
+from xnmt_bench.corpora.sentence import Sentence
+from xnmt_bench.corpora.text import present
+from xnmt_bench.errors import DataError
+from xnmt_bench.options import Text
+from xnmt_bench.resolvers.base import Clusters, Resolver, tidy, word_span
+from xnmt_bench.store import file_hash
+
+
+class File(Resolver):
+    """JSON lines of `tokens` (or `document`) and `clusters`, as s2e and AllenNLP write them.
+
+    Args:
+        path: the file. Sentences are found by their letters, in any order.
+
+    Raises (when sentences are resolved):
+        DataError: a line is not in this form, or no line is of the sentences.
+    """
+
+    def __init__(self, path: Text | Path) -> None:
+        self._path = Path(path)
+        self.fingerprint = file_hash(present(self._path))[:16]
+
+    @cached_property
+    def _clusters(self) -> dict[str, list[list[Stretch]]]:
+        return {line.letters: line.clusters for line in read_clusters(self._path)}
+
+    def resolve(self, sentences: Iterable[Sentence]) -> Iterator[Clusters | None]:
+        """Yield the file's clusters of each sentence; None for one that it lacks."""
+        found_count = missing_count = 0
+        for sentence in sentences:
+            clusters = self._clusters.get(letters(sentence.source))
+            if clusters is None:
+                missing_count += 1
+                yield None
+                continue
+            found_count += 1
+            starts = letter_starts(sentence.source.split())
+            yield tidy(
+                [span for stretch in cluster if (span := word_span(starts, *stretch)) is not None]
+                for cluster in clusters
+            )
+        if missing_count and not found_count:
+            problem = f"no line is of one of the {missing_count:,} sentences to resolve"
+            raise DataError(self._path, None, problem)

@@ -1,0 +1,210 @@
+"""Markers of clusters in source sentences (Yehudai et al. 2023, section 4).
+
+    The trophy didn't fit in the <ENT1> suitcase </ENT1> because <ENT1> it </ENT1> was too small
+
+The paper does not say what becomes of mentions that share words. Here shorter mentions come first,
+and a longer one keeps the longest run of its words that no shorter one has, the first of equal
+runs: of `his car` and `his`, the markers of the first stand around `car`. So markers are never
+nested.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from xnmt_bench.corpora.sentence import Corpus, Gold, Links, Mention, Sentence, Split
+from xnmt_bench.corpora.view import CorpusView
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.options import Count
+from xnmt_bench.resolvers.base import Clusters, Resolver, Span
+from xnmt_bench.resolvers.examples import pair_with_clusters
+
+MOST_CLUSTERS = 8
+MARKER = re.compile(r"</?ENT[0-9]+>")
+
+
+@dataclass(frozen=True)
+class MarkedText:
+    """A source sentence with markers.
+
+    Attributes:
+        text: the sentence.
+        places: where each word of the sentence without markers stands in it.
+        marked: how many clusters have markers.
+        beyond: how many are left out because there are too many.
+        covered: how many are left out because other mentions took their words.
+    """
+
+    text: str
+    places: tuple[int, ...]
+    marked: int
+    beyond: int
+    covered: int
+
+
+def mark(text: str, clusters: Clusters, most: int = MOST_CLUSTERS) -> MarkedText:
+    """Write markers around the mentions of a sentence.
+
+    Clusters are in the order of their first mentions, and those after the first `most` are left
+    without markers. So is a cluster that keeps fewer than two mentions (see the module on mentions
+    that share words); the first such cluster is taken out, and the others share its words. Numbers
+    count from 1 in the order of the markers.
+
+    Args:
+        text: words between blanks.
+        clusters: a resolver's.
+        most: how many clusters get markers.
+
+    Raises:
+        ValueError: the text holds a marker.
+    """
+    if marker := MARKER.search(text):
+        raise ValueError(f"the text holds a marker: {marker[0]}")
+    words = text.split()
+    numbered = sorted((tuple(sorted(set(cluster))) for cluster in clusters), key=lambda c: c[0])
+    kept, covered = numbered, 0
+    while True:
+        runs = _runs(kept[:most])
+        short = next((n for n, cluster_runs in enumerate(runs) if len(cluster_runs) < 2), None)
+        if short is None:
+            break
+        # A cluster without markers gives its words back, and its place to the next one.
+        covered += 1
+        del kept[short]
+    runs.sort()
+    starts = {first: n for n, cluster in enumerate(runs, start=1) for first, _ in cluster}
+    ends = {last: n for n, cluster in enumerate(runs, start=1) for _, last in cluster}
+    pieces: list[str] = []
+    places = []
+    for place, word in enumerate(words):
+        if place in starts:
+            pieces.append(f"<ENT{starts[place]}>")
+        places.append(len(pieces))
+        pieces.append(word)
+        if place in ends:
+            pieces.append(f"</ENT{ends[place]}>")
+    # Without a marker, repeated blanks are kept too.
+    marked_text = " ".join(pieces) if runs else text
+    return MarkedText(marked_text, tuple(places), len(runs), len(kept) - len(runs), covered)
+
+
+def without_markers(text: str) -> str:
+    """Return a text without its markers."""
+    return " ".join(word for word in text.split() if not MARKER.fullmatch(word))
+
+
+def _runs(clusters: Sequence[Sequence[Span]]) -> list[list[Span]]:
+    """Return for each cluster the words of its mentions that get markers."""
+    mentions = sorted(
+        ((last - first, first, n) for n, cluster in enumerate(clusters) for first, last in cluster)
+    )
+    taken: set[int] = set()
+    runs: list[list[Span]] = [[] for _ in clusters]
+    for length, first, n in mentions:
+        run = _longest_run([w for w in range(first, first + length + 1) if w not in taken])
+        if run is not None:
+            runs[n].append(run)
+            taken |= set(range(run[0], run[1] + 1))
+    return [sorted(cluster) for cluster in runs]
+
+
+def _longest_run(free: Sequence[int]) -> Span | None:
+    """Return the longest run of neighbours among some words, the first of equal ones."""
+    best: Span | None = None
+    start = 0
+    for n, word in enumerate(free):
+        if n == 0 or free[n - 1] != word - 1:
+            start = word
+        if best is None or word - start > best[1] - best[0]:
+            best = start, word
+    return best
+
+
+class MarkedCorpus(CorpusView):
+    """A corpus with markers in the source sentences of every split; targets do not change.
+
+    Gold annotation moves to the words' new places, and no marker has a link.
+
+    Args:
+        corpus: its source is English.
+        resolver: finds the clusters.
+        most: how many clusters of a sentence get markers.
+
+    Raises (when read):
+        XnmtError: a source or target holds a marker already, named by split and sentence, or no
+            training sentence has a cluster.
+    """
+
+    def __init__(self, corpus: Corpus, resolver: Resolver, most: Count = MOST_CLUSTERS) -> None:
+        super().__init__(corpus)
+        self._resolver, self._most = resolver, most
+
+    def sentences(self, split: Split) -> Iterator[Sentence]:
+        """Stream a split, with markers."""
+        for sentence, marked in self._mark_split(split):
+            gold = sentence.gold and _move_gold(sentence.gold, marked.places)
+            yield replace(sentence, source=marked.text, gold=gold)
+
+    def _mark_split(self, split: Split) -> Iterator[tuple[Sentence, MarkedText]]:
+        clusters_marked = 0
+        pairs = pair_with_clusters(self.corpus.sentences(split), self._resolver)
+        for number, (sentence, clusters) in enumerate(pairs, start=1):
+            try:
+                if marker := MARKER.search(sentence.target):
+                    raise ValueError(f"the target holds a marker: {marker[0]}")
+                marked = mark(sentence.source, clusters or (), self._most)
+            except ValueError as error:
+                raise XnmtError(f"{self.name}, {split}, sentence {number}: {error}") from None
+            clusters_marked += marked.marked
+            yield sentence, marked
+        if split == "train" and not clusters_marked:
+            raise XnmtError(f"{self.name}: no training sentence has a cluster to mark")
+
+    def raw(self, text: str, language: str) -> str:
+        """Return the text as it was before it was cut into words, without markers."""
+        return self.corpus.raw(without_markers(text), language)
+
+    def recipe(self) -> dict[str, Any]:
+        """Return the corpus's recipe, the resolver and how many clusters get markers."""
+        return {
+            "kind": "markers",
+            "corpus": self.corpus.recipe(),
+            "resolver": self._resolver.fingerprint,
+            "most": self._most,
+        }
+
+    def counts(self) -> Iterator[str]:
+        """Yield the corpus's own counts, and the clusters of the training split."""
+        yield from self.corpus.counts()
+        marked = beyond = covered = 0
+        for _, text in self._mark_split("train"):
+            marked, beyond, covered = (
+                marked + text.marked, beyond + text.beyond, covered + text.covered
+            )  # fmt: skip
+        yield (
+            f"{marked:,} clusters have markers; {beyond:,} beyond the first {self._most} of their "
+            f"sentence and {covered:,} without two mentions of their own have none"
+        )
+
+
+def _move_gold(gold: Gold, places: Sequence[int]) -> Gold:
+    """Return gold annotation with its source words at other places."""
+
+    def move_links(pairs: Links) -> Links:
+        return frozenset((places[i], j) for i, j in pairs)
+
+    def move_mention(mention: Mention) -> Mention:
+        return replace(mention, words=tuple(places[word] for word in mention.words))
+
+    return replace(
+        gold,
+        sure=move_links(gold.sure),
+        possible=move_links(gold.possible),
+        source_mentions=tuple(map(move_mention, gold.source_mentions)),
+        deciding_source=tuple(
+            frozenset(places[word] for word in words) for words in gold.deciding_source
+        ),
+    )
