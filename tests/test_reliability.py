@@ -3,6 +3,7 @@
 import csv
 import os
 import random
+import re
 import shlex
 import shutil
 import signal
@@ -268,7 +269,9 @@ def test_a_truncated_shard_is_a_named_error(whole, tmp_path):
 
 def made(folder, stage):
     logs = [p.read_text() for p in folder.rglob("train.log")]
-    return sum(text.count(f"[INFO] - making {stage} ") for text in logs)
+    # A line of a sweep begins with its job.
+    lines = re.compile(rf"\[INFO\] - (job \d+ of \d+: )?making {stage} ")
+    return sum(len(lines.findall(text)) for text in logs)
 
 
 def test_a_concurrent_sweep_shares_what_it_can(tmp_path):

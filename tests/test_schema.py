@@ -19,6 +19,7 @@ GIVEN = {
     "corpus=tsv": ["corpus.path=x", "corpus.test=[a]", "corpus.valid=[b]"],
     "corpus=rwth_deen": ["corpus.data=x"],
     "corpus=enru": ["corpus.path=x"],
+    "corpus=tatoeba": ["corpus.path=x"],
     "corpus=ende": ["corpus.path=x"],
     "corpus=parcorfull": ["corpus.data=x"],
     "nmt=huggingface": ["nmt.path=x", "nmt.name=x", "nmt.reader.family=marian"],

@@ -155,8 +155,12 @@ def _rank(measurements: Sequence[Measurement]) -> dict[str, tuple[bool, float]]:
     leading = max(map(precedence, measurements), default=0)
     ranks: dict[str, tuple[bool, float]] = {}
     for m in measurements:
-        units = m.units()
-        loss = -units["log_likelihood"].sum() / units["rows"].sum()
+        try:
+            units = m.units()
+        except StoreError:  # its row says so in the table; here it has no rank
+            loss = np.inf
+        else:
+            loss = -units["log_likelihood"].sum() / units["rows"].sum()
         rank = bool(m.facts.get(BLIND)), float(loss if precedence(m) == leading else np.inf)
         name = m.identity["explainer"]
         ranks[name] = min(ranks.get(name, rank), rank)
