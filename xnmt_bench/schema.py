@@ -151,7 +151,7 @@ class Main(Section):
 class CorpusSection(Section):
     """What stands beside a corpus's own options."""
 
-    name: Text
+    name: Annotated[str, Field(min_length=1, pattern="^[^/]+$")]  # it stands in names of files
     reversed: bool
     max_length: Count
     subwords: SubwordsSection
