@@ -71,7 +71,9 @@ def test_what_an_earlier_run_has_done_says_nothing_of_the_pace(clock, caplog):
 def test_a_terminals_line_ends_with_a_whole_part(monkeypatch, capsys, clock, columns, line):
     monkeypatch.setattr(progress, "shared_terminal", False)
     monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: True)
-    monkeypatch.setattr(progress.shutil, "get_terminal_size", lambda: terminal_size((columns, 24)))
+    monkeypatch.setattr(
+        progress.shutil, "get_terminal_size", lambda *_, **__: terminal_size((columns, 24))
+    )
     stage = Stage("N", 10, "epochs", done=8)
     clock.now += 100
     stage.step(8.5, "validation loss 3.0")

@@ -74,6 +74,7 @@ def benchmark(
         config.judge = {n: _node("judges", n, o) for n, o in _with_options(judges).items()}
         if "train" not in splits:
             _refuse_learners(config)
+        # One store, so that labels and shared judges are made once for all explainers.
         artefacts = Store(folder / "store")
         for name, phi in _with_options(explainers).items():
             config.explainer = {"name": name, "phi": _node("explainers", name, phi)}
@@ -109,9 +110,11 @@ def _configure(
         # A corpus has three splits; without training pairs nothing reads the other two.
         pairs = splits.get(split) or splits["test"]
         for side, language in enumerate(languages):
+            # A line end inside a sentence would make two of it.
             lines = [" ".join(pair[side].split()) for pair in pairs]
             (root / f"{split}.{language}").write_text("\n".join(lines) + "\n", encoding="utf-8")
     config: Any = OmegaConf.load(CONF / "config.yaml")
+    # Hydra keeps one global state, which a notebook or an optimiser may use itself.
     del config["defaults"], config["hydra"]
     for group, choice in {"corpus": "text", "nmt": "tatoeba_de_en", "proxy": "sa"}.items():
         config[group] = _load_choice(group, choice)

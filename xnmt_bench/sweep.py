@@ -24,6 +24,7 @@ class CountJobs(Callback):
         swept = [f"{key}={value}" for key, value in (config.hydra.sweeper.params or {}).items()]
         overrides = OverridesParser.create().parse_overrides([*swept, *config.hydra.overrides.task])
         choices = (len(list(o.sweep_string_iterator())) for o in overrides if o.is_sweep_override())
+        # Sweeps of an experiment stand in its file, those of the user on the command line.
         os.environ[JOBS] = str(math.prod(choices))
 
 

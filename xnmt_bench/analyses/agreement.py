@@ -198,7 +198,7 @@ def _rankings(panels: Sequence[Panel]) -> Iterator[Ranking]:
     for panel in panels:
         for pivot, measured in panel.by_pivot().items():
             pivot_column = {panel.metric.pivot: pivot} if panel.metric.pivot else {}
-            # Two metrics are joined whatever their settings are: such as their test sets.
+            # Two metrics are joined also where their settings differ, such as their test sets.
             condition = {c: v for c, v in panel.condition.items() if c != SETTINGS}
             settings = panel.condition.get(SETTINGS, "")
             yield Ranking(panel.metric, condition | pivot_column, measured, settings)

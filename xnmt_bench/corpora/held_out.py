@@ -68,6 +68,7 @@ class HeldOutCorpus(Corpus):
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Stream the pairs of a split, in the order of the files."""
+        # Both sides of a pair are cut, or neither: a system then answers in the form that it reads.
         cut = [tokenizer("moses", language) for language in languages(self)]
         for pair, split_of_pair in zip(self._pairs.sentences("train"), self._splits, strict=True):
             if split_of_pair != split:
@@ -90,6 +91,7 @@ class HeldOutCorpus(Corpus):
         group_N = np.array([groups.find(source) for source, _ in side_keys], dtype=np.int64)
         group_U, index_N, size_U = np.unique(group_N, return_inverse=True, return_counts=True)
         split_U: list[Any] = ["train"] * len(group_U)
+        # By the source's or the target's letters, since a sentence may be of either language.
         kept_out = {
             groups.find(key)
             for text in self._held_out
@@ -151,8 +153,9 @@ class _Groups:
 
     def join(self, first: str, second: str) -> None:
         """Make one group of two keys' groups."""
-        one, other = self.find(first), self.find(second)
-        self._parents[max(one, other)] = min(one, other)
+        roots = self.find(first), self.find(second)
+        # The group that was met first keeps its number, so the draw follows the order of files.
+        self._parents[max(roots)] = min(roots)
 
     def _root(self, n: int) -> int:
         while self._parents[n] != n:

@@ -108,7 +108,7 @@ def load_model(path: str | Path, device: Device = "cpu") -> NMTModel:
 
 
 def shipped(path: str | Path) -> Path:
-    """Return the folder of a shipped system by its name; any other path as it is."""
+    """Return the folder of a shipped system by its name; any other path unchanged."""
     name = str(path)
     is_name = name in shipped_names() and not Path(name).exists()
     return SHIPPED / name if is_name else Path(path)

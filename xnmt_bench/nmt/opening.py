@@ -73,8 +73,8 @@ def _hugging_face_family(path: str, folder: Path) -> str:
     if model_type == "m2m_100" and "nllb" in str(tokenizer).lower():
         return "nllb"  # it differs from M2M100 by its tokenizer alone
     if model_type not in FAMILIES:
-        known = ", ".join(sorted({*FAMILIES.values(), "nllb"}))
-        raise XnmtError(f"{path}: a model of type {model_type}; these can be read: {known}")
+        families = ", ".join(sorted({*FAMILIES.values(), "nllb"}))
+        raise XnmtError(f"{path}: a model of type {model_type}; these can be read: {families}")
     return FAMILIES[model_type]
 
 
@@ -129,8 +129,8 @@ def _open_huggingface(path: str, family: str, options: dict[str, Any]) -> NMTMod
         from xnmt_bench.nmt.huggingface import open_huggingface
     except ImportError as error:
         raise XnmtError(f"{error}: install xnmt_bench[huggingface]") from None
-    given = [options.get(f"{side}_language") for side in ("source", "target")]
-    if family in MANY_LANGUAGES and not all(given):
+    languages = [options.get(f"{side}_language") for side in ("source", "target")]
+    if family in MANY_LANGUAGES and not all(languages):
         raise XnmtError(
             f"{path}: a {family} model reads many languages: give source_language and "
             "target_language in its own codes"

@@ -65,6 +65,7 @@ def _compare_with_blind(panel: Panel, pivot: str) -> str:
     if not blind:
         return NOTHING_BLIND
     column = panel.metric.headline
+    # To beat the best blind row is to beat all of them.
     best = min(blind, key=lambda name: panel.rank(pivot, name) or 0.0)
     groups: dict[str, list[str]] = {"beats": [], "ahead": [], "not": []}
     for name in panel.ranked(pivot):
