@@ -32,6 +32,16 @@ def test_groups_follow_from_values_and_intervals():
     ]
 
 
+def test_a_worse_blind_row_with_a_wider_interval_counts_too():
+    rows = [
+        row("clear", 2.0, 1.9, 2.1),
+        row("lexicon", 3.0, 2.9, 3.1, blind=True),
+        row("random", 4.0, 2.05, 6.0, blind=True),
+    ]
+    [sentence] = verdict(METRIC, rows)
+    assert sentence == "By FN: clear is ahead of every blind row, within the intervals."
+
+
 def test_each_judge_has_its_own_sentence_in_reading_order():
     rows = [
         row("clear", 2.0, 1.9, 2.1),

@@ -65,11 +65,10 @@ def _compare_with_blind(panel: Panel, pivot: str) -> str:
     if not blind:
         return NOTHING_BLIND
     column = panel.metric.headline
-    # To beat the best blind row is to beat all of them.
     best = min(blind, key=lambda name: panel.rank(pivot, name) or 0.0)
     groups: dict[str, list[str]] = {"beats": [], "ahead": [], "not": []}
     for name in panel.ranked(pivot):
-        groups[_standing(panel, pivot, name, best)].append(name)
+        groups[_standing(panel, pivot, name, blind)].append(name)
     value = pooled(column, panel.of(pivot, best))
     assert value is not None
     strongest = f"{best} ({column.form(value[0])})"
@@ -85,14 +84,17 @@ def _compare_with_blind(panel: Panel, pivot: str) -> str:
     return "; ".join(parts)
 
 
-def _standing(panel: Panel, pivot: str, name: str, best: str) -> str:
-    """Return how an explainer stands to the best blind row: `beats`, `ahead` or `not`."""
+def _standing(panel: Panel, pivot: str, name: str, blind: Sequence[str]) -> str:
+    """Return how an explainer stands to all blind rows: `beats`, `ahead` or `not`."""
     column = panel.metric.headline
-    ours, blind = (pooled(column, panel.of(pivot, n)) for n in (name, best))
-    assert ours is not None and blind is not None
-    if not least_first(column, ours[0]) < least_first(column, blind[0]):
+    ours = pooled(column, panel.of(pivot, name))
+    theirs = [numbers for n in blind if (numbers := pooled(column, panel.of(pivot, n)))]
+    assert ours is not None
+    if not all(least_first(column, ours[0]) < least_first(column, row[0]) for row in theirs):
         return "not"
-    apart = ours[2] < blind[1] if column.better == "lower" else ours[1] > blind[2]
+    # A blind row that is not the best may have the wider interval.
+    lower = column.better == "lower"
+    apart = all(ours[2] < row[1] if lower else ours[1] > row[2] for row in theirs)
     return "beats" if apart else "ahead"
 
 
