@@ -129,6 +129,7 @@ def fit(
     description: str,
     from_start: bool = False,
     average: int | None = None,
+    to_the_end: bool = False,
 ) -> tuple[SeededModule, dict[str, Any]]:
     """Train a module to its best validation loss, going on where a killed run stood.
 
@@ -145,6 +146,7 @@ def fit(
             better validation loss, they stay.
         average: the weights are the mean of those at the last so many validations, instead of the
             best one's.
+        to_the_end: nothing but `max_epochs` ends training, which is then no cap.
 
     Returns:
         The module with its best weights, and the facts `epochs`, `valid_loss`, and whether training
@@ -162,6 +164,8 @@ def fit(
     checkpoint = _BestCheckpoint(
         folder / "checkpoints", filename="best-{epoch}", monitor=kept_by, mode=mode, save_last=True
     )
+    # With more patience than there are epochs, no value ends training.
+    patience = max_epochs if to_the_end else patience
     stopping = _Converged(module.monitors, patience, kept_by)
     callbacks: list[pl.Callback] = [_Diverging(description), checkpoint, stopping]
     if average:
@@ -198,7 +202,7 @@ def fit(
         facts: dict[str, Any] = {
             "epochs": trainer.current_epoch,
             MONITOR: kept[MONITOR],
-            "capped": not stopping.ended,
+            "capped": not (to_the_end or stopping.ended),
         }
         if kept_by != MONITOR:
             facts["curve"] = stopping.curve

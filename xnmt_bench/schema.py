@@ -28,6 +28,7 @@ from xnmt_bench.options import (
     section,
 )
 from xnmt_bench.registry import KINDS, load
+from xnmt_bench.resolvers.options import CoreferenceOptions
 from xnmt_bench.rules.extract import ExtractionOptions, Scenario
 
 Precision = Literal["32-true", "32", "bf16-mixed", "16-mixed"]
@@ -167,6 +168,7 @@ class SystemSection(Section):
     divide_and_rule: Literal["middle", "multi", "aligned"] | None = None
     context: ContextSection
     beam: Few
+    coreference: section(CoreferenceOptions) | None = None  # type: ignore[valid-type]
     architecture: Text | None = None
     seed: Seed = 0
 
@@ -192,6 +194,11 @@ def check(config: DictConfig, complete: bool = True) -> None:
     problems = [p for p in problems if p.partition("=")[0] not in missing]
     # `evaluate.py` reads results without a system, so it does not need every value.
     problems += [f"{path}: has no value yet; give {path}=..." for path in missing if complete]
+    nmt = values.get("nmt")
+    if complete and isinstance(nmt, Mapping) and not _has_system(nmt):
+        problems.append(
+            "nmt.path: has no value yet; give nmt.path=..., or nmt.initial=... to train it further"
+        )
     if problems:
         raise ConfigError(problems)
 
@@ -291,6 +298,11 @@ def _with_target(
         yield from faults(beside, {n: v for n, v in node.items() if n in extras}, where)
     for part in sorted(inner):
         yield from _with_target(node[part], f"{where}.{part}")
+
+
+def _has_system(node: Mapping[str, Any]) -> bool:
+    """Return whether a system is named, or can be trained from nothing."""
+    return any(node.get(name) for name in ("architecture", "path", "initial"))
 
 
 def _system(node: Any) -> Iterator[str]:

@@ -5,11 +5,15 @@ import random
 import pytest
 from test_examples import ROWS, Made
 
-from xnmt_bench.corpora.sentence import Gold, Mention, Sentence
+from xnmt_bench.corpora.subwords import MARKER
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.registry import create
 from xnmt_bench.resolvers.base import tidy
-from xnmt_bench.resolvers.markers import MarkedCorpus, mark, without_markers
+from xnmt_bench.resolvers.markers import MarkedCorpus, mark
+
+
+def unmarked(text):
+    return [word for word in text.split() if not MARKER.fullmatch(word)]
 
 
 def test_the_papers_example():
@@ -23,7 +27,6 @@ def test_the_papers_example():
 def test_clusters_are_numbered_by_their_first_mention():
     marked = mark("a b c d", (((1, 1), (3, 3)), ((0, 0), (2, 2))))
     assert marked.text == ("<ENT1> a </ENT1> <ENT2> b </ENT2> <ENT1> c </ENT1> <ENT2> d </ENT2>")
-    assert marked.places == (1, 4, 7, 10)
 
 
 @pytest.mark.parametrize(
@@ -75,8 +78,7 @@ def test_markers_are_never_nested_and_leave_every_word_alone():
         )
         marked = mark(" ".join(words), clusters, most=3)
         pieces = marked.text.split()
-        assert without_markers(marked.text).split() == words
-        assert [pieces[place] for place in marked.places] == words
+        assert unmarked(marked.text) == words
         opened, counts = None, {}
         for piece in pieces:
             if piece.startswith("<ENT"):
@@ -97,51 +99,34 @@ def test_a_text_without_clusters_stays_as_it_is():
     assert mark("two  blanks ", ()).text == "two  blanks "
 
 
-def test_a_corpus_with_markers_moves_its_gold():
-    class Linked(Made):
-        def sentences(self, split):
-            for s in super().sentences(split):
-                gold = Gold(
-                    frozenset({(3, 0)}), frozenset({(3, 0), (4, 1)}), s.gold.source_mentions,
-                    (Mention("0", (1,)),), (frozenset({1, 4}),), (frozenset({0}),),
-                )  # fmt: skip
-                yield Sentence(s.source, s.target, s.document, s.position, gold)
-
-    [sentence] = MarkedCorpus(Linked(ROWS[0]), create("resolvers", "gold")).sentences("test")
-    words = sentence.source.split()
-    assert " ".join(words) == "<ENT1> the dog </ENT1> likes <ENT1> its </ENT1> bone"
-    [(i, j)] = sentence.gold.sure
-    assert (words[i], j) == ("its", 0)
-    assert {words[i] for i, _ in sentence.gold.possible} == {"its", "bone"}
-    assert [[words[w] for w in m.words] for m in sentence.gold.source_mentions] == [
-        ["the", "dog"], ["its"],
-    ]  # fmt: skip
-    assert {words[w] for w in sentence.gold.deciding_source[0]} == {"dog", "bone"}
-    assert sentence.gold.deciding_prefix == (frozenset({0}),)
-
-
-def test_raw_text_has_no_markers_and_counts_are_of_the_training_split():
-    marked = MarkedCorpus(Made(*ROWS), create("resolvers", "gold"), most=1)
-    [first, *_] = marked.sentences("train")
-    assert marked.raw(first.source, "en") == ROWS[0][0]
+def test_a_corpus_with_markers_keeps_its_annotation():
+    """Places count the words of the text, and vocabularies give markers no word."""
+    corpus = Made(*ROWS)
+    marked = MarkedCorpus(corpus, create("resolvers", "gold"), most=1)
+    assert marked.marked and not corpus.marked
+    pairs = zip(corpus.sentences("train"), marked.sentences("train"), strict=True)
+    for plain, with_markers in pairs:
+        assert with_markers.gold == plain.gold
+        assert unmarked(with_markers.source) == plain.source.split()
     assert list(marked.counts()) == [
         "3 clusters have markers; 0 beyond the first 1 of their sentence and 0 without two "
         "mentions of their own have none"
     ]
-    assert marked.recipe() != MarkedCorpus(Made(*ROWS), create("resolvers", "gold")).recipe()
+    assert marked.recipe() != MarkedCorpus(corpus, create("resolvers", "gold")).recipe()
+
+
+def test_another_source_than_english():
+    class German(Made):
+        source_language = "de"
+
+    with pytest.raises(XnmtError, match="made: a resolver reads English, not de"):
+        MarkedCorpus(German(*ROWS), create("resolvers", "gold"))
 
 
 def test_bad_input_is_named_by_split_and_sentence():
     marked = MarkedCorpus(Made(ROWS[0], ("a <ENT1> b </ENT1>", [])), create("resolvers", "gold"))
     with pytest.raises(XnmtError, match="made, valid, sentence 2: the text holds a marker: <ENT1>"):
         list(marked.sentences("valid"))
-
-    class Target(Made):
-        def sentences(self, split):
-            yield Sentence("a", "b </ENT3>", "x", 0)
-
-    with pytest.raises(XnmtError, match="sentence 1: the target holds a marker: </ENT3>"):
-        list(MarkedCorpus(Target(), create("resolvers", "gold")).sentences("test"))
 
 
 def test_a_training_split_without_any_cluster_is_an_error():

@@ -14,7 +14,8 @@ import numpy as np
 
 from xnmt_bench.corpora.passage import ALONE, Context, concatenated
 from xnmt_bench.corpora.sentence import SIDES, SPLITS, Corpus, Split
-from xnmt_bench.corpora.subwords import Subwords
+from xnmt_bench.corpora.subwords import MARKER, Subwords
+from xnmt_bench.errors import XnmtError
 
 
 class EncodedSide:
@@ -124,6 +125,9 @@ def encode(
 
     Returns:
         For each split how many pairs were `kept` and how many were `too_long`.
+
+    Raises:
+        XnmtError: a sentence of a corpus without markers holds one, named by split and number.
     """
     counts: dict[str, dict[str, int]] = {split: {"kept": 0, "too_long": 0} for split in splits}
     for split in splits:
@@ -168,9 +172,16 @@ def _kept(
     """Yield the pairs that are short enough; a long pair is in no context either."""
     source, target = subwords
     for number, sentence in enumerate(corpus.sentences(split)):
+        texts = sentence.target if corpus.marked else f"{sentence.source} {sentence.target}"
+        if marker := MARKER.search(texts):
+            # As text it would be cut into pieces, or be taken for a marker of the resolver's.
+            where = f"{corpus.name}, {split}, sentence {number + 1}"
+            raise XnmtError(f"{where}: the text holds a marker: {marker[0]}")
         sides = (source.encode(sentence.source), target.encode(sentence.target))
+        # Without markers, so that the same pairs are kept with and without them.
+        markers = sum(i in source.markers for i in sides[0]) if source.markers else 0
         # Either side: both are padded to the longest of a batch.
-        if max(map(len, sides)) > max_length:
+        if max(len(sides[0]) - markers, len(sides[1])) > max_length:
             counts["too_long"] += 1
         else:
             yield _Pair(number, sentence.document, sides)

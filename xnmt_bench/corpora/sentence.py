@@ -75,6 +75,7 @@ class Corpus(ABC):
         target_language: what is translated to.
         generated: the sentences were made by a program.
         tokenizer: what put blanks between words, where `raw` takes them out again.
+        marked: source sentences hold markers around the mentions of clusters.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Corpus(ABC):
     target_language: str
     generated: bool = False
     tokenizer: str | None = None
+    marked: bool = False
 
     @abstractmethod
     def sentences(self, split: Split) -> Iterator[Sentence]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -18,13 +19,24 @@ SPECIAL = (PAD, BOS, EOS)  # never words of a rule
 WORDS = 4  # ids from here on are known words
 SEPARATOR = BOS  # stands between the sentences of a concatenation; no sentence holds one
 WORD_START = "▁"
+MARKER = re.compile(r"</?ENT[0-9]+>")  # around a mention of a cluster (Yehudai et al. 2023)
+
+
+def marker_symbols(clusters: int) -> list[str]:
+    """Return the markers of so many clusters: `<ENT1>`, `</ENT1>`, `<ENT2>` and so on."""
+    return [f"<{slash}ENT{n}>" for n in range(1, clusters + 1) for slash in ("", "/")]
 
 
 class Subwords(ABC):
     """Text to ids and back, and which word each piece belongs to.
 
     Ids 0 to 3 are PAD, UNK, BOS and EOS, also where a foreign model numbers them otherwise.
+
+    Attributes:
+        markers: ids of markers around the mentions of a cluster; they are pieces of no word.
     """
+
+    markers: frozenset[int] = frozenset()
 
     @property
     @abstractmethod
@@ -52,12 +64,13 @@ class Subwords(ABC):
         return [piece.startswith(WORD_START) for piece in self.pieces(ids)]
 
     def words(self, ids: Sequence[int]) -> list[int]:
-        """Return the number of each id's word, from 0; -1 for special ids."""
+        """Return the number of each id's word, from 0; -1 for special ids and markers."""
         words, current = [], -1
         # Some subwords mark the piece that goes on, so each id needs the one before it.
         begin = self.begin_words([BOS, *ids[:-1]], ids)
         for i, begins in zip(ids, begin, strict=True):
-            if i in SPECIAL:
+            # Links and suites count the words of the text, which has no markers.
+            if i in SPECIAL or i in self.markers:
                 words.append(-1)
                 continue
             # The very first piece starts a word even where the model glued `▁` to nothing.
@@ -75,8 +88,12 @@ class Subwords(ABC):
 class SentencePiece(Subwords):
     """A SentencePiece model whose special ids are ours; `▁` starts a word."""
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, clusters: int = 0) -> None:
         """Load a model file.
+
+        Args:
+            path: the file.
+            clusters: so many clusters have markers, whose ids follow those of the file.
 
         Raises:
             DataError: no such file, not a SentencePiece model, or other special ids than ours.
@@ -93,26 +110,47 @@ class SentencePiece(Subwords):
         if ids != special_ids:
             problem = f"pad, unk, bos, eos are {ids}; train it with {special_ids}"
             raise DataError(self.path, None, problem)
+        self.clusters, size = clusters, model.get_piece_size()
+        self._symbols = dict(enumerate(marker_symbols(clusters), start=size))
+        self._marker_ids = {symbol: i for i, symbol in self._symbols.items()}
+        self.markers = frozenset(self._symbols)
 
     @property
     def fingerprint(self) -> str:
-        """The hash of the model file."""
-        return file_hash(self.path)
+        """The hash of the model file, and how many clusters have markers."""
+        digest = file_hash(self.path)
+        return f"{digest} {self.clusters} clusters" if self.clusters else digest
 
     def __len__(self) -> int:
-        return self._model.get_piece_size()
+        return self._model.get_piece_size() + len(self._symbols)
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, without BOS and EOS."""
-        return self._model.encode(text)
+        if not self._symbols:
+            return self._model.encode(text)
+        ids: list[int] = []
+        words: list[str] = []
+        for word in [*text.split(), ""]:  # the empty word ends the last stretch
+            marker = self._marker_ids.get(word)
+            if word and marker is None:
+                words.append(word)
+                continue
+            # No piece crosses a blank, so a stretch has the pieces that it has in the whole text.
+            ids += self._model.encode(" ".join(words))
+            ids += [] if marker is None else [marker]
+            words = []
+        return ids
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ids; special ones are left out."""
-        return self._model.decode([int(i) for i in ids if i not in SPECIAL])
+        """Return the text of ids; special ones and markers are left out."""
+        return self._model.decode(
+            [int(i) for i in ids if i not in SPECIAL and i not in self.markers]
+        )
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return the pieces of ids, in the model's own spelling."""
-        return [self._model.id_to_piece(int(i)) for i in ids]
+        symbols = self._symbols
+        return [symbols.get(int(i)) or self._model.id_to_piece(int(i)) for i in ids]
 
 
 def current_start(ids: Sequence[int] | np.ndarray) -> int:

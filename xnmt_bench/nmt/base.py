@@ -30,6 +30,7 @@ from xnmt_bench.nmt.batch import (
     pad,
 )
 from xnmt_bench.nmt.prefix import Prefix
+from xnmt_bench.nmt.vocabulary import fit_vocabularies
 
 # Logits of whole vocabularies that are held at once: elsewhere, and on the CPU, where less is
 # faster; yet there of so many states at least, since for few the weights are read in vain.
@@ -68,7 +69,7 @@ class NMTModel(nn.Module, ABC):
         return "knows no separator, so it reads no context"
 
     def start_from(self, trained: NMTModel) -> None:
-        """Take the weights of a trained model.
+        """Take the weights of a trained model; see `fit_vocabularies` for other vocabularies.
 
         Raises:
             ValueError: it is of another architecture or of other sizes; the message says in what.
@@ -76,6 +77,11 @@ class NMTModel(nn.Module, ABC):
         if type(trained) is not type(self):
             raise ValueError(f"a {type(trained).__name__}, which {type(self).__name__} cannot take")
         copy_weights(trained, self)
+
+    @property
+    def vocabularies(self) -> tuple[Subwords, Subwords]:
+        """Those of source and target."""
+        return self.source_subwords, self.target_subwords
 
     def draft(self, source_BS: Tensor) -> Tensor | None:
         """Return a first translation of each current sentence (B, U), for models that read one."""
@@ -195,9 +201,10 @@ class NMTModel(nn.Module, ABC):
         return zip(flat.split(rows), beside.split(rows), strict=True)
 
 
-def copy_weights(trained: nn.Module, fresh: nn.Module) -> None:
-    """Give a module the weights of another one; a ValueError that names the first misfit."""
+def copy_weights(trained: NMTModel, fresh: NMTModel) -> None:
+    """Give a model the weights of another one; a ValueError that names the first misfit."""
     trained_weights, fresh_weights = trained.state_dict(), fresh.state_dict()
+    trained_weights = fit_vocabularies(trained_weights, trained.vocabularies, fresh.vocabularies)
     # Sorted, so that the same misfit gives the same message.
     for name in sorted(trained_weights.keys() | fresh_weights.keys()):
         here, there = (

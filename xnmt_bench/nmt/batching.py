@@ -40,19 +40,57 @@ def buckets(lengths: np.ndarray, order: np.ndarray, batch_tokens: int) -> list[n
     return batches
 
 
+def equal_batches(lengths: np.ndarray, order: np.ndarray, rows: int) -> list[np.ndarray]:
+    """Cut pairs, taken in an order, into batches of so many rows of like length.
+
+    Args:
+        lengths: what is alike in a batch; shape (N,).
+        order: indices of the pairs.
+        rows: of each batch; the last of each pool may have fewer.
+
+    Returns:
+        Arrays of indices.
+    """
+    pool = POOL * rows
+    batches: list[np.ndarray] = []
+    for start in range(0, len(order), pool):
+        part = order[start : start + pool]
+        part = part[np.argsort(lengths[part], kind="stable")]
+        batches += [part[first : first + rows] for first in range(0, len(part), rows)]
+    return batches
+
+
 class PairBatches(IterableDataset):
     """Batches of a split; another epoch is another order, the same for the same seed."""
 
     def __init__(
-        self, split: EncodedSplit, batch_tokens: int, seed: int | None, epoch: int = 0
+        self,
+        split: EncodedSplit,
+        batch_tokens: int,
+        seed: int | None,
+        epoch: int = 0,
+        rows: int | None = None,
     ) -> None:
+        """Plan the batches of one epoch.
+
+        Args:
+            split: the pairs.
+            batch_tokens: as in `buckets`.
+            seed: of the order; None for that of the corpus.
+            epoch: which pass over the split.
+            rows: of each batch, in place of `batch_tokens`; as in `equal_batches`.
+        """
         self._split = split
-        lengths = np.maximum(split.source.lengths(), split.target.lengths())
         # Seed and epoch together, so that a resumed training has the same order as one that ran
         # through.
         rng = None if seed is None else np.random.default_rng([seed, epoch])
         order = rng.permutation(len(split)) if rng else np.arange(len(split))
-        batches = buckets(lengths, order, batch_tokens)
+        if rows is None:
+            lengths = np.maximum(split.source.lengths(), split.target.lengths())
+            batches = buckets(lengths, order, batch_tokens)
+        else:
+            # By targets alone: markers lengthen sources.
+            batches = equal_batches(split.target.lengths(), order, rows)
         # Out of their order by length, which would be a curriculum.
         self.indices = [batches[i] for i in rng.permutation(len(batches))] if rng else batches
 
@@ -67,7 +105,13 @@ class PairBatches(IterableDataset):
 
 
 def steps_of(
-    split: EncodedSplit, batch_tokens: int, seed: int, part: int, steps: int, counts: dict[int, int]
+    split: EncodedSplit,
+    batch_tokens: int,
+    seed: int,
+    part: int,
+    steps: int,
+    counts: dict[int, int],
+    rows: int | None = None,
 ) -> PairBatches:
     """Return a part of the endless row of epochs' batches, of so many steps; parts count from 0.
 
@@ -78,6 +122,7 @@ def steps_of(
         part: which part.
         steps: of each part.
         counts: how many batches each epoch has, where that is known; it grows.
+        rows: of each batch, as in `PairBatches`.
     """
     skipped, epoch = part * steps, 0
     # Epochs whose size is known are skipped without being batched again; an unknown one stops the
@@ -86,7 +131,7 @@ def steps_of(
         skipped, epoch = skipped - counts[epoch], epoch + 1
     taken: list[np.ndarray] = []
     while len(taken) < steps:
-        batches = PairBatches(split, batch_tokens, seed, epoch)
+        batches = PairBatches(split, batch_tokens, seed, epoch, rows)
         counts[epoch] = len(batches)
         taken += batches.indices[skipped:]
         skipped, epoch = max(0, skipped - len(batches)), epoch + 1

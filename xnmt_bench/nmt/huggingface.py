@@ -25,7 +25,13 @@ from xnmt_bench.errors import XnmtError, refusal
 from xnmt_bench.nmt.base import NMTModel, Reader
 from xnmt_bench.nmt.batch import AttentionWeights, Batch, Encoding, Layout
 from xnmt_bench.nmt.foreign import Renumbering, made_from
-from xnmt_bench.nmt.huggingface_text import Frame, HubSubwords, find_frame, set_languages
+from xnmt_bench.nmt.huggingface_text import (
+    Frame,
+    HubSubwords,
+    add_markers,
+    find_frame,
+    set_languages,
+)
 from xnmt_bench.nmt.output import linear_parts
 from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.options import Text
@@ -49,6 +55,7 @@ def open_huggingface(
     source_language: str | None = None,
     target_language: str | None = None,
     prefix: str | None = None,
+    clusters: int = 0,
 ) -> HuggingFaceModel:
     """Open a model of the hub, or of a folder that `save_pretrained` wrote.
 
@@ -58,6 +65,7 @@ def open_huggingface(
         source_language: the model's own code, where it reads many languages.
         target_language: the same of the target.
         prefix: a task prefix before every source; T5 needs one, or an empty one.
+        clusters: so many clusters have markers; the model grows by those that it lacks.
 
     Raises:
         XnmtError: nothing is there, it is of another family, or its two paths from ids and from
@@ -71,12 +79,15 @@ def open_huggingface(
             '"translate English to German: ", or an empty one'
         )
     folder, tokenizer, model = _read(path, family)
+    if clusters:
+        _grow(model, add_markers(tokenizer, clusters))
     languages = set_languages(tokenizer, source_language, target_language)
     frame = find_frame(tokenizer, model.config, prefix)
     files = sorted(f for pattern in WANTED for f in folder.glob(pattern))
     weights = [f for f in files if f.suffix in (".safetensors", ".bin")]
     # Tokenizers have a fingerprint without the weights: encoded corpora do not depend on these.
-    texts = made_from([f for f in files if f not in weights], [frame.__dict__, MAJOR])
+    options = [frame.__dict__, MAJOR, *([f"{clusters} clusters"] if clusters else [])]
+    texts = made_from([f for f in files if f not in weights], options)
     pad, unk, eos = tokenizer.pad_token_id, tokenizer.unk_token_id, tokenizer.eos_token_id
     source_size = len(model.get_encoder().get_input_embeddings().weight)
     source_ids = Renumbering(source_size, pad, unk, pad, eos)  # of a source nothing is ever BOS
@@ -87,11 +98,32 @@ def open_huggingface(
     source = HubSubwords(tokenizer, "text", source_ids, texts)
     target = HubSubwords(tokenizer, "text_target", target_ids, texts)
     opened = HuggingFaceModel(model, source, target, frame)
+    opened.tokenizer = tokenizer
     opened.fingerprint = made_from(weights, texts)
     opened.languages = languages
     opened.eval().requires_grad_(False)
     opened.verify()
     return opened
+
+
+def _grow(model: PreTrainedModel, marker_ids: list[int]) -> None:
+    """Give a model rows for new ids, at the mean of its words; it never writes them."""
+    if not marker_ids:
+        return
+    module: Any = model  # its attributes differ from family to family
+    words = len(module.get_input_embeddings().weight)
+    model.resize_token_embeddings(max(words, *(i + 1 for i in marker_ids)), mean_resizing=False)
+    with torch.no_grad():
+        # One object where input and output share their weights.
+        both = (module.get_input_embeddings().weight, module.lm_head.weight)
+        weights = {id(weight): weight for weight in both}
+        for weight in weights.values():
+            weight[marker_ids] = weight[:words].mean(0)
+        if (bias := getattr(module, "final_logits_bias", None)) is not None:
+            bias[:, marker_ids] = bias[:, :words].mean()
+    # The mechanism by which Marian never writes its padding.
+    generation = module.generation_config
+    generation.bad_words_ids = [*(generation.bad_words_ids or []), *([i] for i in marker_ids)]
 
 
 def _read(path: str, family: str) -> tuple[Path, PreTrainedTokenizerBase, PreTrainedModel]:
@@ -132,6 +164,7 @@ class HuggingFaceModel(NMTModel):
     """An encoder-decoder of `transformers` with eager attention, in the frame of its ids."""
 
     reads_separators = False
+    tokenizer: PreTrainedTokenizerBase
     source_subwords: HubSubwords
     target_subwords: HubSubwords
     before_source: Tensor
@@ -247,6 +280,11 @@ class HuggingFaceModel(NMTModel):
             states = states * config.d_model**-0.5
         bias = getattr(self.model, "final_logits_bias", None)
         return states, self.model.lm_head.weight, None if bias is None else bias[0]
+
+    def save(self, folder: Path) -> None:
+        """Write model and tokenizer as `transformers` reads them."""
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
 
     @torch.no_grad()
     def verify(self) -> None:

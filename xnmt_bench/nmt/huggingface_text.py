@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tokenizers import AddedToken
 from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
-from xnmt_bench.corpora.subwords import SPECIAL, Subwords
+from xnmt_bench.corpora.subwords import MARKER, SPECIAL, Subwords, marker_symbols
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.foreign import Renumbering
 
@@ -31,6 +32,10 @@ class HubSubwords(Subwords):
         written = {number: piece for piece, number in tokenizer.get_vocab().items()}
         # Vocabularies are padded to a round size with ids that nothing is written as.
         self._pieces = [written.get(i, f"<{i}>") for i in ids.theirs_V.tolist()]
+        # Of a shared vocabulary the target side has them too, and its model never writes them.
+        self.markers = frozenset(
+            i for i, piece in enumerate(self._pieces) if MARKER.fullmatch(piece)
+        )
 
     @property
     def fingerprint(self) -> str:
@@ -45,8 +50,8 @@ class HubSubwords(Subwords):
         return self.ids.ours(bare(self._tokenizer, self._key, text))
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ids; special ones are left out."""
-        words = self.ids.theirs(i for i in ids if i not in SPECIAL)
+        """Return the text of ids; special ones and markers are left out."""
+        words = self.ids.theirs(i for i in ids if i not in SPECIAL and i not in self.markers)
         options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
         return str(self._tokenizer.decode(words, **options))
 
@@ -58,6 +63,16 @@ class HubSubwords(Subwords):
 def bare(tokenizer: PreTrainedTokenizerBase, key: str, text: str) -> list[int]:
     """Return the tokenizer's ids of a bare text; the key is `text` or `text_target`."""
     return tokenizer(**{key: text}, add_special_tokens=False)["input_ids"]  # type: ignore[no-any-return]
+
+
+def add_markers(tokenizer: PreTrainedTokenizerBase, clusters: int) -> list[int]:
+    """Give a tokenizer the markers of so many clusters, and return the ids of new ones."""
+    there = tokenizer.get_vocab()
+    symbols = [symbol for symbol in marker_symbols(clusters) if symbol not in there]
+    # Blanks around them belong to them: else a lone blank would become a piece of its own.
+    tokens = [AddedToken(s, lstrip=True, rstrip=True, normalized=False) for s in symbols]
+    tokenizer.add_tokens(tokens)
+    return [int(i) for i in tokenizer.convert_tokens_to_ids(symbols)]  # type: ignore[union-attr]
 
 
 @dataclass(frozen=True)

@@ -46,13 +46,16 @@ def save_model(
         subwords: SentencePiece = getattr(model, f"{side}_subwords")
         shutil.copyfile(subwords.path, folder / f"{side}.model")  # the folder stands alone
     vocabularies = {side: file_hash(folder / f"{side}.model") for side in SIDES}
-    description = {
+    description: dict[str, Any] = {
         "architecture": architecture,
         "sizes": sizes,
         "vocabularies": vocabularies,
         "context": asdict(context),
         "languages": dict(zip(SIDES, languages, strict=True)),
     }
+    source: SentencePiece = model.source_subwords  # type: ignore[assignment]
+    if source.clusters:  # no entry where there are no markers, as in folders of earlier versions
+        description["marked_clusters"] = source.clusters
     # Names and hashes of files, never code: a folder that comes from elsewhere is safe to open.
     write_atomically(folder / "model.json", json.dumps(description, indent=1))
     save_weights(model, str(folder / "model.safetensors"))
@@ -82,6 +85,9 @@ def load_model(path: str | Path, device: Device = "cpu") -> NMTModel:
         trained_context = None if context is None else Context(**context)
         languages = description.get("languages")  # unknown likewise
         pair = None if languages is None else (languages["source"], languages["target"])
+        clusters = description.get("marked_clusters", 0)
+        if not isinstance(clusters, int):
+            raise TypeError(f"marked_clusters is {clusters!r}")
     except FileNotFoundError:
         raise StoreError(f"{named}: no NMT model is here{_other_family(folder)}") from None
     except (ValueError, KeyError, TypeError) as error:
@@ -90,7 +96,7 @@ def load_model(path: str | Path, device: Device = "cpu") -> NMTModel:
     for expected, file in zip(hashes, vocabularies, strict=True):
         if file_hash(file) != expected:
             raise StoreError(f"{file}: this vocabulary does not belong to the model")
-    source, target = map(SentencePiece, vocabularies)
+    source, target = SentencePiece(vocabularies[0], clusters), SentencePiece(vocabularies[1])
     model = build_model(architecture, sizes, source, target)
     weights = folder / "model.safetensors"
     try:
@@ -134,6 +140,9 @@ def _other_family(folder: Path) -> str:
 def system_id(folder: Path) -> str:
     """Return the fingerprint of a trained system: weights, sizes and vocabularies.
 
+    Args:
+        folder: that of the system.
+
     Raises:
         StoreError: there is none.
     """
@@ -153,7 +162,8 @@ def start_from(model: NMTModel, sizes: dict[str, Any], path: str | Path) -> None
         path: the trained system's folder.
     """
     trained = load_model(path)  # its own errors name the folder
-    trained_sizes = json.loads((Path(path) / "model.json").read_text(encoding="utf-8"))["sizes"]
+    description = (shipped(path) / "model.json").read_text(encoding="utf-8")
+    trained_sizes = json.loads(description)["sizes"]
     try:
         model.start_from(trained)
         # What changes no shape may change what the weights mean.

@@ -18,6 +18,7 @@ from xnmt_bench.nmt.batch import Batch, DraftOptions
 from xnmt_bench.nmt.batching import PairBatches, loader, steps_of
 from xnmt_bench.nmt.training_options import NMTTrainingOptions
 
+UPDATES_A_VALIDATION = 500  # of a training of so many updates, unless configured
 TOGETHER = "together"  # the sum of what is looked at beside the loss
 
 
@@ -49,6 +50,8 @@ class NMTTraining(SeededModule):
         self.model, self.choices = model, len(model.target_subwords)
         self._train_split, self._valid_split, self._options = train, valid, options
         self._looked_at, self._validate_every = looked_at or {}, validate_every
+        if options.max_updates and not validate_every:
+            self._validate_every = min(UPDATES_A_VALIDATION, options.max_updates)
         self._counts: dict[int, int] = {}  # batches of each pass
         fields = DraftOptions.__dataclass_fields__
         self._draft_options = DraftOptions(**{name: getattr(options, name) for name in fields})
@@ -63,14 +66,15 @@ class NMTTraining(SeededModule):
 
     def _batches(self, epoch: int) -> PairBatches:
         split, tokens, seed = self._train_split, self._options.batch_tokens, self.seed
+        rows = self._options.batch_sentences
         if self._validate_every is None:
-            return PairBatches(split, tokens, seed, epoch)
+            return PairBatches(split, tokens, seed, epoch, rows)
         # The last part is shorter, so that training ends with a whole pass over the split.
         # Counted by the batches of the first pass, so that a cap in epochs means as many steps
         # with any `validate_every`.
         total = _steps(split, self._options, seed)
         every = min(self._validate_every, total)
-        batches = steps_of(split, tokens, seed, epoch, every, self._counts)
+        batches = steps_of(split, tokens, seed, epoch, every, self._counts, rows)
         batches.indices = batches.indices[: total - epoch * every]
         return batches
 
@@ -79,6 +83,8 @@ class NMTTraining(SeededModule):
         train: EncodedSplit, options: NMTTrainingOptions, seed: int, validate_every: int | None
     ) -> int:
         """Return the greatest number of epochs; each has `validate_every` steps, if given."""
+        if options.max_updates and validate_every is None:
+            validate_every = UPDATES_A_VALIDATION
         if validate_every is None:
             return options.max_epochs
         return -(-_steps(train, options, seed) // validate_every)
@@ -114,9 +120,8 @@ class NMTTraining(SeededModule):
         # Only steps that count reach the output layer, the largest of the model.
         logits, labels = self.model.logits(self.model.states(batch)[mask]), batch.target_BT[mask]
         reduction = "mean" if discount in (0.0, 1.0) else "none"
-        loss = F.cross_entropy(  # in float32, since bfloat16 is too coarse for a sum over V
-            logits.float(), labels, label_smoothing=smoothing, reduction=reduction
-        )
+        # In float32, since bfloat16 is too coarse for a sum over V.
+        loss = smoothed_cross_entropy(logits.float(), labels, smoothing, reduction)
         if reduction == "mean":  # all words that are left weigh the same
             return loss
         weights = torch.where(batch.current_BT[mask], 1.0, discount)
@@ -133,6 +138,28 @@ class NMTTraining(SeededModule):
         return {"optimizer": adam, "lr_scheduler": inverse_square_root(adam, warmup)}
 
 
+def smoothed_cross_entropy(
+    logits_NV: Tensor, labels_N: Tensor, smoothing: float, reduction: str
+) -> Tensor:
+    """Return cross-entropy with smoothed labels; words of no probability get no part of it.
+
+    Args:
+        logits_NV: unnormalised log-probabilities; -inf for words that are never written.
+        labels_N: the words.
+        smoothing: probability spread over all words that can be written.
+        reduction: `mean` or `none`.
+    """
+    possible_V = logits_NV[0] > -torch.inf if smoothing and len(logits_NV) else None
+    if possible_V is not None and not possible_V.all():
+        logits_NV = logits_NV[:, possible_V]
+        # A label's place among the words that are left.
+        labels_N = (possible_V.cumsum(0) - 1)[labels_N]
+    return F.cross_entropy(logits_NV, labels_N, label_smoothing=smoothing, reduction=reduction)
+
+
 def _steps(train: EncodedSplit, options: NMTTrainingOptions, seed: int) -> int:
-    """Return the steps of a training that reaches `max_epochs`, a pass over the split each."""
-    return options.max_epochs * len(PairBatches(train, options.batch_tokens, seed))
+    """Return the steps of a training that reaches its cap: of updates, or of whole passes."""
+    if options.max_updates:
+        return options.max_updates
+    batches = PairBatches(train, options.batch_tokens, seed, rows=options.batch_sentences)
+    return options.max_epochs * len(batches)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from xnmt_bench.options import Chance, Count, Natural, Positive, Rate, Text, Weight
 
@@ -31,6 +31,14 @@ class NMTTrainingOptions:
             with the greatest sum is kept.
         contrastive_sets: of `contrastive`, as `metric.contrastive.sets` names them.
         contrastive_data: the folder of those that are known by name.
+        examples: which training sentences are learnt from: all, those with a cluster of two
+            mentions or more (`coref`), or those among them with he, she, her, him, his or hers in
+            one (`gender`; Yehudai et al. 2023, section 4).
+        markers: `inline` for markers around the mentions of source sentences.
+        max_updates: so many steps, then the last weights; nothing stops training earlier, and
+            `max_epochs` and `patience` do not count.
+        batch_sentences: a batch is so many pairs of like target length, in place of
+            `batch_tokens`. Then markers do not change which pairs share a batch.
     """
 
     batch_tokens: Count = 4096
@@ -47,3 +55,16 @@ class NMTTrainingOptions:
     stop: Sequence[Literal["loss", "bleu", "contrastive"]] = ("loss",)
     contrastive_sets: Sequence[Text] = ("corpus",)
     contrastive_data: Text | None = None
+    examples: Literal["all", "coref", "gender"] = "all"
+    markers: Literal["none", "inline"] = "none"
+    max_updates: Count | None = None
+    batch_sentences: Count | None = None
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """What decides the weights; an option at its default has no entry where it came later."""
+        values = asdict(self)
+        for name in ("examples", "markers", "max_updates", "batch_sentences"):
+            if values[name] == type(self).__dataclass_fields__[name].default:
+                del values[name]
+        return values

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
 from xnmt_bench.corpora.contrastive import as_read, find_sets
 from xnmt_bench.corpora.passage import Context
-from xnmt_bench.corpora.sentence import SPLITS, Corpus, Split, languages
-from xnmt_bench.corpora.subwords import SentencePiece, Subwords, train_subwords
+from xnmt_bench.corpora.sentence import SPLITS, Corpus, Sentence, Split, languages
+from xnmt_bench.corpora.subwords import MARKER, SentencePiece, Subwords, train_subwords
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.context.divided import divided
@@ -23,11 +23,19 @@ from xnmt_bench.nmt.training_options import NMTTrainingOptions
 from xnmt_bench.nmt.validation import ContrastiveAccuracy, ValidationBLEU
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.pipeline.texts import Texts
-from xnmt_bench.registry import instantiate, load
+from xnmt_bench.registry import create, instantiate, load
+from xnmt_bench.resolvers.base import Resolver
+from xnmt_bench.resolvers.examples import ExamplesCorpus
+from xnmt_bench.resolvers.markers import MOST_CLUSTERS, MarkedCorpus, mark
+from xnmt_bench.resolvers.options import PREDICTED, CoreferenceOptions
 from xnmt_bench.store import Artefact, Store, Work
 from xnmt_bench.trainer import TrainerOptions, clean
 
+if TYPE_CHECKING:
+    from xnmt_bench.nmt.huggingface import HuggingFaceModel
+
 log = logging.getLogger(__name__)
+INLINE, MARIAN = "inline", "marian"
 CONTRASTIVE = ("contrastive_sets", "contrastive_data")  # where training finds them
 
 
@@ -59,7 +67,66 @@ class System:
         """As in results; with the sentences that it reads, where these are fewer than it could."""
         few = self.context.sentences < self.trained_context.sentences
         read = f" reading {self.context.sentences}" if few else ""
-        return f"{self._config.nmt.name}{read}"
+        return f"{self._config.nmt.name}{read}{self._describe_coreference()}"
+
+    def _describe_coreference(self) -> str:
+        """Return how it was fine-tuned for coreference, and which markers it reads."""
+        nmt = self._config.nmt
+        training = {} if nmt.path else plain(nmt.training)
+        # The control learns from all sentences, and differs from the system that it starts from.
+        tuned = bool(training.get("max_updates")) or training.get("examples", "all") != "all"
+        parts = [f"on {training['examples']}"] if tuned else []
+        if training.get("markers") == INLINE:
+            parts.append({"none": "with markers, reading none"}.get(
+                self._coreference.read, f"with {self._coreference.read} markers"
+            ))  # fmt: skip
+        elif nmt.path and self._coreference.read != PREDICTED:
+            parts.append(f"reading {self._coreference.read} markers")
+        return "".join(f" {part}" for part in parts)
+
+    @cached_property
+    def _coreference(self) -> CoreferenceOptions:
+        return CoreferenceOptions(**plain(self._config.nmt.get("coreference") or {}))
+
+    @property
+    def has_markers(self) -> bool:
+        """Whether its source vocabulary has markers of clusters."""
+        nmt = self._config.nmt
+        if nmt.path:
+            return bool(self.model.source_subwords.markers)
+        return bool(nmt.get("training")) and nmt.training.markers == INLINE
+
+    def _write(self, corpus: Corpus) -> Corpus:
+        """Return a corpus as the system reads it: with markers, if it has them."""
+        read = self._coreference.read
+        if read == "none" or not self.has_markers:
+            return corpus
+        gold = read == "gold"
+        return MarkedCorpus(corpus, create("resolvers", "gold") if gold else self._resolver)
+
+    def _write_training(self, corpus: Corpus) -> Corpus:
+        """Return a corpus as training reads it: its markers are the resolver's, at all times."""
+        return MarkedCorpus(corpus, self._resolver) if self.has_markers else corpus
+
+    @cached_property
+    def _resolver(self) -> Resolver:
+        """The configured resolver."""
+        return self._coreference.create_resolver()
+
+    def mark(self, text: str) -> str:
+        """Return a source sentence as the system reads it: with markers, if it has them.
+
+        Raises:
+            XnmtError: the sentence holds markers already, or is to have gold ones.
+        """
+        if MARKER.search(text):
+            raise XnmtError(f"the text holds a marker: {text}")
+        if self._coreference.read == "none" or not self.has_markers:
+            return text
+        if self._coreference.read == "gold":
+            raise XnmtError("nmt.coreference.read=gold: a bare sentence has no annotation")
+        [clusters] = self._resolver.resolve([Sentence(text, "", "", 0)])
+        return mark(text, clusters or ()).text
 
     @property
     def context(self) -> Context:
@@ -73,22 +140,62 @@ class System:
         """Both vocabularies: the given system's, given files, or trained on the training split."""
         if self._config.nmt.path:
             return self.model.source_subwords, self.model.target_subwords
-        if self._config.nmt.initial:  # weights mean something with their own vocabularies alone
-            return self._initial_vocabulary("source"), self._initial_vocabulary("target")
-        return self._vocabulary("source"), self._vocabulary("target")
+        if self._foreign:
+            return self._open_initial().vocabularies
+        side = self._initial_vocabulary if self._config.nmt.initial else self._vocabulary
+        source, target = side("source"), side("target")
+        if self.has_markers:
+            source = SentencePiece(source.path, MOST_CLUSTERS)
+        return source, target
 
-    def _initial_vocabulary(self, side: str) -> Subwords:
+    @property
+    def _foreign(self) -> bool:
+        """Whether it is trained further from a model of another toolkit."""
+        nmt = self._config.nmt
+        return bool(nmt.initial) and not nmt.path and "family" in nmt.reader
+
+    def _open_initial(self) -> HuggingFaceModel:
+        """Open the model of another toolkit that training starts from, with markers if wanted.
+
+        Raises:
+            XnmtError: it is of a family that is not trained here, or cannot be opened.
+        """
+        nmt = self._config.nmt
+        if nmt.reader.family != MARIAN:
+            raise XnmtError(
+                f"nmt.initial with nmt={nmt.reader.family}: of Hugging Face's families only "
+                f"{MARIAN} is trained here"
+            )
+        reader = plain(nmt.reader, complete=True)
+        clusters = MOST_CLUSTERS if self.has_markers else 0
+        try:
+            model: HuggingFaceModel = instantiate(
+                f"nmt {self.name!r}", reader | {"clusters": clusters}, nmt.initial
+            )
+        except XnmtError as error:
+            raise _name_extra(error) from None
+        return model
+
+    def _initial_vocabulary(self, side: str) -> SentencePiece:
+        """Return the vocabulary of the system that training starts from, or a configured one.
+
+        Raises:
+            XnmtError: another one is configured, and the system's first step does not learn.
+        """
         initial, configured = (
             self._config.nmt.initial,
             self._config.corpus.subwords[f"{side}_model"],
         )
-        vocabulary = SentencePiece(Path(initial) / f"{side}.model")
-        if configured and SentencePiece(configured).fingerprint != vocabulary.fingerprint:
+        vocabulary = SentencePiece(shipped(initial) / f"{side}.model")
+        if not configured or SentencePiece(configured).fingerprint == vocabulary.fingerprint:
+            return vocabulary
+        architecture: type[NMTModel] = load("architectures", self._config.nmt.architecture)
+        if architecture.starts_trained:  # new rows of what does not learn would stay means
             other = f"corpus.subwords.{side}_model={configured}"
             raise XnmtError(f"nmt.initial={initial} has another {side} vocabulary than {other}")
-        return vocabulary
+        return SentencePiece(configured)
 
-    def _vocabulary(self, side: str) -> Subwords:
+    def _vocabulary(self, side: str) -> SentencePiece:
         subwords = self._config.corpus.subwords
         # A given file is used where it lies, and known by its bytes.
         if model := subwords[f"{side}_model"]:
@@ -117,13 +224,27 @@ class System:
         return self.read(self._corpus, SPLITS)
 
     def read(
-        self, corpus: Corpus, splits: Sequence[Split], context: Context | None = None
+        self,
+        corpus: Corpus,
+        splits: Sequence[Split],
+        context: Context | None = None,
+        training: bool = False,
     ) -> Texts:
-        """Return a corpus as the ids that this system reads and writes."""
+        """Return a corpus as the ids that this system reads and writes.
+
+        Args:
+            corpus: the sentences.
+            splits: which.
+            context: that stands around each sentence; the one that is read, if not given.
+            training: markers are those of training, whichever are read later.
+        """
         length, seed = self._config.corpus.max_length, self._config.rules.seed
         context = context or self.context
         # Rows are planned with texts in hand, and planning trains no vocabulary.
-        return Texts(self._store, corpus, lambda: self.subwords, length, context, splits, seed)
+        write = self._write_training if training else self._write
+        return Texts(
+            self._store, corpus, write, lambda: self.subwords, length, context, splits, seed
+        )
 
     @cached_property
     def path(self) -> Path:
@@ -135,17 +256,21 @@ class System:
     def trained(self) -> Artefact:
         """The system trained as configured."""
         nmt = plain(self._config.nmt)
-        architecture: type[NMTModel] = load("architectures", nmt["architecture"])
-        if problem := architecture.refuses(self.trained_context):
-            raise XnmtError(f"{self.name} {problem}")
-        if architecture.starts_trained and not nmt["initial"]:
-            problem = "starts from a trained system: name its folder as nmt.initial"
-            raise XnmtError(f"{self.name} {problem}")
+        if not self._foreign:
+            self._check_architecture()
         training = NMTTrainingOptions(**nmt["training"])
-        corpus = divided(self._corpus, nmt["divide_and_rule"])
+        corpus = divided(self._corpus, nmt.get("divide_and_rule"))
+        if training.examples != "all":
+            corpus = ExamplesCorpus(corpus, self._resolver, training.examples)
         # In the full context, also where fewer sentences are read later.
-        texts = self.read(corpus, SPLITS, self.trained_context)
-        recipe = {key: nmt[key] for key in ("architecture", "sizes", "training", "seed")}
+        texts = self.read(corpus, SPLITS, self.trained_context, training=True)
+        if self._foreign:
+            recipe = {"reader": plain(nmt["reader"]), "initial": self._open_initial().fingerprint}
+        else:
+            recipe = {key: nmt[key] for key in ("architecture", "sizes")}
+            if nmt["initial"]:  # else no entry: one of None would be another fingerprint
+                recipe["initial"] = system_id(shipped(nmt["initial"]))
+        recipe |= {"training": training.recipe, "seed": nmt["seed"]}
         looked_at = self._looked_at(texts, training)
         # What is not asked for has no entry, so that what was trained before is found.
         stopping = {key: recipe["training"].pop(key, None) for key in ("stop", *CONTRASTIVE)}
@@ -157,8 +282,6 @@ class System:
         if every := self._options.validate_every:
             recipe["validate_every"] = every
             recipe["whole_passes"] = True  # systems of earlier versions may have learnt longer
-        if nmt["initial"]:  # else no entry: one of None would be another fingerprint
-            recipe["initial"] = system_id(Path(nmt["initial"]))
 
         kind = f"{self.name} on {texts.encoded.fingerprint}"
 
@@ -168,12 +291,11 @@ class System:
             from xnmt_bench.nmt.training import NMTTraining
 
             train, valid = texts.split("train"), texts.split("valid")
+            if training.examples != "all":
+                log.info("%s: %d %s examples", corpus.name, len(train), training.examples)
 
             def build() -> NMTTraining:
-                model = build_model(nmt["architecture"], nmt["sizes"], *self.subwords)
-                if nmt["initial"]:
-                    start_from(model, nmt["sizes"], nmt["initial"])
-                return NMTTraining(model, train, valid, training, looked_at, every)
+                return NMTTraining(self._build(), train, valid, training, looked_at, every)
 
             most = NMTTraining.max_epochs_of(train, training, nmt["seed"], every)
             module, facts = fit(  # goes on where a killed run stood
@@ -184,11 +306,11 @@ class System:
                 training.patience,
                 self._options,
                 f"NMT {nmt['name']}",
-                average=training.average,
+                # The last weights are those at the last validation.
+                average=training.average or (1 if training.max_updates else None),
+                to_the_end=training.max_updates is not None,
             )
-            model: NMTModel = module.model  # type: ignore[assignment]
-            pair, context = languages(self._corpus), self.trained_context
-            save_model(model, nmt["architecture"], nmt["sizes"], folder, context, pair)
+            self._save(module.model, folder)  # type: ignore[arg-type]
             clean(folder)
             return {**facts, "name": nmt["name"], "train_sentences": len(train)}
 
@@ -202,6 +324,34 @@ class System:
             precision=self._options.precision,
             **recipe,
         )
+
+    def _check_architecture(self) -> None:
+        """Raise an XnmtError where this architecture cannot be trained as configured."""
+        architecture: type[NMTModel] = load("architectures", self._config.nmt.architecture)
+        if problem := architecture.refuses(self.trained_context):
+            raise XnmtError(f"{self.name} {problem}")
+        if architecture.starts_trained and not self._config.nmt.initial:
+            problem = "starts from a trained system: name its folder as nmt.initial"
+            raise XnmtError(f"{self.name} {problem}")
+
+    def _build(self) -> NMTModel:
+        """Return the model that training begins with."""
+        if self._foreign:
+            return self._open_initial().requires_grad_(True)
+        nmt = plain(self._config.nmt)
+        model = build_model(nmt["architecture"], nmt["sizes"], *self.subwords)
+        if nmt["initial"]:
+            start_from(model, nmt["sizes"], nmt["initial"])
+        return model
+
+    def _save(self, model: NMTModel, folder: Path) -> None:
+        """Write a trained model so that its reader opens it."""
+        if self._foreign:
+            foreign: HuggingFaceModel = model  # type: ignore[assignment]
+            foreign.save(folder)
+            return
+        nmt, pair = plain(self._config.nmt), languages(self._corpus)
+        save_model(model, nmt["architecture"], nmt["sizes"], folder, self.trained_context, pair)
 
     def _looked_at(
         self, texts: Texts, training: NMTTrainingOptions
@@ -252,9 +402,7 @@ class System:
         try:
             model: NMTModel = instantiate(f"nmt {self.name!r}", reader, path)
         except XnmtError as error:
-            if isinstance(error.__cause__, ImportError):  # only that back-end needs an extra
-                raise XnmtError(f"{error.__cause__}: install xnmt_bench[huggingface]") from None
-            raise
+            raise _name_extra(error) from None
         # A model of many languages has codes of its own for them.
         if corpus is not None and "source_language" not in reader:
             pairs = (model.languages, languages(corpus))
@@ -282,6 +430,13 @@ class System:
     def fingerprint(self) -> str:
         """Of everything that decides the system's numbers."""
         return self.model.fingerprint
+
+
+def _name_extra(error: XnmtError) -> XnmtError:
+    """Return an error that names the extra, where a package of a back-end is missing."""
+    if isinstance(error.__cause__, ImportError):  # only Hugging Face's needs one
+        return XnmtError(f"{error.__cause__}: install xnmt_bench[huggingface]")
+    return error
 
 
 def unlike(context: Context, trained: Context | None) -> str | None:

@@ -25,6 +25,8 @@ class Texts:
     Args:
         store: where the ids go.
         corpus: the sentences.
+        write: returns the corpus as the system reads it, such as with markers; called once the
+            ids are needed.
         read_subwords: returns the vocabularies of both sides; called once they are needed, since
             it may train them.
         max_length: subwords a side; longer pairs are left out.
@@ -37,6 +39,7 @@ class Texts:
         self,
         store: Store,
         corpus: Corpus,
+        write: Callable[[Corpus], Corpus],
         read_subwords: Callable[[], tuple[Subwords, Subwords]],
         max_length: int,
         context: Context,
@@ -44,7 +47,7 @@ class Texts:
         seed: int = 0,
     ) -> None:
         self.corpus, self.context, self.seed = corpus, context, seed
-        self._read_subwords = read_subwords
+        self._write, self._read_subwords = write, read_subwords
         self._store, self._max_length, self._splits = store, max_length, tuple(splits)
         self._open: dict[Split, EncodedSplit] = {}
         self._drawn: dict[Split, EncodedSplit] = {}
@@ -62,7 +65,7 @@ class Texts:
         Raises:
             XnmtError: a split has no sentence pair.
         """
-        corpus, subwords, longest = self.corpus, self.subwords, self._max_length
+        corpus, subwords, longest = self._write(self.corpus), self.subwords, self._max_length
         context, splits = self.context, self._splits
         artefact = self._store.make(
             "encoded",

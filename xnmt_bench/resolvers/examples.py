@@ -33,6 +33,12 @@ def english_side(corpus: Corpus) -> Corpus:
     raise XnmtError(f"{corpus.name} ({pair}): a resolver reads English, and neither side is")
 
 
+def refuse_other_languages(corpus: Corpus) -> None:
+    """Raise an XnmtError for a corpus whose source is not English."""
+    if corpus.source_language != ENGLISH:
+        raise XnmtError(f"{corpus.name}: a resolver reads English, not {corpus.source_language}")
+
+
 def is_coref(clusters: Clusters | None) -> bool:
     """Return whether a sentence has a cluster of two mentions or more."""
     return bool(clusters)
@@ -114,10 +120,7 @@ class ExamplesCorpus(CorpusView):
 
     def __init__(self, corpus: Corpus, resolver: Resolver, kind: Kind) -> None:
         super().__init__(corpus)
-        if corpus.source_language != ENGLISH:
-            raise XnmtError(
-                f"{corpus.name}: a resolver reads English, not {corpus.source_language}"
-            )
+        refuse_other_languages(corpus)
         self._resolver, self._kind = resolver, kind
 
     def sentences(self, split: Split) -> Iterator[Sentence]:

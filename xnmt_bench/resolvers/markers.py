@@ -10,20 +10,19 @@ nested.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from xnmt_bench.corpora.sentence import Corpus, Gold, Links, Mention, Sentence, Split
+from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
+from xnmt_bench.corpora.subwords import MARKER
 from xnmt_bench.corpora.view import CorpusView
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.options import Count
 from xnmt_bench.resolvers.base import Clusters, Resolver, Span
-from xnmt_bench.resolvers.examples import pair_with_clusters
+from xnmt_bench.resolvers.examples import pair_with_clusters, refuse_other_languages
 
 MOST_CLUSTERS = 8
-MARKER = re.compile(r"</?ENT[0-9]+>")
 
 
 @dataclass(frozen=True)
@@ -32,14 +31,12 @@ class MarkedText:
 
     Attributes:
         text: the sentence.
-        places: where each word of the sentence without markers stands in it.
         marked: how many clusters have markers.
         beyond: how many are left out because there are too many.
         covered: how many are left out because other mentions took their words.
     """
 
     text: str
-    places: tuple[int, ...]
     marked: int
     beyond: int
     covered: int
@@ -78,22 +75,15 @@ def mark(text: str, clusters: Clusters, most: int = MOST_CLUSTERS) -> MarkedText
     starts = {first: n for n, cluster in enumerate(runs, start=1) for first, _ in cluster}
     ends = {last: n for n, cluster in enumerate(runs, start=1) for _, last in cluster}
     pieces: list[str] = []
-    places = []
     for place, word in enumerate(words):
         if place in starts:
             pieces.append(f"<ENT{starts[place]}>")
-        places.append(len(pieces))
         pieces.append(word)
         if place in ends:
             pieces.append(f"</ENT{ends[place]}>")
     # Without a marker, repeated blanks are kept too.
     marked_text = " ".join(pieces) if runs else text
-    return MarkedText(marked_text, tuple(places), len(runs), len(kept) - len(runs), covered)
-
-
-def without_markers(text: str) -> str:
-    """Return a text without its markers."""
-    return " ".join(word for word in text.split() if not MARKER.fullmatch(word))
+    return MarkedText(marked_text, len(runs), len(kept) - len(runs), covered)
 
 
 def _runs(clusters: Sequence[Sequence[Span]]) -> list[list[Span]]:
@@ -124,37 +114,37 @@ def _longest_run(free: Sequence[int]) -> Span | None:
 
 
 class MarkedCorpus(CorpusView):
-    """A corpus with markers in the source sentences of every split; targets do not change.
+    """A corpus as a system with markers reads it: they stand in the sources of every split.
 
-    Gold annotation moves to the words' new places, and no marker has a link.
+    Targets and annotation do not change: annotation counts the words of the text, and a marker is
+    none of them.
 
     Args:
         corpus: its source is English.
         resolver: finds the clusters.
         most: how many clusters of a sentence get markers.
 
-    Raises (when read):
-        XnmtError: a source or target holds a marker already, named by split and sentence, or no
-            training sentence has a cluster.
+    Raises:
+        XnmtError: the source is not English; when read: a source holds a marker already, named by
+            split and sentence, or no training sentence has a cluster.
     """
 
     def __init__(self, corpus: Corpus, resolver: Resolver, most: Count = MOST_CLUSTERS) -> None:
         super().__init__(corpus)
+        refuse_other_languages(corpus)
+        self.marked = True
         self._resolver, self._most = resolver, most
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Stream a split, with markers."""
         for sentence, marked in self._mark_split(split):
-            gold = sentence.gold and _move_gold(sentence.gold, marked.places)
-            yield replace(sentence, source=marked.text, gold=gold)
+            yield replace(sentence, source=marked.text)
 
     def _mark_split(self, split: Split) -> Iterator[tuple[Sentence, MarkedText]]:
         clusters_marked = 0
         pairs = pair_with_clusters(self.corpus.sentences(split), self._resolver)
         for number, (sentence, clusters) in enumerate(pairs, start=1):
             try:
-                if marker := MARKER.search(sentence.target):
-                    raise ValueError(f"the target holds a marker: {marker[0]}")
                 marked = mark(sentence.source, clusters or (), self._most)
             except ValueError as error:
                 raise XnmtError(f"{self.name}, {split}, sentence {number}: {error}") from None
@@ -162,10 +152,6 @@ class MarkedCorpus(CorpusView):
             yield sentence, marked
         if split == "train" and not clusters_marked:
             raise XnmtError(f"{self.name}: no training sentence has a cluster to mark")
-
-    def raw(self, text: str, language: str) -> str:
-        """Return the text as it was before it was cut into words, without markers."""
-        return self.corpus.raw(without_markers(text), language)
 
     def recipe(self) -> dict[str, Any]:
         """Return the corpus's recipe, the resolver and how many clusters get markers."""
@@ -188,23 +174,3 @@ class MarkedCorpus(CorpusView):
             f"{marked:,} clusters have markers; {beyond:,} beyond the first {self._most} of their "
             f"sentence and {covered:,} without two mentions of their own have none"
         )
-
-
-def _move_gold(gold: Gold, places: Sequence[int]) -> Gold:
-    """Return gold annotation with its source words at other places."""
-
-    def move_links(pairs: Links) -> Links:
-        return frozenset((places[i], j) for i, j in pairs)
-
-    def move_mention(mention: Mention) -> Mention:
-        return replace(mention, words=tuple(places[word] for word in mention.words))
-
-    return replace(
-        gold,
-        sure=move_links(gold.sure),
-        possible=move_links(gold.possible),
-        source_mentions=tuple(map(move_mention, gold.source_mentions)),
-        deciding_source=tuple(
-            frozenset(places[word] for word in words) for words in gold.deciding_source
-        ),
-    )

@@ -13,18 +13,30 @@ from xnmt_bench.corpora.sentence import Links
 from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Subwords, current_span
 
 
-def membership(words: Sequence[int], keep_eos: bool = False) -> np.ndarray:
+def tokens_of_pieces(words: Sequence[int]) -> list[int]:
+    """Return which token of the sentence in words each piece belongs to, from 0.
+
+    A piece of no word, such as EOS or a marker, is a token of its own.
+
+    Args:
+        words: the word that each piece belongs to, -1 for none.
+    """
+    tokens: list[int] = []
+    current = -1
+    for place, word in enumerate(words):
+        current += place == 0 or word < 0 or word != words[place - 1]
+        tokens.append(current)
+    return tokens
+
+
+def membership(words: Sequence[int]) -> np.ndarray:
     """Return 1 where a piece belongs to a word, else 0: (pieces, words).
 
     Args:
-        words: the word that each piece belongs to, -1 for EOS and other special pieces.
-        keep_eos: let the special pieces be one more word, the last.
+        words: the word that each piece belongs to, -1 for none, as EOS and markers have it.
     """
     of_piece = np.asarray(words, dtype=np.int64)
     count = int(of_piece.max(initial=-1)) + 1
-    if keep_eos and (of_piece < 0).any():
-        of_piece = np.where(of_piece < 0, count, of_piece)
-        count += 1
     # As numbers, so that sums over pieces are products of matrices.
     return (of_piece[:, None] == np.arange(count)).astype(np.float64)
 

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from xnmt_bench.words.pieces import membership
+from xnmt_bench.words.pieces import membership, tokens_of_pieces
 
 EOS_TOKEN = "</s>"
 CONTINUED = "@@"  # ends a piece that goes on (subword-nmt)
@@ -27,7 +27,7 @@ class Tokens:
 
     Attributes:
         pieces: its tokens; EOS is the last where it has a row or column.
-        words: the number of the word that each is a piece of, from 0; -1 for EOS.
+        words: the number of the word that each is a piece of, from 0; -1 for EOS and markers.
         text: the sentence with its pieces joined.
     """
 
@@ -74,11 +74,15 @@ class Tokens:
         return Tokens(self.pieces[: self.size], self.words[: self.size], self.text)
 
     def whole(self) -> Tokens:
-        """Return the side in words."""
-        grouped = [""] * (max(self.words, default=-1) + 1)
-        for piece, word in zip(self.pieces[: self.size], self.words, strict=False):
-            grouped[word] += piece.removesuffix(CONTINUED).strip(BEGUN + JOINED)
-        return Tokens.of(grouped, self.eos)
+        """Return the side in words; EOS and markers are tokens of their own."""
+        token_of = tokens_of_pieces(self.words)
+        joined_pieces = [""] * (max(token_of, default=-1) + 1)
+        words = [-1] * len(joined_pieces)
+        for piece, token, word in zip(self.pieces, token_of, self.words, strict=True):
+            joined_pieces[token] += piece.removesuffix(CONTINUED).strip(BEGUN + JOINED)
+            words[token] = word
+        text = [piece for piece, word in zip(joined_pieces, words, strict=True) if word >= 0]
+        return Tokens(tuple(joined_pieces), tuple(words), joined(text))
 
 
 def joined(pieces: Sequence[str]) -> str:
@@ -130,7 +134,7 @@ class Weighed:
         A word's own first pieces are dropped from its prefix. The log-probability of a word is the
         sum of its pieces'.
         """
-        rows, columns = (membership(s.words, keep_eos=True) for s in (self.target, self.source))
+        rows, columns = (membership(tokens_of_pieces(s.words)) for s in (self.target, self.source))
         mean = rows / rows.sum(0)
         prefix, log_p = self.prefix_TT, self.log_probability_T
         return replace(

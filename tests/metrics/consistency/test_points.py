@@ -6,7 +6,7 @@ import pytest
 from xnmt_bench.corpora.consistency import Entity, Item, chains
 from xnmt_bench.metrics.consistency import Consistency
 from xnmt_bench.metrics.consistency.judge import JudgedPronoun, TranslatedMention
-from xnmt_bench.metrics.consistency.points import of_words, points
+from xnmt_bench.metrics.consistency.points import Pointing, points, weigh_words
 from xnmt_bench.metrics.consistency.statistics import results, statistics
 from xnmt_bench.morphology import GenderEvidence
 from xnmt_bench.pipeline.weighed_sentences import WeighedSentences
@@ -43,7 +43,7 @@ def judged(pronoun, other=True, entity="f", told="f", of_other="m"):
 def test_weights_of_a_suites_words_beside_a_loop():
     """Pieces of one system's word are averaged first, then the words that a suite's holds."""
     one = weighed()
-    found_YX = of_words(one, SOURCE, TRANSLATION)
+    found_YX = weigh_words(one, SOURCE, TRANSLATION).words_YX
     assert found_YX.shape == (6, 7)
     system_word = [0, 1, 1, 2, 3, 4, 5, 5, 6, 7]
     for y in range(6):
@@ -57,20 +57,24 @@ def test_weights_of_a_suites_words_beside_a_loop():
             assert found_YX[y, x] == pytest.approx(expected)
 
 
+def rights(*arguments):
+    return [pointing.right for pointing in points(*arguments)]
+
+
 def test_an_entity_weighs_what_its_heaviest_word_does():
     one = weighed()
-    weights_YX = of_words(one, SOURCE, TRANSLATION)
+    weights_YX = weigh_words(one, SOURCE, TRANSLATION).words_YX
     item = Item(0, 5, Entity((2,)), Entity((0, 1)))
     said = {0: (SOURCE, TRANSLATION)}
     weighings = WeighedSentences("", False, lambda: [one])
-    [found] = points(weighings, said, [item], [judged([4])])
+    [found] = rights(weighings, said, [item], [judged([4])])
     assert found == float(weights_YX[4, 2] > max(weights_YX[4, :2]))
-    [turned] = points(weighings, said, [Item(0, 5, item.other, item.entity)], [judged([4])])
+    [turned] = rights(weighings, said, [Item(0, 5, item.other, item.entity)], [judged([4])])
     assert turned == 1 - found
     same = WeighedSentences(
         "", False, lambda: [Weighed(0, SOURCE_TOKENS, TARGET_TOKENS, np.ones((11, 12)))]
     )
-    [tied] = points(same, said, [Item(0, 5, Entity((3,)), Entity((4,)))], [judged([4])])
+    [tied] = rights(same, said, [Item(0, 5, Entity((3,)), Entity((4,)))], [judged([4])])
     assert tied == 0.5
 
 
@@ -79,8 +83,8 @@ def test_what_cannot_be_told_is_not_counted():
     alone, earlier = Item(0, 5, Entity((2,))), Item(0, 5, Entity((2,), 1), Entity((1,)))
     item = Item(0, 5, Entity((2,)), Entity((1,)))
     told = [judged([4], other=False), judged([4]), judged([])]
-    assert points(weighings, said, [alone, earlier, item], told) == [None] * 3
-    assert points(WeighedSentences("", False, list), said, [item], [judged([4])]) == [None]
+    assert rights(weighings, said, [alone, earlier, item], told) == [None] * 3
+    assert rights(WeighedSentences("", False, list), said, [item], [judged([4])]) == [None]
 
 
 def test_it_points_where_the_pronoun_goes():
@@ -88,7 +92,9 @@ def test_it_points_where_the_pronoun_goes():
     item = Item(0, 5, Entity((2,)), Entity((1,)))
     own = [judged([4]), judged([4], told="m"), judged([4], of_other="f")]
     assert [j.cluster for j in own] == ["right", "wrong", "both"]
-    columns = statistics([item] * 3, own, pointed=[1.0, 1.0, 0.5])
+    columns = statistics(
+        [item] * 3, own, pointings=[Pointing(right, None) for right in (1.0, 1.0, 0.5)]
+    )
     found = results({name: c.sum(keepdims=True) for name, c in columns.items()})
     assert found["points_right"] == pytest.approx(2.5 / 3)
     assert found["points_there"] == 0.5  # of two, one

@@ -4,15 +4,17 @@ from xnmt_bench.corpora.consistency.chains import chains
 from xnmt_bench.corpora.consistency.corpus import SuiteCorpus
 from xnmt_bench.corpora.consistency.outputs import pairs, translations
 from xnmt_bench.corpora.consistency.pronouns import bare, with_article
-from xnmt_bench.corpora.consistency.reading import CHAINS, SUITES, read_suite
+from xnmt_bench.corpora.consistency.reading import CHAINS, OWN, SUITES, BringsSuite, read_suite
 from xnmt_bench.corpora.consistency.resolver import Resolver
 from xnmt_bench.corpora.consistency.suite import Entity, Item, Suite
 from xnmt_bench.corpora.consistency.winomt import SUBSETS
 
 __all__ = [
     "CHAINS",
+    "OWN",
     "SUBSETS",
     "SUITES",
+    "BringsSuite",
     "Entity",
     "Item",
     "Resolver",

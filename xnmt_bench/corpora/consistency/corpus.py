@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from xnmt_bench.corpora.clusters import letter_starts
 from xnmt_bench.corpora.consistency.suite import Suite
-from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
+from xnmt_bench.corpora.sentence import Corpus, Gold, Mention, Sentence, Split
 from xnmt_bench.corpora.view import CorpusView
 
 
@@ -25,12 +26,18 @@ class SuiteCorpus(CorpusView):
         self._suite = suite
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
-        """Yield the test set; a target without a reference is empty."""
+        """Yield the test set; a target without a reference is empty.
+
+        The annotation holds the suite's mentions at the places of the corpus's own words, and
+        nothing else.
+        """
         if split == "test":
-            for sentence in self._suite.sentences:
+            for number, sentence in enumerate(self._suite.sentences):
                 source = self.corpus.words(sentence.source, self.source_language)
                 target = self.corpus.words(sentence.target, self.target_language)
-                yield replace(sentence, source=source, target=target)
+                mentions = self._suite.mentions(number)
+                gold = Gold(source_mentions=move_mentions(mentions, sentence.source, source))
+                yield replace(sentence, source=source, target=target, gold=gold)
 
     def recipe(self) -> dict[str, Any]:
         """Return the suite, and how it is tokenised."""
@@ -40,3 +47,26 @@ class SuiteCorpus(CorpusView):
     def counts(self) -> Iterator[str]:
         """Return no counts: those of the system's corpus are of other sentences."""
         return iter(())
+
+
+def move_mentions(mentions: Sequence[Mention], before: str, after: str) -> tuple[Mention, ...]:
+    """Return mentions at their places in another cut of their sentence, told by its letters.
+
+    Args:
+        mentions: places are of the words of `before`.
+        before: the sentence as the suite has it.
+        after: the same as a corpus writes it. A mention without a letter in it is left out.
+    """
+    if before.split() == after.split():
+        return tuple(mentions)
+    old, new = letter_starts(before.split()), letter_starts(after.split())
+    moved = []
+    for mention in mentions:
+        words = tuple(
+            n
+            for n in range(len(new) - 1)
+            if any(new[n] < old[w + 1] and old[w] < new[n + 1] for w in mention.words)
+        )
+        if words:
+            moved.append(replace(mention, words=words))
+    return tuple(moved)

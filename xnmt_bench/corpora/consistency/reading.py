@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from xnmt_bench.corpora.consistency.bug import bug
 from xnmt_bench.corpora.consistency.handcrafted import handcrafted
@@ -20,6 +21,15 @@ SUITES: Mapping[str, Callable[[Path, str], Suite]] = {
     "handcrafted": handcrafted,
 }
 CHAINS = "chains"  # of the configured corpus itself, not of a file
+OWN = "corpus"  # the suite that a generated corpus brings
+
+
+@runtime_checkable
+class BringsSuite(Protocol):
+    """A corpus with a suite of its own."""
+
+    def suite(self) -> Suite:
+        """Return the suite."""
 
 
 def read_suite(name: str, data: Path, language: str) -> Suite:
@@ -35,7 +45,7 @@ def read_suite(name: str, data: Path, language: str) -> Suite:
         XnmtError: the suite is unknown.
     """
     if name not in SUITES:
-        problem = unknown("suite", name, [*SUITES, CHAINS])
+        problem = unknown("suite", name, [*SUITES, CHAINS, OWN])
         raise XnmtError(f"metric.consistency.suite: {problem}")
     suite = SUITES[name](data, language)
     if not suite.items:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from xnmt_bench.corpora.consistency.pronouns import PLURALS, THINGS, bare
-from xnmt_bench.corpora.sentence import Sentence
+from xnmt_bench.corpora.sentence import Mention, Sentence
 from xnmt_bench.morphology import Gender
 from xnmt_bench.store import fingerprint
 
@@ -94,6 +94,29 @@ class Suite:
     def has_references(self) -> bool:
         """Whether people have translated it."""
         return any(sentence.target for sentence in self.sentences)
+
+    def mentions(self, sentence: int) -> tuple[Mention, ...]:
+        """Return a sentence's own annotation, or its pronouns with entities that stand in it."""
+        gold = self.sentences[sentence].gold
+        if gold is not None:
+            return gold.source_mentions
+        of_entity: dict[Span, list[Span]] = {}
+        for item in self._items_of.get(sentence, ()):
+            if not item.entity.back:
+                of_entity.setdefault(item.entity.words, []).append((item.pronoun,))
+        return tuple(
+            Mention(f"entity {n}", words)
+            for n, (entity, pronouns) in enumerate(of_entity.items())
+            for words in (entity, *pronouns)
+        )
+
+    @cached_property
+    def _items_of(self) -> dict[int, list[Item]]:
+        """The pronouns of each sentence by its number."""
+        items: dict[int, list[Item]] = {}
+        for item in self.items:
+            items.setdefault(item.sentence, []).append(item)
+        return items
 
     def words(self, item: Item, entity: Entity | None = None) -> list[str]:
         """Return the words of the source sentence of a pronoun, or of one of its entities."""

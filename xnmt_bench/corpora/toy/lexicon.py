@@ -77,10 +77,14 @@ class Verb:
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """All the words, by kind; adjectives, adverbs and surnames as (English, German)."""
+    """All the words, by kind; adjectives, adverbs and surnames as (English, German).
+
+    Epicenes are nouns of one gender for people of both sexes.
+    """
 
     objects: tuple[Noun, ...]
     people: tuple[Noun, ...]
+    epicenes: tuple[Noun, ...]
     names: tuple[Name, ...]
     surnames: tuple[tuple[str, str], ...]
     transitive: tuple[Verb, ...]
@@ -101,6 +105,7 @@ def lexicon() -> Lexicon:
     return Lexicon(
         objects=tuple(Noun(*row) for row in rows["noun"]),
         people=tuple(Noun(*row) for row in rows["person"]),
+        epicenes=tuple(Noun(*row) for row in rows["epicene"]),
         names=tuple(Name(e, tuple(g.split()), sex) for e, g, sex in rows["name"]),
         surnames=tuple((e, g) for e, g in rows["surname"]),
         transitive=tuple(Verb(*row) for row in rows["transitive"]),

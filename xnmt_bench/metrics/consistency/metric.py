@@ -12,9 +12,17 @@ import numpy as np
 from omegaconf import DictConfig
 
 from xnmt_bench.corpora.alignment import counts_from_one
-from xnmt_bench.corpora.consistency import CHAINS, Resolver, Suite, chains, read_suite
+from xnmt_bench.corpora.consistency import (
+    CHAINS,
+    OWN,
+    BringsSuite,
+    Resolver,
+    Suite,
+    chains,
+    read_suite,
+)
 from xnmt_bench.corpora.sentence import Corpus, Links
-from xnmt_bench.errors import ConfigError, StoreError, XnmtError
+from xnmt_bench.errors import ConfigError, NotApplicable, StoreError, XnmtError
 from xnmt_bench.measuring.listing import Listing, names
 from xnmt_bench.measuring.measurement import (
     BLIND,
@@ -37,8 +45,8 @@ from xnmt_bench.metrics.consistency.judge import (
 from xnmt_bench.metrics.consistency.links import EFLOMAL, EXPLAINER, TRAIN, WAYS
 from xnmt_bench.metrics.consistency.links import FILE as LINKS
 from xnmt_bench.metrics.consistency.listing import FILE, listing, write_judged
-from xnmt_bench.metrics.consistency.points import points
-from xnmt_bench.metrics.consistency.statistics import results, statistics
+from xnmt_bench.metrics.consistency.points import Pointing, points
+from xnmt_bench.metrics.consistency.statistics import BLIND_EXPLAINER, results, statistics
 from xnmt_bench.metrics.consistency.translation_set import REFERENCE, TranslationSet, translated
 from xnmt_bench.morphology import Morphology
 from xnmt_bench.options import Text
@@ -60,7 +68,8 @@ class Consistency(SumMetric):
     A unit is a sentence of a suite, with all its pronouns.
 
     Args:
-        suite: by name; `chains` are those of the configured corpus, such as ParCorFull's.
+        suite: by name; `chains` are those of the configured corpus, such as ParCorFull's, and
+            `corpus` is the suite that a generated corpus brings.
         data: the folder that holds the suites.
         language: of the translations; None for the configured corpus's.
         links: `eflomal`, `explainer` (the configured one's relevance), `gold` (of references), or
@@ -176,6 +185,13 @@ class Consistency(SumMetric):
             interval=True,
             meaning="share of the pronouns whose relevance is greater where they agree",
         ),
+        Column(
+            "marker_share",
+            "on markers %",
+            hundredths,
+            interval=True,
+            meaning="share of the relevance at the pronoun that stands on markers",
+        ),
         Column("resolver_accuracy", "resolver %", hundredths, interval=True, shown=False),
         Column("resolver_there", "resolver there %", hundredths, interval=True, shown=False),
         Column(
@@ -234,7 +250,11 @@ class Consistency(SumMetric):
                 "explainer": job.explained.name if self.relevance else "",
                 "seed": job.explained_identity()["seed"] if self._explained else "",
             }
-            facts = {BLIND: translation_set.nmt == REFERENCE}  # people are not ranked
+            facts: dict[str, Any] = {
+                BLIND: translation_set.nmt == REFERENCE
+            }  # people are not ranked
+            if self.relevance:
+                facts[BLIND_EXPLAINER] = job.explained.explainer.blind
             content = {"suite": suite.fingerprint} | self._file_content()
             if resolver is not None:
                 content["resolver"] = resolver.fingerprint
@@ -281,6 +301,11 @@ class Consistency(SumMetric):
         """Whether it asks the configured explainer."""
         return self.relevance or self.links == EXPLAINER
 
+    @property
+    def _of_corpus(self) -> bool:
+        """Whether the suite is the configured corpus's own, and not a folder's."""
+        return self.suite in (CHAINS, OWN)
+
     def _language(self, job: Job) -> str:
         """Return the language of the translations.
 
@@ -290,9 +315,9 @@ class Consistency(SumMetric):
         """
         from_files = job.door("outputs") is not None
         # A file's translations of a suite need not be in the configured corpus's language.
-        configured = None if from_files and self.suite != CHAINS else job.corpus.target_language
+        configured = None if from_files and not self._of_corpus else job.corpus.target_language
         chosen = {
-            "data": self.data if self.suite != CHAINS else CHAINS,
+            "data": self.suite if self._of_corpus else self.data,
             "language": self.language or configured,
         }
         if self.learn_from and self.links != EFLOMAL:
@@ -304,13 +329,13 @@ class Consistency(SumMetric):
         if configured not in (None, language):
             problem = f"the configured corpus's translations are {configured}"
             raise XnmtError(f"metric.consistency.language={language}, but {problem}")
-        if not from_files and self.suite != CHAINS and job.corpus.source_language != ENGLISH:
+        if not from_files and not self._of_corpus and job.corpus.source_language != ENGLISH:
             problem = f"the system translates from {job.corpus.source_language}"
             raise XnmtError(f"the sentences of {self.suite} are English, but {problem}")
         return language
 
     def _source(self, job: Job) -> str:
-        return job.corpus.source_language if self.suite == CHAINS else ENGLISH
+        return job.corpus.source_language if self._of_corpus else ENGLISH
 
     def _linked_by(self, job: Job) -> str:
         if self.links == EXPLAINER:
@@ -320,6 +345,10 @@ class Consistency(SumMetric):
     def _suite(self, job: Job, language: str) -> Suite:
         if self.suite == CHAINS:
             return chains(job.corpus)
+        if self.suite == OWN:
+            if not isinstance(job.corpus, BringsSuite):
+                raise NotApplicable(f"corpus {job.corpus.name} brings no suite of pronouns")
+            return job.corpus.suite()
         return read_suite(self.suite, Path(str(self.data)), language)
 
     def _chosen(self, language: str) -> tuple[str, Morphology]:
@@ -385,15 +414,16 @@ class Consistency(SumMetric):
         }
         beside: dict[str, str] = {}
         resolved: list[bool | None] = []
-        pointed: list[float | None] = []
+        pointings: list[Pointing] = []
+        forms = [suite.pronoun(item) for item in items]
         if resolver is not None:
             resolved = list(map(resolver.right, items))
             beside["resolver"] = resolver.fingerprint
         if self.relevance:
             weighed_sentences = translation_set.weighed_sentences
-            pointed = points(weighed_sentences, translation_set.pairs, items, judged)
+            pointings = points(weighed_sentences, translation_set.pairs, items, judged)
             beside["relevance"] = weighed_sentences.fingerprint
-        columns = statistics(items, judged, resolved, pointed)
+        columns = statistics(items, judged, resolved, pointings, forms)
         units = self._units(translation_set, columns, np.array([item.sentence for item in items]))
 
         def work(folder: Path) -> dict[str, Any]:

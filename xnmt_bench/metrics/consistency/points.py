@@ -6,15 +6,46 @@ Shapes: Y words of the translation, X words of the source.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from xnmt_bench.corpora.consistency import Item
+from xnmt_bench.corpora.subwords import MARKER
 from xnmt_bench.metrics.consistency.judge import JudgedPronoun
 from xnmt_bench.metrics.consistency.links import Pairs, carried
 from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, skip_unreadable
 from xnmt_bench.words import Weighed
-from xnmt_bench.words.pieces import to_words
+from xnmt_bench.words.pieces import as_shares, to_words
+
+
+@dataclass(frozen=True)
+class Pointing:
+    """At what an explainer points when a pronoun is translated.
+
+    Attributes:
+        right: 1 where the pronoun's entity outweighs the other one, 0 for the reverse, 0.5 for a
+            tie. None where there is no other entity in the sentence, or without links or relevance.
+        markers: the share of the relevance that stands on markers; None without links, relevance
+            or markers.
+    """
+
+    right: float | None
+    markers: float | None
+
+
+@dataclass(frozen=True)
+class WordWeights:
+    """Relevance of a suite's words.
+
+    Attributes:
+        words_YX: sums over the pieces of source words, means over those of target words.
+        markers_Y: the share of a target word's relevance that stands on markers; None where the
+            source has none.
+    """
+
+    words_YX: np.ndarray
+    markers_Y: np.ndarray | None
 
 
 def points(
@@ -22,8 +53,8 @@ def points(
     pairs: Pairs,
     items: Sequence[Item],
     judged: Sequence[JudgedPronoun],
-) -> list[float | None]:
-    """Return 1 for each pronoun whose entity outweighs the other one, 0 for the reverse, else 0.5.
+) -> list[Pointing]:
+    """Return at what each pronoun's relevance points.
 
     An entity weighs what its heaviest word does, at the steps of the words that are linked to the
     pronoun, on average.
@@ -33,47 +64,61 @@ def points(
         pairs: the suite's sources and translations.
         items: the pronouns.
         judged: their translations.
-
-    Returns:
-        None where there is no other entity in the sentence, or without links or relevance.
     """
     sentences = {item.sentence for item in items}
     weights = {
-        sentence.number: of_words(sentence, *pairs[sentence.number])
+        sentence.number: weigh_words(sentence, *pairs[sentence.number])
         for sentence in skip_unreadable(weighed_sentences)
         if sentence.number in sentences
     }
     return [
-        _points(weights.get(item.sentence), item, verdict)
+        _point(weights.get(item.sentence), item, verdict)
         for item, verdict in zip(items, judged, strict=True)
     ]
 
 
-def of_words(sentence: Weighed, source: str, translation: str) -> np.ndarray:
-    """Return weights (Y, X) of a suite's words: sums over source words, means over target words."""
+def weigh_words(sentence: Weighed, source: str, translation: str) -> WordWeights:
+    """Return the weights of a suite's words."""
+    target_words = translation.split()
     weights_YX = to_words(
         sentence.weights_TS, list(sentence.target.words), list(sentence.source.words)
     )
-    row_weights = np.zeros((len(translation.split()), weights_YX.shape[1]))
-    parts = np.zeros(len(row_weights))
-    for row, places in carried(sentence.target, translation.split()).items():
-        for place in places:
-            # Rows are averaged: each is a decision. Columns below are summed: each is a part of a
-            # word.
-            row_weights[place] += weights_YX[row]
-            parts[place] += 1
-    row_weights /= np.maximum(parts, 1)[:, None]
-    weights_of_words = np.zeros((len(row_weights), len(source.split())))
+    row_weights = _carry_rows(weights_YX, sentence, target_words)
+    weights_of_words = np.zeros((len(target_words), len(source.split())))
     for column, places in carried(sentence.source, source.split()).items():
         for place in places:
+            # Summed, since each is a part of a word.
             weights_of_words[:, place] += row_weights[:, column]
-    return weights_of_words
+    marker_S = np.array([bool(MARKER.fullmatch(piece)) for piece in sentence.source.pieces])
+    if not marker_S.any():
+        return WordWeights(weights_of_words, None)
+    # A share of what helps, since relevance of many explainers has either sign.
+    shares_T1 = as_shares(sentence.weights_TS) @ marker_S[:, None].astype(np.float64)
+    shares_Y1 = to_words(shares_T1, list(sentence.target.words), [0])
+    return WordWeights(weights_of_words, _carry_rows(shares_Y1, sentence, target_words)[:, 0])
 
 
-def _points(weights_YX: np.ndarray | None, item: Item, judged: JudgedPronoun) -> float | None:
+def _carry_rows(
+    weights_YX: np.ndarray, sentence: Weighed, target_words: Sequence[str]
+) -> np.ndarray:
+    """Return the rows of a system's words as rows of a text's; each row is a decision."""
+    rows = np.zeros((len(target_words), weights_YX.shape[1]))
+    parts = np.zeros(len(rows))
+    for row, places in carried(sentence.target, target_words).items():
+        for place in places:
+            rows[place] += weights_YX[row]
+            parts[place] += 1
+    # Averaged where several of the system's words are one of the text.
+    return rows / np.maximum(parts, 1)[:, None]
+
+
+def _point(weights: WordWeights | None, item: Item, judged: JudgedPronoun) -> Pointing:
     rows = list(judged.pronoun.target)
-    if weights_YX is None or not rows or item.other is None or item.backs != {0}:
-        return None
-    step_X = weights_YX[rows].mean(0)
+    if weights is None or not rows:
+        return Pointing(None, None)
+    markers = None if weights.markers_Y is None else float(weights.markers_Y[rows].mean())
+    if item.other is None or item.backs != {0}:
+        return Pointing(None, markers)
+    step_X = weights.words_YX[rows].mean(0)
     entity, other = (step_X[list(e.words)].max() for e in (item.entity, item.other))
-    return float((np.sign(entity - other) + 1) / 2)  # 1, 0, or 0.5 for a tie
+    return Pointing(float((np.sign(entity - other) + 1) / 2), markers)  # 1, 0, or 0.5 for a tie

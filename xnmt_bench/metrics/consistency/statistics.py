@@ -9,15 +9,20 @@ import numpy as np
 from xnmt_bench.corpora.consistency import SUBSETS, Item
 from xnmt_bench.measuring.metric import ratio
 from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS, PLURAL, JudgedPronoun
+from xnmt_bench.metrics.consistency.points import Pointing
 
 DECIDED = ("right", "wrong")
+BLIND_EXPLAINER = "blind_explainer"  # among a row's facts; a blind row is one of people
+POINTING, POINTED = "pointing ", "pointed "  # columns of each pronoun, by its form
+POINTS_OF = "points_right "  # results of each pronoun, by its form
 
 
 def statistics(
     items: Sequence[Item],
     judged: Sequence[JudgedPronoun],
     resolved: Sequence[bool | None] = (),
-    pointed: Sequence[float | None] = (),
+    pointings: Sequence[Pointing] = (),
+    forms: Sequence[str] = (),
 ) -> dict[str, np.ndarray]:
     """Return what each pronoun contributes, from 0 to 1.
 
@@ -25,7 +30,8 @@ def statistics(
         items: the pronouns.
         judged: their translations.
         resolved: whether a resolver finds the right entity; None where it has not the sentence.
-        pointed: how far an explainer points at it; None where it cannot.
+        pointings: at what an explainer points.
+        forms: the pronouns as words, to count what an explainer points at for each, too.
     """
 
     def column(values: Iterable[float | bool | None]) -> np.ndarray:
@@ -75,7 +81,8 @@ def statistics(
             ),
             "resolver_decides": column(d and r for d, r in zip(decided, resolved, strict=True)),
         }
-    if pointed:
+    if pointings:
+        pointed = [pointing.right for pointing in pointings]
         goes = [
             {"right": 1, "wrong": 0}.get(j.cluster) if p is not None else None
             for p, j in zip(pointed, judged, strict=True)
@@ -89,6 +96,14 @@ def statistics(
                 for p, g in zip(pointed, goes, strict=True)
             ),
         }
+        for form in sorted(set(forms)):
+            of_form = [p if f == form else None for p, f in zip(pointed, forms, strict=True)]
+            columns[f"{POINTING}{form}"] = column(p is not None for p in of_form)
+            columns[f"{POINTED}{form}"] = column(of_form)
+        on_markers = [pointing.markers for pointing in pointings]
+        if any(share is not None for share in on_markers):
+            columns["marker_n"] = column(share is not None for share in on_markers)
+            columns["on_markers"] = column(on_markers)
     return columns
 
 
@@ -120,7 +135,12 @@ def results(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         results_R["pronoun_accuracy"] = ratio(sums_R["expected"], sums_R["expecting"])
     if "pointed" in sums_R:
         results_R["points_right"] = ratio(sums_R["pointed"], sums_R["pointing"])
+        for name in [name for name in sums_R if name.startswith(POINTING)]:
+            form = name.removeprefix(POINTING)
+            results_R[POINTS_OF + form] = ratio(sums_R[POINTED + form], sums_R[name])
         results_R["points_there"] = ratio(sums_R["pointed_there"], sums_R["going"])
+    if "on_markers" in sums_R:
+        results_R["marker_share"] = ratio(sums_R["on_markers"], sums_R["marker_n"])
     if "resolved" in sums_R:
         ours_R, theirs_R = (
             ratio(sums_R[name], sums_R["both_decide"]) for name in ("we_decide", "resolver_decides")
