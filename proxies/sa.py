@@ -44,7 +44,11 @@ class SA(Proxy):
             norm_first=True,
         )
         self.encoder = nn.TransformerEncoder(
-            layer, layers, norm=nn.LayerNorm(dimension), enable_nested_tensor=False
+            # Norms that come first rule out nested tensors, of which PyTorch warns if they stay on.
+            layer,
+            layers,
+            norm=nn.LayerNorm(dimension),
+            enable_nested_tensor=False,
         )
         self.attention = LearnedQueryAttention(dimension)
         self.dropout = nn.Dropout(dropout)

@@ -32,11 +32,11 @@ def unpacked(page: Path) -> list[dict]:
             for name, places in layer["texts"].items()
         }
         layer["shown"] = []
-        for told in layer.get("matrices", []):
-            rows, row_words = head["pool"][told["rows"]]
-            columns, column_words = head["pool"][told["columns"]]
+        for matrix in layer.get("matrices", []):
+            rows, row_words = head["pool"][matrix["rows"]]
+            columns, column_words = head["pool"][matrix["columns"]]
             shape = (len(rows), len(columns))
-            shown = told | {"rows": rows, "columns": columns, "row_words": row_words}
+            shown = matrix | {"rows": rows, "columns": columns, "row_words": row_words}
             shown["levels"] = np.frombuffer(content, np.uint8, len(rows) * len(columns), at)
             shown["levels"] = shown["levels"].reshape(shape)
             at += len(rows) * len(columns)

@@ -32,7 +32,7 @@ def read(name):
     """Every sentence of a dump, in order."""
     kind, *texts = FORMATS[name]
     sides = dict(zip(("source", "target"), (DUMPS / text for text in texts), strict=False))
-    return sorted(load("dumps", kind)(DUMPS / name, **sides), key=lambda one: one.number)
+    return sorted(load("dumps", kind)(DUMPS / name, **sides), key=lambda sentence: sentence.number)
 
 
 def published(name):

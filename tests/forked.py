@@ -47,8 +47,8 @@ def run(
     """Runs a script as `subprocess.run` does, in a folder and an environment."""
     with TemporaryDirectory() as outputs:
         out, errors = Path(outputs, "out"), Path(outputs, "errors")
-        given = (script, arguments, folder, dict(environment), out, errors)
-        process = server.Process(target=_run, args=given)
+        run_arguments = (script, arguments, folder, dict(environment), out, errors)
+        process = server.Process(target=_run, args=run_arguments)
         process.start()
         process.join()
         texts = (path.read_text(encoding="utf-8") for path in (out, errors))

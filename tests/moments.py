@@ -62,23 +62,23 @@ JOB = [
 
 
 def table(folder: Path) -> list[dict]:
-    """Every number of a results folder, with its signature, of whatever metric.
+    """Every number of a results folder, with its signature, of every metric.
 
     Each row has every metric's columns, empty where they are not its own. Rows of eflomal, where
     it is installed, are left out: it has no seed.
     """
-    found = []
+    tables = []
     for path in sorted((folder / "results" / "measurements").iterdir()):
         metric = load("metrics", path.name)()
-        for one in collect(metric, folder / "results", Draws(50, 0)):
-            assert all(one.measurement.file(name).exists() for name in one.measurement.files)
-            if one.row.get("explainer") == "eflomal":
+        for scored in collect(metric, folder / "results", Draws(50, 0)):
+            assert all(scored.measurement.file(name).exists() for name in scored.measurement.files)
+            if scored.row.get("explainer") == "eflomal":
                 continue
-            told = {"metric": metric.name, "facts": one.measurement.facts}
-            found.append((csv_columns(metric), told | one.row))
-    assert found
-    columns = {column for columns, _ in found for column in columns}
-    return [dict.fromkeys(columns, "") | row for _, row in found]
+            about = {"metric": metric.name, "facts": scored.measurement.facts}
+            tables.append((csv_columns(metric), about | scored.row))
+    assert tables
+    columns = {column for columns, _ in tables for column in columns}
+    return [dict.fromkeys(columns, "") | row for _, row in tables]
 
 
 def run(folder: Path, trap: Trap | None = None) -> tuple[int, str]:
@@ -138,7 +138,7 @@ class Trap:
         sys.addaudithook(self._hook)
 
     def _hook(self, event: str, arguments: tuple) -> None:
-        """Called by Python before whatever it does."""
+        """Called by Python before each audited action."""
         match event, arguments:
             case "open", (str() | os.PathLike() as path, _, int() as flags) if flags & WRITING:
                 self._about_to("lock" if str(path).endswith(".lock") else "write", path)
@@ -151,9 +151,9 @@ class Trap:
                     self._about_to(kind, path)
 
     def _about_to(self, kind: str, path: str | os.PathLike[str]) -> None:
-        whole = self.folder / path
-        if any(whole.is_relative_to(self.folder / place) for place in ("store", "results")):
-            self.spring(kind, whole)
+        absolute = self.folder / path
+        if any(absolute.is_relative_to(self.folder / place) for place in ("store", "results")):
+            self.spring(kind, absolute)
 
     def first(self, kind: str, path: Path) -> bool:
         """Whether this was never met; now it was."""
@@ -178,10 +178,10 @@ def _told_by_others() -> None:
     import torch
 
     def telling(write: Callable[..., Any]) -> Callable[..., Any]:
-        def told(what: Any, path: Any, *rest: Any, **more: Any) -> Any:
+        def told(content: Any, path: Any, *arguments: Any, **keywords: Any) -> Any:
             if isinstance(path, str | os.PathLike):
                 sys.audit("open", os.fspath(path), "wb", os.O_WRONLY)
-            return write(what, path, *rest, **more)
+            return write(content, path, *arguments, **keywords)
 
         return told
 
@@ -190,14 +190,14 @@ def _told_by_others() -> None:
     safetensors.torch.serialize_file = telling(_serialize_file)
 
 
-def _serialize_file(tensors: Any, path: str, *rest: Any, **more: Any) -> None:
-    """As safetensors does it, in a file of another name, and what it says of a full disk."""
+def _serialize_file(tensors: Any, path: str, *arguments: Any, **keywords: Any) -> None:
+    """As safetensors does it, in a file of another name, and its error for a full disk."""
     from safetensors import SafetensorError, serialize_file
 
     if Path(path).is_symlink():
         Path(path).unlink()
         raise SafetensorError(f"Error while serializing: I/O error: {NO_SPACE} (os error 28)")
-    serialize_file(tensors, path, *rest, **more)
+    serialize_file(tensors, path, *arguments, **keywords)
 
 
 @dataclass

@@ -115,9 +115,9 @@ def test_a_plugin_that_declares_no_class_is_one_line(monkeypatch):
 def test_a_broken_plugin_does_not_stop_what_asks_all_of_its_kind(monkeypatch, caplog, kind):
     """`evaluate.py explain=...` asks every explainer, consistency every morphology."""
     point = EntryPoint("mine", "no_such_package:Mine", f"xnmt_bench.{kind}")
-    whole = registry.entries(kind)
-    monkeypatch.setattr(registry, "entries", lambda kind: {**whole, "mine": point})
-    assert set(registry.load_all(kind)) == set(whole)
+    entries = registry.entries(kind)
+    monkeypatch.setattr(registry, "entries", lambda kind: {**entries, "mine": point})
+    assert set(registry.load_all(kind)) == set(entries)
     assert "left out: " in caplog.text and "'mine' (no_such_package:Mine)" in caplog.text
 
 
@@ -230,9 +230,9 @@ class SmallDisk(io.BytesIO):
 
 def test_a_full_disk_is_told_as_such_at_every_byte_of_a_checkpoint():
     checkpoint = {"weights": torch.zeros(300), "epoch": 1}
-    whole = io.BytesIO()
-    write_checkpoint(checkpoint, whole)
-    for room in range(0, len(whole.getvalue()), 7):
+    complete = io.BytesIO()
+    write_checkpoint(checkpoint, complete)
+    for room in range(0, len(complete.getvalue()), 7):
         with pytest.raises(OSError, match="No space left") as error:
             write_checkpoint(checkpoint, SmallDisk(room))
         assert error.value.errno == errno.ENOSPC

@@ -53,7 +53,7 @@ def test_a_value_that_has_to_be_given_is_named(changes, key, tmp_path):
 
 
 def refused(tmp_path, script, *changes):
-    """What is said of a choice that does not exist, before anything is made."""
+    """The error for a choice that does not exist comes before anything is made."""
     done = command(script, *changes, fresh=True, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""

@@ -96,7 +96,7 @@ def test_what_is_shared_within_the_package_is_part_of_it(package):
     assert changed("main.py", "math.pi", "math.e")
     assert changed("shared.py", "return d", "return -d")
     assert changed("deeper.py", "d = 1", "d = 2")
-    # Comments, layout and docstrings are no code; nor is what it does not import.
+    # Comments, layout and docstrings do not count; nor does code that it does not import.
     assert not changed("main.py", "About the module", "Of the module")
     assert not changed("main.py", "About the class", "Of the class")
     assert not changed("main.py", "About the function", "Of the function")

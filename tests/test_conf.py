@@ -136,8 +136,8 @@ def test_proxies(name, nmt):
 
 @pytest.mark.parametrize("name", names("metric"))
 def test_metrics(name):
-    [(found, metric)] = configured_metrics(configure(f"metric=[{name}]")).items()
-    assert found == metric.name == name
+    [(key, metric)] = configured_metrics(configure(f"metric=[{name}]")).items()
+    assert key == metric.name == name
     assert isinstance(metric, Metric)
     assert type(metric) is load("metrics", name)
     assert metric.title
@@ -147,8 +147,8 @@ def test_metrics(name):
 
 
 def test_metrics_come_in_the_order_in_which_they_are_asked_for():
-    wanted = names("metric")[::-1]
-    assert list(configured_metrics(configure(f"metric=[{','.join(wanted)}]"))) == wanted
+    order = names("metric")[::-1]
+    assert list(configured_metrics(configure(f"metric=[{','.join(order)}]"))) == order
     assert configured_metrics(configure("metric=[]")) == {}
     assert list(configured_metrics(configure())) == ["fidelity", "quality"]
 
@@ -177,8 +177,8 @@ def test_a_configuration_names_every_option(group):
 def test_everything_that_is_declared_has_a_configuration(kind):
     group = KINDS[kind].group
     if kind == "architectures":
-        asked = {configure(f"nmt={name}").nmt.get("architecture") for name in names("nmt")}
-        assert ours(kind) == asked - {None}
+        architectures = {configure(f"nmt={name}").nmt.get("architecture") for name in names("nmt")}
+        assert ours(kind) == architectures - {None}
         assert ours(kind) <= set(names(group))
     else:
         assert ours(kind) == set(names(group))
@@ -193,13 +193,13 @@ def test_loggers(name):
 def test_trainers(name):
     """Each option of the file arrives where training reads it, also with another value."""
     defaults = plain(OmegaConf.load(CONF / "trainer" / f"{name}.yaml"))
-    others = {"precision": "bf16-mixed", "validate_every": 7, "progress_bar": False}
-    assert defaults.keys() == others.keys()
-    assert all(defaults[key] != others[key] for key in defaults)
-    for values in (defaults, others):
+    changed = {"precision": "bf16-mixed", "validate_every": 7, "progress_bar": False}
+    assert defaults.keys() == changed.keys()
+    assert all(defaults[key] != changed[key] for key in defaults)
+    for values in (defaults, changed):
         changes = [f"trainer.{key}={'null' if x is None else x}" for key, x in values.items()]
-        made = trainer_options(configure(f"trainer={name}", *changes, "device=cpu"))
-        assert {key: getattr(made, key) for key in values} == values
+        options = trainer_options(configure(f"trainer={name}", *changes, "device=cpu"))
+        assert {key: getattr(options, key) for key in values} == values
 
 
 def composed(*changes: str) -> DictConfig:

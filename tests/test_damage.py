@@ -26,7 +26,7 @@ MOMENTS = {
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def undamaged(tmp_path_factory):
     """The folder of a run, and its reports."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     folder.mkdir()
@@ -58,10 +58,10 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
-def copy(whole: Path, folder: Path) -> Path:
+def copy(undamaged: Path, folder: Path) -> Path:
     """Returns a copy that may be damaged."""
     shutil.rmtree(folder, ignore_errors=True)
-    return shutil.copytree(whole, folder)
+    return shutil.copytree(undamaged, folder)
 
 
 def reports(folder: Path) -> dict[str, str]:
@@ -71,13 +71,13 @@ def reports(folder: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_a_byte_of_each_kind_of_file_of_a_store(whole, tmp_path, caplog):
+def test_a_byte_of_each_kind_of_file_of_a_store(undamaged, tmp_path, caplog):
     """train.py names the file or does not read it, and repair drops what it is in."""
     caplog.set_level(logging.WARNING)
-    untouched, outcomes = table(whole), {"named": 0, "not read": 0}
-    for kind, path in kinds(whole, "store").items():
-        folder = copy(whole, tmp_path / "run")
-        damaged = folder / path.relative_to(whole)
+    untouched, outcomes = table(undamaged), {"named": 0, "not read": 0}
+    for kind, path in kinds(undamaged, "store").items():
+        folder = copy(undamaged, tmp_path / "run")
+        damaged = folder / path.relative_to(undamaged)
         flip(damaged)
         status, stderr = run(folder)
         assert (status, "Traceback" in stderr) in ((0, False), (1, False)), (kind, stderr)
@@ -96,23 +96,23 @@ def test_a_byte_of_each_kind_of_file_of_a_store(whole, tmp_path, caplog):
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_a_byte_of_each_kind_of_file_of_results(whole, tmp_path):
+def test_a_byte_of_each_kind_of_file_of_results(undamaged, tmp_path):
     """evaluate.py names the file, or writes the same numbers."""
-    expected, outcomes = reports(whole), {"named": 0, "without effect": 0}
-    measurements = whole / "results" / "measurements"
-    by_kind = kinds(whole, "results")
+    expected, outcomes = reports(undamaged), {"named": 0, "without effect": 0}
+    measurements = undamaged / "results" / "measurements"
+    by_kind = kinds(undamaged, "results")
     reported = [path for path in by_kind.values() if not path.is_relative_to(measurements)]
-    folder = copy(whole, tmp_path / "run")
+    folder = copy(undamaged, tmp_path / "run")
     for path in reported:  # all at once, since they are written anew
-        flip(folder / path.relative_to(whole))
+        flip(folder / path.relative_to(undamaged))
     assert evaluate(folder).returncode == 0
     assert reports(folder) == expected
     outcomes["without effect"] += len(reported)
     for kind, path in by_kind.items():
         if path in reported:
             continue
-        folder = copy(whole, tmp_path / "run")
-        damaged = folder / path.relative_to(whole)
+        folder = copy(undamaged, tmp_path / "run")
+        damaged = folder / path.relative_to(undamaged)
         flip(damaged)
         done = evaluate(folder)
         assert "Traceback" not in done.stderr, (kind, done.stderr)
@@ -124,9 +124,9 @@ def test_a_byte_of_each_kind_of_file_of_results(whole, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_a_byte_of_each_kind_of_file_of_unfinished_work(whole, tmp_path):
+def test_a_byte_of_each_kind_of_file_of_unfinished_work(undamaged, tmp_path):
     """What a kill left is named, left out, or without effect on any number."""
-    untouched, outcomes = table(whole), {"named": 0, "without effect": 0}
+    untouched, outcomes = table(undamaged), {"named": 0, "without effect": 0}
     for stage, pattern in MOMENTS.items():
         killed = tmp_path / stage / "run"
         killed.mkdir(parents=True)

@@ -25,7 +25,7 @@ from xnmt_bench.store import Store
 from xnmt_bench.trainer import TrainerOptions
 
 CPU = torch.device("cpu")
-# Nobody has compared MPS yet.
+# Results on MPS were never compared.
 GPU = next((k for k in KINDS if k != "mps" and torch.get_device_module(k).device_count()), None)
 NO_GPU = pytest.mark.skipif(GPU is None, reason="there is no GPU here")
 
@@ -102,7 +102,7 @@ def test_where_memory_runs_out_it_is_halved_for_good(caplog):
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "MPS backend out of memory (MPS allocated: 17.66 GB)",
         "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
@@ -110,10 +110,10 @@ def test_where_memory_runs_out_it_is_halved_for_good(caplog):
         "[enforce fail] DefaultCPUAllocator: can't allocate memory",
     ],
 )
-def test_whoever_says_that_memory_ran_out(said):
+def test_whoever_says_that_memory_ran_out(message):
     def work(size):
         if size > 300:
-            raise RuntimeError(said)
+            raise RuntimeError(message)
         return size
 
     assert Room(400, cpu=1, each=1).tried(CPU, work) == 200
@@ -133,15 +133,15 @@ def test_an_explainer_goes_on_with_less(transformer, name, most, monkeypatch):
     batch, _ = decide(model, batch_of(split, range(6)))
     expected = load_explainer(name, positions=200).relevance(model, batch)
     refused = make_scarce(monkeypatch, model, "encode", 0, most)
-    found = load_explainer(name, positions=4000).relevance(model, batch)
+    relevance = load_explainer(name, positions=4000).relevance(model, batch)
     assert refused
-    torch.testing.assert_close(found.source_BTS, expected.source_BTS, equal_nan=True)
+    torch.testing.assert_close(relevance.source_BTS, expected.source_BTS, equal_nan=True)
 
 
 def test_an_extraction_goes_on_with_smaller_batches(transformer, tmp_path, monkeypatch):
     model, split = transformer.system.model, transformer.texts.split("test")
     options = extract.ExtractionOptions(largest_k=1, shard_sentences=40, batch_tokens=2000)
-    found = []
+    extracted = []
     for most in (10**9, 300):
 
         def limited(pairs, most=most):
@@ -155,18 +155,18 @@ def test_an_extraction_goes_on_with_smaller_batches(transformer, tmp_path, monke
         attention = load_explainer("attention")
         for _ in extract.extract(model, split, 80, attention, options, folder, "test", False):
             pass
-        found.append([extract.read_columns(p) for p in sorted(folder.rglob("*.parquet"))])
-    for one, other in zip(*found, strict=True):
-        assert (one["label"] == other["label"]).all()
-        np.testing.assert_allclose(one["source_scores"], other["source_scores"], rtol=1e-4)
+        extracted.append([extract.read_columns(p) for p in sorted(folder.rglob("*.parquet"))])
+    for at_once, other in zip(*extracted, strict=True):
+        assert (at_once["label"] == other["label"]).all()
+        np.testing.assert_allclose(at_once["source_scores"], other["source_scores"], rtol=1e-4)
 
 
 def test_a_shard_that_is_held_at_once_is_not_padded_to_its_longest(transformer):
     lengths = [5] * 1000 + [80] * 100
     sides = [EncodedSide.of([[7] * (n - 1) + [EOS] for n in lengths]) for _ in range(2)]
     split = EncodedSplit(*sides, np.arange(len(lengths)))
-    made = extract.batches(transformer.system.model, split, range(len(lengths)), 10**6)
-    indices, batches = zip(*made, strict=True)
+    numbered_batches = extract.batches(transformer.system.model, split, range(len(lengths)), 10**6)
+    indices, batches = zip(*numbered_batches, strict=True)
     assert sorted(i for some in indices for i in some) == list(range(len(lengths)))
     assert sum(batch.target_BT.numel() for batch in batches) < 1.2 * sum(lengths)
 
@@ -187,7 +187,7 @@ def test_bf16_rounds_the_relevance_and_not_the_labels(transformer):
 def test_an_lstm_is_of_float32_in_bf16_too(workplace):
     job = trained("rnn_search", workplace)
     model, batch = job.system.model, batch_of(job.texts.split("test"), range(3))
-    cast = []  # a CPU's is not cast in any case, so what it was asked with is looked at
+    cast = []  # on a CPU nothing is cast in any case, so the test reads the dtype of the call
     hook = model.encoder.register_forward_pre_hook(
         lambda *_: cast.append(torch.is_autocast_enabled("cpu"))
     )
@@ -240,16 +240,16 @@ def test_a_gpu_gives_what_the_cpu_gives(system, name):
     if explainer.needs_gold:
         pytest.skip("it never asks the model")
     explainer.learnt = explainer.prepare(system.texts.split("train"))
-    found = []
+    by_device = []
     for device in ("cpu", GPU):
         model = load_model(system.system.path, device=device)
         pairs = [(split.source[i], split.target[i]) for i in range(40)]
         batch, _ = decide(model, model.collate(pairs))
         with arithmetic(32, device_of(model)):
             relevance = load_explainer(name) if explainer.learnt is None else explainer
-            found.append(relevance.relevance(model, batch))
+            by_device.append(relevance.relevance(model, batch))
     for side in ("source_BTS", "prefix_BTT"):
-        here, there = (getattr(relevance, side) for relevance in found)
+        here, there = (getattr(relevance, side) for relevance in by_device)
         if here is None:
             continue
         there = there.cpu()
@@ -257,8 +257,8 @@ def test_a_gpu_gives_what_the_cpu_gives(system, name):
         # A difference of probabilities is rounded as probabilities are.
         scale = 1.0 if name == "prediction_difference" else here.nan_to_num().abs().max()
         assert (here - there).nan_to_num().abs().max() < 1e-4 * scale
-        seen = ~here.isnan().all(-1)
-        best = [x.nan_to_num(-torch.inf).argmax(-1)[seen] for x in (here, there)]
+        defined = ~here.isnan().all(-1)
+        best = [x.nan_to_num(-torch.inf).argmax(-1)[defined] for x in (here, there)]
         assert (best[0] == best[1]).float().mean() > 0.999
 
 
@@ -280,9 +280,9 @@ def test_states_go_on_with_less(transformer, tmp_path, monkeypatch):
     model, split = transformer.system.model, transformer.texts.split("test")
     expected = write_states(model, split, 20, tmp_path / "whole")
     refused = make_scarce(monkeypatch, model, "encode", 0)
-    found = write_states(model, split, 20, tmp_path / "parts", batch_tokens=4000)
+    states = write_states(model, split, 20, tmp_path / "parts", batch_tokens=4000)
     assert refused
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(states, expected, rtol=1e-4, atol=1e-5)
 
 
 def scored(job, store):
@@ -307,6 +307,6 @@ def test_a_stage_goes_on_with_less(transformer, work, tmp_path, monkeypatch):
     job = Job(transformer.config.copy())
     expected = work(job, Store(tmp_path / "whole"))
     refused = make_scarce(monkeypatch, job.system.model, "encode", 0)
-    found = work(job, Store(tmp_path / "parts"))
+    result = work(job, Store(tmp_path / "parts"))
     assert refused
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)

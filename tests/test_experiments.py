@@ -24,12 +24,12 @@ EXPLAINERS = ("gradient_norm", "random")
 def results(transformer, workplace, tmp_path_factory):
     """The results of Figure 1 on a small scale."""
     folder = tmp_path_factory.mktemp("figure1")
-    given = ["experiment=li2020/figure1", *FEW, f"store={workplace}/store",
+    options = ["experiment=li2020/figure1", *FEW, f"store={workplace}/store",
              f"results={folder}/results", "k=1,2"]  # fmt: skip
-    made = command("train.py", "-m", *given, f"explainer={','.join(EXPLAINERS)}",
+    trained = command("train.py", "-m", *options, f"explainer={','.join(EXPLAINERS)}",
                    f"hydra.sweep.dir={folder}/sweep")  # fmt: skip
-    assert made.returncode == 0, made.stderr
-    read = command("evaluate.py", *given[:-1], "k=2", f"hydra.run.dir={folder}/run")
+    assert trained.returncode == 0, trained.stderr
+    read = command("evaluate.py", *options[:-1], "k=2", f"hydra.run.dir={folder}/run")
     assert read.returncode == 0, read.stderr
     assert "PPL against k" in read.stdout
     return folder / "results"
@@ -82,7 +82,7 @@ def test_the_page_shows_the_relevance_in_the_store(results, workplace):
     paths = sorted((results / "measurements" / "fidelity").glob("*.json"))
     measurements = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     store = Store(workplace / "store")
-    folders = {made.fingerprint: made.path for made in store.all("rules")}
+    folders = {artefact.fingerprint: artefact.path for artefact in store.all("rules")}
     rules = {
         m["identity"]["explainer"]: folders[m["made_by"]["judged"]]
         for m in measurements
@@ -115,10 +115,10 @@ def test_the_page_shows_the_relevance_in_the_store(results, workplace):
             ):
                 unseen = np.flatnonzero(levels == 255).tolist()
                 assert unseen == list(range(len(source) + step, len(source) + len(target)))
-                seen = levels < 255
-                shares = np.maximum(scores[seen], 0) / max(np.nanmax(scores), 1e-30)
+                coloured = levels < 255
+                shares = np.maximum(scores[coloured], 0) / max(np.nanmax(scores), 1e-30)
                 # A level is one of 250 steps.
-                assert np.abs(levels[seen] / 250 - shares).max() <= 1 / 250 + 1e-9
+                assert np.abs(levels[coloured] / 250 - shares).max() <= 1 / 250 + 1e-9
 
 
 ANALYSES = "analysis=[k,significance,rank_stability,ranking,facets,unaligned,density]"
@@ -141,7 +141,7 @@ def test_results_alone_make_the_whole_report_elsewhere(results, workplace, tmp_p
         assert read.returncode == 0, read.stderr
         paths = [p for p in folder.iterdir() if p.suffix in (".csv", ".md", ".txt", ".tex")]
         written[name] = {path.name: path.read_text() for path in paths}
-        shown = [(one["name"], one["shown"]) for one in unpacked(folder / "debug.html")]
+        shown = [(layer["name"], layer["shown"]) for layer in unpacked(folder / "debug.html")]
         written[name]["debug"] = str(shown)
         assert (folder / "report.html").stat().st_size > 10_000
     assert {f"fidelity_{a}.csv" for a in ("facets", "unaligned", "density")} <= set(written["here"])

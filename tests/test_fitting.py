@@ -1,4 +1,4 @@
-"""Training that cannot end well says so, and a checkpoint is refused with the reason."""
+"""Training that cannot end well raises, and a checkpoint is refused with the reason."""
 
 import os
 import pickle
@@ -17,8 +17,8 @@ from xnmt_bench.fitting import fit
 from xnmt_bench.trainer import TrainerOptions
 
 
-@pytest.mark.parametrize(("rate", "told"), [(1e30, "nan|inf"), (30.0, r"the loss is \d")])
-def test_training_that_diverges_says_so(tmp_path, rate, told):
+@pytest.mark.parametrize(("rate", "reason"), [(1e30, "nan|inf"), (30.0, r"the loss is \d")])
+def test_training_that_diverges_says_so(tmp_path, rate, reason):
     rng = np.random.default_rng(0)
     words_NK, label_N = rng.integers(4, 20, (800, 2)), rng.integers(4, 20, 800)
     decisions = pack(label_N, words_NK, np.zeros_like(words_NK))
@@ -32,7 +32,7 @@ def test_training_that_diverges_says_so(tmp_path, rate, told):
         return ProxyTraining(proxy, lessons, options, 20)
 
     quiet = TrainerOptions(progress_bar=False)
-    with pytest.raises(XnmtError, match=rf"fn on words: training diverges: .*({told})") as caught:
+    with pytest.raises(XnmtError, match=rf"fn on words: training diverges: .*({reason})") as caught:
         fit(build, tmp_path, 0, 4, 2, quiet, "fn on words")
     assert "learning_rate" in str(caught.value) and "\n" not in str(caught.value)
 
@@ -43,17 +43,17 @@ class Hostile:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "beginning"),
     [
         ({"model": Hostile()}, "it holds posix.system"),
         ({"model": torch.nn.Linear(2, 2)}, "it holds torch.nn.modules.linear.Linear"),
     ],
 )
-def test_a_refusal_says_why_and_nothing_of_unsafe_loading(tmp_path, content, told):
+def test_a_refusal_says_why_and_nothing_of_unsafe_loading(tmp_path, content, beginning):
     torch.save(content, tmp_path / "x.pt")
     with pytest.raises(pickle.UnpicklingError) as caught:
         torch.load(tmp_path / "x.pt", weights_only=True)
-    assert refusal(caught.value).startswith(told)
+    assert refusal(caught.value).startswith(beginning)
     (tmp_path / "raw.pt").write_bytes(pickle.dumps(content))
     with pytest.raises(pickle.UnpicklingError) as caught:
         torch.load(tmp_path / "raw.pt", weights_only=True)

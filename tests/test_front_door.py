@@ -97,9 +97,9 @@ def test_a_source_alone_is_translated_first(model):
     explainer = xnmt_bench.load_explainer("gradient_norm")
     [alone] = explainer(model, ["the dog sleeps ."])
     target = "".join(alone.target_tokens[:-1]).replace("▁", " ").strip()
-    [given] = explainer(model, [("the dog sleeps .", target)])
-    assert alone.target_tokens == given.target_tokens
-    assert torch.equal(alone.source_TS, given.source_TS)
+    [forced] = explainer(model, [("the dog sleeps .", target)])
+    assert alone.target_tokens == forced.target_tokens
+    assert torch.equal(alone.source_TS, forced.source_TS)
 
 
 def test_an_explanation_prints_a_line_for_each_step(model):
@@ -137,9 +137,9 @@ def test_benchmark_gives_the_numbers_of_the_command_line(model, folder, tmp_path
         for row in csv.DictReader(file):
             if row["instantiation"] != "base":
                 continue
-            ours = rows[row["explainer"], "base"]
+            benchmark_row = rows[row["explainer"], "base"]
             for name in ("ppl", "ppl_low", "ppl_high", "agreement"):
-                assert ours[name] == pytest.approx(float(row[name]), rel=1e-12), name
+                assert benchmark_row[name] == pytest.approx(float(row[name]), rel=1e-12), name
 
 
 def test_benchmark_trains_judges_and_keeps_its_store(model, tmp_path):
@@ -147,9 +147,9 @@ def test_benchmark_trains_judges_and_keeps_its_store(model, tmp_path):
     options = {"changes": {"proxy.training.max_epochs": 1}, "store": tmp_path}
     table = xnmt_bench.benchmark(model, corpus, {"lexicon": {}}, {"evalx": {}}, k=1, **options)
     assert "evalx_sa" in table["instantiation"].to_pylist()
-    made = sorted(path.name for path in (tmp_path / "store").glob("*/*"))
+    stored = sorted(path.name for path in (tmp_path / "store").glob("*/*"))
     again = xnmt_bench.benchmark(model, corpus, {"lexicon": {}}, {"evalx": {}}, k=1, **options)
-    assert sorted(path.name for path in (tmp_path / "store").glob("*/*")) == made
+    assert sorted(path.name for path in (tmp_path / "store").glob("*/*")) == stored
     assert again["ppl"].equals(table["ppl"])
 
 

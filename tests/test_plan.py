@@ -121,23 +121,23 @@ def test_a_resumed_artefact_keeps_no_time(tmp_path):
 
 
 @pytest.fixture
-def told(monkeypatch, caplog):
+def log(monkeypatch, caplog):
     caplog.set_level(logging.INFO, "xnmt_bench.progress")
     monkeypatch.setattr(progress, "shared_terminal", True)
     monkeypatch.setattr(progress, "EVERY", 0.0)
     return caplog
 
 
-def test_parts_of_a_shard_are_told(told):
+def test_parts_of_a_shard_are_told(log):
     with Stage("rules", 2, "shards") as stage:
         list(inside([[1, 2], [3, 4]], len, 4, 0))
         stage.step(1)
         list(inside([[5], [6, 7, 8]], len, 4, 1))
-    counted = [line.split(" of ")[0] for line in told.messages[:-1]]  # the last says: done
+    counted = [line.split(" of ")[0] for line in log.messages[:-1]]  # the last says: done
     assert counted == ["rules: 0.5", "rules: 1.0", "rules: 1.0", "rules: 1.2", "rules: 2.0"]
 
 
-def test_shards_of_an_earlier_run_say_nothing_of_the_pace(told, monkeypatch):
+def test_shards_of_an_earlier_run_say_nothing_of_the_pace(log, monkeypatch):
     class Clock:
         now = 0.0
 
@@ -148,5 +148,5 @@ def test_shards_of_an_earlier_run_say_nothing_of_the_pace(told, monkeypatch):
     monkeypatch.setattr(progress, "time", clock)
     for shard in track(range(4), "rules", 4, "shards", done=2):
         clock.now += 0.001 if shard < 2 else 100.0
-    last = [line for line in told.messages if line.startswith("rules: 3 of 4")]
+    last = [line for line in log.messages if line.startswith("rules: 3 of 4")]
     assert len(last) == 1 and "100.0 s each" in last[0]

@@ -103,6 +103,6 @@ def test_a_training_tells_parts_of_its_epochs(tmp_path, monkeypatch, caplog):
         return ProxyTraining(proxy, lessons, ProxyTrainingOptions(batch_size=16, max_epochs=2), 20)
 
     fit(build, tmp_path, 0, 2, 2, TrainerOptions(), "fn")
-    told = [line.split(" of 2 epochs")[0] for line in caplog.messages if " of 2 epochs" in line]
-    assert told == [f"fn: {epochs:.1f}" for epochs in np.arange(0.25, 2.25, 0.25)]
+    parts = [line.split(" of 2 epochs")[0] for line in caplog.messages if " of 2 epochs" in line]
+    assert parts == [f"fn: {epochs:.1f}" for epochs in np.arange(0.25, 2.25, 0.25)]
     assert sum(line.startswith("fn: done in") for line in caplog.messages) == 1

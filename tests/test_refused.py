@@ -235,10 +235,10 @@ def test_a_bad_input_is_one_line_that_names_it(tmp_path, options, files, named):
         (tmp_path / name).write_bytes(content)
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     places = {"store": "store", "results": "results", "hydra.run.dir": "run"}
-    given = {option.partition("=")[0] for option in options}
-    placed = [f"{name}={place}" for name, place in places.items() if name not in given]
-    small = [option for option in SMALL if option.partition("=")[0] not in given]
-    if given & {"corpus"}:
+    names_set = {option.partition("=")[0] for option in options}
+    placed = [f"{name}={place}" for name, place in places.items() if name not in names_set]
+    small = [option for option in SMALL if option.partition("=")[0] not in names_set]
+    if names_set & {"corpus"}:
         small = [option for option in small if not option.startswith("corpus")]
     done = command("train.py", *small, *placed, *options, cwd=tmp_path)
     assert done.returncode in (1, 2), done.stdout

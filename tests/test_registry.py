@@ -37,11 +37,11 @@ METRICS = (
 def declare(monkeypatch, kind, **values):
     """Further packages that declare something of a kind."""
     group = f"xnmt_bench.{kind}"
-    found = registry.entry_points
+    installed = registry.entry_points
 
     def more(group):
         declared = [EntryPoint(n.rstrip("_"), v, group) for n, v in values.items()]
-        return [*found(group=group), *(declared if group == f"xnmt_bench.{kind}" else [])]
+        return [*installed(group=group), *(declared if group == f"xnmt_bench.{kind}" else [])]
 
     monkeypatch.setattr(registry, "entry_points", more)
     return group
@@ -49,10 +49,10 @@ def declare(monkeypatch, kind, **values):
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_everything_that_is_declared_can_be_loaded(kind):
-    known = entries(kind)
-    assert list(known) == sorted(known)
-    assert known
-    for name in known:
+    declared_entries = entries(kind)
+    assert list(declared_entries) == sorted(declared_entries)
+    assert declared_entries
+    for name in declared_entries:
         assert isinstance(load(kind, name), type)
 
 
@@ -130,22 +130,24 @@ def test_options_of_a_class_are_its_arguments():
     assert options(Random) == {"seed": 0}
 
     class Plugin:
-        def __init__(self, vocabulary, needed, given=1, *more, named="x", **others):
+        def __init__(self, vocabulary, needed, size=1, *layers, named="x", **keywords):
             pass
 
-    assert options(Plugin, but=["vocabulary"]) == {"needed": "???", "given": 1, "named": "x"}
+    assert options(Plugin, but=["vocabulary"]) == {"needed": "???", "size": 1, "named": "x"}
 
 
 def test_a_configured_target_that_fails_says_what_it_is():
-    def node(target, **given):
-        return OmegaConf.create({"_target_": target, **given})
+    def node(target, **arguments):
+        return OmegaConf.create({"_target_": target, **arguments})
 
-    made = instantiate("explainer 'random'", node("xnmt_bench.explainers.random.Random", seed=2))
-    assert isinstance(made, Random)
+    instance = instantiate(
+        "explainer 'random'", node("xnmt_bench.explainers.random.Random", seed=2)
+    )
+    assert isinstance(instance, Random)
     with pytest.raises(XnmtError, match=r"explainer 'random': .*sed"):
         instantiate("explainer 'random'", node("xnmt_bench.explainers.random.Random", sed=2))
     with pytest.raises(XnmtError, match=r"metric 'mine': .*no_such_package"):
         instantiate("metric 'mine'", node("no_such_package.Metric"))
-    # An error that says enough by itself is not said to be of something.
+    # An error that already names its cause gets no prefix.
     with pytest.raises(XnmtError, match=r"^metric\.aer\.gold and metric\.aer\.hypothesis go"):
         instantiate("metric 'aer'", node("xnmt_bench.metrics.aer.AER", gold="x"))

@@ -30,9 +30,9 @@ def imports():
     """Each module, and the modules of this project that it imports, wherever in the file."""
     paths = [*(ROOT / "xnmt_bench").rglob("*.py"), *(ROOT / "proxies").rglob("*.py")]
     modules = {module_of(path): path for path in paths}
-    found = {}
+    imported = {}
     for module, path in modules.items():
-        found[module] = set()
+        imported[module] = set()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = []
             if isinstance(node, ast.Import):
@@ -40,14 +40,14 @@ def imports():
             elif isinstance(node, ast.ImportFrom) and node.module:
                 names = [f"{node.module}.{alias.name}" for alias in node.names]
                 names = [name if name in modules else node.module for name in names]
-            found[module] |= {name for name in names if name in modules and name != module}
-    return found
+            imported[module] |= {name for name in names if name in modules and name != module}
+    return imported
 
 
 def room_of(module):
     """The room of a module: a folder of the package, or a file beside the folders."""
-    top, _, rest = module.partition(".")
-    return top if top == "proxies" or not rest else rest.partition(".")[0]
+    top, _, submodule = module.partition(".")
+    return top if top == "proxies" or not submodule else submodule.partition(".")[0]
 
 
 IMPORTS, LEVELS = imports(), rooms_in_order()

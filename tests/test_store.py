@@ -50,9 +50,9 @@ def test_has_asks_for_a_finished_artefact_and_makes_nothing(tmp_path):
 
 def test_an_artefact_knows_the_versions_of_the_libraries_that_made_it(tmp_path, monkeypatch):
     monkeypatch.setattr(store_module, "_library_versions", lambda: {"torch": "1.0"})
-    made = make(tmp_path, work)
-    assert made.versions == {"torch": "1.0"}
-    # They are no part of the recipe: another version reads the artefact, and says so.
+    artefact = make(tmp_path, work)
+    assert artefact.versions == {"torch": "1.0"}
+    # They are not part of the recipe: another version reads the artefact, and the store lists both.
     monkeypatch.setattr(store_module, "_library_versions", lambda: {"torch": "2.0"})
     store = Store(tmp_path)
     assert store.make("nmt", never, **RECIPE).versions == {"torch": "1.0"}
@@ -61,14 +61,14 @@ def test_an_artefact_knows_the_versions_of_the_libraries_that_made_it(tmp_path, 
 
 
 def test_made_once_and_opened_afterwards(tmp_path):
-    made = make(tmp_path, work)
-    assert (made.path / "part" / "weights").read_text() == "0123456789"
-    assert made.path == tmp_path / "nmt" / made.fingerprint
-    assert made.fingerprint == fingerprint(RECIPE)
-    assert (made.recipe, made.facts) == (RECIPE, {"count": 2})
+    artefact = make(tmp_path, work)
+    assert (artefact.path / "part" / "weights").read_text() == "0123456789"
+    assert artefact.path == tmp_path / "nmt" / artefact.fingerprint
+    assert artefact.fingerprint == fingerprint(RECIPE)
+    assert (artefact.recipe, artefact.facts) == (RECIPE, {"count": 2})
     for root in (tmp_path, str(tmp_path)):
-        assert make(root, never) == find(root) == made
-        assert Store(root).all("nmt") == [made]
+        assert make(root, never) == find(root) == artefact
+        assert Store(root).all("nmt") == [artefact]
     with pytest.raises(MissingError):
         find(tmp_path, "rules")
 
@@ -77,30 +77,30 @@ def test_who_only_reads_makes_nothing(tmp_path):
     with pytest.raises(MissingError, match=rf"{fingerprint(RECIPE)}.*run train\.py first"):
         find(tmp_path / "store")
     assert not (tmp_path / "store").exists()
-    made = make(tmp_path / "store", work)
-    assert find(tmp_path / "store") == made
+    artefact = make(tmp_path / "store", work)
+    assert find(tmp_path / "store") == artefact
 
 
 @pytest.mark.parametrize(
     "changes", [{"more": None}, {"seed": 2}, {"sizes": {"k": 4}}, {"seed": "1"}, {"version": 2}]
 )
 def test_another_recipe_is_another_artefact(tmp_path, changes):
-    made = make(tmp_path, work)
+    artefact = make(tmp_path, work)
     with pytest.raises(MissingError):
         find(tmp_path, **changes)
-    assert make(tmp_path, work, **changes).fingerprint != made.fingerprint
+    assert make(tmp_path, work, **changes).fingerprint != artefact.fingerprint
     assert len(Store(tmp_path).all("nmt")) == 2
 
 
 class Weights:
-    """Stands for whatever is not in the store and still decides, as a model does."""
+    """Stands for what is not in the store and still decides, as a model does."""
 
     def __init__(self, fingerprint):
         self.fingerprint = fingerprint
 
 
 def test_recipes_chain(tmp_path):
-    """What is made from artefacts changes with whatever they were made from, however far back."""
+    """What is made from artefacts changes with everything they were made from, however far back."""
 
     def third(**changes):
         first = make(tmp_path, work, **changes)
@@ -139,10 +139,10 @@ def hashed(monkeypatch):
 
 def test_a_copy_under_another_name_is_the_same_artefact(tmp_path):
     """Two folders `a/rules` and `b/rules` are not one, as they were when the name counted."""
-    made = [make(tmp_path, work, seed=seed) for seed in (1, 2)]
-    copies = [shutil.copytree(a.path, tmp_path / a.fingerprint / "rules") for a in made]
+    originals = [make(tmp_path, work, seed=seed) for seed in (1, 2)]
+    copies = [shutil.copytree(a.path, tmp_path / a.fingerprint / "rules") for a in originals]
     opened = [Artefact.open(copy).fingerprint for copy in copies]
-    assert opened == [a.fingerprint for a in made]
+    assert opened == [a.fingerprint for a in originals]
     assert len(set(opened)) == 2
 
 
@@ -157,28 +157,28 @@ def test_an_artefact_under_the_name_of_another_is_refused(tmp_path):
 
 
 def test_an_artefact_is_hashed_once_a_process(tmp_path, hashed):
-    made = make(tmp_path, work)
+    artefact = make(tmp_path, work)
     hashed.clear()
     for _ in range(3):
-        assert make(tmp_path, never) == find(tmp_path) == Artefact.open(made.path) == made
-        assert Store(tmp_path).all("nmt") == [made]
-        assert verified(made.path / "part" / "weights").exists()
+        assert make(tmp_path, never) == find(tmp_path) == Artefact.open(artefact.path) == artefact
+        assert Store(tmp_path).all("nmt") == [artefact]
+        assert verified(artefact.path / "part" / "weights").exists()
     assert hashed == []
     for file in ("text", "part/weights"):
-        touched = (made.path / file).stat()
-        os.utime(made.path / file, ns=(touched.st_atime_ns, touched.st_mtime_ns + 1))
-        assert make(tmp_path, never) == find(tmp_path) == made
+        touched = (artefact.path / file).stat()
+        os.utime(artefact.path / file, ns=(touched.st_atime_ns, touched.st_mtime_ns + 1))
+        assert make(tmp_path, never) == find(tmp_path) == artefact
         assert sorted(hashed) == ["text", "weights"]  # once again, and not a third time
         hashed.clear()
 
 
 def test_what_another_process_made_is_hashed(tmp_path, hashed):
     assert run(make_slowly, (tmp_path, None)) == [0]
-    [made] = Store(tmp_path / "store").all("nmt")
+    [artefact] = Store(tmp_path / "store").all("nmt")
     assert hashed == ["text"]
-    (made.path / "text").write_text("WHOLE")
+    (artefact.path / "text").write_text("WHOLE")
     with pytest.raises(StoreError, match="truncated or altered"):
-        Artefact.open(made.path)
+        Artefact.open(artefact.path)
 
 
 @pytest.mark.parametrize("file", ["text", "part/weights"])
@@ -245,18 +245,18 @@ def test_repair_drops_what_is_damaged_and_what_hangs_on_it(tmp_path):
     assert Store(tmp_path).all("nmt") == [other]
     assert make(tmp_path, work) == system
     repair(tmp_path)
-    assert {made.path for made in Store(tmp_path).all("nmt")} == {other.path, system.path}
+    assert {kept.path for kept in Store(tmp_path).all("nmt")} == {other.path, system.path}
 
 
 def test_work_that_raised_is_resumed(tmp_path):
-    seen = []
+    leftovers = []
 
     def fails(folder):
         (folder / "first").write_text("done")
         raise KeyboardInterrupt
 
     def resumes(folder):
-        seen.extend(path.name for path in folder.iterdir())
+        leftovers.extend(path.name for path in folder.iterdir())
         (folder / "second").write_text("done")
 
     with pytest.raises(KeyboardInterrupt):
@@ -264,10 +264,10 @@ def test_work_that_raised_is_resumed(tmp_path):
     with pytest.raises(MissingError):
         find(tmp_path)
     assert Store(tmp_path).all("nmt") == []
-    made = make(tmp_path, resumes)
-    assert seen == ["first"]
-    assert sorted(path.name for path in made.path.iterdir()) == ["first", META, "second"]
-    assert made.facts == {}
+    artefact = make(tmp_path, resumes)
+    assert leftovers == ["first"]
+    assert sorted(path.name for path in artefact.path.iterdir()) == ["first", META, "second"]
+    assert artefact.facts == {}
 
 
 def test_an_unfinished_folder_is_not_opened(tmp_path):
@@ -325,5 +325,5 @@ def test_a_killed_job_holds_nobody_up(tmp_path):
     assert run(make_and_die, (tmp_path,)) == [9]
     with pytest.raises(MissingError):
         find(tmp_path / "store")
-    made = make(tmp_path / "store", lambda folder: {"found": (folder / "first").read_text()})
-    assert made.facts == {"found": "done"}
+    artefact = make(tmp_path / "store", lambda folder: {"found": (folder / "first").read_text()})
+    assert artefact.facts == {"found": "done"}

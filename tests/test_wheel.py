@@ -32,11 +32,11 @@ TINY = [
 ]
 
 
-def ran(*command: str | Path, **more: object) -> str:
+def ran(*command: str | Path, **options: object) -> str:
     """What a command says; it has to end well."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     environment.pop("PYTHONPATH", None)
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, **more)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, **options)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -57,7 +57,7 @@ def load_explainer(name: str, **options: Any) -> Explainer:
         options: the explainer's own.
 
     Raises:
-        XnmtError: there is no such explainer, or it refuses an option.
+        XnmtError: the explainer is unknown, or refuses an option.
     """
     from xnmt_bench.registry import load_explainer
 

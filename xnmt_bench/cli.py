@@ -40,7 +40,7 @@ OURS = ("xnmt_bench.", "proxies.")
 class Stopped(BaseException):
     """A signal that ends the program.
 
-    It is no KeyboardInterrupt, which Lightning turns into an exit of its own.
+    Not a KeyboardInterrupt, which Lightning turns into an exit of its own.
     """
 
     def __init__(self, number: int) -> None:

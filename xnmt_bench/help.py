@@ -49,6 +49,7 @@ def help_text(command: str, conf: Path) -> str:
         command: `train` or `evaluate`.
         conf: the folder of the configuration.
     """
+    # The file's text and not the loaded configuration: its comments are the help.
     lines = (conf / "config.yaml").read_text(encoding="utf-8").splitlines()
     begins = lines.index("defaults:")
     ends = next(n for n, line in enumerate(lines) if n > begins and not line.startswith(" "))
@@ -73,6 +74,7 @@ def _groups(defaults: list[str], conf: Path) -> Iterator[str]:
         group, default, meaning = match.groups()
         # Of an experiment's folder, such as li2020/table1, each file is a choice.
         files = (path.relative_to(conf / group) for path in (conf / group).rglob("*.yaml"))
+        # A leading underscore marks what other files stand on, and is not a choice.
         choices = {path.with_suffix("").as_posix() for path in files if path.name[0] != "_"}
         for kind, described in KINDS.items():
             if described.group == group:

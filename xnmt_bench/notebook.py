@@ -66,9 +66,12 @@ def benchmark(
     splits = dict(corpus) if isinstance(corpus, Mapping) else {"test": corpus}
     if not splits.get("test") or not splits.keys() <= set(SPLITS):
         raise XnmtError("corpus: needs pairs as 'test', and may have 'train' and 'valid'")
+    # Opened once and before anything is written: a wrong path fails here, and all explainers share
+    # the weights.
     opened = model if isinstance(model, NMTModel) else load(model)
     metric, errors = Fidelity(), list[Exception]()
     with ExitStack() as stack:
+        # On the same stack as the work: a temporary folder lives until the last row is read.
         folder = Path(store or stack.enter_context(tempfile.TemporaryDirectory()))
         config = _configure(opened, splits, folder, k, seed, changes or {})
         config.judge = {n: _node("judges", n, o) for n, o in _with_options(judges).items()}
@@ -86,6 +89,7 @@ def benchmark(
             job = Job(config.copy(), store=artefacts)
             job.system.use(opened)
             errors += measure(metric, job, Tracker())
+        # After all explainers: in a store that is kept, the work of the others is then done.
         if errors:
             raise errors[0]
         scored = collect(metric, Path(config.results), draws(config))
@@ -124,9 +128,12 @@ def _configure(
     config.explainer = {"name": "attention", "phi": {}}
     config.corpus.root = str(root)
     config.corpus.source_language, config.corpus.target_language = languages
+    # The fingerprint stands in the place of a path: the model is already open, and recipes have
+    # to name it.
     config.nmt.name, config.nmt.path = type(model).__name__, model.fingerprint
     config.k, config.seed = k, seed
     config.store, config.results = str(folder / "store"), str(folder / "results")
+    # Where the model already is: a benchmark must not move the caller's weights.
     config.device = str(next(model.parameters()).device)
     config.trainer.progress_bar = False
     for name, value in changes.items():
@@ -155,15 +162,15 @@ def _with_options(
     return names if isinstance(names, Mapping) else {name: {} for name in names}
 
 
-def _node(kind: str, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _node(kind: str, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the configuration node of an entry with some of its options."""
     from xnmt_bench.registry import load as load_class
 
     declared = options(load_class(kind, name), KINDS[kind].hidden)
-    for option in given:
+    for option in settings:
         if option not in declared:
             raise XnmtError(unknown(f"option of {name}", option, declared))
-    return {"_target_": entries(kind)[name].value.replace(":", "."), **declared, **given}
+    return {"_target_": entries(kind)[name].value.replace(":", "."), **declared, **settings}
 
 
 def _refuse_learners(config: DictConfig) -> None:
@@ -177,6 +184,7 @@ def _refuse_learners(config: DictConfig) -> None:
 
     judges = [n for n in config.judge if load_class("judges", n).learns_from != "nothing"]
     name = config.explainer.name
+    # An explainer learns if it brings a `prepare` of its own; a flag could be forgotten.
     learns = load_class("explainers", name).prepare is not Explainer.prepare
     for learner in (*judges, *([name] if learns else [])):
         raise XnmtError(f'{learner} learns from training pairs: give {{"test": ..., "train": ...}}')
@@ -184,6 +192,7 @@ def _refuse_learners(config: DictConfig) -> None:
 
 def _column(values: list[Any]) -> pa.Array:
     """Return a column; an empty text stands for no value among numbers."""
+    # Booleans are ints to Python, and would turn into 0.0 and 1.0.
     numbers = any(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
     if not numbers:
         return pa.array([None if v is None else str(v) for v in values])

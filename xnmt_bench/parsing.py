@@ -16,7 +16,7 @@ def parse_number(text: str) -> float:
     """Return a decimal number, also an infinite one or NaN.
 
     Raises:
-        ValueError: the text is no number.
+        ValueError: the text is not a number.
     """
     if not NUMBER.fullmatch(text.strip()):
         raise ValueError(f"{text[:40]!r} is no number")
@@ -27,7 +27,7 @@ def parse_count(text: str) -> int:
     """Return a whole number from 0, below 10^18.
 
     Raises:
-        ValueError: the text is no such number.
+        ValueError: the text is not such a number.
     """
     if not COUNT.fullmatch(text):
         raise ValueError(f"{text[:40]!r} is no count")
@@ -38,7 +38,7 @@ def parse_json(text: str) -> Any:
     """Return the value that is written as JSON.
 
     Raises:
-        JSONDecodeError: it is no JSON, is nested too deeply, names a key twice, or has a number of
+        JSONDecodeError: it is not JSON, is nested too deeply, names a key twice, or has a number of
             too many digits or half a character. Its `msg` says which, its `lineno` where.
     """
 

@@ -12,7 +12,7 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.progress import duration
 from xnmt_bench.store import Artefact, Store, Work
 
-# Whatever is behind these depends on what is in them, and cannot be named before they are made.
+# All that is behind these depends on what is in them, and cannot be named before they are made.
 FOUNDATIONS = ("subwords", "encoded", "nmt")
 
 
@@ -60,14 +60,17 @@ class _PlanningStore(Store):
     ) -> Artefact:
         """Return the artefact of a recipe, or an empty one in its place."""
         path = self.path(stage, version=version, **made_from)
-        if made := self.has(stage, version=version, **made_from):
+        if in_store := self.has(stage, version=version, **made_from):
             artefact = super().make(stage, work, version=version, **made_from)
         else:
+            # Empty and not None, so that planning goes on as far as recipes need no contents.
             artefact = Artefact(path, {})
+        # Several rows ask for the same artefact; it is made once, where it is first needed.
         if path not in self.steps:
-            rate = self.seconds_a_step(stage, amount.kind) if amount and not made else None
+            # By the step: the artefact that was timed may have been of another size.
+            rate = self.seconds_a_step(stage, amount.kind) if amount and not in_store else None
             seconds = rate * amount.steps if rate and amount else None
-            self.steps[path] = Step(stage, made, amount, seconds)
+            self.steps[path] = Step(stage, in_store, amount, seconds)
         return artefact
 
 
@@ -92,15 +95,16 @@ class Plan:
     def headline(self) -> str:
         """Such as `4 stages from the store, 3 to make, about 12 min left`."""
         missing = self.missing
-        made, timed = len(self.steps) - len(missing), [s for s in missing if s.seconds is not None]
-        parts = [f"{made} stages from the store", f"{len(missing)} to make"]
+        timed = [s for s in missing if s.seconds is not None]
+        in_store = len(self.steps) - len(missing)
+        parts = [f"{in_store} stages from the store", f"{len(missing)} to make"]
         if self.later:
             parts.append(f"then {self.later} rows of results")
         if timed:
             # Small stages take moments, so that only large ones are measured.
-            whole = not self.later and all(s.seconds is not None for s in missing if s.amount)
+            all_timed = not self.later and all(s.seconds is not None for s in missing if s.amount)
             seconds = duration(sum(step.seconds or 0.0 for step in timed))
-            parts.append(f"{'about' if whole else 'more than'} {seconds} left")
+            parts.append(f"{'about' if all_timed else 'more than'} {seconds} left")
         elif any(step.amount for step in missing):
             parts.append("time unknown, since nothing like it was made in this store")
         return ", ".join(parts)
@@ -121,8 +125,10 @@ def plan_job(job: Job, metrics: Iterable[Metric]) -> Plan:
         metrics: what it measures.
     """
     store = _PlanningStore(job.store.root)
+    # A job of its own: it keeps empty artefacts, which must not reach the job that does the work.
     planning = Job(job.config, job.options, store=store)
     rows = [row.make for metric in metrics for row in metric.measure(planning)]
+    # Metrics that have no row here still need the system, so its stages are planned alone.
     makers: list[Callable[[], Any]] = [*rows] or [lambda: planning.system.path]
     for make in makers:
         try:

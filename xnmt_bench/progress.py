@@ -135,7 +135,7 @@ def track(
         total: how many there are.
         unit: what an item is, in the plural.
         shown: say anything at all.
-        done: the first so many were done by an earlier run; they say nothing of the pace.
+        done: the first so many were done by an earlier run; they do not count for the pace.
     """
     with Stage(description, total, unit, shown, done) as stage:
         for number, item in enumerate(items, start=1):

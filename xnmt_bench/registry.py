@@ -70,18 +70,19 @@ def load(kind: str, name: str) -> Any:
 
     Raises:
         XnmtError: no such name (the nearest ones are named), its package cannot be imported, or
-            what the package declares is no class.
+            what the package declares is not a class.
     """
     declared = entries(kind)
     if name not in declared:
         raise XnmtError(unknown(KINDS[kind].noun, name, declared))
-    what = f"{KINDS[kind].noun} {name!r} ({declared[name].value})"
+    described = f"{KINDS[kind].noun} {name!r} ({declared[name].value})"
     try:
         loaded = declared[name].load()
     except (Exception, SystemExit) as error:  # a module can raise anything when it is imported
-        raise XnmtError(f"{what}: {str(error) or type(error).__name__}") from error
+        raise XnmtError(f"{described}: {str(error) or type(error).__name__}") from error
+    # An entry point without `:Class` loads the module.
     if not callable(loaded):
-        raise XnmtError(f"{what}: is no class but {loaded!r}")
+        raise XnmtError(f"{described}: is no class but {loaded!r}")
     return loaded
 
 

@@ -53,6 +53,7 @@ def train(config: DictConfig) -> None:
     Raises:
         Exception: what went wrong first, once every other row has been written.
     """
+    # Before anything is opened: a typing error must not cost the hours of a training.
     check(config)
     if config.explain is not None:
         raise ConfigError(["explain: it is evaluate.py that explains a sentence"])
@@ -69,8 +70,10 @@ def train(config: DictConfig) -> None:
             log.info("%s", line)
         for sentence in config.left_out:
             log.info("left out to be quick: %s", sentence)
+        # After the plan, which is what a dry run is for.
         if config.dry_run:
             return
+        # `system.path` trains. With metrics, the first row that needs the system does.
         if not metrics:
             log.info("trained: %s", job.system.path)
         errors = [e for metric in metrics.values() for e in measure(metric, job, tracker)]
@@ -111,6 +114,7 @@ def evaluate(config: DictConfig) -> None:
             raise errors[0]
         scored: dict[str, tuple[Metric, Sequence[ScoredRow]]] = {}
         missing: list[MissingError] = []
+        # All are read before anything is printed: tables quote other metrics' numbers of a system.
         for name, metric in metrics.items():
             try:
                 scored[name] = (metric, collect(metric, results, draws(config)))
@@ -132,9 +136,11 @@ def evaluate(config: DictConfig) -> None:
 
             signatures = sorted(s.signature for _, rows in scored.values() for s in rows)
             debug = write_debug_page(listings, out)
+            # Rows of one command share it; rows that Python wrote are without one.
             reruns = sorted(
                 {s.measurement.rerun for _, rows in scored.values() for s in rows} - {""}
             )
+            # Behind the tables in the terminal, where they are still on the screen.
             verdicts = [sentence for pair in scored.values() for sentence in verdict(*pair)]
             defined = {
                 h: text for pair in scored.values() for h, text in definitions(*pair).items()
@@ -145,6 +151,7 @@ def evaluate(config: DictConfig) -> None:
             log.info("tables and figures are in %s, and all on one page: %s", out, page)
             if debug:
                 log.info("sentences to be read one by one: %s", debug)
+        # Last, so that the page of the other rows is there; an error, so that a script notices.
         damaged = [s.measurement.status for _, rows in scored.values() for s in rows if s.damaged]
         if damaged:
             raise StoreError(f"{len(damaged)} rows are damaged: {'; '.join(damaged)}")
@@ -210,7 +217,7 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
         except NotApplicable as error:
             outcome = NOT_APPLICABLE
             log.warning("%s: n/a: %s", row_name, error)
-        # Any failure is the row's own: the rows behind it are measured all the same.
+        # Any failure is the row's own: the rows behind it are still measured.
         except Exception as error:
             outcome = f"{FAILED}: {type(error).__name__}: {error}"
             log.error("%s: %s", row_name, outcome)

@@ -222,6 +222,7 @@ def _problems(values: dict[str, Any]) -> Iterator[str]:
         yield from _named(explainer, "explainer")
         yield from _with_target(explainer.get("phi"), "explainer.phi")
     else:
+        # `explainer=null` is valid to Hydra, and leaves no section to check.
         yield f"explainer={_null(explainer)}: should be a choice of explainer"
     yield from _proxy(values.get("proxy"))
     for kind in ("metrics", "judges", "analyses"):
@@ -235,6 +236,7 @@ def _problems(values: dict[str, Any]) -> Iterator[str]:
             yield from _with_target(node, f"{group}.{name}", hidden=KINDS[kind].hidden)
     yield from _with_target(values.get("logger"), "logger")
     sheet = values.get("sheet")
+    # Without a kind of sheet, the section still names the filled files that are read.
     if isinstance(sheet, Mapping) and "_target_" not in sheet:
         yield from faults(SheetSection, sheet, "sheet")
     else:
@@ -284,6 +286,7 @@ def _with_target(
         yield f"{where}._target_={_null(target)}: cannot be imported: {error}"
         return
     extras = set(beside.model_fields) if beside else set()
+    # An object among the options is checked by its own arguments, and not as a value.
     inner = {
         name for name, value in node.items() if isinstance(value, Mapping) and "_target_" in value
     }
@@ -311,6 +314,7 @@ def _system(node: Any) -> Iterator[str]:
         return
     parts = ("reader", "sizes", "training")
     yield from faults(SystemSection, {n: v for n, v in node.items() if n not in parts}, "nmt")
+    # The path is the system's own option, and the project passes it on.
     yield from _with_target(node.get("reader"), "nmt.reader", hidden=["path"])
     if "training" in node:
         yield from faults(section(NMTTrainingOptions), node["training"], "nmt.training")
@@ -337,6 +341,7 @@ def _sizes(kind: str, name: Any, sizes: Any, where: str) -> Iterator[str]:
         return
     problems = list(faults(section(made_by, KINDS[kind].hidden), sizes, f"{where}.sizes"))
     yield from problems
+    # Found here, and not where the system is built: behind its vocabulary and encoded corpus.
     heads, dimension = (sizes.get(n) for n in ("heads", "dimension")) if sizes else (None, None)
     # Only sizes that are numbers can be divided.
     if not problems and heads and dimension and dimension % heads:
@@ -347,6 +352,7 @@ def _between_leaves(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield faults that only several leaves together show."""
     k, rules = values.get("k"), values.get("rules")
     largest = rules.get("largest_k") if isinstance(rules, Mapping) else None
+    # Other types are faults of their own, which another check names.
     if isinstance(k, int) and isinstance(largest, int) and 1 <= largest < k:
         yield f"k={k}: should be at most rules.largest_k, {largest}"
     explainer, nmt = (values.get(name) for name in ("explainer", "nmt"))
@@ -356,5 +362,6 @@ def _between_leaves(values: Mapping[str, Any]) -> Iterator[str]:
     # Known here for systems that are trained; an opened one is checked by the explainer.
     if isinstance(layer, int) and isinstance(layers, int) and not -layers <= layer < layers:
         yield f"explainer.phi.layer={layer}: there are {layers} layers, counted from 0"
+    # It would be ignored, and a user would take the system's own translation for it.
     if values.get("explain_target") and not values.get("explain"):
         yield "explain_target: says nothing without explain"

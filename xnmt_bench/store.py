@@ -359,7 +359,7 @@ def _make(
             files[file.relative_to(partial).as_posix()] = file_hash(file)
     meta: dict[str, Any] = {"recipe": recipe, "facts": facts, "files": files}
     meta["versions"] = _library_versions()
-    if amount and not resumed:  # the time of a part says nothing of the whole
+    if amount and not resumed:  # a part's time is not that of the whole
         # Training may stop before its cap.
         steps = facts.get(amount.unit, amount.steps)
         meta["took"] = {"kind": amount.kind, "seconds": round(seconds, 3), "steps": steps}

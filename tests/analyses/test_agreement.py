@@ -46,13 +46,15 @@ class Results:
     def __init__(self, folder):
         self.folder = folder
 
-    def ppl(self, name, log_p, units=None, model="m0", test_set="toy test", blind=False, **more):
-        identity = FIDELITY | {"instantiation": "sa", "explainer": name, "seed": ""} | more
+    def ppl(
+        self, name, log_p, units=None, model="m0", test_set="toy test", blind=False, **row_keys
+    ):
+        identity = FIDELITY | {"instantiation": "sa", "explainer": name, "seed": ""} | row_keys
         units = units or decisions(SENTENCE_N, log_p, test_set=test_set)
         return measured(Fidelity, self.folder, identity, units, model, blind=blind)
 
-    def aer(self, name, right, units=None, model="m0", test_set="toy test", **more):
-        identity = AER | {"explainer": name} | more
+    def aer(self, name, right, units=None, model="m0", test_set="toy test", **row_keys):
+        identity = AER | {"explainer": name} | row_keys
         return measured(
             AlignmentErrorRate, self.folder, identity, units or counts(right, test_set), model
         )
@@ -83,7 +85,7 @@ class Results:
 
 
 @pytest.fixture
-def made(tmp_path):
+def results(tmp_path):
     return Results(tmp_path)
 
 
@@ -98,21 +100,21 @@ def test_kendalls_tau_is_that_of_every_pair():
 
 
 @pytest.mark.parametrize(
-    ("explainers", "tau", "same"),
+    ("explainers", "tau", "same_order_share"),
     [
         ({"a": (1.0, 9), "b": (0.5, 6), "c": (0.0, 3)}, 1.0, 1.0),
         ({"a": (1.0, 3), "b": (0.5, 6), "c": (0.0, 9)}, -1.0, 0.0),
         ({"a": (1.0, 6), "b": (0.5, 9), "c": (0.0, 3)}, 1 / 3, 0.0),
     ],
 )
-def test_agreement_of_rankings(made, explainers, tau, same):
-    made.both(explainers)
-    name, result = made.agreement()
+def test_agreement_of_rankings(results, explainers, tau, same_order_share):
+    results.both(explainers)
+    name, result = results.agreement()
     assert name == "fidelity_aer_agreement"
     [row] = result.rows
     assert [row[c] for c in ("tau", "tau_low", "tau_high")] == pytest.approx([tau] * 3)
-    assert (row["same"], row["ranked"], row["paired"]) == (same, 3, True)
-    lines = made.lines()
+    assert (row["same"], row["ranked"], row["paired"]) == (same_order_share, 3, True)
+    lines = results.lines()
     assert list(lines) == ["a", "b", "c"]  # by the first metric
     assert [line[1] for line in lines.values()] == ["1", "2", "3"]
     by_aer = sorted("abc", key=lambda name: -explainers[name][1])
@@ -121,12 +123,15 @@ def test_agreement_of_rankings(made, explainers, tau, same):
         ppl = np.exp(-log_likelihoods(quality).mean())
         assert lines[explainer][::2] == [f"{ppl:.2f}", f"{10 * (10 - right):.1f}"]
     note = result.summary.notes[1]
-    assert f"Kendall's tau {tau:.2f} [{tau:.2f}, {tau:.2f}] over 3; {100 * same:.0f} %" in note
+    assert (
+        f"Kendall's tau {tau:.2f} [{tau:.2f}, {tau:.2f}] over 3; {100 * same_order_share:.0f} %"
+        in note
+    )
     assert note.startswith("toy en-de transformer: ")
     assert "independently" not in note
 
 
-def test_the_same_as_one_sample_after_the_other(made):
+def test_the_same_as_one_sample_after_the_other(results):
     rng = np.random.default_rng(1)
     qualities = {"a": (0.2, 0.5), "b": (0.1, 0.52), "c": (0.0, 0.48), "d": (0.05, 0.5)}
     log_p = {
@@ -135,14 +140,14 @@ def test_the_same_as_one_sample_after_the_other(made):
     }
     rights = {name: rng.binomial(10, p, SENTENCES) for name, (_, p) in qualities.items()}
     for name, right in rights.items():
-        made.aer(name, right)
-        for seed, own in enumerate(log_p[name]):
-            made.ppl(name, own, seed=seed)
-    [row] = made.rows(samples=100, seed=5)
+        results.aer(name, right)
+        for seed, log_q in enumerate(log_p[name]):
+            results.ppl(name, log_q, seed=seed)
+    [row] = results.rows(samples=100, seed=5)
 
     def rankings(weight):
         words = weight[SENTENCE_N]
-        ppl = [np.mean([np.exp(-(words * own).sum() / words.sum()) for own in log_p[n]])
+        ppl = [np.mean([np.exp(-(words * log_q).sum() / words.sum()) for log_q in log_p[n]])
                for n in "abcd"]  # fmt: skip
         aer = [1 - (weight * rights[n]).sum() / (10 * weight.sum()) for n in "abcd"]
         return ppl, aer
@@ -158,15 +163,15 @@ def test_the_same_as_one_sample_after_the_other(made):
     taus = [tau(*rankings(weight)) for weight in drawn]
     assert row["tau"] == pytest.approx(tau(*rankings(np.ones(SENTENCES))))
     assert [row["tau_low"], row["tau_high"]] == pytest.approx(np.percentile(taus, [2.5, 97.5]))
-    orders = [[[sum(y < own for y in x) for own in x] for x in rankings(w)] for w in drawn]
+    orders = [[[sum(y < value for y in x) for value in x] for x in rankings(w)] for w in drawn]
     assert row["same"] == pytest.approx(np.mean([a == b for a, b in orders]))
     assert 0 < row["same"] < 1
     assert len(set(np.round(taus, 6))) > 3
 
 
-def test_what_only_one_metric_has_is_fixed_and_named(made):
-    made.both(THREE)
-    _, result = made.agreement()
+def test_what_only_one_metric_has_is_fixed_and_named(results):
+    results.both(THREE)
+    _, result = results.agreement()
     note = result.summary.notes[1]
     for part in ("instantiation=sa", "k=1", "train_sentences=900", f"scenario={USUAL}"):
         assert part in note.partition("aer")[0]
@@ -177,118 +182,121 @@ def test_what_only_one_metric_has_is_fixed_and_named(made):
     assert result.rows[0]["k"] == 1 and result.rows[0]["alignment"] == "forward"
 
 
-def test_other_scenarios_are_not_pooled(made):
-    made.both(THREE)
-    [alone] = made.rows()
-    made.ppl("a", log_likelihoods(-9.0), scenario="golden")
-    made.ppl("a", log_likelihoods(-9.0), learned_from="golden")
-    made.ppl("a", log_likelihoods(-9.0), instantiation="base")
-    made.ppl("a", log_likelihoods(-9.0), k=2)
-    made.aer("a", 0, alignment="union")
-    assert made.rows() == [alone]
+def test_other_scenarios_are_not_pooled(results):
+    results.both(THREE)
+    [alone] = results.rows()
+    results.ppl("a", log_likelihoods(-9.0), scenario="golden")
+    results.ppl("a", log_likelihoods(-9.0), learned_from="golden")
+    results.ppl("a", log_likelihoods(-9.0), instantiation="base")
+    results.ppl("a", log_likelihoods(-9.0), k=2)
+    results.aer("a", 0, alignment="union")
+    assert results.rows() == [alone]
 
 
-def test_of_several_sizes_the_greatest_counts(made):
-    made.both(THREE)
+def test_of_several_sizes_the_greatest_counts(results):
+    results.both(THREE)
     for name, quality in (("a", 0.0), ("b", 0.5), ("c", 1.0)):
-        made.ppl(name, log_likelihoods(quality), train_sentences=10000)
-    [row] = made.rows()
+        results.ppl(name, log_likelihoods(quality), train_sentences=10000)
+    [row] = results.rows()
     assert (row["train_sentences"], row["tau"]) == (10000, pytest.approx(-1))
-    [row] = made.rows(fixed=FIXED | {"train_sentences": 900})
+    [row] = results.rows(fixed=FIXED | {"train_sentences": 900})
     assert (row["train_sentences"], row["tau"]) == (900, pytest.approx(1))
 
 
-def test_of_several_sizes_the_greatest_of_each_system_counts(made):
-    made.both(THREE)
+def test_of_several_sizes_the_greatest_of_each_system_counts(results):
+    results.both(THREE)
     for name, (quality, right) in THREE.items():
-        made.ppl(name, log_likelihoods(-quality), nmt="other", model="m1", train_sentences=10000)
-        made.aer(name, right, nmt="other", model="m1")
-    found = {row["nmt"]: (row["train_sentences"], row["tau"]) for row in made.rows()}
-    assert found == {"transformer": (900, pytest.approx(1)), "other": (10000, pytest.approx(-1))}
+        results.ppl(name, log_likelihoods(-quality), nmt="other", model="m1", train_sentences=10000)
+        results.aer(name, right, nmt="other", model="m1")
+    size_and_tau = {row["nmt"]: (row["train_sentences"], row["tau"]) for row in results.rows()}
+    assert size_and_tau == {
+        "transformer": (900, pytest.approx(1)),
+        "other": (10000, pytest.approx(-1)),
+    }
 
 
-def test_each_system_is_joined_with_itself(made):
-    made.both(THREE)
+def test_each_system_is_joined_with_itself(results):
+    results.both(THREE)
     for name, (quality, right) in THREE.items():
-        made.ppl(name, log_likelihoods(quality), model="m1")
-        made.aer(name, 10 - right, model="m1")
-        made.ppl(name, log_likelihoods(quality), corpus="other")  # without AER
-    found = {(row["corpus"], row["model"]): row["tau"] for row in made.rows()}
-    assert found == {("toy", "m0"): pytest.approx(1), ("toy", "m1"): pytest.approx(-1)}
+        results.ppl(name, log_likelihoods(quality), model="m1")
+        results.aer(name, 10 - right, model="m1")
+        results.ppl(name, log_likelihoods(quality), corpus="other")  # without AER
+    tau_of_system = {(row["corpus"], row["model"]): row["tau"] for row in results.rows()}
+    assert tau_of_system == {("toy", "m0"): pytest.approx(1), ("toy", "m1"): pytest.approx(-1)}
 
 
-def test_what_only_one_metric_knows_is_left_out(made):
-    made.both(THREE)
-    made.ppl("d", log_likelihoods(2.0))
-    made.aer("diagonal", 5, nmt="", model="")
-    assert list(made.lines()) == ["a", "b", "c"]
+def test_what_only_one_metric_knows_is_left_out(results):
+    results.both(THREE)
+    results.ppl("d", log_likelihoods(2.0))
+    results.aer("diagonal", 5, nmt="", model="")
+    assert list(results.lines()) == ["a", "b", "c"]
 
 
-def test_two_things_agree_by_chance_and_are_not_ranked(made):
-    made.both(THREE)
-    assert len(made.rows()) == 1
+def test_two_things_agree_by_chance_and_are_not_ranked(results):
+    results.both(THREE)
+    assert len(results.rows()) == 1
     with pytest.raises(NotApplicable, match="3 rows in common"):
-        made.rows(fixed=FIXED | {"k": 2})
-    made.ppl("b", log_likelihoods(0.5), blind=True)
+        results.rows(fixed=FIXED | {"k": 2})
+    results.ppl("b", log_likelihoods(0.5), blind=True)
     with pytest.raises(NotApplicable, match="3 rows in common"):
-        made.rows()
+        results.rows()
 
 
-def test_blind_explainers_are_not_ranked(made):
-    made.both(THREE | {"random": (-1.0, 0)})
-    assert made.rows()[0]["ranked"] == 4
-    made.ppl("random", log_likelihoods(-1.0), blind=True)
-    assert list(made.lines()) == ["a", "b", "c"]
-    assert made.rows()[0]["ranked"] == 3
+def test_blind_explainers_are_not_ranked(results):
+    results.both(THREE | {"random": (-1.0, 0)})
+    assert results.rows()[0]["ranked"] == 4
+    results.ppl("random", log_likelihoods(-1.0), blind=True)
+    assert list(results.lines()) == ["a", "b", "c"]
+    assert results.rows()[0]["ranked"] == 3
 
 
-def test_one_metric_alone_agrees_with_nothing(made):
-    made.both(THREE)
+def test_one_metric_alone_agrees_with_nothing(results):
+    results.both(THREE)
     with pytest.raises(NotApplicable):
-        made.agreement(Fidelity())
+        results.agreement(Fidelity())
 
 
-def test_what_has_no_number_is_not_ranked(made):
-    made.both(THREE | {"d": (0.2, 8)})
-    made.aer("d", 8).path.unlink()
-    assert list(made.lines()) == ["a", "b", "c"]
+def test_what_has_no_number_is_not_ranked(results):
+    results.both(THREE | {"d": (0.2, 8)})
+    results.aer("d", 8).path.unlink()
+    assert list(results.lines()) == ["a", "b", "c"]
 
 
-def test_only_sentences_that_both_judged_count(made):
-    made.both(THREE)
-    made.aer("a", 9, counts(9).take(np.arange(5)))
-    lines = made.lines()
+def test_only_sentences_that_both_judged_count(results):
+    results.both(THREE)
+    results.aer("a", 9, counts(9).take(np.arange(5)))
+    lines = results.lines()
     for name, (quality, _) in THREE.items():
         first_five = np.exp(-log_likelihoods(quality, noise=0.05)[:15].mean())
         assert lines[name][0] == f"{first_five:.2f}"
-    whole = np.exp(-log_likelihoods(1.0).mean())
-    assert f"{whole:.2f}" != lines["a"][0]  # or else nothing would be tested here
+    ppl_of_all = np.exp(-log_likelihoods(1.0).mean())
+    assert f"{ppl_of_all:.2f}" != lines["a"][0]  # or else nothing would be tested here
 
 
-def test_seeds_are_averaged(made):
-    made.both(THREE)
-    made.ppl("a", log_likelihoods(1.0), seed=0)
-    made.ppl("a", log_likelihoods(-3.0, 1), seed=1)  # on average the worst
-    made.ppl("a", log_likelihoods(1.0), seed="")
-    made.aer("a", 9, seed=0)
-    lines = made.lines()
+def test_seeds_are_averaged(results):
+    results.both(THREE)
+    results.ppl("a", log_likelihoods(1.0), seed=0)
+    results.ppl("a", log_likelihoods(-3.0, 1), seed=1)  # on average the worst
+    results.ppl("a", log_likelihoods(1.0), seed="")
+    results.aer("a", 9, seed=0)
+    lines = results.lines()
     mean = np.mean([np.exp(-log_likelihoods(*of).mean()) for of in ((1.0,), (-3.0, 1), (1.0,))])
     assert lines["a"] == [f"{mean:.2f}", "3", "10.0", "1"]
 
 
-def test_different_test_sets_are_drawn_independently(made):
+def test_different_test_sets_are_drawn_independently(results):
     # In each sentence either both find b better than a, or neither does.
     rng = np.random.default_rng(2)
     better = rng.normal(0, 1, SENTENCES)
     log_p = {"a": 0 * better - 1, "b": better - 1, "c": 0 * better - 5}
     right = {"a": np.full(SENTENCES, 5), "b": np.where(better > 0, 9, 1), "c": 0}
     for name in log_p:
-        made.ppl(name, None, decisions(np.arange(SENTENCES), log_p[name]))
-        made.aer(name, right[name])
-    [paired] = made.rows()
+        results.ppl(name, None, decisions(np.arange(SENTENCES), log_p[name]))
+        results.aer(name, right[name])
+    [paired] = results.rows()
     for name in log_p:
-        made.aer(name, right[name], test_set="another test")
-    _, result = made.agreement()
+        results.aer(name, right[name], test_set="another test")
+    _, result = results.agreement()
     # Both rows of AER are there, and the one of the other test set is named.
     [independent] = [row for row in result.rows if not row["paired"]]
     assert len(result.rows) == 2
@@ -316,20 +324,21 @@ class Hits(SumMetric):
         return {"hits": sums_R["hit"] / sums_R["words"]}
 
 
-def test_higher_is_better_where_it_is(made):
-    made.both(THREE)
+def test_higher_is_better_where_it_is(results):
+    results.both(THREE)
     for name, hit in (("a", 9), ("b", 5), ("c", 1)):  # a is the best by all three
         ones = np.ones(SENTENCES, dtype=np.int64)
         units = Units("toy test", np.arange(SENTENCES), {"hit": hit * ones, "words": 10 * ones})
-        measured(Hits, made.folder, SYSTEM | {"explainer": name, "seed": ""}, units)
-    name, result = made.agreement(Fidelity(), Hits())
+        measured(Hits, results.folder, SYSTEM | {"explainer": name, "seed": ""}, units)
+    name, result = results.agreement(Fidelity(), Hits())
     assert name == "fidelity_hits_agreement"
     assert result.rows[0]["tau"] == pytest.approx(1)
     texts = [[cell.text for cell in line.cells][-4:] for line in result.summary.lines]
     assert [text[1::2] for text in texts] == [["1", "1"], ["2", "2"], ["3", "3"]]
-    assert [text[2] for text in texts] == ["0.90", "0.50", "0.10"]  # as it is read
+    # The ranking negates these values; the table must not.
+    assert [text[2] for text in texts] == ["0.90", "0.50", "0.10"]
     assert result.summary.headings[-4:] == ["PPL", "place", "hits", "place"]
-    both = {m.name: panels(m, collect(m, made.folder, Draws(20, 0)))
+    both = {m.name: panels(m, collect(m, results.folder, Draws(20, 0)))
             for m in (Fidelity(), AlignmentErrorRate(), Hits())}  # fmt: skip
     names = [name for name, _ in Agreement(FIXED, samples=20).results(both)]
     assert names == ["fidelity_aer_agreement", "fidelity_hits_agreement", "aer_hits_agreement"]
@@ -349,19 +358,19 @@ class Good(Right):
     name = "good"
 
 
-def test_systems_are_ranked_too(made):
+def test_systems_are_ranked_too(results):
     for place, name in enumerate("abc"):
         for metric in (Right, Good):
             ones = np.ones(SENTENCES, dtype=np.int64)
             units = Units(
                 "toy test", np.arange(SENTENCES), {"hit": place * ones, "words": 9 * ones}
             )
-            measured(metric, made.folder, SYSTEM | {"nmt": name}, units, model=name)
-    name, result = made.agreement(Right(), Good())
+            measured(metric, results.folder, SYSTEM | {"nmt": name}, units, model=name)
+    name, result = results.agreement(Right(), Good())
     assert name == "right_good_agreement"
     assert result.rows[0]["tau"] == pytest.approx(1)
     assert [line.cells[1].text for line in result.summary.lines] == ["c", "b", "a"]
     assert "explainer" not in result.summary.headings
-    made.both(THREE)
+    results.both(THREE)
     with pytest.raises(NotApplicable):
-        made.agreement(Right(), Fidelity())  # nothing that both compare
+        results.agreement(Right(), Fidelity())  # nothing that both compare

@@ -68,46 +68,46 @@ class Made:
         return {key: write() for key, write in self.rows.items()}
 
 
-def made_in(folder, **more):
+def made_in(folder, **row_keys):
     """Four explainers by three predictors each, and the NMT model's own."""
-    made = Made(folder)
-    add_all(made, **more)
-    return made
+    benchmark = Made(folder)
+    add_all(benchmark, **row_keys)
+    return benchmark
 
 
-def add_all(made, **more):
+def add_all(benchmark, **row_keys):
     for explainer, loss in LOSS.items():
         for instantiation, slope in SLOPE.items():
-            made.add(explainer, instantiation, loss * slope, **more)
-    made.add("", "nmt", 0.5, **more | {"k": "", "train_sentences": "", "learned_from": "",
+            benchmark.add(explainer, instantiation, loss * slope, **row_keys)
+    benchmark.add("", "nmt", 0.5, **row_keys | {"k": "", "train_sentences": "", "learned_from": "",
                                        "seed": ""})  # fmt: skip
 
 
-def analysed(made, *names, metrics="fidelity", **settings):
+def analysed(benchmark, *names, metrics="fidelity", **settings):
     """The CSV rows of each analysis, and what the tracker was shown."""
-    made.write()
+    benchmark.write()
     ranked = "attention,prediction_difference,gradient_norm,weighted_gradient"
     for name in {"ranking", "rank_stability"} & set(names):
         settings.setdefault(f"{name}.explainers", f"[{ranked}]")
     config = configure(f"metric=[{metrics}]", f"analysis=[{','.join(names)}]",
-                       f"results={made.results}", f"store={made.folder}/store",
+                       f"results={benchmark.results}", f"store={benchmark.folder}/store",
                        *(f"analysis.{key}={value}" for key, value in settings.items()))  # fmt: skip
     tracker = Tables()
-    scored = {name: (metric, collect(metric, made.results, draws(config)))
+    scored = {name: (metric, collect(metric, benchmark.results, draws(config)))
               for name, metric in configured_metrics(config).items()}  # fmt: skip
-    shown = _analyses(config, scored, made.results, tracker)
-    rows = {name: rows_in(made, f"fidelity_{name}") for name in names}
-    assert {s.name for s in shown} == {f"fidelity_{n}" for n, own in rows.items() if own}
+    shown = _analyses(config, scored, benchmark.results, tracker)
+    rows = {name: rows_in(benchmark, f"fidelity_{name}") for name in names}
+    assert {s.name for s in shown} == {f"fidelity_{n}" for n, has_rows in rows.items() if has_rows}
     return rows, tracker.shown
 
 
-def rows_in(made, name):
-    path = made.results / f"{name}.csv"
+def rows_in(benchmark, name):
+    path = benchmark.results / f"{name}.csv"
     return list(csv.DictReader(path.open())) if path.exists() else None
 
 
-def text_of(made, name):
-    return (made.results / f"fidelity_{name}.md").read_text()
+def text_of(benchmark, name):
+    return (benchmark.results / f"fidelity_{name}.md").read_text()
 
 
 def test_every_analysis_has_a_configuration():
@@ -122,137 +122,139 @@ def test_every_analysis_has_a_configuration():
 
 
 def test_every_number_is_signed_with_what_it_was_made_from(tmp_path):
-    made = made_in(tmp_path)
-    [first] = analysed(made, "significance")[0].values()
+    benchmark = made_in(tmp_path)
+    [first] = analysed(benchmark, "significance")[0].values()
     assert len({row["signature"] for row in first}) == len(first)
-    start, _, rest = first[0]["signature"].partition("|corpus:toy|")
+    start, _, after_corpus = first[0]["signature"].partition("|corpus:toy|")
     assert start == "FIDELITY_SIGNIFICANCE"
-    assert "|model:m0|" in rest
-    assert "|samples:1000|seed:0|level:0.05|rows:" in rest
-    made.add("attention", "base", 3.0, made_by={"scores": "of another proxy"})
-    [again] = analysed(made, "significance")[0].values()
+    assert "|model:m0|" in after_corpus
+    assert "|samples:1000|seed:0|level:0.05|rows:" in after_corpus
+    benchmark.add("attention", "base", 3.0, made_by={"scores": "of another proxy"})
+    [again] = analysed(benchmark, "significance")[0].values()
     assert len(again) == len(first)
     assert not {row["signature"] for row in again} & {row["signature"] for row in first}
 
 
 def test_an_analysis_is_written_in_every_form(tmp_path):
-    made = made_in(tmp_path)
-    rows, shown = analysed(made, "significance", "rank_stability")
+    benchmark = made_in(tmp_path)
+    rows, shown = analysed(benchmark, "significance", "rank_stability")
     for name in rows:
         assert rows[name][0]["corpus"] == "toy"
         assert next(iter(rows[name][0])) == "corpus"  # the condition stands first
         assert len(shown[f"fidelity_{name}"]) == len(rows[name])
         for ending in ("csv", "txt", "md", "tex"):
-            assert (made.results / f"fidelity_{name}.{ending}").stat().st_size
+            assert (benchmark.results / f"fidelity_{name}.{ending}").stat().st_size
     assert shown["fidelity_rank_stability figure"].read_bytes().startswith(b"\x89PNG")
 
 
 def test_generated_data_is_called_so(tmp_path):
-    for corpus, said in (("toy", True), ("multi30k", False)):
+    for corpus, is_generated in (("toy", True), ("multi30k", False)):
         (tmp_path / corpus).mkdir()
-        made = made_in(tmp_path / corpus, corpus=corpus)
-        analysed(made, "ranking")
-        assert ("generated data" in text_of(made, "ranking")) == said
+        benchmark = made_in(tmp_path / corpus, corpus=corpus)
+        analysed(benchmark, "ranking")
+        assert ("generated data" in text_of(benchmark, "ranking")) == is_generated
 
 
 def test_a_metric_that_the_question_does_not_fit_is_passed_over(tmp_path, caplog):
-    """AER has no k and nothing to normalise; its explainers are compared all the same."""
-    made = made_in(tmp_path)
+    """AER has no k and nothing to normalise; its explainers are still compared."""
+    benchmark = made_in(tmp_path)
     gold = Alignment(*[frozenset((i, i) for i in range(10))] * 2)
     for explainer, right in (("attention", 3), ("random", 1)):
         links = frozenset((i, i if i < right else i + 20) for i in range(10))
         units = count_links("toy test", range(30), [links] * 30, [gold] * 30)
-        measured(AlignmentErrorRate, made.results, AER | {"explainer": explainer}, units)
-    made.write()
-    config = configure("metric=[aer,fidelity]", f"results={made.results}",
+        measured(AlignmentErrorRate, benchmark.results, AER | {"explainer": explainer}, units)
+    benchmark.write()
+    config = configure("metric=[aer,fidelity]", f"results={benchmark.results}",
                        "analysis=[normalised,ranking,significance,k]")  # fmt: skip
-    scored = {name: (metric, collect(metric, made.results, draws(config)))
+    scored = {name: (metric, collect(metric, benchmark.results, draws(config)))
               for name, metric in configured_metrics(config).items()}  # fmt: skip
-    shown = {s.name for s in _analyses(config, scored, made.results, Tables())}
+    shown = {s.name for s in _analyses(config, scored, benchmark.results, Tables())}
     assert shown == {
         "fidelity_normalised", "fidelity_ranking", "fidelity_significance", "aer_significance",
     }  # fmt: skip
     assert "k: n/a:" in caplog.text and "sweep k=" in caplog.text
-    [row] = rows_in(made, "aer_significance")
+    [row] = rows_in(benchmark, "aer_significance")
     assert (row["first"], row["second"], row["result"]) == ("attention", "random", "")
     assert float(row["difference"]) == pytest.approx(-0.2)
     assert row["paired"] == "True"
 
 
 def test_results_of_other_decisions_are_compared_on_what_all_share(tmp_path):
-    made = made_in(tmp_path)
-    made.add("attention", "fn", 2.2, taken=np.arange(80))  # of the first 40 sentences
-    rows, _ = analysed(made, "rank_stability", "significance", "normalised")
+    benchmark = made_in(tmp_path)
+    benchmark.add("attention", "fn", 2.2, taken=np.arange(80))  # of the first 40 sentences
+    rows, _ = analysed(benchmark, "rank_stability", "significance", "normalised")
     assert all(rows.values())
     of = {(r["first"], r["second"], r["result"]): r for r in rows["significance"]}
     by_name = {e: log_likelihoods(e, "fn", LOSS[e] * SLOPE["fn"]) for e in LOSS}
     first, second = "prediction_difference", "attention"
-    found = of[first, second, "fn"]
+    pair_row = of[first, second, "fn"]
     expected = np.exp(by_name[second][:80].mean() - by_name[first][:80].mean())
-    assert float(found["ratio"]) == pytest.approx(expected, rel=1e-9)
-    assert found["paired"] == "True"
-    [own] = [r for r in rows["normalised"] if (r["explainer"], r["result"]) == (second, "fn")]
+    assert float(pair_row["ratio"]) == pytest.approx(expected, rel=1e-9)
+    assert pair_row["paired"] == "True"
+    [second_row] = [
+        r for r in rows["normalised"] if (r["explainer"], r["result"]) == (second, "fn")
+    ]
     random, nmt = (x[:80].mean() for x in (by_name["random"], log_likelihoods("", "nmt", 0.5)))
     expected = (by_name[second][:80].mean() - random) / (nmt - random)
-    assert float(own["score"]) == pytest.approx(expected, rel=1e-9)
+    assert float(second_row["score"]) == pytest.approx(expected, rel=1e-9)
 
 
 def test_an_unusual_scenario_is_said(tmp_path):
-    for scenario, said in (("golden", True), ("teacher_forcing", False)):
+    for scenario, is_golden in (("golden", True), ("teacher_forcing", False)):
         (tmp_path / scenario).mkdir()
-        made = made_in(tmp_path / scenario, scenario=scenario)
-        analysed(made, "normalised")
-        assert ("golden" in text_of(made, "normalised")) == said
+        benchmark = made_in(tmp_path / scenario, scenario=scenario)
+        analysed(benchmark, "normalised")
+        assert ("golden" in text_of(benchmark, "normalised")) == is_golden
 
 
 def test_a_damaged_file_is_left_out(tmp_path):
-    made = made_in(tmp_path)
-    who = {"explainer": "attention", "instantiation": "base"}
-    [broken] = [m for m in made.write().values() if who.items() <= m.identity.items()]
+    benchmark = made_in(tmp_path)
+    broken_keys = {"explainer": "attention", "instantiation": "base"}
+    [broken] = [m for m in benchmark.write().values() if broken_keys.items() <= m.identity.items()]
     with broken.path.open("r+b") as file:
         file.truncate(100)
-    made.rows = {}
-    scored = collect(Fidelity(), made.results, draws(configure()))
+    benchmark.rows = {}
+    scored = collect(Fidelity(), benchmark.results, draws(configure()))
     [panel] = panels(Fidelity(), scored)
     assert set(panel.measured("base")) == set(LOSS) - {"attention"}
     assert set(panel.measured("sa")) == set(LOSS)
     assert str(broken.path) in next(s for s in scored if not s.measurement.ok).measurement.status
-    rows, _ = analysed(made, "significance")
+    rows, _ = analysed(benchmark, "significance")
     of = {(r["second"], r["result"]) for r in rows["significance"]}
     assert ("attention", "sa") in of and ("attention", "base") not in of
     assert ("random", "base") in of
 
 
 def test_one_analysis_that_fails_is_no_reason_to_lose_the_others(tmp_path, caplog):
-    made = made_in(tmp_path)
-    made.add("", "nmt", 0.5, files=kinds(made), **NMT_ROW)
-    written = made.write()
+    benchmark = made_in(tmp_path)
+    benchmark.add("", "nmt", 0.5, files=kinds(benchmark), **NMT_ROW)
+    written = benchmark.write()
     [nmt] = [m for m in written.values() if m.identity["instantiation"] == "nmt"]
     nmt.file("facets").unlink()
-    made.rows = {}
-    rows, _ = analysed(made, "facets", "ranking")
+    benchmark.rows = {}
+    rows, _ = analysed(benchmark, "facets", "ranking")
     assert rows["facets"] is None and rows["ranking"]
     assert "facets: failed:" in caplog.text and nmt.files["facets"] in caplog.text
 
 
 def test_rank_stability(tmp_path):
-    made = made_in(tmp_path)
-    rows, _ = analysed(made, "rank_stability")
-    found = {(r["result"], float(r["share"])): float(r["rate"]) for r in rows["rank_stability"]}
-    assert {i for i, _ in found} == {"base", "fn", "sa"}  # no Comb without the whole family
-    assert {s for _, s in found} == {0.01, 0.05, 0.2, 0.5, 1.0}
-    assert len(found) == len(rows["rank_stability"])
-    assert all(rate == 1 for rate in found.values())  # they are far apart
+    benchmark = made_in(tmp_path)
+    rows, _ = analysed(benchmark, "rank_stability")
+    rate_of = {(r["result"], float(r["share"])): float(r["rate"]) for r in rows["rank_stability"]}
+    assert {i for i, _ in rate_of} == {"base", "fn", "sa"}  # no Comb without the whole family
+    assert {s for _, s in rate_of} == {0.01, 0.05, 0.2, 0.5, 1.0}
+    assert len(rate_of) == len(rows["rank_stability"])
+    assert all(rate == 1 for rate in rate_of.values())  # they are far apart
     order = "prediction_difference < gradient_norm < attention"  # no random, no absent one
     assert {r["order"] for r in rows["rank_stability"]} == {order}
-    assert order in text_of(made, "rank_stability")
+    assert order in text_of(benchmark, "rank_stability")
 
 
 def test_significance(tmp_path):
-    made = made_in(tmp_path)
+    benchmark = made_in(tmp_path)
     for instantiation, slope in SLOPE.items():
-        made.add("close", instantiation, 1.0 * slope + 0.001, noise=1.0)
-    rows, _ = analysed(made, "significance")
+        benchmark.add("close", instantiation, 1.0 * slope + 0.001, noise=1.0)
+    rows, _ = analysed(benchmark, "significance")
     of = {(r["first"], r["second"], r["result"]): r for r in rows["significance"]}
     assert len(of) == 10 * 3  # five explainers
     apart = of["prediction_difference", "attention", "sa"]
@@ -263,7 +265,7 @@ def test_significance(tmp_path):
     assert float(apart["p_corrected"]) >= float(apart["p"])
     pair = next(k for k in of if set(k) >= {"prediction_difference", "close", "sa"})
     assert of[pair]["verdict"] == "n.s."
-    text = text_of(made, "significance")
+    text = text_of(benchmark, "significance")
     assert " n.s. |" in text
     assert "one seed" in text
     assert "the same draws for both" in text
@@ -271,78 +273,78 @@ def test_significance(tmp_path):
 
 
 def test_p_values_are_corrected_for_the_pairs_of_one_result(tmp_path):
-    made = Made(tmp_path)
+    benchmark = Made(tmp_path)
     for n in range(4):
         for instantiation in SLOPE:
-            made.add(f"e{n}", instantiation, 1.0 + n / 20, noise=0.5)
-    rows, _ = analysed(made, "significance")
+            benchmark.add(f"e{n}", instantiation, 1.0 + n / 20, noise=0.5)
+    rows, _ = analysed(benchmark, "significance")
     for instantiation in SLOPE:
-        own = [r for r in rows["significance"] if r["result"] == instantiation]
-        p, corrected = (np.array([float(r[c]) for r in own]) for c in ("p", "p_corrected"))
+        pair_rows = [r for r in rows["significance"] if r["result"] == instantiation]
+        p, corrected = (np.array([float(r[c]) for r in pair_rows]) for c in ("p", "p_corrected"))
         least = 0.0
         for rank, place in enumerate(np.argsort(p, kind="stable")):  # Holm, step by step
             least = min(1.0, max(least, (6 - rank) * p[place]))
             assert corrected[place] == pytest.approx(least)
-        verdicts = [r["verdict"] == "n.s." for r in own]
+        verdicts = [r["verdict"] == "n.s." for r in pair_rows]
         assert verdicts == [p >= 0.05 for p in corrected]
 
 
 def test_many_pairs_get_enough_samples(tmp_path):
     """Corrected for 36 pairs, a p-value of 2/1001 could never pass."""
-    made = Made(tmp_path)
+    benchmark = Made(tmp_path)
     for n in range(9):
-        made.add(f"e{n}", "sa", 1.0 + n / 2, 0.01)
-    rows, _ = analysed(made, "significance")
+        benchmark.add(f"e{n}", "sa", 1.0 + n / 2, 0.01)
+    rows, _ = analysed(benchmark, "significance")
     assert len(rows["significance"]) == 36
     assert {r["verdict"] for r in rows["significance"]} == {"different"}
     assert {int(r["samples"]) for r in rows["significance"]} == {2880}
 
 
 def test_a_difference_smaller_than_the_spread_of_seeds_is_none(tmp_path):
-    made = Made(tmp_path)
+    benchmark = Made(tmp_path)
     for name, losses in {"a": (1.0, 1.4), "b": (1.3, 1.7), "c": (2.5, 2.6)}.items():
         for seed, loss in enumerate(losses):
-            made.add(name, "sa", loss, 0.01, seed=seed)
-    rows, _ = analysed(made, "significance")
+            benchmark.add(name, "sa", loss, 0.01, seed=seed)
+    rows, _ = analysed(benchmark, "significance")
     verdicts = {(r["first"], r["second"]): r["verdict"] for r in rows["significance"]}
     assert verdicts == {("a", "b"): "seeds", ("a", "c"): "different", ("b", "c"): "different"}
     assert {r["seeds"] for r in rows["significance"]} == {"2"}
-    assert "one seed" not in text_of(made, "significance")
-    assert "| a | b | " in text_of(made, "significance")
-    assert " seeds |" in text_of(made, "significance")
+    assert "one seed" not in text_of(benchmark, "significance")
+    assert "| a | b | " in text_of(benchmark, "significance")
+    assert " seeds |" in text_of(benchmark, "significance")
 
 
 def test_normalised(tmp_path):
-    made = made_in(tmp_path)
-    rows, shown = analysed(made, "normalised")
-    found = {(r["explainer"], r["result"]): float(r["score"]) for r in rows["normalised"]}
-    assert len(found) == 3 * 3
-    for (explainer, instantiation), value in found.items():
+    benchmark = made_in(tmp_path)
+    rows, shown = analysed(benchmark, "normalised")
+    score_of = {(r["explainer"], r["result"]): float(r["score"]) for r in rows["normalised"]}
+    assert len(score_of) == 3 * 3
+    for (explainer, instantiation), value in score_of.items():
         slope = SLOPE[instantiation]
         expected = (4 - LOSS[explainer]) * slope / (4 * slope - 0.5)
         assert value == pytest.approx(expected, abs=0.03)
-    assert ("random", "sa") not in found
-    assert (made.results / "fidelity_normalised.svg").exists()
+    assert ("random", "sa") not in score_of
+    assert (benchmark.results / "fidelity_normalised.svg").exists()
     assert shown["fidelity_normalised figure"].exists()
 
 
 def test_without_random_there_is_no_normalised_score(tmp_path, caplog):
-    made = made_in(tmp_path)
-    made.rows = {key: row for key, row in made.rows.items() if "_random_" not in key}
-    rows, _ = analysed(made, "normalised", "k")
+    benchmark = made_in(tmp_path)
+    benchmark.rows = {key: row for key, row in benchmark.rows.items() if "_random_" not in key}
+    rows, _ = analysed(benchmark, "normalised", "k")
     assert rows == {"normalised": None, "k": None}
     assert "explainer=random" in caplog.text
     assert "sweep k=" in caplog.text
 
 
 def test_curves(tmp_path):
-    made = made_in(tmp_path)
+    benchmark = made_in(tmp_path)
     for k, loss in ((2, 0.8), (3, 0.7)):
         for e in LOSS:
-            made.add(e, "sa", LOSS[e] * loss, k=k)
+            benchmark.add(e, "sa", LOSS[e] * loss, k=k)
     for e in LOSS:
-        made.add(e, "sa", LOSS[e] * 1.3, train_sentences=300)
-    rows, shown = analysed(made, "k", "train_sentences")
+        benchmark.add(e, "sa", LOSS[e] * 1.3, train_sentences=300)
+    rows, shown = analysed(benchmark, "k", "train_sentences")
     ppl = {(int(r["k"]), r["explainer"]): float(r["ppl"]) for r in rows["k"]
            if r["result"] == "sa" and r["train_sentences"] == "900"}  # fmt: skip
     assert len(ppl) == 3 * 4
@@ -351,19 +353,19 @@ def test_curves(tmp_path):
             assert ppl[k, e] == pytest.approx(math.exp(LOSS[e] * loss), rel=0.05)
     for r in rows["k"]:
         assert float(r["ppl_low"]) < float(r["ppl"]) < float(r["ppl_high"])
-    assert "k = 1 | k = 2 | k = 3" in text_of(made, "k")
-    markdown = text_of(made, "train_sentences")
+    assert "k = 1 | k = 2 | k = 3" in text_of(benchmark, "k")
+    markdown = text_of(benchmark, "train_sentences")
     assert "| 300 training sentences | 900 training sentences |" in markdown
     assert {"fidelity_k figure", "fidelity_train_sentences figure"} <= set(shown)
 
 
 def test_the_best_of_each_place_and_result_is_emphasised(tmp_path):
-    made = made_in(tmp_path)
+    benchmark = made_in(tmp_path)
     for k, loss in ((2, 0.8), (3, 0.7)):
         for e in LOSS:
-            made.add(e, "sa", LOSS[e] * loss, k=k)
-    analysed(made, "k")
-    lines = [line.split(" | ") for line in text_of(made, "k").splitlines() if "|" in line][2:]
+            benchmark.add(e, "sa", LOSS[e] * loss, k=k)
+    analysed(benchmark, "k")
+    lines = [line.split(" | ") for line in text_of(benchmark, "k").splitlines() if "|" in line][2:]
     stars = {(name.strip("| "), result): "".join(cells).count("**") // 2
              for name, result, *cells in lines}  # fmt: skip
     best = "prediction_difference"
@@ -374,11 +376,11 @@ def test_the_best_of_each_place_and_result_is_emphasised(tmp_path):
 
 
 def test_seeds_are_averaged_in_curves(tmp_path):
-    made = Made(tmp_path)
+    benchmark = Made(tmp_path)
     for k in (1, 2):
         for seed, loss in enumerate((1.0, 2.0)):
-            made.add("attention", "sa", loss * k, 0.01, k=k, seed=seed)
-    rows, _ = analysed(made, "k")
+            benchmark.add("attention", "sa", loss * k, 0.01, k=k, seed=seed)
+    rows, _ = analysed(benchmark, "k")
     for r in rows["k"]:
         k = int(r["k"])
         seeds = [
@@ -390,12 +392,12 @@ def test_seeds_are_averaged_in_curves(tmp_path):
 
 
 def test_scenarios_stand_side_by_side(tmp_path):
-    made = made_in(tmp_path)
+    benchmark = made_in(tmp_path)
     for learned in ("teacher_forcing", "real"):
         for e in LOSS:
-            made.add(e, "sa", LOSS[e] * 0.9, scenario="real", learned_from=learned)
-    rows, shown = analysed(made, "scenario")
-    markdown = text_of(made, "scenario")
+            benchmark.add(e, "sa", LOSS[e] * 0.9, scenario="real", learned_from=learned)
+    rows, shown = analysed(benchmark, "scenario")
+    markdown = text_of(benchmark, "scenario")
     assert "| teacher forcing | real | real, learned from real |" in markdown
     sa = [r for r in rows["scenario"] if r["result"] == "sa" and r["explainer"] == "random"]
     assert {(r["scenario"], r["learned_from"]) for r in sa} == {
@@ -405,7 +407,7 @@ def test_scenarios_stand_side_by_side(tmp_path):
     assert shown["fidelity_scenario figure"].exists()
 
 
-def kinds(made, link=None):
+def kinds(benchmark, link=None):
     """The kinds of all decisions, in another order than the scores'."""
     n = NUMBERS
     link = np.full(len(n), "", dtype=object) if link is None else link
@@ -415,7 +417,7 @@ def kinds(made, link=None):
              "frequency": np.where(n % 3 == 0, "> 10,000", "0-10").astype(object),
              "link": link}  # fmt: skip
     shuffled = np.random.default_rng(0).permutation(len(n))
-    path = made.folder / "facets.parquet"
+    path = benchmark.folder / "facets.parquet"
     write_table(pa.table({k: v[shuffled] for k, v in table.items()}), path)
     return {"facets": path}
 
@@ -424,19 +426,19 @@ NMT_ROW = {"k": "", "train_sentences": "", "learned_from": "", "seed": ""}
 
 
 def test_perplexity_by_the_kind_of_decision(tmp_path):
-    made = made_in(tmp_path)
-    made.add("", "nmt", 0.5, files=kinds(made), **NMT_ROW)
-    rows, shown = analysed(made, "facets")
-    found = list(dict.fromkeys((r["facet"], r["category"]) for r in rows["facets"]))
-    assert found == [
+    benchmark = made_in(tmp_path)
+    benchmark.add("", "nmt", 0.5, files=kinds(benchmark), **NMT_ROW)
+    rows, shown = analysed(benchmark, "facets")
+    shown_kinds = list(dict.fromkeys((r["facet"], r["category"]) for r in rows["facets"]))
+    assert shown_kinds == [
         ("place", "first fifth"), ("place", "last fifth"), ("frequency", "0-10"),
         ("frequency", "> 10,000"), ("piece", "begins a word"), ("piece", "end of sentence"),
     ]  # fmt: skip
     assert {r["result"] for r in rows["facets"]} == {"sa"}
     of = {(r["explainer"], r["category"]): r for r in rows["facets"]}
-    own = {"attention": log_likelihoods("attention", "sa", 2.0),
+    log_p_of = {"attention": log_likelihoods("attention", "sa", 2.0),
            "NMT itself": log_likelihoods("", "nmt", 0.5)}  # fmt: skip
-    for name, log_p in own.items():
+    for name, log_p in log_p_of.items():
         for category, mask in (("0-10", NUMBERS % 3 > 0), ("> 10,000", NUMBERS % 3 == 0)):
             row = of[name, category]
             assert int(row["decisions"]) == mask.sum()
@@ -447,23 +449,23 @@ def test_perplexity_by_the_kind_of_decision(tmp_path):
 
 
 def test_scores_of_other_decisions_have_no_kinds(tmp_path):
-    made = made_in(tmp_path)
+    benchmark = made_in(tmp_path)
     other = NUMBERS.copy()
     other[0] = 5  # as many decisions, one of them twice
-    made.add("", "nmt", 0.5, files=kinds(made), **NMT_ROW)
-    made.add("attention", "sa", 2.0, taken=other)
-    rows, _ = analysed(made, "facets")
+    benchmark.add("", "nmt", 0.5, files=kinds(benchmark), **NMT_ROW)
+    benchmark.add("attention", "sa", 2.0, taken=other)
+    rows, _ = analysed(benchmark, "facets")
     shown = {r["explainer"] for r in rows["facets"] or ()}
     assert "attention" not in shown
 
 
 def test_ranks_that_disagree_are_marked(tmp_path):
-    made = made_in(tmp_path)
-    made.add("attention", "base", 2.0)
-    made.add("gradient_norm", "base", 3.0)
-    rows, _ = analysed(made, "ranking")
-    found = {(r["explainer"], r["result"]): (r["rank"], r["agrees"]) for r in rows["ranking"]}
-    assert found == {
+    benchmark = made_in(tmp_path)
+    benchmark.add("attention", "base", 2.0)
+    benchmark.add("gradient_norm", "base", 3.0)
+    rows, _ = analysed(benchmark, "ranking")
+    rank_of = {(r["explainer"], r["result"]): (r["rank"], r["agrees"]) for r in rows["ranking"]}
+    assert rank_of == {
         ("prediction_difference", "base"): ("1", "True"),
         ("gradient_norm", "base"): ("3", "False"),
         ("attention", "base"): ("2", "False"),
@@ -477,7 +479,7 @@ def test_ranks_that_disagree_are_marked(tmp_path):
         )
         expected = np.exp(-log_likelihoods(r["explainer"], r["result"], loss).mean())
         assert float(r["ppl"]) == pytest.approx(expected)
-    assert "(3)" in text_of(made, "ranking")
+    assert "(3)" in text_of(benchmark, "ranking")
 
 
 def test_density_counts_each_set_of_rules_once(tmp_path):
@@ -494,37 +496,37 @@ def test_density_counts_each_set_of_rules_once(tmp_path):
                     columns[f"{side}_{kind}"] = values
             write_shard(columns, shard_path(tmp_path / explainer, "train", shard))
         densities[explainer] = vars(stored_density(tmp_path / explainer))
-    made = Made(tmp_path)
+    benchmark = Made(tmp_path)
     for k in (1, 2):
         for explainer, loss in LOSS.items():
             rules = {"density": densities[explainer], "made_by": {"rules": f"of {explainer}"}}
-            made.add(explainer, "sa", loss, k=k, **rules)
-            made.add(explainer, "base", loss, k=k)
+            benchmark.add(explainer, "sa", loss, k=k, **rules)
+            benchmark.add(explainer, "base", loss, k=k)
     # Another scenario of the test, with one explainer alone, hides none of the others.
     rules = {"density": densities["attention"], "made_by": {"rules": "of attention"}}
-    made.add("attention", "sa", 1.0, scenario="golden", **rules)
-    made.add("gold_alignment", "base", 1.0)  # without training rules
+    benchmark.add("attention", "sa", 1.0, scenario="golden", **rules)
+    benchmark.add("gold_alignment", "base", 1.0)  # without training rules
     # Another draw of one has rules of its own.
     drawn_again = {"density": densities[explainer], "made_by": {"rules": "another draw"}}
-    made.add(explainer, "sa", 1.0, seed=7, **drawn_again)
-    rows, shown = analysed(made, "density")
-    found = {r["explainer"]: r for r in rows["density"]}
+    benchmark.add(explainer, "sa", 1.0, seed=7, **drawn_again)
+    rows, shown = analysed(benchmark, "density")
+    row_of = {r["explainer"]: r for r in rows["density"]}
     assert len(rows["density"]) == 5
-    assert found[f"{explainer} (seed 7)"]["unique"] == found[f"{explainer} (seed 0)"]["unique"]
-    found[explainer] = found[f"{explainer} (seed 0)"]
+    assert row_of[f"{explainer} (seed 7)"]["unique"] == row_of[f"{explainer} (seed 0)"]["unique"]
+    row_of[explainer] = row_of[f"{explainer} (seed 0)"]
     for n, explainer in enumerate(LOSS):
-        row = found[explainer]
+        row = row_of[explainer]
         assert int(row["rules"]) == 1000
         assert int(row["unique"]) == (2 + n) * (3 + n) ** 2
         assert sum(int(row[f"frequency_bin_{b}"]) for b in range(1, 6)) == int(row["unique"])
-    lines = text_of(made, "density").splitlines()[2:7]
+    lines = text_of(benchmark, "density").splitlines()[2:7]
     names = [line.split(" | ")[0].strip("| ").partition(" (seed")[0] for line in lines]
     assert names == [*LOSS, explainer]  # densest first
     assert shown["fidelity_density figure"].exists()
 
 
 def test_words_that_no_annotator_links(tmp_path):
-    made = made_in(tmp_path)
+    benchmark = made_in(tmp_path)
     link = np.array(["sure", "none", "none", ""], dtype=object)[np.minimum(NUMBERS, 3)]
     sample = [
         {"number": n, "source": ["▁the", "▁dog", "</s>"], "target": [f"▁der{n}", f"▁Hund{n}"],
@@ -532,8 +534,8 @@ def test_words_that_no_annotator_links(tmp_path):
         for n in range(SENTENCES)
     ]  # fmt: skip
     (tmp_path / "sample.json").write_text(json.dumps(sample))
-    files = kinds(made, link) | {"sample": tmp_path / "sample.json"}
-    made.add("", "nmt", 0.5, files=files, **NMT_ROW)
+    files = kinds(benchmark, link) | {"sample": tmp_path / "sample.json"}
+    benchmark.add("", "nmt", 0.5, files=files, **NMT_ROW)
     for place, explainer in enumerate(("attention", "random")):
         words = np.full((len(NUMBERS), 2), place, dtype=np.int32)
         before = np.where(NUMBERS[:, None] % 2, 0 * words, -1).astype(np.int32)
@@ -542,28 +544,28 @@ def test_words_that_no_annotator_links(tmp_path):
         rules = Rules(NUMBERS // 2, steps, labels, probabilities, words, words, words, before)
         write_rules(rules, tmp_path / f"{explainer}.parquet")
         files = {"browsed_rules": tmp_path / f"{explainer}.parquet"}
-        made.add(explainer, "sa", LOSS[explainer], files=files)
-    rows, _ = analysed(made, "unaligned")
-    found = {(r["sentence"], r["step"], r["explainer"]): r for r in rows["unaligned"]}
-    assert set(found) == {(*step, e) for step in (("0", "1"), ("1", "0"))
+        benchmark.add(explainer, "sa", LOSS[explainer], files=files)
+    rows, _ = analysed(benchmark, "unaligned")
+    row_of = {(r["sentence"], r["step"], r["explainer"]): r for r in rows["unaligned"]}
+    assert set(row_of) == {(*step, e) for step in (("0", "1"), ("1", "0"))
                           for e in ("attention", "random")}  # fmt: skip
-    first = found["0", "1", "random"]
+    first = row_of["0", "1", "random"]
     assert [first[c] for c in ("target", "label", "source_words", "prefix_words")] == [
         "Hund0", "Hund", "dog", "der0",
     ]  # fmt: skip
-    other = found["1", "0", "attention"]
+    other = row_of["1", "0", "attention"]
     assert [other[c] for c in ("target", "label", "source_words", "prefix_words")] == [
         "der1", "ein", "the", "-",
     ]  # fmt: skip
-    assert "2 of 3 decisions are on words without a gold link." in text_of(made, "unaligned")
-    rows, _ = analysed(made, "unaligned", **{"unaligned.examples": 1})
+    assert "2 of 3 decisions are on words without a gold link." in text_of(benchmark, "unaligned")
+    rows, _ = analysed(benchmark, "unaligned", **{"unaligned.examples": 1})
     assert {(r["sentence"], r["step"]) for r in rows["unaligned"]} == {("0", "1")}
 
 
 def test_without_gold_there_are_no_unaligned_words(tmp_path, caplog):
-    made = made_in(tmp_path)
-    made.add("", "nmt", 0.5, files=kinds(made), **NMT_ROW)
-    rows, _ = analysed(made, "unaligned")
+    benchmark = made_in(tmp_path)
+    benchmark.add("", "nmt", 0.5, files=kinds(benchmark), **NMT_ROW)
+    rows, _ = analysed(benchmark, "unaligned")
     assert rows == {"unaligned": None}
     assert "no results of a corpus with gold word alignment" in caplog.text
-    assert not Path(made.results / "fidelity_unaligned.md").exists()
+    assert not Path(benchmark.results / "fidelity_unaligned.md").exists()

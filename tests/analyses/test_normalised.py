@@ -27,8 +27,8 @@ def made(results, log_p, test_set="toy test", **identity):
 
 
 def scores(results, **options):
-    found = panels(Fidelity(), collect(Fidelity(), results, Draws(9, 0)))
-    rows = Normalised(**{"samples": 100} | options).analyse(found).rows
+    fidelity_panels = panels(Fidelity(), collect(Fidelity(), results, Draws(9, 0)))
+    rows = Normalised(**{"samples": 100} | options).analyse(fidelity_panels).rows
     return {row["explainer"]: tuple(row[f"score{e}"] for e in ("", "_low", "_high"))
             for row in rows}  # fmt: skip
 
@@ -37,11 +37,12 @@ def test_the_score_is_0_at_random_and_1_at_the_model(tmp_path, hard):
     made(tmp_path, hard, **NMT)
     for name, loss in (("random", 4), ("same", 4), ("whole", 0), ("half", 2), ("worse", 6)):
         made(tmp_path, hard - loss, explainer=name)
-    found = scores(tmp_path)
-    assert list(found) == ["whole", "half", "same", "worse"]  # the best first, random is the floor
+    by_name = scores(tmp_path)
+    # The best first; `random` is the floor.
+    assert list(by_name) == ["whole", "half", "same", "worse"]
     for name, expected in (("same", 0.0), ("whole", 1.0), ("half", 0.5), ("worse", -0.5)):
         # The same sentences are drawn for all three.
-        assert found[name] == pytest.approx([expected] * 3)
+        assert by_name[name] == pytest.approx([expected] * 3)
 
 
 def test_the_interval_holds_the_score(tmp_path, hard):
@@ -58,9 +59,9 @@ def test_the_interval_holds_the_score(tmp_path, hard):
 
 def test_seeds_of_both_sides_are_averaged(tmp_path, hard):
     made(tmp_path, hard, **NMT)
-    for seed, (random, own) in enumerate(((3, 1), (5, 2))):
+    for seed, (random, gain) in enumerate(((3, 1), (5, 2))):
         made(tmp_path, hard - random, explainer="random", seed=seed)
-        made(tmp_path, hard - own, explainer="own", seed=seed)
+        made(tmp_path, hard - gain, explainer="own", seed=seed)
     worst, value = (np.log(np.mean(np.exp(losses))) for losses in ([3, 5], [1, 2]))
     assert scores(tmp_path)["own"] == pytest.approx([(worst - value) / worst] * 3)
 

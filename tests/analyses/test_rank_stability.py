@@ -31,14 +31,14 @@ def made(results, log_p, test_set="toy test", **identity):
 
 def family(results, noise):
     """Log-likelihoods of three explainers by every instantiation, each of which is written."""
-    found = {
+    by_instantiation = {
         i: {e: log_likelihoods(m, noise, 10 * n + j) for n, (e, m) in enumerate(MEANS.items())}
         for j, i in enumerate(("base", *FAMILY))
     }
-    for instantiation, by_name in found.items():
+    for instantiation, by_name in by_instantiation.items():
         for explainer, log_p in by_name.items():
             made(results, log_p, explainer=explainer, instantiation=instantiation)
-    return found
+    return by_instantiation
 
 
 def rates(results, metric=None, **options):
@@ -57,7 +57,7 @@ def perplexity(log_p, counts=None):
 
 
 def drawn(size, samples, seed):
-    """Samples of some size, in blocks as anybody draws them who wants the same numbers."""
+    """Samples of some size, in blocks, as a second implementation has to draw them."""
     rng = np.random.default_rng(seed)
     blocks = [min(64, samples - start) for start in range(0, samples, 64)]
     return np.concatenate(
@@ -67,9 +67,9 @@ def drawn(size, samples, seed):
 
 def test_far_apart_is_always_and_alike_is_by_chance(tmp_path):
     family(tmp_path / "apart", 0.001)
-    found, orders = rates(tmp_path / "apart", shares=(0.05, 1.0), samples=200)
+    rate_of, orders = rates(tmp_path / "apart", shares=(0.05, 1.0), samples=200)
     results = ("base", *FAMILY, "comb")
-    assert found == {(i, share): 1.0 for i in results for share in (0.05, 1.0)}
+    assert rate_of == {(i, share): 1.0 for i in results for share in (0.05, 1.0)}
     assert orders == dict.fromkeys(results, "a < b < c")
     for seed, explainer in enumerate("abc"):
         made(tmp_path / "alike", log_likelihoods(-1.0, 1.0, seed), explainer=explainer)
@@ -81,7 +81,7 @@ def test_far_apart_is_always_and_alike_is_by_chance(tmp_path):
 
 def test_the_same_as_one_sample_after_the_other(tmp_path):
     log_p, samples = family(tmp_path, 1.5), 100
-    found, orders = rates(tmp_path, shares=(0.2,), samples=samples, seed=3)
+    rate_of, orders = rates(tmp_path, shares=(0.2,), samples=samples, seed=3)
 
     # Comb is chosen once, on the whole test set, and what was chosen is resampled.
     chosen = {e: min(FAMILY, key=lambda i, e=e: perplexity(log_p[i][e])) for e in MEANS}
@@ -89,17 +89,17 @@ def test_the_same_as_one_sample_after_the_other(tmp_path):
     log_p["comb"] = {e: log_p[chosen[e]][e] for e in MEANS}
 
     def order(instantiation, counts=None):
-        own = log_p[instantiation]
-        return [e for _, e in sorted((perplexity(own[e], counts), e) for e in MEANS)]
+        log_p_of = log_p[instantiation]
+        return [e for _, e in sorted((perplexity(log_p_of[e], counts), e) for e in MEANS)]
 
     counts = drawn(8, samples, 3)
     assert {c.sum() for c in counts} == {8}
     for instantiation in ("base", *FAMILY, "comb"):
-        whole = order(instantiation)
-        rate = np.mean([order(instantiation, c) == whole for c in counts])
-        assert found[instantiation, 0.2] == pytest.approx(rate)
+        whole_order = order(instantiation)
+        rate = np.mean([order(instantiation, c) == whole_order for c in counts])
+        assert rate_of[instantiation, 0.2] == pytest.approx(rate)
         assert 0 < rate < 1
-        assert orders[instantiation] == " < ".join(whole)
+        assert orders[instantiation] == " < ".join(whole_order)
 
 
 def test_seeds_are_averaged(tmp_path):
@@ -111,24 +111,26 @@ def test_seeds_are_averaged(tmp_path):
     }  # fmt: skip
     # exp(1) and exp(2) are on average worse than exp(1.2).
     assert stability(Fidelity(), rows, 1.0, Draws(50, 0)) == 1.0
-    found, orders = rates(tmp_path, shares=(1.0,), samples=50)
-    assert (found, orders) == ({("fn", 1.0): 1.0}, {"fn": "b < a"})
+    rate_of, orders = rates(tmp_path, shares=(1.0,), samples=50)
+    assert (rate_of, orders) == ({("fn", 1.0): 1.0}, {"fn": "b < a"})
 
 
 def test_seeds_are_averaged_in_each_sample(tmp_path):
-    own = {name: [log_likelihoods(-1.0, 1.0, 10 * n + seed) for seed in range(2)]
+    log_p_of = {name: [log_likelihoods(-1.0, 1.0, 10 * n + seed) for seed in range(2)]
            for n, name in enumerate("ab")}  # fmt: skip
     rows = {name: [made(tmp_path, log_p, explainer=name, seed=n) for n, log_p in enumerate(of)]
-            for name, of in own.items()}  # fmt: skip
-    found = stability(Fidelity(), rows, 0.5, Draws(100, 1))
+            for name, of in log_p_of.items()}  # fmt: skip
+    rate = stability(Fidelity(), rows, 0.5, Draws(100, 1))
 
     def first_wins(counts=None):
-        means = [np.mean([perplexity(log_p, counts) for log_p in own[name]]) for name in "ab"]
+        means = [np.mean([perplexity(log_p, counts) for log_p in log_p_of[name]]) for name in "ab"]
         return means[0] <= means[1]
 
-    whole = first_wins()
-    assert found == np.mean([first_wins(counts) == whole for counts in drawn(20, 100, 1)])
-    assert 0 < found < 1
+    first_wins_on_all = first_wins()
+    assert rate == np.mean(
+        [first_wins(counts) == first_wins_on_all for counts in drawn(20, 100, 1)]
+    )
+    assert 0 < rate < 1
 
 
 def test_only_what_every_result_has_is_ranked(tmp_path):
@@ -145,17 +147,17 @@ def test_only_what_every_result_has_is_ranked(tmp_path):
 def test_things_on_different_test_sets_are_drawn_independently(tmp_path):
     log_p = {name: log_likelihoods(-1.0, 1.0, n) for n, name in enumerate("ab")}
     rows = {
-        name: [made(tmp_path, own, f"test of {name}", explainer=name)]
-        for name, own in log_p.items()
+        name: [made(tmp_path, name_log_p, f"test of {name}", explainer=name)]
+        for name, name_log_p in log_p.items()
     }
-    found = stability(Fidelity(), rows, 0.5, Draws(100, 2))
-    whole = perplexity(log_p["a"]) < perplexity(log_p["b"])
+    rate = stability(Fidelity(), rows, 0.5, Draws(100, 2))
+    a_wins_on_all = perplexity(log_p["a"]) < perplexity(log_p["b"])
     both = zip(drawn(20, 100, 2), drawn(20, 100, [2, 1]), strict=True)
     expected = np.mean(
-        [(perplexity(log_p["a"], a) < perplexity(log_p["b"], b)) == whole for a, b in both]
+        [(perplexity(log_p["a"], a) < perplexity(log_p["b"], b)) == a_wins_on_all for a, b in both]
     )
-    assert found == expected
-    assert 0 < found < 1
+    assert rate == expected
+    assert 0 < rate < 1
 
 
 class Accuracy(SumMetric):
@@ -182,18 +184,20 @@ def test_systems_are_ranked_from_the_highest_where_higher_is_better(tmp_path):
                       {"right": right[name], "words": np.full(SENTENCES, 10)})  # fmt: skip
         measured(Accuracy, tmp_path, SYSTEM | {"nmt": name}, units, model=name)
     metric = Accuracy()
-    found = panels(metric, collect(metric, tmp_path, Draws(9, 0)))
+    metric_panels = panels(metric, collect(metric, tmp_path, Draws(9, 0)))
     # What is compared are systems, so a choice of explainers leaves none of them out.
-    result = RankStability(explainers=["attention"], shares=(0.1, 1.0), samples=100).analyse(found)
+    result = RankStability(explainers=["attention"], shares=(0.1, 1.0), samples=100).analyse(
+        metric_panels
+    )
     by_share = {row["share"]: row for row in result.rows}
     assert by_share[1.0]["order"] == "strong < middle < weak"
     for share, size in ((0.1, 4), (1.0, 40)):
-        same = [
+        order_kept = [
             sorted(right, key=lambda name, c=counts: (-(c * right[name]).sum(), name))
             == ["strong", "middle", "weak"]
             for counts in drawn(size, 100, 0)
         ]
-        assert by_share[share]["rate"] == pytest.approx(np.mean(same))
+        assert by_share[share]["rate"] == pytest.approx(np.mean(order_kept))
         assert by_share[share]["result"] == ""
     assert by_share[0.1]["rate"] < by_share[1.0]["rate"]
     assert "order the systems" in result.summary.notes[0]

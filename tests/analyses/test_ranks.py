@@ -38,8 +38,8 @@ def test_correlations(drawn):
     for n, chosen in enumerate(samples(weights)):
         a, b, c = (slow_ranks(values[chosen]) for values in (x, y, z))
         assert raw[n] == pytest.approx(np.corrcoef(a, b)[0, 1], abs=1e-12)
-        left = [v - np.polyval(np.polyfit(c, v, 1), c) for v in (a, b)]
-        assert partial[n] == pytest.approx(np.corrcoef(*left)[0, 1], abs=1e-10)
+        residuals = [v - np.polyval(np.polyfit(c, v, 1), c) for v in (a, b)]
+        assert partial[n] == pytest.approx(np.corrcoef(*residuals)[0, 1], abs=1e-10)
 
 
 def test_what_does_not_vary_has_no_correlation(drawn):
@@ -54,12 +54,12 @@ def test_detection(drawn):
     x, _, _, positive, weights = drawn
     area, flagged = auroc(x, positive, weights), fpr_at(0.9, x, positive, weights)
     for n, chosen in enumerate(samples(weights)):
-        hits, others = x[chosen][positive[chosen]], x[chosen][~positive[chosen]]
-        pairs = [(a > b) + (a == b) / 2 for a in hits for b in others]
+        hits, rest_x = x[chosen][positive[chosen]], x[chosen][~positive[chosen]]
+        pairs = [(a > b) + (a == b) / 2 for a in hits for b in rest_x]
         assert area[n] == pytest.approx(np.mean(pairs), abs=1e-12)
         thresholds = sorted(set(x[chosen]), reverse=True)
         least = next(t for t in thresholds if (hits >= t).mean() >= 0.9)
-        assert flagged[n] == pytest.approx((others >= least).mean(), abs=1e-12)
+        assert flagged[n] == pytest.approx((rest_x >= least).mean(), abs=1e-12)
 
 
 def test_without_both_kinds_nothing_is_detected(drawn):

@@ -25,11 +25,11 @@ def hard():
 
 
 @pytest.fixture
-def made(tmp_path):
+def write_row(tmp_path):
     """Writes a row of Fidelity with one decision a sentence."""
 
-    def write(log_p, test_set="toy test", **more):
-        identity = FIDELITY | {"explainer": f"e{len(list(tmp_path.rglob('*.json')))}"} | more
+    def write(log_p, test_set="toy test", **row_keys):
+        identity = FIDELITY | {"explainer": f"e{len(list(tmp_path.rglob('*.json')))}"} | row_keys
         return measured(
             Fidelity, tmp_path, identity, decisions(range(len(log_p)), log_p, test_set=test_set)
         )
@@ -37,48 +37,48 @@ def made(tmp_path):
     return write
 
 
-def test_a_small_difference_on_the_same_sentences_is_seen(made, hard):
+def test_a_small_difference_on_the_same_sentences_is_seen(write_row, hard):
     noise = 0.05 * np.random.default_rng(1).standard_normal(SENTENCES)
-    first, second = made(hard), made(hard - 0.05 + noise)
-    found = compare(Fidelity(), [first], [second], Draws(1000, 0))
-    assert found.paired
-    assert found.effect == pytest.approx(np.exp(-0.05), abs=0.01)
-    assert found.low < found.effect < found.high < 1
-    assert found.p == pytest.approx(2 / 1001)
+    first, second = write_row(hard), write_row(hard - 0.05 + noise)
+    comparison = compare(Fidelity(), [first], [second], Draws(1000, 0))
+    assert comparison.paired
+    assert comparison.effect == pytest.approx(np.exp(-0.05), abs=0.01)
+    assert comparison.low < comparison.effect < comparison.high < 1
+    assert comparison.p == pytest.approx(2 / 1001)
     back = compare(Fidelity(), [second], [first], Draws(1000, 0))
-    assert back.effect == pytest.approx(1 / found.effect)
-    assert back.p == found.p
+    assert back.effect == pytest.approx(1 / comparison.effect)
+    assert back.p == comparison.p
     # Drawn independently, how hard the sentences are hides it.
-    other = made(hard - 0.05 + noise, "another test")
+    other = write_row(hard - 0.05 + noise, "another test")
     unpaired = compare(Fidelity(), [first], [other], Draws(1000, 0))
     assert not unpaired.paired
-    assert unpaired.effect == pytest.approx(found.effect)
+    assert unpaired.effect == pytest.approx(comparison.effect)
     assert unpaired.low < 0.9 < 1.1 < unpaired.high
     assert unpaired.p > 0.5
 
 
-def test_no_difference_is_no_difference(made, hard):
+def test_no_difference_is_no_difference(write_row, hard):
     noise = np.random.default_rng(2).standard_normal(SENTENCES)
-    first, second = made(hard), made(hard + noise - noise.mean())
+    first, second = write_row(hard), write_row(hard + noise - noise.mean())
     assert compare(Fidelity(), [first], [second], Draws(1000, 0)).p > 0.5
-    same = compare(Fidelity(), [first], [first], Draws(100, 0))
-    assert (same.effect, same.p) == (1.0, 1.0)
+    comparison = compare(Fidelity(), [first], [first], Draws(100, 0))
+    assert (comparison.effect, comparison.p) == (1.0, 1.0)
 
 
 @pytest.mark.parametrize("paired", [True, False])
-def test_p_values_are_uniform_where_nothing_differs(made, paired):
-    rng, found = np.random.default_rng(3), []
+def test_p_values_are_uniform_where_nothing_differs(write_row, paired):
+    rng, p_values = np.random.default_rng(3), []
     for number in range(200):
         first, second = rng.standard_normal((2, 100))
-        other = made(second, "toy test" if paired else "another test", explainer=f"b{number}")
-        one = made(first, explainer=f"a{number}")
-        found.append(compare(Fidelity(), [one], [other], Draws(200, 0)).p)
-    assert 0.01 < np.mean(np.asarray(found) < 0.05) < 0.11
-    assert 0.4 < np.mean(found) < 0.6
+        other = write_row(second, "toy test" if paired else "another test", explainer=f"b{number}")
+        first_row = write_row(first, explainer=f"a{number}")
+        p_values.append(compare(Fidelity(), [first_row], [other], Draws(200, 0)).p)
+    assert 0.01 < np.mean(np.asarray(p_values) < 0.05) < 0.11
+    assert 0.4 < np.mean(p_values) < 0.6
 
 
 def counts(units, samples, seed):
-    """How often each unit is drawn, in blocks as anybody draws them who wants the same numbers."""
+    """How often each unit is drawn, in blocks, as a second implementation has to draw them."""
     rng = np.random.default_rng(seed)
     blocks = [min(64, samples - start) for start in range(0, samples, 64)]
     return np.concatenate(
@@ -96,39 +96,41 @@ def by_loop(first, second, first_counts, second_counts):
         np.log(ppl(first, a) / ppl(second, b))
         for a, b in zip(first_counts, second_counts, strict=True)
     ])  # fmt: skip
-    whole = np.ones(len(first[0])), np.ones(len(second[0]))
+    unweighted = np.ones(len(first[0])), np.ones(len(second[0]))
     turned = min((drawn <= 0).sum(), (drawn >= 0).sum())
     p = min(1.0, 2 * (turned + 1) / (len(drawn) + 1))
-    return ppl(first, whole[0]) / ppl(second, whole[1]), *np.exp(
+    return ppl(first, unweighted[0]) / ppl(second, unweighted[1]), *np.exp(
         np.percentile(drawn, [2.5, 97.5])
     ), p  # fmt: skip
 
 
 @pytest.mark.parametrize("paired", [True, False])
-def test_the_same_as_one_sample_after_the_other(made, hard, paired):
+def test_the_same_as_one_sample_after_the_other(write_row, hard, paired):
     rng = np.random.default_rng(5)
     first = [hard + 0.3 * rng.standard_normal(SENTENCES) for _ in range(2)]
     second = [hard - 0.02 + 0.3 * rng.standard_normal(SENTENCES) for _ in range(2)]
     other = "toy test" if paired else "another test"
-    found = compare(
+    comparison = compare(
         Fidelity(),
-        [made(log_p, explainer="a", seed=n) for n, log_p in enumerate(first)],
-        [made(log_p, other, explainer="b", seed=n) for n, log_p in enumerate(second)],
+        [write_row(log_p, explainer="a", seed=n) for n, log_p in enumerate(first)],
+        [write_row(log_p, other, explainer="b", seed=n) for n, log_p in enumerate(second)],
         Draws(150, 7),
     )
     drawn = counts(SENTENCES, 150, 7)
-    own = drawn if paired else counts(SENTENCES, 150, [7, 1])
-    expected = by_loop(first, second, drawn, own)
-    assert (found.effect, found.low, found.high, found.p) == pytest.approx(expected)
-    assert found.paired == paired
-    assert 0.01 < found.p < 1
+    second_drawn = drawn if paired else counts(SENTENCES, 150, [7, 1])
+    expected = by_loop(first, second, drawn, second_drawn)
+    assert (comparison.effect, comparison.low, comparison.high, comparison.p) == pytest.approx(
+        expected
+    )
+    assert comparison.paired == paired
+    assert 0.01 < comparison.p < 1
 
 
-def test_only_units_that_both_have_are_compared(made, hard):
+def test_only_units_that_both_have_are_compared(write_row, hard):
     other = np.random.default_rng(6).standard_normal(50) + hard[:50]
-    found = compare(Fidelity(), [made(hard)], [made(other)], Draws(50, 0))
-    assert found.paired
-    assert found.effect == pytest.approx(np.exp(other.mean() - hard[:50].mean()))
+    comparison = compare(Fidelity(), [write_row(hard)], [write_row(other)], Draws(50, 0))
+    assert comparison.paired
+    assert comparison.effect == pytest.approx(np.exp(other.mean() - hard[:50].mean()))
 
 
 def test_holms_correction_by_hand():
@@ -139,34 +141,34 @@ def test_holms_correction_by_hand():
 
 
 def analysed(metric, results, **options):
-    found = panels(metric, collect(metric, results, Draws(100, 0)))
-    return Significance(**options).analyse(found)
+    metric_panels = panels(metric, collect(metric, results, Draws(100, 0)))
+    return Significance(**options).analyse(metric_panels)
 
 
-def test_the_spread_of_seeds(made, hard, tmp_path):
+def test_the_spread_of_seeds(write_row, hard, tmp_path):
     for seed, shift in enumerate((0.0, -0.1, 0.2)):
-        made(hard + shift, explainer="a", seed=seed)
-    made(hard - 1, explainer="b")
+        write_row(hard + shift, explainer="a", seed=seed)
+    write_row(hard - 1, explainer="b")
     [row] = analysed(Fidelity(), tmp_path).rows
     assert row["seed_spread"] == pytest.approx(np.exp(0.3))
     assert row["seeds"] == 1  # of the one that has fewer
-    made(hard - 1.5, explainer="c")
+    write_row(hard - 1.5, explainer="c")
     alone = {
         (r["first"], r["second"]): r["seed_spread"] for r in analysed(Fidelity(), tmp_path).rows
     }
     assert alone["b", "c"] == 1
 
 
-def test_rows_of_different_test_sets_are_not_compared(made, hard, tmp_path):
+def test_rows_of_different_test_sets_are_not_compared(write_row, hard, tmp_path):
     for name, shift in (("a", 0.0), ("b", -0.1), ("c", -1.5)):
-        made(hard + shift, "toy test" if name < "c" else "another test", explainer=name)
+        write_row(hard + shift, "toy test" if name < "c" else "another test", explainer=name)
     result = analysed(Fidelity(), tmp_path)
     [row] = result.rows
     assert (row["first"], row["second"], row["paired"]) == ("a", "b", True)
 
 
-def test_one_alone_is_compared_with_nothing(made, hard, tmp_path):
-    made(hard)
+def test_one_alone_is_compared_with_nothing(write_row, hard, tmp_path):
+    write_row(hard)
     with pytest.raises(NotApplicable, match="no two to compare"):
         analysed(Fidelity(), tmp_path)
 
@@ -187,7 +189,7 @@ def translated(results, name, wrong, test_set="toy test"):
 
 
 def test_systems_are_compared_without_an_explainer(tmp_path):
-    one = {name: translated(tmp_path, name, wrong) for name, wrong in
+    row_of = {name: translated(tmp_path, name, wrong) for name, wrong in
            (("weak", 4), ("strong", 12), ("middle", 7))}  # fmt: skip
     scored = collect(Quality(), tmp_path, Draws(50, 0))
     bleu = {s.row["nmt"]: s.values["bleu"] for s in scored}
@@ -205,7 +207,7 @@ def test_systems_are_compared_without_an_explainer(tmp_path):
         assert row["seed_spread"] == 0
         assert row["result"] == ""
         assert {"nmt", "model", "explainer"}.isdisjoint(row)
-    back = compare(Quality(), [one["weak"]], [one["strong"]], Draws(60, 0))
+    back = compare(Quality(), [row_of["weak"]], [row_of["strong"]], Draws(60, 0))
     assert back.effect == pytest.approx(bleu["weak"] - bleu["strong"])
     assert result.summary.headings == ["NMT", "than", "BLEU"]
     note = result.summary.notes[0]

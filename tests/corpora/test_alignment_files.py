@@ -1,4 +1,4 @@
-"""Alignment files in every form, and what is said of bad ones."""
+"""Alignment files in every form, and the errors for bad ones."""
 
 import gzip
 

@@ -57,7 +57,7 @@ def test_pairs_keep_their_number_in_the_corpus(folder):
 
 
 def test_ids_are_a_copy(folder):
-    """Nobody writes into the file by accident."""
+    """Writing into them must not reach the mapped file."""
     split = EncodedSplit.open(folder, "train")
     ids = split.source[0]
     ids[:] = 0

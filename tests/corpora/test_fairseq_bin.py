@@ -16,8 +16,8 @@ FIXTURES = ROOT / "tests" / "fixtures" / "fairseq"
 TEST = {"train": "test", "valid": "test", "test": "test"}  # the one that is kept
 
 
-def corpus(root, **more):
-    return FairseqBinCorpus(root, TEST, "en", "de", **more)
+def corpus(root, **options):
+    return FairseqBinCorpus(root, TEST, "en", "de", **options)
 
 
 @pytest.fixture
@@ -28,16 +28,16 @@ def copy(tmp_path):
 @pytest.mark.parametrize("name", ["transformer", "transformer_pre_norm"])
 def test_the_sentences_are_those_that_were_binarised(name):
     """Both kinds of subwords, against the text that fairseq-preprocess was given."""
-    found = list(corpus(FIXTURES / name).sentences("test"))
+    sentences = list(corpus(FIXTURES / name).sentences("test"))
     expected = list(ToyCorpus(train=3000, valid=60, test=60).sentences("test"))
-    assert len(found) == len(expected) == 60
-    for one, other in zip(found, expected, strict=True):
-        assert (one.document, one.position) == ("test", found.index(one))
+    assert len(sentences) == len(expected) == 60
+    for sentence, other in zip(sentences, expected, strict=True):
+        assert (sentence.document, sentence.position) == ("test", sentences.index(sentence))
         for side in ("source", "target"):
-            text = getattr(one, side)
+            text = getattr(sentence, side)
             if "<unk>" not in text:
                 assert corpus(FIXTURES / name).raw(text, "en") == getattr(other, side)
-    assert any("@@" in s.source or "▁" in s.source for s in found)
+    assert any("@@" in s.source or "▁" in s.source for s in sentences)
 
 
 def test_the_older_format_says_the_same(copy):
@@ -66,8 +66,10 @@ def test_a_system_reads_its_own_data_as_it_lies(tmp_path):
     ))  # fmt: skip
     split, (source, _) = job.texts.split("test"), job.system.subwords
     raw = np.fromfile(folder / "test.en-de.en.bin", dtype="<u2")
-    ours = [i for n in range(len(split)) for i in source.ids.theirs(split.source[n].tolist())]
-    assert ours == raw.tolist()
+    fairseq_ids = [
+        i for n in range(len(split)) for i in source.ids.theirs(split.source[n].tolist())
+    ]
+    assert fairseq_ids == raw.tolist()
 
 
 @pytest.mark.parametrize(

@@ -173,10 +173,10 @@ def survive(maker, folder, count, caplog):
             assert str(again) in str(error), f"mutation {number}: {error}"
             assert "\n" not in str(error), f"mutation {number}"
         else:
-            # A layer of mentions that is no XML, which a document can do without.
+            # A layer of mentions that is not XML; a document can do without it.
             warned = str(other) in caplog.text
             outcomes["left out with a warning" if warned else "read"] += 1
-    print(f"{maker.__name__}: {', '.join(f'{n} {what}' for what, n in outcomes.items())}")
+    print(f"{maker.__name__}: {', '.join(f'{n} {outcome}' for outcome, n in outcomes.items())}")
 
 
 @pytest.mark.parametrize("maker", READERS)

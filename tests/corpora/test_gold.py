@@ -18,8 +18,8 @@ def files(tmp_path, source="a b\nc\n", target="x\ny z\n", links="1-1 2p1\n1-2\n"
     return paths
 
 
-def corpus(paths, **more):
-    return GoldCorpus(ToyCorpus(train=5, valid=2), paths[:2], paths[2], base=1, **more)
+def corpus(paths, **options):
+    return GoldCorpus(ToyCorpus(train=5, valid=2), paths[:2], paths[2], base=1, **options)
 
 
 def test_the_test_split_is_the_gold_and_the_rest_is_the_other_corpus(tmp_path):
@@ -119,12 +119,12 @@ def test_the_other_way_round():
     toy = ToyCorpus(test=20)
     other = ReversedCorpus(toy)
     assert (other.source_language, other.target_language) == ("de", "en")
-    for one, two in zip(toy.sentences("test"), other.sentences("test"), strict=True):
-        assert (two.source, two.target) == (one.target, one.source)
-        assert (two.document, two.position) == (one.document, one.position)
-        assert two.gold.sure == reversed_links(one.gold.sure)
-        assert two.gold.possible == reversed_links(one.gold.possible)
-        assert two.gold.source_mentions == one.gold.target_mentions
+    for sentence, two in zip(toy.sentences("test"), other.sentences("test"), strict=True):
+        assert (two.source, two.target) == (sentence.target, sentence.source)
+        assert (two.document, two.position) == (sentence.document, sentence.position)
+        assert two.gold.sure == reversed_links(sentence.gold.sure)
+        assert two.gold.possible == reversed_links(sentence.gold.possible)
+        assert two.gold.source_mentions == sentence.gold.target_mentions
         assert not two.gold.deciding_source
     assert other.recipe() != toy.recipe()
     assert (

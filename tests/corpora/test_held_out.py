@@ -57,12 +57,12 @@ def test_a_share_of_training_pairs_is_cut_into_words(tmp_path):
     file = tmp_path / "pairs.tsv"
     rows = [f"tatoeba\t-\t0\tSatz {n}, hier.\tLine {n}, here.\n" for n in range(200)]
     file.write_text("".join(rows), encoding="utf-8")
-    made = corpus(file, tokenized=0.5)
-    cut = [s.source.endswith(" , hier .") for s in made.sentences("train")]
+    partly_tokenised = corpus(file, tokenized=0.5)
+    cut = [s.source.endswith(" , hier .") for s in partly_tokenised.sentences("train")]
     assert 60 < sum(cut) < 130
     assert all(s.source.endswith(" , hier .") == s.target.endswith(" , here .")
-               for s in made.sentences("train"))  # fmt: skip
-    assert not any(" ," in s.source for s in made.sentences("test"))
+               for s in partly_tokenised.sentences("train"))  # fmt: skip
+    assert not any(" ," in s.source for s in partly_tokenised.sentences("test"))
 
 
 def test_too_few_pairs_are_an_error(path):

@@ -101,8 +101,8 @@ def test_missing_files_are_named(tmp_path):
         read_document(tmp_path, "d")
 
 
-def corpus(root, **more):
-    return ParCorFull(ToyCorpus(train=5), root, ["news"], **more)
+def corpus(root, **options):
+    return ParCorFull(ToyCorpus(train=5), root, ["news"], **options)
 
 
 def test_a_parallel_document_becomes_sentences_with_mentions_on_the_systems_words(tmp_path):
@@ -176,8 +176,8 @@ def test_the_real_corpus(caplog):
     with caplog.at_level(logging.WARNING):
         sentences = list(real.sentences("test"))
     assert len(sentences) == 2298
-    [said] = [r.getMessage() for r in caplog.records if "not well-formed" in r.getMessage()]
-    assert "news/DE/Markables/07_coref_level.xml:4:" in said
+    [warning] = [r.getMessage() for r in caplog.records if "not well-formed" in r.getMessage()]
+    assert "news/DE/Markables/07_coref_level.xml:4:" in warning
     for sentence in sentences:
         for text, mentions in (
             (sentence.source, sentence.gold.source_mentions),

@@ -16,8 +16,8 @@ FIXTURES = ROOT / "tests" / "fixtures" / "fairseq"
 SPLITS = {"train": "test", "valid": "test", "test": "test"}  # the one that is kept
 
 
-def binarised(folder="transformer", **more):
-    return FairseqBinCorpus(FIXTURES / folder, SPLITS, "en", "de", **more)
+def binarised(folder="transformer", **options):
+    return FairseqBinCorpus(FIXTURES / folder, SPLITS, "en", "de", **options)
 
 
 def files(folder):
@@ -31,30 +31,30 @@ def files(folder):
     return [folder / "gold.en", folder / "gold.de"], folder / "gold.talp"
 
 
-def around(training, folder, **more):
+def around(training, folder, **options):
     """Every corpus that has another one in it."""
     text, links = files(folder)
     return {
-        "gold": GoldCorpus(training, text, links, **more),
-        "parcorfull": ParCorFull(training, folder, ["news"], tokenizer=None, **more),
+        "gold": GoldCorpus(training, text, links, **options),
+        "parcorfull": ParCorFull(training, folder, ["news"], tokenizer=None, **options),
     }
 
 
 @pytest.mark.parametrize("kind", ["gold", "parcorfull", "reversed"])
 @pytest.mark.parametrize(
-    ("name", "cut", "whole"),
+    ("name", "cut", "joined"),
     [
         ("transformer", "the ol@@ d do@@ g sle@@ eps .", "the old dog sleeps ."),
         ("transformer_pre_norm", "▁the ▁ol d ▁do g ▁sle eps ▁.", "the old dog sleeps ."),
     ],
 )
-def test_subwords_of_a_binarised_corpus_are_joined(tmp_path, kind, name, cut, whole):
+def test_subwords_of_a_binarised_corpus_are_joined(tmp_path, kind, name, cut, joined):
     training = binarised(name)
     corpora = around(training, tmp_path) | {"reversed": ReversedCorpus(training)}
     for language in ("en", "de"):
-        assert training.raw(cut, language) == whole
-        assert corpora[kind].raw(cut, language) == whole
-        assert ReversedCorpus(corpora[kind]).raw(cut, language) == whole
+        assert training.raw(cut, language) == joined
+        assert corpora[kind].raw(cut, language) == joined
+        assert ReversedCorpus(corpora[kind]).raw(cut, language) == joined
 
 
 @pytest.mark.parametrize("kind", ["gold", "reversed"])
@@ -89,20 +89,22 @@ def test_the_name_is_in_no_recipe(tmp_path, name):
     for language in ("en", "de"):
         (tmp_path / f"test.{language}").write_text("x\n")
     text, links = files(tmp_path)
-    made = {
-        "text": lambda **more: TextCorpus(tmp_path, SPLITS, "en", "de", **more),
-        "tsv": lambda **more: TsvCorpus(
-            tmp_path / "x.tsv", ["de", "en"], "en", "de", [], [], **more
+    make_corpus = {
+        "text": lambda **options: TextCorpus(tmp_path, SPLITS, "en", "de", **options),
+        "tsv": lambda **options: TsvCorpus(
+            tmp_path / "x.tsv", ["de", "en"], "en", "de", [], [], **options
         ),
-        "fairseq": lambda **more: binarised(**more),
-        "gold": lambda **more: GoldCorpus(ToyCorpus(**more), text, links, **more),
-        "parcorfull": lambda **more: ParCorFull(ToyCorpus(**more), tmp_path, ["news"], **more),
-        "toy": lambda **more: ToyCorpus(**more),
+        "fairseq": lambda **options: binarised(**options),
+        "gold": lambda **options: GoldCorpus(ToyCorpus(**options), text, links, **options),
+        "parcorfull": lambda **options: ParCorFull(
+            ToyCorpus(**options), tmp_path, ["news"], **options
+        ),
+        "toy": lambda **options: ToyCorpus(**options),
     }[name]
-    one, other = made(), made(name="another")
-    assert one.name != other.name
-    assert one.recipe() == other.recipe()
-    assert ReversedCorpus(one).recipe() == ReversedCorpus(other).recipe() != one.recipe()
+    named, other = make_corpus(), make_corpus(name="another")
+    assert named.name != other.name
+    assert named.recipe() == other.recipe()
+    assert ReversedCorpus(named).recipe() == ReversedCorpus(other).recipe() != named.recipe()
 
 
 def test_a_corpus_of_another_name_shares_every_artefact(transformer, tmp_path):

@@ -1,4 +1,4 @@
-"""Suites of coreference consistency as they are read: BUG, Wino-X, a corpus's own chains."""
+"""Suites of coreference consistency, read from their files: BUG, Wino-X, a corpus's own chains."""
 
 import json
 import logging
@@ -68,9 +68,9 @@ def test_bug_as_it_is_published(caplog):
     assert not any(item.other for item in suite.items)
 
 
-def wino_x(folder, **more):
+def wino_x(folder, **fields):
     (folder / "wino_x").mkdir(exist_ok=True)
-    (folder / "wino_x" / "mt_en_de.jsonl").write_text(json.dumps(WINO_X | more) + "\n")
+    (folder / "wino_x" / "mt_en_de.jsonl").write_text(json.dumps(WINO_X | fields) + "\n")
     return read_suite("wino_x", folder, "de")
 
 
@@ -85,39 +85,39 @@ def test_a_line_of_wino_x(tmp_path):
 
 
 def test_of_several_pronouns_the_one_behind_both_things_is_meant(tmp_path):
-    told = "It was late and the red bag did not fit on the shelf, so it tore as it was old."
-    [item] = wino_x(tmp_path, sentence=told).items
+    text = "It was late and the red bag did not fit on the shelf, so it tore as it was old."
+    [item] = wino_x(tmp_path, sentence=text).items
     assert item.pronoun == 14
 
 
 @pytest.mark.parametrize(
-    ("more", "message"),
+    ("fields", "message"),
     [
         ({"answer": 3}, ":1: answer 3 is neither 1 nor 2"),
         ({"pronoun1": 7}, ":1: pronoun1 is no text"),
     ],
 )
-def test_what_is_no_line_of_wino_x_is_named(more, message, tmp_path):
+def test_what_is_no_line_of_wino_x_is_named(fields, message, tmp_path):
     with pytest.raises(DataError, match=message):
-        wino_x(tmp_path, **more)
+        wino_x(tmp_path, **fields)
 
 
 @pytest.mark.parametrize(
-    ("more", "message"),
+    ("fields", "message"),
     [({"referent1_en": "box"}, "no 'box' in the sentence"),
      ({"referent1_en": "shelf"}, "'shelf' and 'shelf' are the same words"),
      ({"pronoun1": " "}, "pronoun1 is empty"),
      ({"sentence": "The red bag fell off the shelf."}, "none of it, its, itself")],
 )  # fmt: skip
-def test_a_line_that_cannot_be_used_is_said(more, message, tmp_path, caplog):
+def test_a_line_that_cannot_be_used_is_said(fields, message, tmp_path, caplog):
     with pytest.raises(DataError, match="no sentences"):
-        wino_x(tmp_path, **more)
+        wino_x(tmp_path, **fields)
     assert f"mt_en_de.jsonl:1: left out: {message}" in caplog.text
 
 
 def test_possessive_endings_are_no_part_of_a_name(tmp_path):
-    told = "The red bag's strap hit the shelf itself because it's long."
-    [item] = wino_x(tmp_path, sentence=told).items
+    text = "The red bag's strap hit the shelf itself because it's long."
+    [item] = wino_x(tmp_path, sentence=text).items
     assert (item.entity, item.pronoun) == (Entity((1, 2)), 9)
 
 
@@ -141,7 +141,7 @@ class Distinction(Corpus):
             ("a", 1, "he likes him and they sleep .", [("x", (0,)), ("z", (2,)), ("w", (4,))]),
             ("b", 0, "he sees the dog and its tail .", [("x", (0,)), ("d", (2, 3)), ("d", (5,)),
                                                         ("t", (5, 6))]),
-            # The antecedent is as far right as the pronoun; what that is a part of is no other.
+            # `his cat` lies as close to `his` as the cook does, but holds the pronoun.
             ("c", 0, "the cook slept .", [("c", (0, 1))]),
             ("c", 1, "then he saw his cat .", [("c", (1,)), ("v", (2, 3, 4), "vp"), ("c", (3,)),
                                                ("k", (3, 4), "np")]),
@@ -164,7 +164,7 @@ class Distinction(Corpus):
 
 def test_chains_give_pronouns_their_nearest_earlier_noun():
     suite = chains(Distinction())
-    found = [
+    pronoun_places = [
         (
             suite.pronoun(i),
             suite.named(i, i.entity),
@@ -173,8 +173,8 @@ def test_chains_give_pronouns_their_nearest_earlier_noun():
         )
         for i in suite.items
     ]
-    # Nobody is named for `they`, nor, in another document, for `he`; Ann's brother is no Ann.
-    assert found == [
+    # No antecedent for `they`, nor, in another document, for `he`: Ann's brother is not Ann.
+    assert pronoun_places == [
         ("he", "man", 1, "brother"),
         ("him", "brother", 1, "ann"),
         ("its", "dog", 0, None),
@@ -212,12 +212,12 @@ def test_a_resolvers_tokens_may_be_cut_otherwise(tmp_path, caplog):
     item = Item(0, 8, Entity((1,)), Entity((6,)))
     suite = Suite.of("made", [source, source + " Twice."], [item, Item(1, 8, Entity((1,)))])
     cut = "The guard 's dog bit the well - known cook because he slept"
-    told = {"tokens": cut.split(), "clusters": [[[0, 1], [11, 11]]]}
-    allennlp = {"document" if key == "tokens" else key: value for key, value in told.items()}
+    prediction = {"tokens": cut.split(), "clusters": [[[0, 1], [11, 11]]]}
+    allennlp = {"document" if key == "tokens" else key: value for key, value in prediction.items()}
     assert Resolver(resolver(tmp_path, allennlp), suite).right(item)
     elsewhere = {"tokens": ["Nobody", "came"], "clusters": []}
-    found = Resolver(resolver(tmp_path, told, elsewhere), suite)
-    assert [found.right(one) for one in suite.items] == [True, None]
+    resolved = Resolver(resolver(tmp_path, prediction, elsewhere), suite)
+    assert [resolved.right(suite_item) for suite_item in suite.items] == [True, None]
     assert "clusters.jsonl:2: left out: tokens of no sentence of the suite: 'Nobody" in caplog.text
     for clusters, right in (
         ([[[5, 9], [11, 11]]], False),
@@ -225,7 +225,7 @@ def test_a_resolvers_tokens_may_be_cut_otherwise(tmp_path, caplog):
         ([[[0, 3], [11, 12]]], False),  # a longer mention than the pronoun
         ([], False),
     ):
-        path = resolver(tmp_path, told | {"clusters": clusters})
+        path = resolver(tmp_path, prediction | {"clusters": clusters})
         assert Resolver(path, suite).right(item) is right
 
 
@@ -248,8 +248,8 @@ def test_what_is_no_resolvers_line_is_named(row, message, tmp_path):
 def test_the_resolver_s2e(name, least, most):
     """Of all rows, those without a pronoun too (Yehudai et al. 2023, Table 2: 81.7 and 72.2)."""
     suite = read_suite(name, SUITES, "de")
-    found = Resolver(SUITES / "resolver" / f"{name}.s2e.jsonl", suite)
-    right = [r for item in suite.items if (r := found.right(item)) is not None]
+    resolved = Resolver(SUITES / "resolver" / f"{name}.s2e.jsonl", suite)
+    right = [r for item in suite.items if (r := resolved.right(item)) is not None]
     assert len(right) > 0.99 * len(suite.items)
     assert least < sum(right) / len(suite.sentences) < most
 
@@ -258,7 +258,7 @@ def test_clusters_of_a_plug_in_by_words(tmp_path):
     source = "The guard's dog bit the cook, because he slept."
     item = Item(0, 7, Entity((1,)), Entity((5,)))
     suite = Suite.of("made", [source, source + " Twice."], [item, Item(1, 7, Entity((1,)))])
-    found = Resolver.of_clusters(suite, [(((4, 5), (7, 7)), ((0, 1), (8, 8))), None], "made")
-    assert [found.right(one) for one in suite.items] == [False, None]
-    found = Resolver.of_clusters(suite, [(((0, 1), (7, 7)),), ()], "made")
-    assert [found.right(one) for one in suite.items] == [True, False]
+    resolved = Resolver.of_clusters(suite, [(((4, 5), (7, 7)), ((0, 1), (8, 8))), None], "made")
+    assert [resolved.right(suite_item) for suite_item in suite.items] == [False, None]
+    resolved = Resolver.of_clusters(suite, [(((0, 1), (7, 7)),), ()], "made")
+    assert [resolved.right(suite_item) for suite_item in suite.items] == [True, False]

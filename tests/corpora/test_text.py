@@ -1,4 +1,4 @@
-"""Corpora in plain files: what they read, and what they say of a file that is wrong."""
+"""Corpora in plain files: what they read, and their errors for a file that is wrong."""
 
 import gzip
 import inspect
@@ -23,10 +23,12 @@ def text_corpus(root, source=b"eins\nzwei\n", target=b"one\ntwo\n"):
     return TextCorpus(root, STEMS, "de", "en")
 
 
-def tsv_corpus(path, content, **more):
-    """A corpus of this content, gzipped where the path says so."""
+def tsv_corpus(path, content, **options):
+    """A corpus of this content, gzipped where the path ends in .gz."""
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
-    return TsvCorpus(path, ["de", "en"], "de", "en", valid=["dev"], test=["exam", "quiz"], **more)
+    return TsvCorpus(
+        path, ["de", "en"], "de", "en", valid=["dev"], test=["exam", "quiz"], **options
+    )
 
 
 def rows(*portions):
@@ -121,13 +123,13 @@ def test_a_missing_tsv_is_named(tmp_path, use):
 
 @pytest.mark.parametrize("damage", ["no gzip", "truncated", "altered"])
 def test_a_damaged_gzip_is_named(tmp_path, damage):
-    path, whole = tmp_path / "docs.tsv.gz", gzip.compress(rows(*"a" * 500))
+    path, compressed = tmp_path / "docs.tsv.gz", gzip.compress(rows(*"a" * 500))
     corpus = tsv_corpus(path, b"")
     path.write_bytes(
         {
             "no gzip": rows("a"),
-            "truncated": whole[: len(whole) // 2],
-            "altered": whole[:-8] + bytes(4) + whole[-4:],  # another checksum
+            "truncated": compressed[: len(compressed) // 2],
+            "altered": compressed[:-8] + bytes(4) + compressed[-4:],  # another checksum
         }[damage]
     )
     with pytest.raises((OSError, EOFError, zlib.error)):

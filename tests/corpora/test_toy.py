@@ -59,7 +59,7 @@ def targets_of(gold, i):
 
 
 def genders_of_chains():
-    """The gender of each chain of each document, from the nouns that are said of it."""
+    """The gender of each chain of each document, from the nouns that refer to it."""
     genders = defaultdict(set)
     for s, _, y in generated():
         for mention in s.gold.target_mentions:
@@ -73,9 +73,9 @@ def genders_of_chains():
 
 
 def test_a_seed_is_a_corpus():
-    one, same, other = (list(ToyCorpus(seed, train=50).sentences("train")) for seed in (0, 0, 1))
-    assert one == same
-    assert sum(a.source == b.source for a, b in zip(one, other, strict=True)) < 5
+    first, again, other = (list(ToyCorpus(seed, train=50).sentences("train")) for seed in (0, 0, 1))
+    assert first == again
+    assert sum(a.source == b.source for a, b in zip(first, other, strict=True)) < 5
 
 
 def test_the_first_300_pairs_are_pinned():
@@ -89,7 +89,7 @@ def test_a_stream_has_any_size():
     sizes = {"train": 7, "valid": 0, "test": 1}
     corpus = ToyCorpus(**sizes)
     assert {split: len(list(corpus.sentences(split))) for split in sizes} == sizes
-    # Nobody waits for a sentence that is not asked for.
+    # Unread sentences are never generated: 10^15 of them would take years.
     assert len(list(islice(ToyCorpus(train=10**15).sentences("train"), 9))) == 9
 
 
@@ -104,11 +104,11 @@ def test_no_test_pair_stands_in_the_training_split():
         list(c.sentences(split))
         for c, split in ((corpus, "train"), (corpus, "test"), (alone, "test"))
     )
-    known = {(s.source, s.target) for s in train}
-    seen = {s.document for s in free if (s.source, s.target) in known}
-    assert seen
+    training_pairs = {(s.source, s.target) for s in train}
+    repeating_documents = {s.document for s in free if (s.source, s.target) in training_pairs}
+    assert repeating_documents
     # Only whole documents are gone, and the count is kept.
-    assert test == [s for s in free if s.document not in seen][:400]
+    assert test == [s for s in free if s.document not in repeating_documents][:400]
 
 
 def test_splits_differ():
@@ -129,8 +129,8 @@ def test_documents_are_numbered_sentence_by_sentence():
     positions = defaultdict(list)
     for s, _, _ in generated()[:-10]:
         positions[s.document].append(s.position)
-    assert all(found == list(range(len(found))) for found in positions.values())
-    assert {len(found) for found in positions.values()} >= {3, 4, 5, 6, 7}
+    assert all(numbers == list(range(len(numbers))) for numbers in positions.values())
+    assert {len(numbers) for numbers in positions.values()} >= {3, 4, 5, 6, 7}
 
 
 def test_the_lexicon_is_large_enough():
@@ -163,8 +163,8 @@ def test_gold_stays_within_its_sentence():
 def test_the_verb_is_last_after_dass_and_dass_decides_it():
     for gold, x, y in found(source="that", target="dass"):
         that, dass, finite = x.index("that"), y.index("dass"), len(y) - 2
-        whole = {verb.particle + verb.finite_third for verb in VERBS} | {"hat", "ist", "kann"}
-        assert y[finite] in whole
+        verb_forms = {verb.particle + verb.finite_third for verb in VERBS} | {"hat", "ist", "kann"}
+        assert y[finite] in verb_forms
         # The last place is the second where nothing but the subject stands before it.
         subject = next(m.words[-1] for m in gold.target_mentions if m.words[0] > dass)
         elsewhere = finite > subject + 1 or y[finite] not in FINITE["third"]
@@ -192,9 +192,9 @@ def test_articles_agree_with_their_noun_and_are_decided_by_it():
             deciding, english = s.gold.deciding_source[article], sources_of(s.gold, noun)
             assert english and english <= deciding
             # The accusative, which only a masculine article shows, comes from the verb.
-            others = deciding - english - sources_of(s.gold, article)
-            assert {x[i] for i in others} <= ENGLISH_VERBS
-            assert (y[article] in ("den", "einen")) == bool(others), s
+            other_deciding = deciding - english - sources_of(s.gold, article)
+            assert {x[i] for i in other_deciding} <= ENGLISH_VERBS
+            assert (y[article] in ("den", "einen")) == bool(other_deciding), s
     assert genders == {"m", "f", "n"}
 
 
@@ -347,9 +347,9 @@ def test_who_is_addressed_is_one_chain():
     for source in ("you", "mr", "mrs"):
         for gold, x, y in found(source=source, target=","):
             reader = [m for m in gold.source_mentions if m.chain == "reader"]
-            theirs = [m for m in gold.target_mentions if m.chain == "reader"]
-            assert len(reader) == len(theirs) == 2  # the vocative and the pronoun
+            target_reader = [m for m in gold.target_mentions if m.chain == "reader"]
+            assert len(reader) == len(target_reader) == 2  # the vocative and the pronoun
             assert (x.index("you"),) in [m.words for m in reader]
-            assert {y[m.words[0]] for m in theirs} & {"du", "Sie"}
+            assert {y[m.words[0]] for m in target_reader} & {"du", "Sie"}
             for title in {"mr", "mrs"} & set(x):
                 assert (x.index(title), x.index(title) + 1) in [m.words for m in reader]

@@ -1,4 +1,4 @@
-"""The toy corpus's gold, derived a second time by intervening in what is said.
+"""The toy corpus's gold, derived a second time by changing the sentence's content.
 
 A document is generated again from the same dice, with one choice of one sentence changed just
 before it is rendered: a lexeme for a made-up one, a gender, a case, a tense... The words that come
@@ -7,10 +7,11 @@ made or shown by the one and the other comes out differently. Of the grammar's b
 feature is read; a word's `key` only finds the verbs of a clause, whose number changes with the
 tense, and what an ellipsis repeats.
 
-Who makes a choice is said here: a lexeme's words make its gender, person, auxiliary and the case of
-its object; an article makes definiteness, a pronoun whom it means, a finite verb the tense. On the
-source side what follows from another word shows nothing: `sees` not the person, `see` in `can see`
-not the tense. On the target side a word shows gender, case, person and address if its form changes.
+Who makes a choice is listed here: a lexeme's words make its gender, person, auxiliary and the case
+of its object; an article makes definiteness, a pronoun whom it means, a finite verb the tense. On
+the source side what follows from another word shows nothing: `sees` not the person, `see` in `can
+see` not the tense. On the target side a word shows gender, case, person and address if its form
+changes.
 
 What the derivation cannot see: words without an alternative (FRAME, `is`, verbs of saying, `does`
 of an ellipsis), which stand here by name; word order but for the place of the finite verb; what
@@ -79,17 +80,17 @@ class Scene:
 
 
 class Stage:
-    """Generates documents, as they are or with a change."""
+    """Generates documents, unchanged or with a change."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._change, self._inside, self._parts = Change(), False, list[Any]()
         for kind in (Clause, Ellipsis, NounPhrase, Property, Vocative):
             monkeypatch.setattr(kind, "render", self._hooked(kind.render))
-        own = NounPhrase.person.fget
+        person_of = NounPhrase.person.fget
 
         def person(phrase: NounPhrase) -> str:
             name, other = self._change.person
-            return other if phrase.id == name else own(phrase)
+            return other if phrase.id == name else person_of(phrase)
 
         monkeypatch.setattr(NounPhrase, "person", property(person))
 
@@ -182,16 +183,16 @@ class Derivation:
             {Clause: self._clause, Ellipsis: self._ellipsis, NounPhrase: self._speaker,
              Property: self._property, Vocative: self._vocative}[type(part)](part)  # fmt: skip
         inner = [getattr(p, name, None) for p in scene.parts for name in ("subject", "object")]
-        found = [p for p in [*scene.parts, *inner] if isinstance(p, NounPhrase)]
-        for phrase in {p.id: p for p in found}.values():
+        noun_phrases = [p for p in [*scene.parts, *inner] if isinstance(p, NounPhrase)]
+        for phrase in {p.id: p for p in noun_phrases}.values():
             self._phrase(phrase)
         self._frame()
         lexical = set[int]().union(*(target for _, target in self._lexemes))
         self.sure = {
             link
-            for words, others in ((self._lexemes, set[int]()), (self._function, lexical))
+            for words, excluded in ((self._lexemes, set[int]()), (self._function, lexical))
             for source, target in words
-            for link in product(source, target - others - self._repeated)
+            for link in product(source, target - excluded - self._repeated)
         } | set(product(self._does(), self._repeated & lexical))
         self.possible |= set(product(self._does(), self._repeated - lexical))
 
@@ -206,17 +207,17 @@ class Derivation:
         """A choice was made by words, and shown by all that differ with it on the target side."""
         self._decide(by[0], by[1] | decided if shown else by[1], decided)
 
-    def _otherwise(self, wanted: Wanted, **values: Any) -> Phrase:
+    def _otherwise(self, is_changed: Wanted, **values: Any) -> Phrase:
         return self.scene.again(
-            Change(lambda part, role: replace(part, **values) if wanted(part, role) else part)
+            Change(lambda part, role: replace(part, **values) if is_changed(part, role) else part)
         )
 
     def _differing(self, after: Phrase) -> Both:
         return differing(self._x, after.source), differing(self._y, after.target)
 
-    def _lexeme(self, wanted: Wanted, values: list[dict[str, Any]]) -> Both:
+    def _lexeme(self, is_changed: Wanted, values: list[dict[str, Any]]) -> Both:
         """Where the words of a lexeme are, which is made up on one side and then on the other."""
-        english, german = (self._differing(self._otherwise(wanted, **v)) for v in values)
+        english, german = (self._differing(self._otherwise(is_changed, **v)) for v in values)
         assert not english[1] and not german[0]
         words = english[0], german[1]
         self._made(words, words[1])
@@ -321,7 +322,7 @@ class Derivation:
         return set().union(*(x for x, _ in differ)), set().union(*(y for _, y in differ))
 
     def _gender(self, phrase: NounPhrase, head: Both) -> None:
-        """Of all that the sentence says of somebody or something, owned things included."""
+        """Every phrase of the sentence about a person or thing, owned things included."""
         for gender in GENDERS:
             after = self._otherwise(
                 lambda p, _: isinstance(p, NounPhrase) and p.chain == phrase.chain, gender=gender
@@ -394,9 +395,9 @@ def derivations() -> list[Derivation]:
 
 def test_the_derivation_meets_everything_the_grammar_says(derivations):
     assert len(derivations) > 300
-    said = {w for d in derivations for side in d.words for w in side}
-    assert said >= {"his", "its", "mr", "mrs", "du", "Sie", "too", "does", "can", "because", "that"}
-    assert said >= {*FRAME, "seinen", "ihr", "ihn", "einen", "den", "kann", "hat", "hast"}
+    used = {w for d in derivations for side in d.words for w in side}
+    assert used >= {"his", "its", "mr", "mrs", "du", "Sie", "too", "does", "can", "because", "that"}
+    assert used >= {*FRAME, "seinen", "ihr", "ihn", "einen", "den", "kann", "hat", "hast"}
 
 
 def test_deciding_words_are_those_of_the_derivation(derivations):

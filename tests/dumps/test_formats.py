@@ -26,19 +26,19 @@ NEMATUS = "0 ||| Hund da ||| 0 ||| dog there ||| 3 3\n0.5 0.25 0.25\n0.1 0.8 0.1
 @pytest.mark.skipif(not DUMPS.exists(), reason="needs shared/data/attention_dumps")
 @pytest.mark.parametrize("name", FORMATS)
 def test_real_dumps(name):
-    found = read(name)
-    assert [one.number for one in found] == list(range(SENTENCES[name]))
-    for one in found:
-        assert one.weights_TS.shape == (len(one.target), len(one.source))
-        assert (one.weights_TS >= 0).all()
-        assert one.weights_TS.sum(1).max() < 1.001
-        whole = one.whole()
-        assert whole.weights_TS.shape == (len(whole.target), len(whole.source))
+    sentences = read(name)
+    assert [sentence.number for sentence in sentences] == list(range(SENTENCES[name]))
+    for sentence in sentences:
+        assert sentence.weights_TS.shape == (len(sentence.target), len(sentence.source))
+        assert (sentence.weights_TS >= 0).all()
+        assert sentence.weights_TS.sum(1).max() < 1.001
+        with_eos = sentence.whole()
+        assert with_eos.weights_TS.shape == (len(with_eos.target), len(with_eos.source))
         # Pieces of a source word are summed, so a step has as much as before.
-        assert whole.weights_TS.sum(1).max() < 1.001
-        assert (max(whole.source.words), whole.source.eos) == (
-            max(one.source.words),
-            one.source.eos,
+        assert with_eos.weights_TS.sum(1).max() < 1.001
+        assert (max(with_eos.source.words), with_eos.source.eos) == (
+            max(sentence.source.words),
+            sentence.source.eos,
         )
 
 
@@ -49,19 +49,21 @@ def nematus(tmp_path, text, encoding="utf-8"):
 
 
 def test_a_block(tmp_path):
-    [one] = nematus(tmp_path, NEMATUS)
-    assert one.source.pieces == ("dog", "there", "</s>")
-    assert one.target.words == (0, 1, -1)
-    assert one.weights_TS.tolist() == [[0.5, 0.25, 0.25], [0.1, 0.8, 0.1], [0, 0, 1]]
-    bare = one.without_eos()
+    [sentence] = nematus(tmp_path, NEMATUS)
+    assert sentence.source.pieces == ("dog", "there", "</s>")
+    assert sentence.target.words == (0, 1, -1)
+    assert sentence.weights_TS.tolist() == [[0.5, 0.25, 0.25], [0.1, 0.8, 0.1], [0, 0, 1]]
+    bare = sentence.without_eos()
     assert bare.weights_TS.tolist() == [[0.5, 0.25], [0.1, 0.8]]
     assert (bare.source.pieces, bare.source.text) == (("dog", "there"), "dog there")
 
 
 @pytest.mark.parametrize("change", [("\n", "\r\n"), ("0 |||", "\ufeff0 |||")])
 def test_line_ends_and_byte_order_marks(tmp_path, change):
-    [one] = nematus(tmp_path, NEMATUS.replace(change[0], change[1], -1 if "\n" in change[0] else 1))
-    assert one.weights_TS.shape == (3, 3)
+    [sentence] = nematus(
+        tmp_path, NEMATUS.replace(change[0], change[1], -1 if "\n" in change[0] else 1)
+    )
+    assert sentence.weights_TS.shape == (3, 3)
 
 
 @pytest.mark.parametrize(
@@ -95,11 +97,11 @@ def test_a_bad_sentence_is_named_and_the_next_is_read(tmp_path, old, new, proble
 
 
 def test_small_sentences(tmp_path):
-    one, empty = nematus(
+    small, empty = nematus(
         tmp_path, "0 ||| a ||| 0 ||| b ||| 1 1\n1\n\n1 |||  ||| 0 ||| b c ||| 3 1\n.1 .1 .8\n"
     )
-    assert one.weights_TS.tolist() == [[1]]
-    assert not (one.source.eos or one.target.eos)
+    assert small.weights_TS.tolist() == [[1]]
+    assert not (small.source.eos or small.target.eos)
     assert (empty.target.size, empty.target.text, empty.weights_TS.shape) == (0, "", (1, 3))
 
 
@@ -125,22 +127,22 @@ def test_marian(tmp_path):
              "x ||| 1,0,0 ||| WordScores= -0.5\n"  # padded, and the source's EOS is there
              "0-0\n"
              "x ||| 0-0 1-1\n")  # fmt: skip
-    given = files(tmp_path, path=lines, source="a b\na b\na b\na b\n")
-    first, padded, bare, hard = load("dumps", "marian")(**given)
+    dump_files = files(tmp_path, path=lines, source="a b\na b\na b\na b\n")
+    first, padded, bare, hard = load("dumps", "marian")(**dump_files)
     assert first.weights_TS.shape == (2, 3)
     assert padded.log_probability_T.tolist() == [-0.5]
     assert "no '|||'; needed: target ||| weights (--alignment soft)" in str(bare)
     assert "path:4: '0-0' is no number: it is a link between words" in str(hard)
-    given = files(tmp_path, path="x ||| 1,0\n" * 3, source="a b\n")
+    dump_files = files(tmp_path, path="x ||| 1,0\n" * 3, source="a b\n")
     with pytest.raises(DataError, match=r"path:2: translation 2, but .*source has 1 lines"):
-        list(load("dumps", "marian")(**given))
+        list(load("dumps", "marian")(**dump_files))
 
 
 def test_the_best_of_an_n_best_list(tmp_path):
     lines = ("0 ||| x ||| 1,0 ||| F0= -1.5 ||| -0.5\n0 ||| y ||| 0,1 ||| F0= -2 ||| -0.7\n"
              "1 ||| z ||| 0.5,0.5 ||| WordScores= -0.25 ||| F0= -1 ||| -0.2\n")  # fmt: skip
-    given = files(tmp_path, path=lines, source="a\nb\n")
-    best, other = load("dumps", "marian")(**given)
+    dump_files = files(tmp_path, path=lines, source="a\nb\n")
+    best, other = load("dumps", "marian")(**dump_files)
     assert (best.target.text, best.number, other.target.text, other.number) == ("x", 0, "z", 1)
     assert other.log_probability_T.tolist() == [-0.25]
 
@@ -159,10 +161,10 @@ def test_fairseq(tmp_path):
 def test_opennmt_py(tmp_path):
     head = "[2026-01-01 00:00:00,000 INFO] "
     table = head + "   abcdefg   b\n  xxxxxxxxxx  *0.75  0.25\n  </s> 0.5 0.5\n\n"
-    given = files(tmp_path, path=head + "Loading\n" + table + table,
+    dump_files = files(tmp_path, path=head + "Loading\n" + table + table,
                   source="abcdefghi b\nother b\n", target="xxxxxxxxxxyyy\nx\n")  # fmt: skip
-    first, other = load("dumps", "opennmt_py")(**given)
-    swapped = given | files(tmp_path, target="x\nx\n")
+    first, other = load("dumps", "opennmt_py")(**dump_files)
+    swapped = dump_files | files(tmp_path, target="x\nx\n")
     unlike, _ = load("dumps", "opennmt_py")(**swapped)
     assert "rows of 'xxxxxxxxxx', but line 1 of" in str(unlike)
     assert first.source.pieces == ("abcdefghi", "b")
@@ -173,14 +175,14 @@ def test_opennmt_py(tmp_path):
 
 
 def test_a_dump_that_ends_early_is_told(tmp_path):
-    given = files(tmp_path, path="x ||| 1,0\n", source="a\nb\nc\n")
-    whole, problem = load("dumps", "marian")(**given)
-    assert whole.number == 0
+    dump_files = files(tmp_path, path="x ||| 1,0\n", source="a\nb\nc\n")
+    complete, problem = load("dumps", "marian")(**dump_files)
+    assert complete.number == 0
     assert "1 sentences, but" in str(problem)
     assert "has 3" in str(problem)
-    given = files(tmp_path, path="a ||| x ||| 1,0 ||| F0= -1.5 ||| -0.5\n", source="a\n")
+    dump_files = files(tmp_path, path="a ||| x ||| 1,0 ||| F0= -1.5 ||| -0.5\n", source="a\n")
     with pytest.raises(DataError, match="'a' is no sentence's number, as n-best lines have"):
-        list(load("dumps", "marian")(**given))
+        list(load("dumps", "marian")(**dump_files))
 
 
 def test_neural_monkey(tmp_path):
@@ -189,48 +191,48 @@ def test_neural_monkey(tmp_path):
     weights[0, :, 2] = 7  # rubbish behind the translation
     weights[1] = 1 / 3
     np.save(tmp_path / "w.npy", weights)
-    given = files(tmp_path, source="a b\na b c d\n", target="x y\nx y z u\n")
-    first, cut = load("dumps", "neural_monkey")(tmp_path / "w.npy", **given)
+    text_files = files(tmp_path, source="a b\na b c d\n", target="x y\nx y z u\n")
+    first, cut = load("dumps", "neural_monkey")(tmp_path / "w.npy", **text_files)
     assert first.weights_TS.tolist() == [[0.75, 0.25], [0.5, 0.5]]
     assert cut.source.pieces == ("a", "b", "c")
     short = files(tmp_path, source="a b\n")
     with pytest.raises(DataError, match=r"an array of shape \(2, 3, 3\), but .*source has 1 lines"):
-        list(load("dumps", "neural_monkey")(tmp_path / "w.npy", **given | short))
+        list(load("dumps", "neural_monkey")(tmp_path / "w.npy", **text_files | short))
 
 
 def test_pickles_are_never_read(tmp_path):
     target = tmp_path / "owned"
     np.save(tmp_path / "w.npy", np.array([Hostile(target)], dtype=object), allow_pickle=True)
-    given = files(tmp_path, source="a\n", target="x\n")
+    text_files = files(tmp_path, source="a\n", target="x\n")
     with pytest.raises(DataError, match="pickled objects, which are never read"):
-        list(load("dumps", "neural_monkey")(tmp_path / "w.npy", **given))
+        list(load("dumps", "neural_monkey")(tmp_path / "w.npy", **text_files))
     assert not target.exists()
     (tmp_path / "w.npy").write_bytes(b"nothing of the kind")
     with pytest.raises(DataError, match="npy"):
-        list(load("dumps", "neural_monkey")(tmp_path / "w.npy", **given))
+        list(load("dumps", "neural_monkey")(tmp_path / "w.npy", **text_files))
     for array in (np.array([["a"]]), np.ones((1, 1, 1), dtype=complex)):
         np.save(tmp_path / "w.npy", array)
         with pytest.raises(DataError, match="needed: one array of real numbers"):
-            list(load("dumps", "neural_monkey")(tmp_path / "w.npy", **given))
+            list(load("dumps", "neural_monkey")(tmp_path / "w.npy", **text_files))
 
 
 def test_our_own_form_goes_round(tmp_path):
     generator = np.random.default_rng(0)
-    one = Weighed(
+    sentence = Weighed(
         3, Tokens.of(["▁Ein", "▁H", "und"], True), Tokens.of(["▁a", "▁dog"], True),
         generator.normal(size=(3, 4)), np.tril(generator.normal(size=(3, 3)), -1),
         np.log(generator.random(3)),
     )  # fmt: skip
     path = tmp_path / "w.jsonl.gz"
-    assert list(written([one], path, attention=False)) == [one]
+    assert list(written([sentence], path, attention=False)) == [sentence]
     reader = JsonLines(path)
     [again] = reader
     assert not reader.attention
-    assert (again.number, again.source, again.target) == (3, one.source, one.target)
+    assert (again.number, again.source, again.target) == (3, sentence.source, sentence.target)
     for name in ("weights_TS", "prefix_TT", "log_probability_T"):
-        np.testing.assert_allclose(getattr(again, name), getattr(one, name), rtol=1e-6)
+        np.testing.assert_allclose(getattr(again, name), getattr(sentence, name), rtol=1e-6)
     first = path.read_bytes()
-    list(written([one], path, attention=False))
+    list(written([sentence], path, attention=False))
     assert path.read_bytes() == first
     assert gzip.decompress(first).startswith(b'{"form": "weights"')
 
@@ -256,20 +258,20 @@ def test_our_own_form_is_checked(tmp_path, change, problem):
     good = {"source": ["a"], "target": ["x"], "weights": [[1]]}
     header = json.dumps({"form": "weights", "version": 1, "attention": True})
     lines = [header, json.dumps(good | change), "", json.dumps(good)]
-    broken, whole = load("dumps", "json_lines")(**files(tmp_path, path="\n".join(lines) + "\n"))
+    broken, complete = load("dumps", "json_lines")(**files(tmp_path, path="\n".join(lines) + "\n"))
     assert problem in str(broken)
     assert "path:2:" in str(broken)
-    assert whole.number == 1
+    assert complete.number == 1
     with pytest.raises(DataError, match="path:1: the first line is no header"):
         JsonLines(**files(tmp_path, path=json.dumps(good)))
 
 
 def test_files_beside_a_dump_are_those_that_it_needs(tmp_path):
-    given = files(tmp_path, path=NEMATUS, source="a\n")
+    dump_files = files(tmp_path, path=NEMATUS, source="a\n")
     with pytest.raises(XnmtError, match=r"takes no file of source tokens \(relevance.source\)"):
-        load("dumps", "nematus")(**given)
+        load("dumps", "nematus")(**dump_files)
     with pytest.raises(XnmtError, match=r"needs a file of source tokens \(relevance.source\)"):
-        load("dumps", "marian")(given["path"])
+        load("dumps", "marian")(dump_files["path"])
     assert set(entries("dumps")) == {kind for kind, *_ in FORMATS.values()} | {"json_lines"}
 
 
@@ -284,19 +286,19 @@ def test_files_beside_a_dump_are_those_that_it_needs(tmp_path):
     ],
 )
 def test_words_and_text_of_pieces(pieces, words, text):
-    found = Tokens.of(pieces, eos=True)
-    assert found.words == (*words, -1)
-    assert found.text == text
-    assert found.size == len(pieces)
+    tokens = Tokens.of(pieces, eos=True)
+    assert tokens.words == (*words, -1)
+    assert tokens.text == text
+    assert tokens.size == len(pieces)
 
 
 def test_words_are_sums_of_source_pieces_and_means_of_target_pieces():
-    one = Weighed(
+    sentence = Weighed(
         0, Tokens.of(["a@@", "b", "c"], True), Tokens.of(["x", "y@@", "z"], False),
         np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.2, 0.2, 0.2], [0, 0, 1, 0]]),
         np.array([[0, 0, 0], [3, 0, 0], [1, 5, 0]]), np.array([-1.0, -2.0, -4.0]),
     ).whole()  # fmt: skip
-    np.testing.assert_allclose(one.weights_TS, [[0.3, 0.3, 0.4], [0.3, 0.6, 0.1]])
-    np.testing.assert_allclose(one.prefix_TT, [[0, 0], [2, 0]])
-    assert one.log_probability_T.tolist() == [-1, -6]
-    assert (one.source.pieces, one.target.pieces) == (("ab", "c", "</s>"), ("x", "yz"))
+    np.testing.assert_allclose(sentence.weights_TS, [[0.3, 0.3, 0.4], [0.3, 0.6, 0.1]])
+    np.testing.assert_allclose(sentence.prefix_TT, [[0, 0], [2, 0]])
+    assert sentence.log_probability_T.tolist() == [-1, -6]
+    assert (sentence.source.pieces, sentence.target.pieces) == (("ab", "c", "</s>"), ("x", "yz"))

@@ -48,7 +48,7 @@ def learnt():
 def test_ibm_model_1_against_a_slow_loop(learnt, iterations, monkeypatch):
     rows, split = learnt
     monkeypatch.setattr("xnmt_bench.words.ibm_model_1.CHUNK", 60)  # several chunks
-    found = ibm_model_1(split, 20, iterations)
+    learnt_columns = ibm_model_1(split, 20, iterations)
     t = defaultdict(lambda: 1.0)
     for _ in range(iterations):
         count, total = defaultdict(float), defaultdict(float)
@@ -59,9 +59,9 @@ def test_ibm_model_1_against_a_slow_loop(learnt, iterations, monkeypatch):
                     count[e, f] += t[e, f] / norm
                     total[e] += t[e, f] / norm
         t = defaultdict(float, {(e, f): c / total[e] for (e, f), c in count.items()})
-    table = zip(found["source"].tolist(), found["target"].tolist(), strict=True)
-    own = dict(zip(table, found["probability"].tolist(), strict=True))
-    assert own == pytest.approx({pair: p for pair, p in t.items() if p >= 1e-6}, rel=1e-4)
+    table = zip(learnt_columns["source"].tolist(), learnt_columns["target"].tolist(), strict=True)
+    learnt_table = dict(zip(table, learnt_columns["probability"].tolist(), strict=True))
+    assert learnt_table == pytest.approx({pair: p for pair, p in t.items() if p >= 1e-6}, rel=1e-4)
 
 
 def prepared(job):
@@ -74,12 +74,16 @@ def test_blind_explainers_ask_no_model(transformer):
     model, split = transformer.system.model, transformer.texts.split("test")
     batch, _ = decide(model, batch_of(split, [0, 3, 5]))
     for explainer in (load_explainer("code"), load_explainer("nearest"), prepared(transformer)):
-        whole = explainer.relevance(Never(model), batch)
+        batched = explainer.relevance(Never(model), batch)
         alone_batch, _ = decide(model, batch_of(split, [3]))
         alone = explainer.relevance(Never(model), alone_batch)
         t, s = alone_batch.target_BT.shape[1], alone_batch.source_BS.shape[1]
-        torch.testing.assert_close(whole.source_BTS[1, :t, :s], alone.source_BTS[0], equal_nan=True)
-        torch.testing.assert_close(whole.prefix_BTT[1, :t, :t], alone.prefix_BTT[0], equal_nan=True)
+        torch.testing.assert_close(
+            batched.source_BTS[1, :t, :s], alone.source_BTS[0], equal_nan=True
+        )
+        torch.testing.assert_close(
+            batched.prefix_BTT[1, :t, :t], alone.prefix_BTT[0], equal_nan=True
+        )
         assert alone.prefix_BTT[0].isnan().equal(torch.ones(t, t).triu().bool())
 
 
@@ -101,14 +105,14 @@ def test_a_code_depends_on_word_and_label_alone(transformer):
     model, split = transformer.system.model, transformer.texts.split("test")
     batch, _ = decide(model, batch_of(split, range(12)))
     source_BTS = load_explainer("code").relevance(model, batch).source_BTS
-    seen = {}
+    value_of = {}
     for b, t, s in zip(
         *map(torch.Tensor.tolist, (~source_BTS.isnan()).nonzero(as_tuple=True)), strict=True
     ):
         key = (int(batch.source_BS[b, s]), int(batch.labels_BT[b, t]))
         value = float(source_BTS[b, t, s])
-        assert seen.setdefault(key, value) == value
-    values = np.array(list(seen.values()))
+        assert value_of.setdefault(key, value) == value
+    values = np.array(list(value_of.values()))
     assert len(set(values)) > 0.99 * len(values)
     assert abs(values.mean() - 0.5) < 0.05 and values.min() >= 0 and values.max() < 1
 
@@ -120,9 +124,9 @@ def test_a_lexicon_that_nobody_prepared_says_so(transformer):
 
 def test_what_is_learnt_is_stored_once(transformer, workplace):
     changes = [*overrides("transformer"), f"store={workplace}/store", "explainer=lexicon"]
-    one, other = (Job(configure(*changes)).explained for _ in range(2))
-    assert one.prepared.fingerprint == other.prepared.fingerprint
-    assert (one.ready.learnt["probability"] == other.ready.learnt["probability"]).all()
+    first, other = (Job(configure(*changes)).explained for _ in range(2))
+    assert first.prepared.fingerprint == other.prepared.fingerprint
+    assert (first.ready.learnt["probability"] == other.ready.learnt["probability"]).all()
     fewer = Job(configure(*changes, "explainer.phi.sentences=100")).explained
-    assert fewer.prepared.fingerprint != one.prepared.fingerprint
+    assert fewer.prepared.fingerprint != first.prepared.fingerprint
     assert Job(configure(*changes, "explainer=code")).explained.prepared is None

@@ -60,8 +60,8 @@ def passes(model, pairs):
     for s, t in pairs:
         source = torch.zeros(1, s, model.source_embedding.embedding_dim)
         inputs = torch.zeros(1, t, source.shape[2])
-        one = torch.ones(1, max(s, t), dtype=torch.long)
-        layout = Layout(one[:, :s], one[:, :t])
+        mask = torch.ones(1, max(s, t), dtype=torch.long)
+        layout = Layout(mask[:, :s], mask[:, :t])
         with torch.no_grad():
             total += operations(lambda: model.decode(model.encode(source, layout), inputs))  # noqa: B023
     return total
@@ -82,17 +82,19 @@ def test_labels_and_attention_are_one_pass(case):
 def test_a_prefix_words_removal_changes_only_what_comes_after_it(case, monkeypatch):
     model, _, batch = case
     batch, _ = decide(model, batch)
-    found = operations(lambda: load_explainer("prediction_difference").relevance(model, batch))
+    operations_needed = operations(
+        lambda: load_explainer("prediction_difference").relevance(model, batch)
+    )
     output = 2 * model.output.weight.numel()
     encoded = sum(passes(model, [(s, t)]) * s for s, t in LENGTHS)
     decoder = [passes(model, [(s, t)]) - passes(model, [(s, 1)]) for s, t in LENGTHS]
     # Half of the decoder for each of T words; the output layer where something may have changed.
     prefix = sum(t * d / 2 for d, (_, t) in zip(decoder, LENGTHS, strict=True))
-    asked = output * sum(t * s + t * t / 2 for s, t in LENGTHS)
-    assert found < 1.15 * (encoded + prefix + asked)
+    output_operations = output * sum(t * s + t * t / 2 for s, t in LENGTHS)
+    assert operations_needed < 1.15 * (encoded + prefix + output_operations)
     monkeypatch.setattr(model, "prefix", lambda encoding: Prefix(model, encoding))
     anew = operations(lambda: load_explainer("prediction_difference").relevance(model, batch))
-    assert found < 0.9 * anew
+    assert operations_needed < 0.9 * anew
 
 
 @pytest.mark.parametrize("name", ["gradient_norm", "weighted_gradient"])
@@ -102,29 +104,29 @@ def test_a_steps_backward_pass_ends_at_the_step(case, name, monkeypatch):
     # One sentence at a time, so that neither has padding.
     cut = operations(lambda: load_explainer(name, positions=1).relevance(model, batch))
     monkeypatch.setattr(gradient, "chunk_of", lambda steps: steps)
-    whole = operations(lambda: load_explainer(name, positions=1).relevance(model, batch))
-    assert cut < 0.9 * whole
+    unbounded = operations(lambda: load_explainer(name, positions=1).relevance(model, batch))
+    assert cut < 0.9 * unbounded
 
 
 def test_the_output_layer_is_asked_of_many_prefix_removals_at_once(case, monkeypatch):
     """Its weights are read for each time, however few the states."""
     model, _, batch = case
     batch, _ = decide(model, batch.take([3]))
-    asked, log_probability = [], model.log_probability
+    labels_a_call, log_probability = [], model.log_probability
 
     def counted(states, labels):
-        asked.append(len(labels.flatten()))
+        labels_a_call.append(len(labels.flatten()))
         return log_probability(states, labels)
 
     monkeypatch.setattr(model, "log_probability", counted)
     load_explainer("prediction_difference").relevance(model, batch)
     steps, words = batch.target_BT.shape[1], batch.source_BS.shape[1]
-    assert asked == [steps, words * steps, steps * (steps - 1) // 2]
-    few, total = 100, sum(asked)
-    asked.clear()
+    assert labels_a_call == [steps, words * steps, steps * (steps - 1) // 2]
+    few, total = 100, sum(labels_a_call)
+    labels_a_call.clear()
     load_explainer("prediction_difference", positions=few).relevance(model, batch)
-    assert sum(asked) == total
-    assert max(asked) < 2 * few  # a part that is nearly full, and one more
+    assert sum(labels_a_call) == total
+    assert max(labels_a_call) < 2 * few  # a part that is nearly full, and one more
 
 
 def test_states_of_prefix_removals_are_not_kept_until_all_are_there(case, monkeypatch):
@@ -163,16 +165,16 @@ def test_several_steps_walk_back_in_one_pass(case, monkeypatch):
         return walk(*arguments, **options)
 
     monkeypatch.setattr(torch.autograd, "grad", counted)
-    found = []
+    runs = []
     for positions in (1, 10**9):
         calls.clear()
         explainer = load_explainer("weighted_gradient", positions=positions)
-        found.append((explainer.relevance(model, batch), calls.count(True), len(calls)))
-    (one, batched, many), (other, all_batched, few) = found
+        runs.append((explainer.relevance(model, batch), calls.count(True), len(calls)))
+    (single, batched, many), (other, all_batched, few) = runs
     assert batched == 0
     assert all_batched > 0
     assert few < many / 4
-    torch.testing.assert_close(one.source_BTS, other.source_BTS, equal_nan=True)
+    torch.testing.assert_close(single.source_BTS, other.source_BTS, equal_nan=True)
 
 
 def test_decisions_of_a_sentence_share_what_they_keep(case):
@@ -185,16 +187,18 @@ def test_decisions_of_a_sentence_share_what_they_keep(case):
     def states(source, prefix):
         return masked_states(model, split, sentence, steps, source, prefix)
 
-    own = np.arange(len(steps))[:, None] % len(split.source[index])
+    source_word = np.arange(len(steps))[:, None] % len(split.source[index])
     alike, unlike = (
         operations(lambda x=x: states(x, np.maximum(steps[:, None] - 1, -1)))
-        for x in (nothing, own)
+        for x in (nothing, source_word)
     )
-    same = operations(lambda: states(nothing, nothing))
-    assert same < 0.2 * alike < 0.2 * unlike
-    # ... and is what each is by itself.
-    together = states(own, nothing)
+    alike_operations = operations(lambda: states(nothing, nothing))
+    assert alike_operations < 0.2 * alike < 0.2 * unlike
+    # ... and equals what each gives alone.
+    together = states(source_word, nothing)
     for step in steps[::5]:
-        one = slice(step, step + 1)
-        alone = masked_states(model, split, sentence[one], steps[one], own[one], nothing[one])
-        torch.testing.assert_close(together[one], alone, rtol=1e-4, atol=1e-5)
+        row = slice(step, step + 1)
+        alone = masked_states(
+            model, split, sentence[row], steps[row], source_word[row], nothing[row]
+        )
+        torch.testing.assert_close(together[row], alone, rtol=1e-4, atol=1e-5)

@@ -29,13 +29,13 @@ def probability(model, batch, source, inputs, step):
     return p.gather(-1, batch.labels_BT[:, step, None])[:, 0]
 
 
-def assert_same(found, expected):
+def assert_same(actual, expected):
     """Equal relative to the greatest value, absent in the same places, and of the same top-k."""
-    assert torch.equal(found.isnan(), expected.isnan())
+    assert torch.equal(actual.isnan(), expected.isnan())
     greatest = torch.nan_to_num(expected).abs().max()
-    assert torch.nan_to_num(found - expected).abs().max() <= TOLERANCE * greatest
+    assert torch.nan_to_num(actual - expected).abs().max() <= TOLERANCE * greatest
     for k in (1, 3):
-        rows = [x.flatten(0, 1).numpy() for x in (found, expected)]
+        rows = [x.flatten(0, 1).numpy() for x in (actual, expected)]
         chosen = [top_k(x, ~torch.isnan(torch.from_numpy(x)).numpy(), k)[0] for x in rows]
         assert (chosen[0] == chosen[1]).all()
 
@@ -57,28 +57,28 @@ def test_prediction_difference_equals_brute_force(case):
     (b, s), t = batch.source_BS.shape, batch.target_BT.shape[1]
     source, prefix = torch.zeros(b, t, s).double(), torch.zeros(b, t, t).double()
     for step in range(t):
-        whole = probability(model, batch, source_BSD, input_BTD, step)
+        unablated = probability(model, batch, source_BSD, input_BTD, step)
         for i in range(s):
             ablated = source_BSD.clone()
             ablated[:, i] = 0
-            source[:, step, i] = whole - probability(model, batch, ablated, input_BTD, step)
+            source[:, step, i] = unablated - probability(model, batch, ablated, input_BTD, step)
         for j in range(step):
             ablated = input_BTD.clone()
             ablated[:, j + 1] = 0  # input j + 1 is target word j
-            prefix[:, step, j] = whole - probability(model, batch, source_BSD, ablated, step)
+            prefix[:, step, j] = unablated - probability(model, batch, source_BSD, ablated, step)
     source, prefix = visible(batch, source, prefix)
-    found = load_explainer("prediction_difference").relevance(model, batch)
-    assert_same(found.source_BTS, source)
-    assert_same(found.prefix_BTT, prefix)
+    relevance = load_explainer("prediction_difference").relevance(model, batch)
+    assert_same(relevance.source_BTS, source)
+    assert_same(relevance.prefix_BTT, prefix)
 
 
 @pytest.mark.parametrize("positions", [1, 37, 100_000])
 def test_prediction_difference_does_not_depend_on_its_chunks(case, positions):
     model, batch = case
-    one = load_explainer("prediction_difference", positions=positions).relevance(model, batch)
+    chunked = load_explainer("prediction_difference", positions=positions).relevance(model, batch)
     other = load_explainer("prediction_difference").relevance(model, batch)
-    assert_same(one.source_BTS, other.source_BTS)
-    assert_same(one.prefix_BTT, other.prefix_BTT)
+    assert_same(chunked.source_BTS, other.source_BTS)
+    assert_same(chunked.prefix_BTT, other.prefix_BTT)
 
 
 @pytest.mark.parametrize(
@@ -97,18 +97,18 @@ def test_gradients_equal_naive_captum(case, name, method, options):
         source[:, step] = x.sum(-1).detach()
         prefix[:, step, : t - 1] = y.sum(-1)[:, 1:].detach()
     source, prefix = visible(batch, source, prefix)
-    found = load_explainer(name).relevance(model, batch)
-    assert_same(found.source_BTS, source)
-    assert_same(found.prefix_BTT, prefix)
+    relevance = load_explainer(name).relevance(model, batch)
+    assert_same(relevance.source_BTS, source)
+    assert_same(relevance.prefix_BTT, prefix)
 
 
 def test_gradients_equal_finite_differences(case):
     """The weighted gradient is the slope along the embedding itself."""
     model, batch = case
     source_BSD, input_BTD = model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)
-    found = load_explainer("weighted_gradient").relevance(model, batch)
+    relevance = load_explainer("weighted_gradient").relevance(model, batch)
     # Small enough that no ReLU changes sides between the two ends.
-    h, greatest = 1e-7, torch.nan_to_num(found.source_BTS).abs().max()
+    h, greatest = 1e-7, torch.nan_to_num(relevance.source_BTS).abs().max()
     for step in (0, 2, 4):
         for i in range(batch.source_BS.shape[1]):
             ends = []
@@ -117,8 +117,12 @@ def test_gradients_equal_finite_differences(case):
                 moved[:, i] *= 1 + sign * h
                 ends.append(probability(model, batch, moved, input_BTD, step))
             slope = (ends[0] - ends[1]) / (2 * h)
-            seen = ~found.source_BTS[:, step, i].isnan()
-            error = (slope - found.source_BTS[:, step, i])[seen].abs().max() if seen.any() else 0
+            defined = ~relevance.source_BTS[:, step, i].isnan()
+            error = (
+                (slope - relevance.source_BTS[:, step, i])[defined].abs().max()
+                if defined.any()
+                else 0
+            )
             assert error <= 1e-6 * greatest
 
 
@@ -126,7 +130,7 @@ def test_gradient_norm_equals_finite_differences(case):
     """Every coordinate of one word's gradient, one by one."""
     model, batch = case
     source_BSD, input_BTD = model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)
-    found = load_explainer("gradient_norm").relevance(model, batch)
+    relevance = load_explainer("gradient_norm").relevance(model, batch)
     step, word, h = 3, 1, 1e-7
     norm = torch.zeros(len(source_BSD)).double()
     for d in range(source_BSD.shape[-1]):
@@ -136,21 +140,23 @@ def test_gradient_norm_equals_finite_differences(case):
             moved[:, word, d] += sign * h
             ends.append(probability(model, batch, moved, input_BTD, step))
         norm += ((ends[0] - ends[1]) / (2 * h)).abs()
-    seen = ~found.source_BTS[:, step, word].isnan()
-    torch.testing.assert_close(found.source_BTS[seen, step, word], norm[seen], rtol=1e-5, atol=1e-9)
+    defined = ~relevance.source_BTS[:, step, word].isnan()
+    torch.testing.assert_close(
+        relevance.source_BTS[defined, step, word], norm[defined], rtol=1e-5, atol=1e-9
+    )
 
 
 def test_random_is_reproducible_and_other_with_another_seed(case):
     model, batch = case
-    one, two, other = (
+    first, two, other = (
         load_explainer("random", seed=seed).relevance(model, batch) for seed in (0, 0, 1)
     )
-    assert_same(one.source_BTS, two.source_BTS)
-    assert torch.nan_to_num(one.source_BTS - other.source_BTS).abs().max() > 0.1
+    assert_same(first.source_BTS, two.source_BTS)
+    assert torch.nan_to_num(first.source_BTS - other.source_BTS).abs().max() > 0.1
 
 
 def test_prefix_attention_looks_at_words_not_at_inputs(transformer):
-    """The weight on input j + 1 is the relevance of word j; BOS is no word."""
+    """The weight on input j + 1 is the relevance of word j; BOS is not a word."""
     model = transformer.system.model
     batch, _ = decide(model, batch_of(transformer.texts.split("test"), SENTENCES))
     relevance = load_explainer("attention").relevance(model, batch)
@@ -161,7 +167,7 @@ def test_prefix_attention_looks_at_words_not_at_inputs(transformer):
 
 
 def test_attention_of_one_head(transformer):
-    """The mean over heads is the mean of each by itself; of a step, each sums to 1."""
+    """The mean over heads is the mean of single heads; of a step, each sums to 1."""
     model = transformer.system.model
     batch, _ = decide(model, batch_of(transformer.texts.split("test"), SENTENCES))
     ones = [

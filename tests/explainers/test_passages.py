@@ -19,29 +19,33 @@ PASSAGE = Passage(SOURCES[-1], TARGETS[-1], SOURCES[:-1], TARGETS[:-1])
 def test_a_passage_is_what_the_model_reads_of_it(workplace, name):
     model = context_aware(name, workplace).system.model
     explainer = load_explainer("gradient_norm")
-    [found] = explainer(model, [PASSAGE])
+    [explained] = explainer(model, [PASSAGE])
     read = PASSAGE.read(model.trained_context)
     batch, _ = decide(
         model, model.collate([read.encode(model.source_subwords, model.target_subwords)])
     )
     relevance = explainer.relevance(model, batch)
     current = batch.current_BT[0]
-    assert torch.equal(found.source_TS, relevance.source_BTS[0, current])
-    assert torch.equal(found.prefix_TT.nan_to_num(), relevance.prefix_BTT[0, current].nan_to_num())
+    assert torch.equal(explained.source_TS, relevance.source_BTS[0, current])
+    assert torch.equal(
+        explained.prefix_TT.nan_to_num(), relevance.prefix_BTT[0, current].nan_to_num()
+    )
     steps = len(model.target_subwords.encode(TARGETS[-1])) + 1
-    assert len(found.labels) == len(found.probabilities) == len(found.source_TS) == steps
-    assert len(found.source_tokens) == found.source_TS.shape[1]
+    assert (
+        len(explained.labels) == len(explained.probabilities) == len(explained.source_TS) == steps
+    )
+    assert len(explained.source_tokens) == explained.source_TS.shape[1]
     # A farther sentence than the model was trained with is not read.
     farther = Passage(
         PASSAGE.source, PASSAGE.target, ["a .", *SOURCES[:-1]], ["b .", *TARGETS[:-1]]
     )
     [other] = explainer(model, [farther])
-    assert torch.equal(found.source_TS, other.source_TS)
+    assert torch.equal(explained.source_TS, other.source_TS)
     [alone] = explainer(model, [(SOURCES[-1], TARGETS[-1])])
     assert alone.source_TS.shape == (steps, len(model.source_subwords.encode(SOURCES[-1])) + 1)
     nearest = Passage(PASSAGE.source, PASSAGE.target, SOURCES[2:3], TARGETS[2:3])
-    [one] = explainer(model, [nearest])
-    assert alone.source_TS.shape[1] < one.source_TS.shape[1] <= found.source_TS.shape[1]
+    [shown] = explainer(model, [nearest])
+    assert alone.source_TS.shape[1] < shown.source_TS.shape[1] <= explained.source_TS.shape[1]
 
 
 def test_a_sentence_level_system_refuses_a_context(transformer):
@@ -66,14 +70,17 @@ def test_what_has_no_target_is_translated_behind_its_own_translations(workplace)
             model, configure(f"explain='{text}'", f"explain_target={target}", "nmt.beam=1")
         )
 
-    own = passage("null")
-    assert own.source == SOURCES[-1] and list(own.source_context) == SOURCES[:-1]
+    behind_own = passage("null")
+    assert behind_own.source == SOURCES[-1] and list(behind_own.source_context) == SOURCES[:-1]
     first = _passage(model, configure(f"explain='{SOURCES[0]}'", "nmt.beam=1"))
-    assert own.target_context[0] == first.target
+    assert behind_own.target_context[0] == first.target
     behind = _passage(model, configure(f"explain='{' _eos '.join(SOURCES[:2])}'", "nmt.beam=1"))
-    assert list(own.target_context[:2]) == [*behind.target_context, behind.target]
+    assert list(behind_own.target_context[:2]) == [*behind.target_context, behind.target]
     last = passage(f"'{TARGETS[-1]}'")
-    assert (list(last.target_context), last.target) == (list(own.target_context), TARGETS[-1])
+    assert (list(last.target_context), last.target) == (
+        list(behind_own.target_context),
+        TARGETS[-1],
+    )
     all_given = passage(f"'{' _eos '.join(TARGETS)}'")
     assert (list(all_given.target_context), all_given.target) == (TARGETS[:-1], TARGETS[-1])
     with pytest.raises(

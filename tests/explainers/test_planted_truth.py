@@ -62,6 +62,6 @@ def test_the_planted_word_is_ranked_first(name, side):
     for step in range(3, T):
         best = torch.nan_to_num(scores[:, step], nan=-torch.inf).argmax(-1)
         assert (best == model.place(step)).all()
-        others = torch.nan_to_num(scores[:, step].clone())
-        others[:, model.place(step)] = 0
-        assert others.abs().max() == 0  # nothing else has any say
+        other_scores = torch.nan_to_num(scores[:, step].clone())
+        other_scores[:, model.place(step)] = 0
+        assert other_scores.abs().max() == 0  # nothing else has any say

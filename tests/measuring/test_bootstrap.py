@@ -33,11 +33,11 @@ def random_sentences(sentences=40):
 
 def test_perplexity_by_hand():
     units = units_of([math.log(1 / 2), math.log(1 / 8)], [math.log(1 / 4)])
-    found = Fidelity().score(units, np.array([[1, 1], [0, 3], [2, 1]]))
+    scores = Fidelity().score(units, np.array([[1, 1], [0, 3], [2, 1]]))
     expected = [4, 4, (2 * 8 * 2 * 8 * 4) ** (1 / 5)]
-    assert found["ppl"] == pytest.approx(expected)
-    assert found["agreement"] == pytest.approx([1 / 3, 0, 2 / 5])
-    assert found["decisions"].tolist() == [3, 3, 5]
+    assert scores["ppl"] == pytest.approx(expected)
+    assert scores["agreement"] == pytest.approx([1 / 3, 0, 2 / 5])
+    assert scores["decisions"].tolist() == [3, 3, 5]
     value, low, high = perplexity(units, 50, 0)
     assert low <= value <= high
     assert Fidelity().headline.cell(value, low, high).startswith("4.00 [")
@@ -68,9 +68,9 @@ def test_each_draw_is_the_perplexity_of_the_drawn_sentences():
     ppl = resample(Fidelity(), units_of(*sentences), Draws(100, 3), drawn=9)["ppl"]
     drawn = np.concatenate(list(weights(len(sentences), 100, 3, drawn=9)))
     assert (drawn.sum(1) == 9).all()
-    for found, counts in zip(ppl[1:], drawn, strict=True):
+    for drawn_ppl, counts in zip(ppl[1:], drawn, strict=True):
         repeated = [x for n, s in zip(counts, sentences, strict=True) for x in s * n]
-        assert found == pytest.approx(math.exp(-np.mean(repeated)))
+        assert drawn_ppl == pytest.approx(math.exp(-np.mean(repeated)))
 
 
 def test_sentences_are_resampled_not_decisions():
@@ -92,11 +92,11 @@ def test_the_interval_is_reproducible(samples):
 
 
 def test_streams_are_independent_draws_of_one_seed():
-    one, same, other = (
+    first, again, other = (
         np.concatenate(list(weights(30, 200, 0, stream=stream))) for stream in (0, 0, 1)
     )
-    assert (one == same).all()
-    assert abs(np.corrcoef(one.ravel(), other.ravel())[0, 1]) < 0.1
+    assert (first == again).all()
+    assert abs(np.corrcoef(first.ravel(), other.ravel())[0, 1]) < 0.1
 
 
 def test_a_draw_without_a_number_is_left_out_of_the_interval():

@@ -47,7 +47,7 @@ def family(losses, valid_losses, **identity):
 def rows_of(results, rows):
     for row in rows:
         measure(results, **row)
-    return [one.row for one in collect(Fidelity(), results, DRAWS)]
+    return [scored.row for scored in collect(Fidelity(), results, DRAWS)]
 
 
 def by_name(rows):
@@ -131,8 +131,8 @@ def test_only_complete_families_are_combined(tmp_path):
 
 def test_a_damaged_member_does_not_complete_its_family(tmp_path):
     for row in family([1.1, 1.2, 1.3], [1, 1, 1]):
-        one = measure(tmp_path, **row)
-    one.path.unlink()
+        member = measure(tmp_path, **row)
+    member.path.unlink()
     rows = by_name(rows_of(tmp_path, []))
     assert set(rows) == {"fn", "rn", "sa"}
     assert rows["sa"]["status"].startswith("failed")
@@ -151,12 +151,12 @@ def test_the_order_of_writing_does_not_matter(tmp_path):
         {"instantiation": "unigram", "explainer": "", "k": "", "seed": ""},
         {"loss": "n/a", "explainer": "random"},
     ]
-    found = []
+    tables = []
     for number, order in enumerate(itertools.islice(itertools.permutations(rows), 0, 720, 97)):
-        found.append(rows_of(tmp_path / str(number), order))
-    assert len(found) > 5
-    assert all(table == found[0] for table in found)
-    explained = [row["instantiation"] for row in found[0] if row["explainer"] == "attention"]
+        tables.append(rows_of(tmp_path / str(number), order))
+    assert len(tables) > 5
+    assert all(table == tables[0] for table in tables)
+    explained = [row["instantiation"] for row in tables[0] if row["explainer"] == "attention"]
     assert explained == ["base", "fn", "rn", "sa", "comb", "comb_valid"]
 
 
@@ -204,15 +204,15 @@ def test_rows_of_other_test_sentences_replace_nothing(tmp_path):
     assert sorted(m.facts["settings"]["test sentences"] for m in kept) == ["20 (abc)", "60 (def)"]
 
 
-@pytest.mark.parametrize(("sentences", "left"), [("20", 1), ("60", 2)])
-def test_a_row_that_an_earlier_version_named_is_replaced_by_its_like(tmp_path, sentences, left):
+@pytest.mark.parametrize(("sentences", "kept"), [("20", 1), ("60", 2)])
+def test_a_row_that_an_earlier_version_named_is_replaced_by_its_like(tmp_path, sentences, kept):
     row = measured(Fidelity, tmp_path, FIDELITY, units(), settings={"test sentences": "20"})
     earlier = row.path.with_stem(fingerprint(FIDELITY | {"model": row.model}))
     for ending in (".json", ".parquet"):
         row.path.with_suffix(ending).rename(earlier.with_suffix(ending))
     measured(Fidelity, tmp_path, FIDELITY, units(), settings={"test sentences": sentences})
-    assert len(read("fidelity", tmp_path, Fidelity().identity)) == left
-    assert len(list(row.path.parent.glob("*.parquet"))) == left
+    assert len(read("fidelity", tmp_path, Fidelity().identity)) == kept
+    assert len(list(row.path.parent.glob("*.parquet"))) == kept
 
 
 def test_another_model_of_the_same_name_replaces_nothing(tmp_path):
@@ -238,9 +238,9 @@ def test_a_damaged_measurement_is_named(tmp_path, content):
 def test_a_measurement_without_one_of_the_columns_is_named(tmp_path):
     measure(tmp_path)
     path = only_file(tmp_path, "json")
-    said = json.loads(path.read_text())
-    del said["identity"]["k"], said["seal"]
-    path.write_text(json.dumps(said | {"seal": fingerprint(said)}))
+    document = json.loads(path.read_text())
+    del document["identity"]["k"], document["seal"]
+    path.write_text(json.dumps(document | {"seal": fingerprint(document)}))
     with pytest.raises(StoreError, match="'k'") as error:
         read("fidelity", tmp_path, Fidelity().identity)
     assert str(path) in str(error.value)

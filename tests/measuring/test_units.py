@@ -24,14 +24,14 @@ def saved(tmp_path):
 
 
 def test_what_was_saved_comes_back(saved):
-    found, expected = Units.load(saved), units(range(0, 900, 3))
-    assert len(found) == len(expected) == 300
-    assert found.test_set == expected.test_set
-    np.testing.assert_array_equal(found.number_U, expected.number_U)
-    assert list(found.columns) == ["counts", "sums"]
-    for name in found.columns:
-        assert found[name].dtype == expected[name].dtype
-        np.testing.assert_array_equal(found[name], expected[name])
+    loaded, expected = Units.load(saved), units(range(0, 900, 3))
+    assert len(loaded) == len(expected) == 300
+    assert loaded.test_set == expected.test_set
+    np.testing.assert_array_equal(loaded.number_U, expected.number_U)
+    assert list(loaded.columns) == ["counts", "sums"]
+    for name in loaded.columns:
+        assert loaded[name].dtype == expected[name].dtype
+        np.testing.assert_array_equal(loaded[name], expected[name])
 
 
 def test_no_unit_at_all_comes_back(tmp_path):
@@ -81,8 +81,10 @@ def test_what_test_sets_share():
 
 def test_rows_are_summed_by_their_unit():
     numbers = np.array([4, 1, 4, 4])
-    found, sums = by_unit(numbers, x=np.array([1.0, 2, 3, 4]), y=np.array([True, False, 1, 0]))
-    assert found.tolist() == [1, 4]
+    unit_numbers, sums = by_unit(
+        numbers, x=np.array([1.0, 2, 3, 4]), y=np.array([True, False, 1, 0])
+    )
+    assert unit_numbers.tolist() == [1, 4]
     assert {name: column.tolist() for name, column in sums.items()} == {
         "x": [2, 8],
         "y": [0, 2],

@@ -17,7 +17,7 @@ def test_a_word_counts_from_its_second_time_on():
 
 
 def test_a_file_beside_its_references(tmp_path):
-    """Documents are apart: what another one said is no repetition."""
+    """Documents are apart: words of another one do not count as repeated."""
     from conftest import configure
 
     common = [*DISCOURSE, f"store={tmp_path}/store", f"results={tmp_path}/results"]

@@ -7,8 +7,8 @@ from xnmt_bench.registry import create
 
 def gender(name, sentence, chosen):
     """Of some words."""
-    told = create("morphologies", name).gender(sentence.split(), chosen)
-    return told and told.gender
+    evidence = create("morphologies", name).gender(sentence.split(), chosen)
+    return evidence and evidence.gender
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ def german():
 def gender(german, text):
     """Of all words of a phrase."""
     words = text.split()
-    told = german.gender(words, range(len(words)))
-    return told and told.gender
+    evidence = german.gender(words, range(len(words)))
+    return evidence and evidence.gender
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_a_person_who_is_masculine_or_neuter_is_a_man(
 ):
     words = text.split()
     for personal, expected in ((True, of_a_person), (False, of_a_thing)):
-        told = german.entity_gender("", words, chosen, personal)
-        assert (told and told.gender) == expected
+        evidence = german.entity_gender("", words, chosen, personal)
+        assert (evidence and evidence.gender) == expected
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_a_person_who_is_masculine_or_neuter_is_a_man(
 )  # fmt: skip
 def test_a_pronoun_by_its_form(german, text, expected):
     words = text.split()
-    told = german.pronoun_gender(words, range(len(words)))
-    assert (told and told.gender) == expected
+    evidence = german.pronoun_gender(words, range(len(words)))
+    assert (evidence and evidence.gender) == expected
 
 
 def test_only_the_chosen_words_are_asked_but_an_article_before_them_is_heard(german):
@@ -87,9 +87,9 @@ def test_only_the_chosen_words_are_asked_but_an_article_before_them_is_heard(ger
 def test_nouns_of_the_generated_corpus_have_their_gender_behind_their_article(german):
     article = {"m": "der", "f": "die", "n": "das"}
     nouns = [*lexicon().objects]
-    found = {n.german: gender(german, f"{article[n.gender]} {n.german}") for n in nouns}
-    assert len(found) > 40
-    assert {n.german for n in nouns if found[n.german] != n.gender} == set()
+    gender_of = {n.german: gender(german, f"{article[n.gender]} {n.german}") for n in nouns}
+    assert len(gender_of) > 40
+    assert {n.german for n in nouns if gender_of[n.german] != n.gender} == set()
 
 
 def test_what_is_not_installed_is_said_in_one_line(monkeypatch):

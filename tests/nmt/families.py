@@ -31,7 +31,7 @@ from transformers import (
 
 from xnmt_bench.progress import track
 
-# What `nmt=<family>` is told beside the path, for a model that translates English to German.
+# The options of `nmt=<family>` beside the path, for a model that translates English to German.
 READER = {
     "marian": {},
     "m2m100": {"source_language": "en", "target_language": "de"},
@@ -138,8 +138,8 @@ def _pieces(path: Path) -> list[str]:
     return [model.id_to_piece(i) for i in range(model.get_piece_size())]
 
 
-def _open(folder: Path, tokenizer_class: str, **more):
-    described = {"tokenizer_class": tokenizer_class, **more}
+def _open(folder: Path, tokenizer_class: str, **config):
+    described = {"tokenizer_class": tokenizer_class, **config}
     (folder / "tokenizer_config.json").write_text(json.dumps(described))
     return AutoTokenizer.from_pretrained(folder)
 

@@ -23,9 +23,11 @@ def assert_reads_as_decode(model, batch, tolerance=1e-9):
         other_RTD[:, start] = 0
         expected = model.decode(encoding.select(rows), other_RTD)[:, start:]
         forked = prefix.fork(start, rows)
-        found = torch.cat([forked.read(x) for x in other_RTD[:, start:].split(5, dim=1)], dim=1)
-        same(found[there[rows, start:]], expected[there[rows, start:]], tolerance)
-        assert not torch.equal(found, whole_BTD[rows, start:])
+        read_states = torch.cat(
+            [forked.read(x) for x in other_RTD[:, start:].split(5, dim=1)], dim=1
+        )
+        same(read_states[there[rows, start:]], expected[there[rows, start:]], tolerance)
+        assert not torch.equal(read_states, whole_BTD[rows, start:])
         other_RTD = input_BTD[rows]
     # Nothing that a fork has read shows in the prefix.
     again = prefix.fork(steps // 2, torch.arange(len(input_BTD)))
@@ -35,6 +37,6 @@ def assert_reads_as_decode(model, batch, tolerance=1e-9):
     )
 
 
-def same(found, expected, tolerance):
+def same(actual, expected, tolerance):
     """Equal relative to the greatest value."""
-    assert (found - expected).abs().max() <= tolerance * expected.abs().max()
+    assert (actual - expected).abs().max() <= tolerance * expected.abs().max()

@@ -31,8 +31,8 @@ TINY = ["corpus.train=1200", "corpus.valid=60", "corpus.test=60", "rules.train_s
         "nmt.training.max_epochs=2", "nmt.training.batch_tokens=2000", "nmt.beam=2"]  # fmt: skip
 
 
-def changes(workplace, *more):
-    return [*SMALL, *SIZES["transformer"], *TINY, f"store={workplace}/store", *more]
+def changes(workplace, *options):
+    return [*SMALL, *SIZES["transformer"], *TINY, f"store={workplace}/store", *options]
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_segments_are_counted_from_one():
     ids = torch.tensor([[7, 8, SEPARATOR, 9, EOS], [7, EOS, PAD, PAD, PAD]])
     assert segments(ids).tolist() == [[1, 1, 2, 2, 2], [1, 1, 0, 0, 0]]
     batch = Batch(ids, ids)
-    # A decoder's input begins with BOS, which is no separator.
+    # A decoder's input begins with BOS, which is not a separator.
     assert batch.layout.input_BT.tolist() == [[1, 1, 1, 2, 2], [1, 1, 0, 0, 0]]
     assert batch.current_BT.tolist() == [[False] * 3 + [True] * 2, [True] * 2 + [False] * 3]
     assert [current_start(row) for row in ids.tolist()] == [3, 0]
@@ -131,10 +131,12 @@ def model_of(job, **sizes):
 
 def test_shifted_positions_change_later_segments_only(sentence_level):
     plain, shifted = model_of(sentence_level), model_of(sentence_level, position_shift=9)
-    one = torch.tensor([[11, 12, 13, EOS]])
+    sentence = torch.tensor([[11, 12, 13, EOS]])
     two = torch.tensor([[11, 12, SEPARATOR, 13, EOS]])
-    torch.testing.assert_close(plain(Batch(one, one)), shifted(Batch(one, one)), rtol=0, atol=0)
-    before, after = (m(Batch(one, two)) for m in (plain, shifted))
+    torch.testing.assert_close(
+        plain(Batch(sentence, sentence)), shifted(Batch(sentence, sentence)), rtol=0, atol=0
+    )
+    before, after = (m(Batch(sentence, two)) for m in (plain, shifted))
     torch.testing.assert_close(before[:, :3], after[:, :3], rtol=0, atol=0)
     assert not torch.allclose(before[:, 3:], after[:, 3:])
     # A shift of a segment is a gap of as many positions.
@@ -153,14 +155,14 @@ def test_a_concatenation_does_not_depend_on_its_batch(concat, name):
     order = np.argsort(split.target.lengths())[::12].tolist()
     pairs = [(split.source[i], split.target[i]) for i in order]
     together, _ = decide(model, Batch.collate(pairs))
-    whole = explainer.relevance(model, together)
+    batched = explainer.relevance(model, together)
     for row, pair in enumerate(pairs):
         alone, _ = decide(model, Batch.collate([pair]))
-        found = explainer.relevance(model, alone)
+        relevance_alone = explainer.relevance(model, alone)
         s, t = alone.source_BS.shape[1], alone.target_BT.shape[1]
         for a, b in (
-            (whole.source_BTS[row, :t, :s], found.source_BTS[0]),
-            (whole.prefix_BTT[row, :t, :t], found.prefix_BTT[0]),
+            (batched.source_BTS[row, :t, :s], relevance_alone.source_BTS[0]),
+            (batched.prefix_BTT[row, :t, :t], relevance_alone.prefix_BTT[0]),
         ):
             torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-10, equal_nan=True)
 
@@ -196,10 +198,10 @@ def test_the_context_is_discounted_in_the_loss(sentence_level):
     weight = torch.tensor([[0.25, 0.25, 1, 1], [1, 1, 0, 0]])
     expected = (weight * ce).sum() / weight.sum()
     only_current = (ce[0, 2:].sum() + ce[1, :2].sum()) / 4
-    # The cross-entropy is computed in float32, whatever the model is.
+    # The cross-entropy is computed in float32 for a model of any precision.
     for discount, loss in ((0.25, expected), (0.0, only_current), (1.0, ce[target != PAD].mean())):
-        found = training._loss(batch, 0.0, discount)
-        assert float(found) == pytest.approx(float(loss), rel=1e-5)
+        discounted = training._loss(batch, 0.0, discount)
+        assert float(discounted) == pytest.approx(float(loss), rel=1e-5)
 
 
 # Two steps ----------------------------------------------------------------------------------
@@ -212,10 +214,10 @@ def test_training_starts_from_the_first_step(sentence_level, workplace):
         configure("nmt=concat", *changes(workplace), f"nmt.initial={sentence_level.system.path}",
                   "nmt.training.max_epochs=1", "nmt.training.learning_rate=1e-12")
     )  # fmt: skip
-    for one, two in zip(
+    for initial_tensor, two in zip(
         sentence_level.system.model.parameters(), again.system.model.parameters(), strict=True
     ):
-        torch.testing.assert_close(one, two, rtol=0, atol=1e-6)
+        torch.testing.assert_close(initial_tensor, two, rtol=0, atol=1e-6)
     assert again.system.subwords[0].path == sentence_level.system.path / "source.model"
     assert again.texts.encoded.fingerprint != sentence_level.texts.encoded.fingerprint
 
@@ -236,8 +238,8 @@ def test_a_forced_prefix_is_gone_on_from(concat):
     model, split = concat.system.model, concat.texts.split("test")
     sources = [split.source[i] for i in (3, 0, 9)]
     prefixes = [[20, 21, SEPARATOR], [], [22, 23, 24, 25, SEPARATOR]]
-    found = translate(model, sources, beam=1, prefixes=prefixes)
-    for source, prefix, output in zip(sources, prefixes, found, strict=True):
+    outputs = translate(model, sources, beam=1, prefixes=prefixes)
+    for source, prefix, output in zip(sources, prefixes, outputs, strict=True):
         ids: list[int] = []
         while len(ids) < len(output):
             target = torch.tensor([[*prefix, *ids, EOS]])
@@ -250,32 +252,32 @@ def test_a_forced_prefix_is_gone_on_from(concat):
 def test_documents_are_translated_in_order_with_their_own_translations(
     concat, monkeypatch, tmp_path
 ):
-    asked = []
+    requests = []
 
     def spy(model, sources, beam, prefixes):
-        asked.extend(zip(map(tuple, sources), prefixes, strict=True))
+        requests.extend(zip(map(tuple, sources), prefixes, strict=True))
         return [[40 + len(ids), EOS] for ids in sources]
 
     monkeypatch.setattr("xnmt_bench.pipeline.outputs.translate", spy)
     split = concat.texts.split("test")
     concat.translations()._translate("test", len(split), tmp_path)
-    prefix_of = dict(asked)
-    assert len(asked) == len(split)
+    prefix_of = dict(requests)
+    assert len(requests) == len(split)
     for i in range(len(split)):
         source = tuple(split.source[i])
         depth = source.count(SEPARATOR)
-        own = [[40 + len(split.source[j]), SEPARATOR] for j in range(i - depth, i)]
-        assert prefix_of[source] == [t for y in own for t in y]
+        context = [[40 + len(split.source[j]), SEPARATOR] for j in range(i - depth, i)]
+        assert prefix_of[source] == [t for y in context for t in y]
 
 
 # The chain ----------------------------------------------------------------------------------
 
 
 def test_following_sentences_are_read_and_are_no_words_of_the_current_one(workplace):
-    told = ["nmt.context.sentences=1", "nmt.context.following=1", "nmt.training.max_epochs=1",
+    options = ["nmt.context.sentences=1", "nmt.context.following=1", "nmt.training.max_epochs=1",
             "rules.test_sentences=4"]  # fmt: skip
     small = [c for c in changes(workplace) if not c.startswith("nmt.training.max_epochs")]
-    job = Job(configure("nmt=concat", *small, *told))
+    job = Job(configure("nmt=concat", *small, *options))
     split, (source, _), sentences = (
         job.texts.split("test"),
         job.texts.subwords,
@@ -298,18 +300,19 @@ def test_following_sentences_are_read_and_are_no_words_of_the_current_one(workpl
     logits = [model(Batch.collate([(x, target)])) for x in (ids, other)]
     assert not torch.allclose(*logits)
     relevance = list(job.relevance())
-    assert [one.source_TS.shape[1] for one in relevance] == split.source.lengths()[:4].tolist()
+    words_read = [explained.source_TS.shape[1] for explained in relevance]
+    assert words_read == split.source.lengths()[:4].tolist()
 
 
 def test_only_the_current_sentence_is_decided(concat):
     split, rules = concat.texts.split("test"), RuleSet(concat).test
     for i in range(len(split)):
-        mine = rules.take(rules.sentence_N == split.number[i])
+        sentence_rules = rules.take(rules.sentence_N == split.number[i])
         start, end = current_start(split.target[i]), len(split.target[i])
-        assert mine.step_N.tolist() == list(range(start, end))
+        assert sentence_rules.step_N.tolist() == list(range(start, end))
     depths = [int((split.target[i] == SEPARATOR).sum()) for i in range(len(split))]
     assert max(depths) == 3
-    # Words of a rule may stand in the context; separators are no words.
+    # Words of a rule may stand in the context; separators are not words.
     words = rules.source_NK[rules.source_NK >= 0]
     assert not np.isin(words, [PAD, BOS, EOS]).any()
 
@@ -324,10 +327,10 @@ def test_gold_words_are_those_of_the_current_sentence(concat):
         index = int(np.searchsorted(split.number, rules.sentence_N[row]))
         ids = split.target[index].tolist()
         word = target.current_words(ids)[rules.step_N[row]]
-        wanted = gold[int(rules.sentence_N[row])].deciding_source[word] if word >= 0 else ()
-        if wanted:
+        deciding_words = gold[int(rules.sentence_N[row])].deciding_source[word] if word >= 0 else ()
+        if deciding_words:
             words = source.current_words(split.source[index].tolist())
-            positions[row, 0] = words.index(min(wanted))
+            positions[row, 0] = words.index(min(deciding_words))
     named = replace(rules, source_position_NK=positions)
     sentences = list(concat.corpus.sentences("test"))
     hits, counted, *_ = hit_at_k(sentences, split, source, target, named).sum(0)
@@ -336,13 +339,13 @@ def test_gold_words_are_those_of_the_current_sentence(concat):
 
 @pytest.mark.slow
 def test_both_metrics_run_on_it_from_the_command_line(concat, workplace, tmp_path):
-    given = ["nmt=concat", *changes(workplace), f"nmt.initial={concat.config.nmt.initial}",
+    options = ["nmt=concat", *changes(workplace), f"nmt.initial={concat.config.nmt.initial}",
              "nmt.sizes.position_shift=8", "nmt.training.context_discount=0.1",
              "metric=[fidelity,aer]", "proxy=fn", f"results={tmp_path}/results",
              f"hydra.run.dir={tmp_path}/run", "explainer=prediction_difference"]  # fmt: skip
-    made = command("train.py", *given)
-    assert made.returncode == 0, made.stderr
-    read = command("evaluate.py", *given)
+    trained = command("train.py", *options)
+    assert trained.returncode == 0, trained.stderr
+    read = command("evaluate.py", *options)
     assert read.returncode == 0, read.stderr
     with (tmp_path / "results" / "aer.csv").open() as file:
         rows = {row["explainer"]: row for row in csv.DictReader(file)}

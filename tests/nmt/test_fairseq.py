@@ -35,11 +35,11 @@ LANGUAGES = {"source_language": "en", "target_language": "de"}
 CLOSE = 1e-5  # of the largest value
 
 
-def opened(name, **more):
+def opened(name, **changes):
     folder = FIXTURES / name
     codes = next(str(folder / c) for c in ("codes", "sentencepiece.model")
                   if (folder / c).exists())  # fmt: skip
-    options = {"source_codes": codes, "target_codes": codes, **LANGUAGES} | more
+    options = {"source_codes": codes, "target_codes": codes, **LANGUAGES} | changes
     return open_fairseq(str(folder / "checkpoint_best.pt"), **options)
 
 
@@ -84,10 +84,10 @@ def test_a_prefix_reads_and_forks_as_the_whole_is_decoded(model, batch):
     assert_reads_as_decode(model, batch, tolerance=1e-5)
 
 
-def close(ours, theirs):
-    assert ours.shape == theirs.shape
-    assert theirs.abs().max() > 0
-    assert (ours - theirs).abs().max() <= CLOSE * theirs.abs().max()
+def close(actual, expected):
+    assert actual.shape == expected.shape
+    assert expected.abs().max() > 0
+    assert (actual - expected).abs().max() <= CLOSE * expected.abs().max()
 
 
 def test_there_are_both_families():
@@ -97,20 +97,20 @@ def test_there_are_both_families():
 def test_logits_are_fairseqs(model, batch, recorded):
     ids = model.target_subwords.ids
     predictable = [i for i in range(len(ids)) if i not in ids.unpredictable]
-    theirs = recorded["logits"][..., ids.theirs(predictable)]
+    recorded_logits = recorded["logits"][..., ids.theirs(predictable)]
     mask = batch.target_mask_BT
-    close(model(batch)[..., predictable][mask], theirs[mask])
+    close(model(batch)[..., predictable][mask], recorded_logits[mask])
     assert len(predictable) == recorded["logits"].shape[-1]
 
 
 def test_attention_is_fairseqs(name, model, batch, recorded):
     encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
     weights = model.attention(encoding, model.embed_target(batch.input_BT))
-    ours = weights.cross_BLHTS[:, -1].mean(1)  # it records the last layer's mean over heads
+    last_layer = weights.cross_BLHTS[:, -1].mean(1)  # it records the last layer's mean over heads
     for row, source in enumerate(recorded["source"]):
         words = places(name, source)
         steps = batch.target_mask_BT[row]
-        close(ours[row][steps][:, : words.sum()], recorded["attention"][row][steps][:, words])
+        close(last_layer[row][steps][:, : words.sum()], recorded["attention"][row][steps][:, words])
 
 
 def test_gradients_are_fairseqs(name, model, batch, recorded):
@@ -129,12 +129,12 @@ def test_gradients_are_fairseqs(name, model, batch, recorded):
             scale * torch.stack([p[side][row] for p in parts[:length]]).sum(0) for side in (0, 1)
         )
         words = places(name, recorded["source"][row])
-        for ours, theirs in (
+        for gradient, expected in (
             (source[: words.sum()], recorded["source_gradient"][row][words]),
             (inputs[:length], recorded["input_gradient"][row][:length]),
         ):
             largest = recorded["source_gradient"].abs().max()
-            assert (ours - theirs).abs().max() <= CLOSE * largest
+            assert (gradient - expected).abs().max() <= CLOSE * largest
 
 
 @pytest.mark.parametrize(
@@ -143,13 +143,13 @@ def test_gradients_are_fairseqs(name, model, batch, recorded):
 def test_a_sentence_does_not_depend_on_its_batch(model, batch, explainer):
     phi, exact = load_explainer(explainer), double(model)
     together, _ = decide(exact, batch)
-    whole = phi.relevance(exact, together)
+    batched = phi.relevance(exact, together)
     for row in range(len(batch.target_BT)):
         s, t = int(batch.source_mask_BS[row].sum()), int(batch.target_mask_BT[row].sum())
-        one = Batch(batch.source_BS[row : row + 1, :s], batch.target_BT[row : row + 1, :t])
-        alone = phi.relevance(exact, decide(exact, one)[0])
-        same(whole.source_BTS[row, :t, :s], alone.source_BTS[0], 1.0)
-        same(whole.prefix_BTT[row, :t, :t], alone.prefix_BTT[0], 1.0)
+        single = Batch(batch.source_BS[row : row + 1, :s], batch.target_BT[row : row + 1, :t])
+        alone = phi.relevance(exact, decide(exact, single)[0])
+        same(batched.source_BTS[row, :t, :s], alone.source_BTS[0], 1.0)
+        same(batched.prefix_BTT[row, :t, :t], alone.prefix_BTT[0], 1.0)
 
 
 @pytest.mark.parametrize("explainer", ["attention", "gradient_norm", "prediction_difference"])
@@ -161,14 +161,14 @@ def test_a_model_leaves_an_explainer_as_it_entered(model, batch, explainer):
 
 def test_the_reader_reads_as_the_plain_one(model, batch):
     encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
-    plain, own = Reader(model, encoding), model.reader(encoding)
+    plain, fast = Reader(model, encoding), model.reader(encoding)
     rows = torch.tensor([2, 2, 0])
     for ids in batch.input_BT[:, :3].split(1, dim=1):
-        torch.testing.assert_close(own.read(ids), plain.read(ids), rtol=1e-4, atol=1e-5)
-    for reader in (plain, own):
+        torch.testing.assert_close(fast.read(ids), plain.read(ids), rtol=1e-4, atol=1e-5)
+    for reader in (plain, fast):
         reader.select(rows)
     ids = torch.tensor([[7], [8], [9]])
-    torch.testing.assert_close(own.read(ids), plain.read(ids), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(fast.read(ids), plain.read(ids), rtol=1e-4, atol=1e-5)
 
 
 def test_text_comes_back(model):
@@ -287,14 +287,14 @@ def test_older_checkpoints_say_the_same_otherwise(tmp_path):
 def test_dictionaries_and_codes_are_checked(tmp_path):
     copy = shutil.copytree(FIXTURES / "transformer", tmp_path / "copy")
     path, dictionary = str(copy / "checkpoint_best.pt"), copy / "dict.en.txt"
-    whole = dictionary.read_text()
-    dictionary.write_text(whole + "more 1\n")
+    content = dictionary.read_text()
+    dictionary.write_text(content + "more 1\n")
     with pytest.raises(XnmtError, match=r"embeddings in encoder.embed_tokens.weight, but"):
         open_fairseq(path, **LANGUAGES)
-    dictionary.write_text(whole.replace("\n", "\nbroken\n", 1))
+    dictionary.write_text(content.replace("\n", "\nbroken\n", 1))
     with pytest.raises(DataError, match=r"dict.en.txt:2: not a word and its count"):
         open_fairseq(path, **LANGUAGES)
-    dictionary.write_text(whole)
+    dictionary.write_text(content)
     with pytest.raises(DataError, match="gone: no such BPE codes"):
         open_fairseq(path, **LANGUAGES, source_codes="gone")
     (copy / "fast").write_text("t h 100\nth e 90\n")

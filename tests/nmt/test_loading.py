@@ -102,9 +102,9 @@ def test_given_subwords_are_used(transformer, tmp_path):
 
     source, _ = transformer.system.subwords
     changes = [f"corpus.subwords.source_model={source.path}", f"store={tmp_path}"]
-    found = Job(configure(*SMALL, *changes)).system.subwords
-    assert found[0].path == source.path
-    assert found[1].path.is_relative_to(tmp_path)
+    subwords = Job(configure(*SMALL, *changes)).system.subwords
+    assert subwords[0].path == source.path
+    assert subwords[1].path.is_relative_to(tmp_path)
     missing = Job(configure(*SMALL, f"corpus.subwords.source_model={tmp_path}/nothing"))
     with pytest.raises(DataError, match="no such SentencePiece model"):
         missing.system.subwords  # noqa: B018
@@ -128,12 +128,12 @@ def test_sizes_that_change_no_weight_change_the_system(transformer, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(transformer.system.path, copy)
     (copy / "meta.json").unlink()
-    same = xnmt_bench.load_model(copy)
-    assert same.fingerprint == transformer.system.fingerprint
+    loaded = xnmt_bench.load_model(copy)
+    assert loaded.fingerprint == transformer.system.fingerprint
     description = json.loads((copy / "model.json").read_text())
     description["sizes"]["heads"] //= 2
     (copy / "model.json").write_text(json.dumps(description))
-    assert xnmt_bench.load_model(copy).fingerprint != same.fingerprint
+    assert xnmt_bench.load_model(copy).fingerprint != loaded.fingerprint
 
 
 def test_five_lines_from_python(system):
@@ -155,8 +155,8 @@ def test_five_lines_from_python(system):
         assert explanation.source_TS.shape == (steps, len(explanation.source_tokens))
         assert explanation.prefix_TT.shape == (steps, steps)
         assert len(explanation.labels) == len(explanation.probabilities) == steps
-        seen = ~explanation.prefix_TT.isnan()
-        assert torch.equal(seen, torch.ones(steps, steps).tril(-1).bool())
+        visible = ~explanation.prefix_TT.isnan()
+        assert torch.equal(visible, torch.ones(steps, steps).tril(-1).bool())
 
 
 def test_an_unknown_explainer_is_answered_with_the_nearest():

@@ -57,13 +57,13 @@ def test_probabilities_and_choices_are_those_of_the_whole(layer, words):
     states, labels = layer.states[:words], layer.labels[:words]
     expected = layer.logits(states).log_softmax(1)
     of_labels = expected.gather(1, labels[:, None])[:, 0]
-    found = output.log_probability(layer.logit_parts(states), labels)
-    torch.testing.assert_close(found, of_labels)
-    choices, asked = output.decide(layer.logit_parts(states), labels)
-    torch.testing.assert_close(asked, of_labels)
+    label_p = output.log_probability(layer.logit_parts(states), labels)
+    torch.testing.assert_close(label_p, of_labels)
+    choices, decided_p = output.decide(layer.logit_parts(states), labels)
+    torch.testing.assert_close(decided_p, of_labels)
     assert choices.tolist() == expected.argmax(1).tolist()
-    choices, own = output.decide(layer.logit_parts(states))
-    torch.testing.assert_close(own, expected.amax(1) if len(states) else found)
+    choices, choice_p = output.decide(layer.logit_parts(states))
+    torch.testing.assert_close(choice_p, expected.amax(1) if len(states) else label_p)
     assert choices.tolist() == expected.argmax(1).tolist()
 
 
@@ -71,17 +71,17 @@ def test_sure_decisions_lose_no_digits():
     logits = torch.randn(300, WORDS, generator=torch.Generator().manual_seed(0)) * 2 - 40
     labels = torch.arange(300) % WORDS
     logits[range(300), labels] += 20.0  # P above 0.99, beside logits of 20
-    exact, whole = (
+    exact, direct = (
         x.log_softmax(1).gather(1, labels[:, None])[:, 0].exp() for x in (logits.double(), logits)
     )
-    found = [x.exp() for x in (
+    computed = [x.exp() for x in (
         output.log_probability(logits.split(512, dim=1), labels),
         output.decide(logits.split(512, dim=1))[1],
         output.decide(logits.split(512, dim=1), labels)[1],
     )]  # fmt: skip
     assert exact.median() > 0.999
-    for probability in found:
-        assert (probability - exact).abs().mean() <= 1.1 * (whole - exact).abs().mean()
+    for probability in computed:
+        assert (probability - exact).abs().mean() <= 1.1 * (direct - exact).abs().mean()
 
 
 def test_the_gradient_of_a_choice_is_that_of_the_whole(layer):
@@ -99,7 +99,7 @@ def test_how_many_states_are_asked_at_once(transformer, parts, monkeypatch):
         def logits(self, states):
             return super().logits(states)
 
-    model, asked = copy(transformer.system.model), []
+    model, states_a_call = copy(transformer.system.model), []
     if not parts:
         model.__class__ = Whole
     many, few = 50, 7
@@ -109,22 +109,22 @@ def test_how_many_states_are_asked_at_once(transformer, parts, monkeypatch):
     linear = F.linear
 
     def counted(states, *layer):
-        asked.append(len(states))
+        states_a_call.append(len(states))
         return linear(states, *layer)
 
     monkeypatch.setattr(F, "linear", counted)
     states = torch.randn(110, model.output.in_features)
     model.decide(states)
-    assert set(asked) == ({50, 10} if parts else {7, 5})
-    asked.clear()
+    assert set(states_a_call) == ({50, 10} if parts else {7, 5})
+    states_a_call.clear()
     model.log_probability(states, torch.zeros(110, dtype=torch.long))
-    assert set(asked) == ({50, 10} if parts else {7, 5})
+    assert set(states_a_call) == ({50, 10} if parts else {7, 5})
 
 
 def test_a_label_that_is_no_word_is_told():
     parts = [torch.zeros(3, 5), torch.zeros(3, 3)]
-    found = output.log_probability(parts, torch.tensor([-1, 7, 8]))
-    assert found.isnan().tolist() == [True, False, True]
+    label_p = output.log_probability(parts, torch.tensor([-1, 7, 8]))
+    assert label_p.isnan().tolist() == [True, False, True]
 
 
 def test_a_subclass_is_asked_for_the_logits_that_it_has(transformer):
@@ -143,8 +143,8 @@ def test_an_impossible_label_and_an_impossible_part():
     parts = [torch.full((1, 2), -torch.inf), torch.tensor([[0.0, 1.0]])]
     expected = torch.cat(parts, dim=1).log_softmax(1)
     for label in range(4):
-        found = output.log_probability(parts, torch.tensor([label]))
-        torch.testing.assert_close(found, expected[:, label])
+        label_p = output.log_probability(parts, torch.tensor([label]))
+        torch.testing.assert_close(label_p, expected[:, label])
 
 
 def test_of_equal_words_the_first_is_chosen():
@@ -155,21 +155,21 @@ def test_of_equal_words_the_first_is_chosen():
 def test_gradients_are_those_of_the_whole(layer):
     leaves = [layer.states.clone().requires_grad_() for _ in range(2)]
     labels = layer.labels
-    whole = layer.logits(leaves[0]).log_softmax(1).gather(1, labels[:, None]).exp()
+    at_once = layer.logits(leaves[0]).log_softmax(1).gather(1, labels[:, None]).exp()
     parts = output.log_probability(layer.logit_parts(leaves[1]), labels).exp()
-    for probability in (whole, parts):
+    for probability in (at_once, parts):
         probability.sum().backward()
     torch.testing.assert_close(leaves[0].grad, leaves[1].grad)
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_short_logits_are_summed_in_single_precision(whole):
+@pytest.mark.parametrize("at_once", [False, True])
+def test_short_logits_are_summed_in_single_precision(at_once):
     layer = Layer(torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
-        parts = [layer.logits(layer.states)] if whole else layer.logit_parts(layer.states)
-        found = output.log_probability(parts, layer.labels)
+        parts = [layer.logits(layer.states)] if at_once else layer.logit_parts(layer.states)
+        label_p = output.log_probability(parts, layer.labels)
         short = F.linear(layer.states, layer.output.weight, layer.output.bias).float()
     short[:, IMPOSSIBLE] = -torch.inf
     expected = short.log_softmax(1).gather(1, layer.labels[:, None])[:, 0]
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found, expected)
+    assert label_p.dtype == torch.float32
+    torch.testing.assert_close(label_p, expected)

@@ -1,4 +1,4 @@
-"""What others made: what comes in by a door, and what is said of a file that is wrong."""
+"""What others made: what comes in by a door, and the error for a file that is wrong."""
 
 import gzip
 
@@ -15,8 +15,8 @@ from xnmt_bench.store import Store
 FORMATS = {"outputs": "text", "scores": "text", "relevance": "rules"}
 
 
-def job(tmp_path, kind, path, **more):
-    changes = [f"{kind}.{key}={value}" for key, value in ({"path": path} | more).items()]
+def job(tmp_path, kind, path, **options):
+    changes = [f"{kind}.{key}={value}" for key, value in ({"path": path} | options).items()]
     return Job(configure("corpus.test=3", f"store={tmp_path}/store", *changes))
 
 
@@ -25,9 +25,9 @@ def door(kind, path):
 
 
 def test_nothing_stands_before_a_door(tmp_path):
-    nobody = Job(configure(f"store={tmp_path}/store"))
-    assert [nobody.door(kind) for kind in FORMATS] == [None] * 3
-    assert not nobody.from_files
+    plain_job = Job(configure(f"store={tmp_path}/store"))
+    assert [plain_job.door(kind) for kind in FORMATS] == [None] * 3
+    assert not plain_job.from_files
 
 
 @pytest.mark.parametrize(
@@ -61,11 +61,11 @@ def test_a_file_is_refused_by_metrics_that_do_not_read_it(tmp_path, kind, metric
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_door_is_configured(tmp_path, kind):
-    given = job(tmp_path, kind, tmp_path / "theirs.txt.gz")
+    door_job = job(tmp_path, kind, tmp_path / "theirs.txt.gz")
     expected = Door(kind, tmp_path / "theirs.txt.gz", FORMATS[kind], "theirs.txt")
-    assert given.door(kind) == expected
-    assert given.from_files
-    assert given.model_id == ""
+    assert door_job.door(kind) == expected
+    assert door_job.from_files
+    assert door_job.model_id == ""
     named = job(tmp_path, kind, tmp_path / "theirs.txt", name="another")
     assert named.door(kind).name == "another"
 
@@ -88,12 +88,12 @@ def test_one_a_line(tmp_path, kind, ending):
     texts = {"outputs": "der größte Hund\r\n\nx\n", "scores": "-1.5\r\n -2e-1\n0\n"}
     content = texts[kind].encode()
     path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
-    found = door(kind, path).read()
+    values = door(kind, path).read()
     if kind == "outputs":
-        assert found == ["der größte Hund", "", "x"]  # an empty translation is one too
+        assert values == ["der größte Hund", "", "x"]  # an empty translation is one too
     else:
-        assert found.tolist() == [-1.5, -0.2, 0]
-        assert found.dtype == np.float64
+        assert values.tolist() == [-1.5, -0.2, 0]
+        assert values.dtype == np.float64
 
 
 @pytest.mark.parametrize("use", [Door.read, lambda d: d.fingerprint])
@@ -135,8 +135,8 @@ def test_a_translation_that_is_no_text_is_named_by_file_and_line(tmp_path):
 @pytest.mark.parametrize("kind", ["outputs", "scores"])
 @pytest.mark.parametrize("damage", ["no gzip", "truncated"])
 def test_a_damaged_gzip_is_named(tmp_path, kind, damage):
-    path, whole = tmp_path / "theirs.gz", gzip.compress(b"-1.0\n" * 500)
-    path.write_bytes(b"-1.0\n" if damage == "no gzip" else whole[: len(whole) // 2])
+    path, compressed = tmp_path / "theirs.gz", gzip.compress(b"-1.0\n" * 500)
+    path.write_bytes(b"-1.0\n" if damage == "no gzip" else compressed[: len(compressed) // 2])
     with pytest.raises(DataError, match=rf"{path}.*damaged gzip"):
         door(kind, path).read()
 
@@ -151,7 +151,7 @@ def test_translations_are_counted(tmp_path, count):
     outputs = job(tmp_path, "outputs", path).outputs()
     assert outputs.texts == ["ein Hund"] * 3
     assert outputs.number_N.tolist() == [0, 1, 2]
-    assert not (tmp_path / "store").exists()  # no model is asked
+    assert not (tmp_path / "store").exists()  # without a model
 
 
 @pytest.mark.parametrize("count", [2, 4])
@@ -164,11 +164,11 @@ def test_scores_are_counted(tmp_path, count):
 
 
 def test_a_byte_changes_the_fingerprint_and_the_place_does_not(tmp_path):
-    one, two = tmp_path / "one.txt", tmp_path / "other" / "two.txt"
+    first, two = tmp_path / "one.txt", tmp_path / "other" / "two.txt"
     two.parent.mkdir()
-    for path in (one, two):
+    for path in (first, two):
         path.write_text("-1.0\n-2.0\n")
-    before = door("scores", one).fingerprint
+    before = door("scores", first).fingerprint
     assert door("scores", two).fingerprint == before
     two.write_text("-1.0\n-2.1\n")
     assert door("scores", two).fingerprint != before
@@ -178,22 +178,22 @@ def relevance(folder):
     """A test set's relevance as this project has it: a sentence of two steps, one of one."""
     for number, (sentence, steps) in enumerate(((0, 2), (2, 1))):
         rows = [np.array([0.5, step], dtype=np.float32) for step in range(steps)]
-        made = {
+        columns = {
             "sentence": np.full(steps, sentence),
             "step": np.arange(steps),
             "source_relevance": rows,
             "prefix_relevance": [-row for row in rows],
         }
-        write_shard(made, shard_path(folder, "test", number))
+        write_shard(columns, shard_path(folder, "test", number))
 
 
 def test_relevance_comes_in(tmp_path):
     relevance(tmp_path / "theirs")
-    given = job(tmp_path, "relevance", tmp_path / "theirs").relevance()
-    found = list(given)
-    assert [s.number for s in found] == [0, 2]
-    assert found[0].source_TS.tolist() == [[0.5, 0], [0.5, 1]]
-    assert given.fingerprint == door("relevance", tmp_path / "theirs").fingerprint
+    relevance_read = job(tmp_path, "relevance", tmp_path / "theirs").relevance()
+    sentences = list(relevance_read)
+    assert [s.number for s in sentences] == [0, 2]
+    assert sentences[0].source_TS.tolist() == [[0.5, 0], [0.5, 1]]
+    assert relevance_read.fingerprint == door("relevance", tmp_path / "theirs").fingerprint
     assert not (tmp_path / "store").exists()
 
 
@@ -212,12 +212,12 @@ def test_relevance_that_is_not_there_or_damaged_is_named(tmp_path, damage):
 
 
 def test_relevance_of_a_store_is_verified(tmp_path):
-    made = Store(tmp_path / "theirs").make("rules", relevance, version=1)
-    given = job(tmp_path, "relevance", made.path).relevance()
-    assert given.fingerprint == made.fingerprint
-    assert len(list(given)) == 2
-    shard, other = (shard_path(made.path, "test", number) for number in (0, 1))
+    artefact = Store(tmp_path / "theirs").make("rules", relevance, version=1)
+    relevance_read = job(tmp_path, "relevance", artefact.path).relevance()
+    assert relevance_read.fingerprint == artefact.fingerprint
+    assert len(list(relevance_read)) == 2
+    shard, other = (shard_path(artefact.path, "test", number) for number in (0, 1))
     shard.write_bytes(other.read_bytes())  # readable, but another one
     with pytest.raises(StoreError, match="truncated or altered") as error:
-        list(given)
+        list(relevance_read)
     assert str(shard) in str(error.value)

@@ -1,4 +1,4 @@
-"""What is said of numbers that mean little: each doubt where it has cause, and not elsewhere."""
+"""Doubts about numbers that mean little: each where it has cause, and not elsewhere."""
 
 from dataclasses import replace
 
@@ -37,8 +37,8 @@ def as_it_is(toy, sentences):
 
 
 def half_learnt(toy, sentences):
-    seen = list(toy.sentences("train"))[:20]
-    return [*list(sentences)[:20], *seen]
+    training_sentences = list(toy.sentences("train"))[:20]
+    return [*list(sentences)[:20], *training_sentences]
 
 
 def swapped(toy, sentences):
@@ -53,7 +53,7 @@ def greek(toy, sentences):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         (as_it_is, []),
         (half_learnt, ["20 of 40 test pairs also stand in the training split"]),
@@ -61,11 +61,11 @@ def greek(toy, sentences):
         (greek, ["does not know"]),
     ],
 )
-def test_doubts_about_a_test_set(transformer, change, told):
+def test_doubts_about_a_test_set(transformer, change, expected):
     texts = transformer.system.read(Changed(change), ("test",))
-    found = list(about_texts(texts, transformer.store, THRESHOLDS))
-    assert len(found) == len(told)
-    assert all(part in text for part, text in zip(told, found, strict=True))
+    doubts = list(about_texts(texts, transformer.store, THRESHOLDS))
+    assert len(doubts) == len(expected)
+    assert all(part in text for part, text in zip(expected, doubts, strict=True))
 
 
 def test_doubts_can_be_switched_off(transformer):
@@ -90,16 +90,16 @@ def test_a_gold_that_is_read_from_the_wrong_number():
     moved = [Alignment(*2 * [frozenset((i + 1, j + 1) for i, j in x)]) for x in links]
     assert about_reading(links, gold, 0.1) is None
     assert about_reading(links, moved, None) is None  # 13 of 16 links still meet
-    told = about_reading(links, moved, 0.1)
-    assert "0.0 % and not 18.8 %" in told and "one less" in told
+    doubt = about_reading(links, moved, 0.1)
+    assert "0.0 % and not 18.8 %" in doubt and "one less" in doubt
 
 
 def test_a_hypothesis_whose_sides_are_exchanged():
     links = [frozenset((i, (i + 3) % n) for i in range(n)) for n in (5, 8, 12)]
     gold = [Alignment(x, x) for x in links]
-    told = about_reading(list(map(flipped, links)), gold, 0.1)
-    assert "AER would be 0.0 % and not" in told
-    assert told.endswith("see metric.aer.gold_reverse and metric.aer.hypothesis_reverse")
+    doubt = about_reading(list(map(flipped, links)), gold, 0.1)
+    assert "AER would be 0.0 % and not" in doubt
+    assert doubt.endswith("see metric.aer.gold_reverse and metric.aer.hypothesis_reverse")
     assert about_reading(links, gold, 0.1) is None
 
 
@@ -121,7 +121,7 @@ def test_a_gold_file_that_counts_from_one_and_was_read_from_zero(transformer):
         return (replace(s, gold=Gold(links, links)) for s in sentences)
 
     texts = transformer.system.read(Changed(moved), ("test",))
-    [told] = about_texts(texts, transformer.store, THRESHOLDS)
-    assert told.startswith("no gold link is of a first word")
+    [doubt] = about_texts(texts, transformer.store, THRESHOLDS)
+    assert doubt.startswith("no gold link is of a first word")
     off = configure("doubts.gold_shift=null").doubts
     assert not list(about_texts(texts, transformer.store, off))

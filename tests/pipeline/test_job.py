@@ -32,21 +32,21 @@ def own(model, source, target):
 
 
 def test_log_probability_is_the_models_own_sum(system, pairs):
-    found = system.log_probability(pairs)
+    sums = system.log_probability(pairs)
     expected = [own(system.system.model, *pair) for pair in pairs]
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(sums, expected, rtol=1e-5, atol=1e-5)
     # The empty target's is that of EOS alone.
-    assert found[-1] < 0
-    assert found[:40].mean() > found[40:-1].mean() + 5
+    assert sums[-1] < 0
+    assert sums[:40].mean() > sums[40:-1].mean() + 5
 
 
 def test_log_probability_does_not_depend_on_the_batch(transformer, pairs, tmp_path):
-    whole = transformer.log_probability(pairs)
+    batched = transformer.log_probability(pairs)
     small = transformer.changed({"rules": {"batch_tokens": 20}})
     other = Job(small.config, small.options, store=Store(tmp_path / "store"))
     other.system = transformer.system
-    found = other.log_probability(pairs[::-1])[::-1]
-    np.testing.assert_allclose(found, whole, rtol=1e-5, atol=1e-6)
+    in_other_batches = other.log_probability(pairs[::-1])[::-1]
+    np.testing.assert_allclose(in_other_batches, batched, rtol=1e-5, atol=1e-6)
 
 
 def test_log_probability_is_made_once(transformer, pairs, monkeypatch):
@@ -81,25 +81,29 @@ def test_a_metric_brings_a_test_set_of_its_own(transformer):
     relevance = list(transformer.relevance(corpus=corpus))
     assert [r.number for r in relevance] == list(range(5))
     source, target = transformer.system.subwords
-    for found, sentence in zip(relevance, corpus.sentences("test"), strict=True):
+    for explained, sentence in zip(relevance, corpus.sentences("test"), strict=True):
         steps, words = len(target.encode(sentence.target)), len(source.encode(sentence.source))
-        assert found.source_TS.shape == (steps + 1, words + 1)
+        assert explained.source_TS.shape == (steps + 1, words + 1)
 
 
 def test_other_targets_stand_in_the_references_place(transformer):
     corpus = ToyCorpus(seed=7, train=0, valid=0, test=5)
-    given = [s.target for s in corpus.sentences("test")]
+    reference_texts = [s.target for s in corpus.sentences("test")]
     other = ["der Hund schläft ."] * 5
-    made = {
+    relevance_of = {
         name: transformer.relevance(corpus=corpus, targets=targets)
-        for name, targets in (("given", given), ("other", other), ("again", list(other)))
+        for name, targets in (("given", reference_texts), ("other", other), ("again", list(other)))
     }
-    assert made["other"].fingerprint == made["again"].fingerprint != made["given"].fingerprint
-    [steps] = {len(r.source_TS) for r in made["other"]}
+    assert (
+        relevance_of["other"].fingerprint
+        == relevance_of["again"].fingerprint
+        != relevance_of["given"].fingerprint
+    )
+    [steps] = {len(r.source_TS) for r in relevance_of["other"]}
     assert steps == len(transformer.system.subwords[1].encode(other[0])) + 1
     plain = transformer.relevance(corpus=corpus)
-    for one, two in zip(made["given"], plain, strict=True):
-        np.testing.assert_array_equal(one.source_TS, two.source_TS)
+    for forced, two in zip(relevance_of["given"], plain, strict=True):
+        np.testing.assert_array_equal(forced.source_TS, two.source_TS)
     with pytest.raises(ValueError, match="shorter"):
         transformer.relevance(corpus=corpus, targets=other[:4])
 

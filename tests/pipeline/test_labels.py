@@ -17,18 +17,18 @@ FEW = ["rules.train_sentences=30", "rules.test_sentences=37", "rules.shard_sente
 @pytest.fixture
 def passes(monkeypatch):
     """Of each batch that a model labels, whether the pass keeps attention."""
-    found = []
+    weights_of_passes = []
 
     def counted(decide):
         def counting(model, batch, weights=False):
-            found.append(weights)
+            weights_of_passes.append(weights)
             return decide(model, batch, weights)
 
         return counting
 
     for scenario, decide in extract.LABELLING.items():
         monkeypatch.setitem(extract.LABELLING, scenario, counted(decide))
-    return found
+    return weights_of_passes
 
 
 def test_explainers_share_labels_and_attention_has_those_of_its_own_pass(transformer, passes):
@@ -43,16 +43,16 @@ def test_explainers_share_labels_and_attention_has_those_of_its_own_pass(transfo
     assert labelled and not any(labelled)
     again, labelled = rules("gradient_norm")
     assert not labelled
-    own, labelled = rules("attention")
+    own_pass, labelled = rules("attention")
     assert labelled and all(labelled)
     tables = [
-        [read_columns(path, ["label", "probability"]) for path in shards(made.path, "test")]
-        for made in (first, again, own)
+        [read_columns(path, ["label", "probability"]) for path in shards(artefact.path, "test")]
+        for artefact in (first, again, own_pass)
     ]
-    for one, same, alike in zip(*tables, strict=True):
-        assert all((one[name] == same[name]).all() for name in one)
-        assert (one["label"] == alike["label"]).all()
-        np.testing.assert_allclose(one["probability"], alike["probability"], rtol=1e-4)
+    for first_columns, again_columns, alike in zip(*tables, strict=True):
+        assert all((first_columns[name] == again_columns[name]).all() for name in first_columns)
+        assert (first_columns["label"] == alike["label"]).all()
+        np.testing.assert_allclose(first_columns["probability"], alike["probability"], rtol=1e-4)
 
 
 def rules_of(model, split, scenario, folder, labels=None):
@@ -69,7 +69,7 @@ def rules_of(model, split, scenario, folder, labels=None):
 def test_kept_labels_give_the_rules_of_labels_that_are_decided_on_the_way(
     scenario, workplace, tmp_path
 ):
-    """Behind a context, too, whose steps have none."""
+    """Behind a context, too, whose steps have no labels."""
     job = context_aware("cadec", workplace)
     model, split = job.system.model, job.texts.split("test")
     assert any(SEPARATOR in split.target[i] for i in range(len(split)))
@@ -77,12 +77,12 @@ def test_kept_labels_give_the_rules_of_labels_that_are_decided_on_the_way(
     for _ in extract.label(model, split, len(split), options, folder / "test", scenario):
         pass
     kept = rules_of(model, split, scenario, tmp_path / "kept", folder)
-    asked = rules_of(model, split, scenario, tmp_path / "asked")
-    for one, other in zip(kept, asked, strict=True):
-        assert one.keys() == other.keys()
-        for name in one:
+    decided_now = rules_of(model, split, scenario, tmp_path / "asked")
+    for kept_columns, other in zip(kept, decided_now, strict=True):
+        assert kept_columns.keys() == other.keys()
+        for name in kept_columns:
             if name.endswith("_relevance"):
-                pairs = zip(one[name], other[name], strict=True)
+                pairs = zip(kept_columns[name], other[name], strict=True)
                 assert all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
             else:
-                np.testing.assert_array_equal(one[name], other[name])
+                np.testing.assert_array_equal(kept_columns[name], other[name])

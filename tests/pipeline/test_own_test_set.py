@@ -1,4 +1,4 @@
-"""A metric may bring its own test set: sentences, targets, and what is asked of them."""
+"""A metric may bring its own test set: sentences, targets, and results on them."""
 
 import numpy as np
 import pytest
@@ -34,39 +34,39 @@ def job(transformer, workplace):
 
 def test_its_outputs_are_the_systems_translations_of_it(job):
     excerpt = Excerpt(job.corpus, 8)
-    own, usual = job.outputs(excerpt), job.outputs()
-    assert own.texts == usual.texts[:8][::-1]
-    assert [s.source for s in own.sentences] == [s.source for s in excerpt.own]
-    assert own.test_set != usual.test_set
-    assert own.number_N.tolist() == list(range(8))
+    outputs, usual = job.outputs(excerpt), job.outputs()
+    assert outputs.texts == usual.texts[:8][::-1]
+    assert [s.source for s in outputs.sentences] == [s.source for s in excerpt.own]
+    assert outputs.test_set != usual.test_set
+    assert outputs.number_N.tolist() == list(range(8))
 
 
 def test_its_relevance_is_that_of_the_same_sentences(job):
-    """Sentence by sentence, whatever else is in the set."""
-    own = list(job.relevance(GOLDEN, corpus=Excerpt(job.corpus, 12)))
+    """Sentence by sentence, independent of the others in the set."""
+    explained = list(job.relevance(GOLDEN, corpus=Excerpt(job.corpus, 12)))
     usual = list(job.relevance(GOLDEN))
-    assert len(own) == len(usual) == 12
-    for one, other in zip(own, usual[::-1], strict=True):
-        np.testing.assert_allclose(one.source_TS, other.source_TS, rtol=1e-4, atol=1e-6)
-        np.testing.assert_allclose(one.prefix_TT, other.prefix_TT, rtol=1e-4, atol=1e-6)
+    assert len(explained) == len(usual) == 12
+    for sentence, other in zip(explained, usual[::-1], strict=True):
+        np.testing.assert_allclose(sentence.source_TS, other.source_TS, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(sentence.prefix_TT, other.prefix_TT, rtol=1e-4, atol=1e-6)
 
 
 def test_given_targets_are_explained_as_golden_data(job):
     """The system's own translations as given targets: the same numbers as real decoding's."""
     texts = job.outputs().texts
-    given = list(job.relevance(targets=texts))
+    forced = list(job.relevance(targets=texts))
     real = list(job.relevance(REAL))
-    assert len(given) == len(real) == 12
-    for one, other in zip(given, real, strict=True):
-        np.testing.assert_allclose(one.source_TS, other.source_TS, rtol=1e-4, atol=1e-6)
+    assert len(forced) == len(real) == 12
+    for sentence, other in zip(forced, real, strict=True):
+        np.testing.assert_allclose(sentence.source_TS, other.source_TS, rtol=1e-4, atol=1e-6)
 
 
 def test_variants_of_a_target_are_other_artefacts(job):
     texts = job.outputs().texts
     reverse = [" ".join(text.split()[::-1]) for text in texts]
-    one, other = job.relevance(targets=texts), job.relevance(targets=reverse)
-    assert one.fingerprint != other.fingerprint
-    assert one.fingerprint == job.relevance(targets=list(texts)).fingerprint
+    original, other = job.relevance(targets=texts), job.relevance(targets=reverse)
+    assert original.fingerprint != other.fingerprint
+    assert original.fingerprint == job.relevance(targets=list(texts)).fingerprint
     with pytest.raises(ValueError, match="shorter"):
         list(job.relevance(targets=texts[:3]))
 

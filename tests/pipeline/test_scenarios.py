@@ -23,8 +23,8 @@ FEW = ["explainer=gradient_norm", "proxy=fn", "rules.train_sentences=60", "rules
        "nmt.beam=1"]  # fmt: skip
 
 
-def job_for(workplace, *more):
-    changes = [*overrides("transformer"), f"store={workplace}/store", *FEW, *more]
+def job_for(workplace, *options):
+    changes = [*overrides("transformer"), f"store={workplace}/store", *FEW, *options]
     return Job(configure(*changes, "corpus.seed=0"))
 
 
@@ -47,9 +47,9 @@ def test_real_decoding_has_the_systems_own_words_in_context_and_label(transforme
     split, labels = job.explained.decisions.split("test", REAL), by_sentence(rules, "label_N")
     target = job.system.subwords[1]
     for index, number in enumerate(split.number[:40]):
-        own = [*target.encode(outputs[index]), EOS]
-        assert split.target[index].tolist() == own
-        assert labels[int(number)] == own
+        output_ids = [*target.encode(outputs[index]), EOS]
+        assert split.target[index].tolist() == output_ids
+        assert labels[int(number)] == output_ids
     positions, words = rules.prefix_position_NK[:, 0], rules.prefix_NK[:, 0]
     index_of = {int(n): i for i, n in enumerate(split.number)}
     for row in np.flatnonzero(positions >= 0):
@@ -60,8 +60,8 @@ def test_real_decoding_has_the_systems_own_words_in_context_and_label(transforme
 def test_the_model_likes_its_own_translations_best(transformer, workplace):
     """With greedy search the label of every step is the model's first choice."""
     real, golden = (job_for(workplace, f"scenario={s}") for s in ("real", "golden"))
-    own = by_sentence(RuleSet(real).test, "probability_N")
-    assert np.exp(np.log(np.concatenate(list(own.values()))).mean()) > np.exp(
+    real_p = by_sentence(RuleSet(real).test, "probability_N")
+    assert np.exp(np.log(np.concatenate(list(real_p.values()))).mean()) > np.exp(
         np.log(RuleSet(golden).test.probability_N).mean()
     )
     from xnmt_bench.explainers.base import decide
@@ -85,8 +85,8 @@ def test_one_proxy_is_tested_in_every_scenario(transformer, workplace):
         assert Own(RuleSet(job)).judged.fingerprint != usual.judged.fingerprint
         rules = all_rules(job.explained.rules(scenario, "test").path, "test", 1)
         expected, _ = log_likelihoods(usual.open(), decisions_of(rules))
-        found = Own(RuleSet(job)).scores()
-        np.testing.assert_allclose(found.log_likelihood_N, expected, rtol=1e-6)
+        scored = Own(RuleSet(job)).scores()
+        np.testing.assert_allclose(scored.log_likelihood_N, expected, rtol=1e-6)
 
 
 def test_a_proxy_learns_from_the_scenario_it_is_told(transformer, workplace):
@@ -96,8 +96,8 @@ def test_a_proxy_learns_from_the_scenario_it_is_told(transformer, workplace):
     for index, number in enumerate(split.number[:60]):
         assert labels[int(number)] == split.target[index].tolist()
     real = job_for(workplace, "scenario=real", "learned_from=real")
-    made = real.translations().made("train", 60)
-    texts = (made.path / "train.txt").read_text().split("\n")[:-1]
+    translated = real.translations().made("train", 60)
+    texts = (translated.path / "train.txt").read_text().split("\n")[:-1]
     assert len(texts) == 60
     labels = by_sentence(all_rules(RuleSet(real).training_artefact.path, "train", 1), "label_N")
     target = real.system.subwords[1]
@@ -114,8 +114,8 @@ def test_gold_annotation_is_not_of_the_systems_translation(transformer, workplac
 
 def test_an_explainer_that_is_silent_on_the_prefix_has_no_rules_in_any_scenario(workplace):
     """RNNSearch's attention: alignment takes its source words, fidelity nothing."""
-    more = ["explainer=attention", "learned_from=golden", "scenario=golden"]
-    changes = [*overrides("rnn_search"), f"store={workplace}/store", *FEW, *more]
+    golden_options = ["explainer=attention", "learned_from=golden", "scenario=golden"]
+    changes = [*overrides("rnn_search"), f"store={workplace}/store", *FEW, *golden_options]
     job = Job(configure(*changes, "corpus.seed=0"))
     with pytest.raises(NotApplicable, match="no relevance of prefix words"):
         _ = RuleSet(job).test_artefact
@@ -139,9 +139,9 @@ def test_the_models_own_row_on_golden_data_is_not_always_its_first_choice(transf
 def test_first_choices_are_asked_for_part_by_part(transformer, workplace, monkeypatch):
     monkeypatch.setattr(nmt_judge, "states_room", lambda: Room(50, cpu=1024, each=1))
     job = job_for(workplace)
-    found = NMT(RuleSet(job))._first_choices()
-    assert len(found) > 100
-    assert (found == RuleSet(job).test.label_N).all()
+    choices = NMT(RuleSet(job))._first_choices()
+    assert len(choices) > 100
+    assert (choices == RuleSet(job).test.label_N).all()
 
 
 def test_no_such_scenario(transformer, workplace, tmp_path):
@@ -149,22 +149,22 @@ def test_no_such_scenario(transformer, workplace, tmp_path):
     with pytest.raises(XnmtError, match=problem):
         _ = RuleSet(job_for(workplace, "scenario=imagined")).test
     for option in ("scenario", "learned_from"):
-        made = command("train.py", *overrides("transformer"), *FEW, f"store={workplace}/store",
+        done = command("train.py", *overrides("transformer"), *FEW, f"store={workplace}/store",
                        f"results={tmp_path}/results", f"{option}=imagined",
                        f"hydra.run.dir={tmp_path}/run")  # fmt: skip
-        assert made.returncode == 2
-        assert f"{option}='imagined': should be" in made.stderr
-        assert "Traceback" not in made.stderr
+        assert done.returncode == 2
+        assert f"{option}='imagined': should be" in done.stderr
+        assert "Traceback" not in done.stderr
         assert not (tmp_path / "results").exists()
 
 
 def test_from_the_command_line(transformer, workplace, tmp_path):
-    given = [*overrides("transformer"), *FEW, "corpus.seed=0", f"store={workplace}/store",
+    options = [*overrides("transformer"), *FEW, "corpus.seed=0", f"store={workplace}/store",
              f"results={tmp_path}/results"]  # fmt: skip
-    made = command("train.py", "-m", *given, "scenario=teacher_forcing,real,golden",
+    trained = command("train.py", "-m", *options, "scenario=teacher_forcing,real,golden",
                    f"hydra.sweep.dir={tmp_path}/sweep")  # fmt: skip
-    assert made.returncode == 0, made.stderr
-    read = command("evaluate.py", *given, f"hydra.run.dir={tmp_path}/run")
+    assert trained.returncode == 0, trained.stderr
+    read = command("evaluate.py", *options, f"hydra.run.dir={tmp_path}/run")
     assert read.returncode == 0, read.stderr
     with (tmp_path / "results" / "fidelity.csv").open() as file:
         rows = list(csv.DictReader(file))

@@ -32,16 +32,16 @@ def test_shards_hold_whole_documents_and_change_nothing(concat, tmp_path, monkey
     assert len(shards) > 3
     assert [i for shard in shards for i in shard] == list(range(len(places)))
     assert all(places[shard.start] == 0 and len(shard) >= 10 for shard in shards[:-1])
-    found = elsewhere(concat, tmp_path / "ten").made("test").path
+    many_shards = elsewhere(concat, tmp_path / "ten").made("test").path
     monkeypatch.setattr(outputs, "SHARD", 10**6)
-    whole = elsewhere(concat, tmp_path / "one").made("test").path
-    assert (found / "test.txt").read_text() == (whole / "test.txt").read_text()
-    assert not list(found.glob("*.part"))
+    single_shard = elsewhere(concat, tmp_path / "one").made("test").path
+    assert (many_shards / "test.txt").read_text() == (single_shard / "test.txt").read_text()
+    assert not list(many_shards.glob("*.part"))
 
 
 def test_a_killed_translation_goes_on_where_it_stood(concat, tmp_path, monkeypatch):
     monkeypatch.setattr(outputs, "SHARD", 10)
-    whole = (elsewhere(concat, tmp_path / "whole").made("test").path / "test.txt").read_text()
+    expected = (elsewhere(concat, tmp_path / "whole").made("test").path / "test.txt").read_text()
     translate, calls = outputs.translate, []
 
     def killed(model, sources, *arguments, **options):
@@ -58,16 +58,16 @@ def test_a_killed_translation_goes_on_where_it_stood(concat, tmp_path, monkeypat
     assert parts > 0
     calls.clear()
     killed.after = None
-    made = elsewhere(concat, tmp_path / "killed").made("test").path
-    assert (made / "test.txt").read_text() == whole
+    resumed = elsewhere(concat, tmp_path / "killed").made("test").path
+    assert (resumed / "test.txt").read_text() == expected
     shards = outputs._shards(concat.texts.places("test"))
     assert sum(calls) == sum(map(len, shards[parts:]))
 
 
 def test_its_ids_are_those_of_its_text_behind_its_own_context(concat):
     texts, target = concat.texts, concat.texts.subwords[1]
-    made = concat.translations().made("test").path
-    ids = [target.encode(text) for text in (made / "test.txt").read_text().split("\n")[:-1]]
+    folder = concat.translations().made("test").path
+    ids = [target.encode(text) for text in (folder / "test.txt").read_text().split("\n")[:-1]]
     split = concat.translations().split("test", len(ids))
     depths = [texts.depth("test", i) for i in range(len(ids))]
     assert max(depths) == 3

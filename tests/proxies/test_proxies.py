@@ -23,10 +23,10 @@ SIZES = {
 }
 
 
-def build(name, k=K, dropout=0.0, **more):
+def build(name, k=K, dropout=0.0, **options):
     torch.manual_seed(0)
     made_by = load("proxies", name)
-    return made_by(Vocabulary(SOURCE, TARGET, k), **SIZES[name], dropout=dropout, **more).eval()
+    return made_by(Vocabulary(SOURCE, TARGET, k), **SIZES[name], dropout=dropout, **options).eval()
 
 
 def random_rules(count, k=K, seed=0):
@@ -58,8 +58,8 @@ def test_shapes(name, k):
 def test_an_empty_place_is_like_no_word(name, place, size):
     rules = torch.ones((size + 1, 2 * K), dtype=torch.long)
     rules[:, place] = torch.arange(-1, size)
-    found = logits(build(name), rules)
-    distance = torch.cdist(found, found) + torch.eye(size + 1)
+    logits_RV = logits(build(name), rules)
+    distance = torch.cdist(logits_RV, logits_RV) + torch.eye(size + 1)
     assert distance.min() > 1e-4
 
 
@@ -75,15 +75,15 @@ def test_a_rule_does_not_depend_on_its_batch(name):
 def test_only_a_bag_has_no_order(swapped):
     words = torch.tensor([[3, 4, 5, 6]])
     for proxy in (build("fn"), build("rn"), build("sa")):
-        one, other = logits(proxy, words), logits(proxy, words[:, swapped])
-        assert torch.equal(one, other) == isinstance(proxy, FN)
+        in_order, other = logits(proxy, words), logits(proxy, words[:, swapped])
+        assert torch.equal(in_order, other) == isinstance(proxy, FN)
 
 
 @pytest.mark.parametrize("name", SIZES)
 def test_the_sides_are_told_apart(name):
     words = torch.tensor([[3, 4, 5, 6]])
-    one, other = (logits(build(name), w) for w in (words, words[:, [2, 3, 0, 1]]))
-    assert (one - other).abs().max() > 1e-3
+    as_given, other = (logits(build(name), w) for w in (words, words[:, [2, 3, 0, 1]]))
+    assert (as_given - other).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -98,11 +98,11 @@ def test_places_in_the_sentence_are_told_where_asked_for(kind):
     name = kind.__name__.lower()
     proxy, words = build(name, sentence_positions=True), torch.tensor([[3, 4, 5, 6]])
     places = torch.tensor([[0, 0, 0, 0], [1, 0, 0, 0], [-1, 0, 0, 0], [0, 0, 0, LONGEST - 1]])
-    found = logits(proxy, words.expand(4, -1), places)
-    assert (torch.cdist(found, found) + torch.eye(4)).min() > 1e-4
-    # Places beyond the last that is told apart share it.
+    logits_RV = logits(proxy, words.expand(4, -1), places)
+    assert (torch.cdist(logits_RV, logits_RV) + torch.eye(4)).min() > 1e-4
+    # Places beyond the last that has an embedding of its own share that one.
     _, _, far = unpack(pack(np.array([0]), words.numpy(), np.array([[0, 0, 0, 10 * LONGEST]])))
-    torch.testing.assert_close(logits(proxy, words, far), found[3:])
+    torch.testing.assert_close(logits(proxy, words, far), logits_RV[3:])
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -147,17 +147,17 @@ def test_decisions_come_back(tmp_path, k, words, size):
     decisions = open_decisions(tmp_path / "decisions", k, kind)
     assert decisions.shape == (11, 1 + 4 * k)
     assert not decisions.flags.writeable
-    for found, *expected in zip(unpack(decisions), *parts, strict=True):
-        assert found.dtype == torch.int64
-        np.testing.assert_array_equal(found.numpy(), np.concatenate(expected))
+    for unpacked, *expected in zip(unpack(decisions), *parts, strict=True):
+        assert unpacked.dtype == torch.int64
+        np.testing.assert_array_equal(unpacked.numpy(), np.concatenate(expected))
 
 
 def test_places_behind_the_last_that_is_told_apart_are_that_one():
     label, words, positions = random_rules(3)
     positions[:, 0] = LONGEST - 2, LONGEST, 2**15
-    _, _, found = unpack(pack(label, words, positions))
-    assert found[:, 0].tolist() == [LONGEST - 2, LONGEST - 1, LONGEST - 1]
-    assert found[:, 1].tolist() == positions[:, 1].tolist()
+    _, _, unpacked_positions = unpack(pack(label, words, positions))
+    assert unpacked_positions[:, 0].tolist() == [LONGEST - 2, LONGEST - 1, LONGEST - 1]
+    assert unpacked_positions[:, 1].tolist() == positions[:, 1].tolist()
 
 
 def epoch_of(seed, epoch, size=103):

@@ -54,18 +54,18 @@ def sentence(rng, number, other):
 def dump(path, seed, sentences=SENTENCES):
     rng = np.random.default_rng(seed)
     head = {"form": "weights", "version": 1, "attention": True}
-    told = [sentence(rng, n, other=seed > 0) for n in range(sentences)]
-    path.write_text("\n".join(map(json.dumps, [head, *told])) + "\n", encoding="utf-8")
-    return told
+    sentence_dumps = [sentence(rng, n, other=seed > 0) for n in range(sentences)]
+    path.write_text("\n".join(map(json.dumps, [head, *sentence_dumps])) + "\n", encoding="utf-8")
+    return sentence_dumps
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def written_page(tmp_path_factory):
     """Two systems' dumps, and what the command made of them."""
     folder = tmp_path_factory.mktemp("debug")
-    told = {}
+    sentences_of = {}
     for seed, name in enumerate(("one", "two")):
-        told[name] = dump(folder / f"{name}.jsonl", seed)
+        sentences_of[name] = dump(folder / f"{name}.jsonl", seed)
         reference = folder / f"{name}.txt"
         reference.write_text("t1 t2 t3\n" * SENTENCES)
         read = command(
@@ -74,13 +74,13 @@ def made(tmp_path_factory):
             f"store={folder}/store", f"results={folder}/results", f"hydra.run.dir={folder}/run",
         )  # fmt: skip
         assert read.returncode == 0, read.stderr
-    return folder / "results", told
+    return folder / "results", sentences_of
 
 
 @pytest.fixture(scope="module")
-def rows(made):
+def rows(written_page):
     """The rows of the CSV, by system and sentence."""
-    with (made[0] / "confidence_sentences.csv").open(newline="", encoding="utf-8") as file:
+    with (written_page[0] / "confidence_sentences.csv").open(newline="", encoding="utf-8") as file:
         return {(r["nmt"], int(r["sentence"])): r for r in csv.DictReader(file)}
 
 
@@ -88,12 +88,12 @@ def number(text):
     return float(text) if text else math.nan
 
 
-def same(one, two):
-    return one == two or (math.isnan(one) and math.isnan(two))
+def same(first, two):
+    return first == two or (math.isnan(first) and math.isnan(two))
 
 
-def test_every_number_is_the_csvs_to_the_last_digit(made, rows):
-    layers = unpacked(made[0] / "debug.html")
+def test_every_number_is_the_csvs_to_the_last_digit(written_page, rows):
+    layers = unpacked(written_page[0] / "debug.html")
     assert [layer["kind"] for layer in layers] == [KIND, KIND]
     for name, layer in zip(("one", "two"), layers, strict=True):
         assert name in layer["name"]
@@ -103,17 +103,17 @@ def test_every_number_is_the_csvs_to_the_last_digit(made, rows):
                 assert same(number(rows[f"{name}.jsonl", n][column]), value), column
 
 
-def test_weights_are_rounded_down_and_token_scores_come_from_the_full_ones(made):
-    results, told = made
+def test_weights_are_rounded_down_and_token_scores_come_from_the_full_ones(written_page):
+    results, sentences_of = written_page
     for name, layer in zip(("one", "two"), unpacked(results / "debug.html"), strict=True):
-        for one, shown in zip(told[name], layer["shown"], strict=True):
-            weights_TS = np.array(one["weights"])
-            assert shown["rows"] == one["target"]
-            assert shown["columns"] == one["source"]
+        for dumped, shown in zip(sentences_of[name], layer["shown"], strict=True):
+            weights_TS = np.array(dumped["weights"])
+            assert shown["rows"] == dumped["target"]
+            assert shown["columns"] == dumped["source"]
             # Seven digits are kept of a weight.
             assert np.abs(shown["levels"] - np.floor(250 * weights_TS + 1e-5)).max() <= 1
             assert (shown["levels"] == np.floor(250 * weights_TS + 1e-5)).mean() > 0.999
-            probability = 100 * np.exp(one["log_probabilities"])
+            probability = 100 * np.exp(dumped["log_probabilities"])
             assert np.abs(shown["pieces"]["P"] - probability).max() <= 0.5001
             cdp = 100 * np.exp(-(np.log1p((1 - weights_TS.sum(0)) ** 2) ** 2))
             assert np.abs(shown["pieces"]["CDP"] - cdp).max() <= 0.5001
@@ -141,15 +141,15 @@ class Reader:
             time.sleep(0.05)
         return self
 
-    def js(self, script, *given):
-        return self.browser.execute_script(script, *given)
+    def js(self, script, *arguments):
+        return self.browser.execute_script(script, *arguments)
 
     def all(self, selector):
         return self.browser.find_elements("css selector", selector)
 
     def one(self, selector):
-        [found] = self.all(selector)
-        return found
+        [element] = self.all(selector)
+        return element
 
     def press(self, *keys):
         for key in keys:
@@ -193,9 +193,9 @@ class Reader:
 
 
 @pytest.fixture(scope="module")
-def reader(made, browser, tmp_path_factory):
+def reader(written_page, browser, tmp_path_factory):
     browser.set_window_size(1280, 900)
-    return Reader(browser, made[0] / "debug.html", tmp_path_factory.mktemp("downloads"))
+    return Reader(browser, written_page[0] / "debug.html", tmp_path_factory.mktemp("downloads"))
 
 
 ONE, TWO = (f"{KIND}: {name}.jsonl, attention" for name in ("one", "two"))
@@ -204,9 +204,9 @@ ONE, TWO = (f"{KIND}: {name}.jsonl, attention" for name in ("one", "two"))
 def ordered(rows, name, column, down):
     """As the CSV has them, what has no number last, equal ones in their order."""
     values = {n: number(row[column]) for (nmt, n), row in rows.items() if nmt == name}
-    known = sorted(n for n, value in values.items() if not math.isnan(value))
-    known.sort(key=lambda n: -values[n] if down else values[n])
-    return known + sorted(n for n, value in values.items() if math.isnan(value))
+    with_value = sorted(n for n, value in values.items() if not math.isnan(value))
+    with_value.sort(key=lambda n: -values[n] if down else values[n])
+    return with_value + sorted(n for n, value in values.items() if math.isnan(value))
 
 
 def test_the_list_is_sorted_by_every_score(reader, rows):
@@ -240,7 +240,7 @@ def test_what_is_shown_of_a_sentence_is_its_row(reader, rows):
     assert underlined.split() == row["copied"].split() != []
 
 
-def test_filter_search_and_lists_narrow_the_list(reader, made, rows):
+def test_filter_search_and_lists_narrow_the_list(reader, written_page, rows):
     reader.open()
     reader.choose("column", "confidence_pct")
     reader.one("#to").send_keys("60.5")
@@ -251,9 +251,9 @@ def test_filter_search_and_lists_narrow_the_list(reader, made, rows):
     }
     assert set(reader.order) == low
     reader.open(find="w7")
-    found = {n for (nmt, n), r in rows.items() if nmt == "one.jsonl" and "w7" in r["source"]}
-    assert set(reader.order) == found != set()
-    with (made[0] / "confidence_lists.csv").open(newline="", encoding="utf-8") as file:
+    with_w7 = {n for (nmt, n), r in rows.items() if nmt == "one.jsonl" and "w7" in r["source"]}
+    assert set(reader.order) == with_w7 != set()
+    with (written_page[0] / "confidence_lists.csv").open(newline="", encoding="utf-8") as file:
         listed = [r for r in csv.DictReader(file) if r["nmt"] == "one.jsonl"]
     assert listed
     for name in {r["list"] for r in listed}:
@@ -304,29 +304,31 @@ def test_keys_alone_are_enough(reader):
 
 @pytest.mark.parametrize("view", ["matrix", "lines"])
 @pytest.mark.parametrize("cut", [0, 0.06, 0.5])
-def test_the_cut_off_is_exact(reader, made, view, cut):
-    told = made[1]["one"][4]
+def test_the_cut_off_is_exact(reader, written_page, view, cut):
+    dumped = written_page[1]["one"][4]
     reader.open(sentence=4, view=view, cut=cut)
     drawn = [float(e.get_attribute("data-weight")) for e in reader.all("#drawn [data-weight]")]
-    weights = np.array(told["weights"])
+    weights = np.array(dumped["weights"])
     least = max(cut, 1 / 250)  # of less there is nothing to be seen
     assert len(drawn) == (weights >= least - 1e-7).sum()
     expected = np.sort(weights[weights >= least - 1e-7])
     assert np.sort(drawn) == pytest.approx(expected, abs=1 / 250 + 1e-6)
 
 
-def test_words_are_sums_over_the_source_and_means_over_the_translation(reader, made):
-    place = next(n for n, s in enumerate(made[1]["one"]) if len(s["target"]) > 5 and n % 7 != 3)
-    one = made[1]["one"][place]
+def test_words_are_sums_over_the_source_and_means_over_the_translation(reader, written_page):
+    place = next(
+        n for n, s in enumerate(written_page[1]["one"]) if len(s["target"]) > 5 and n % 7 != 3
+    )
+    dumped = written_page[1]["one"][place]
     reader.open(sentence=place, unit="words")
     shown = reader.js("return layer().matrix(place(), true)")
-    weights = np.array(one["weights"])
+    weights = np.array(dumped["weights"])
     merged = np.concatenate([weights[:1], weights[1:3].mean(0, keepdims=True), weights[3:]])
     assert np.array(shown["weights"]) == pytest.approx(merged, abs=1 / 250 + 1e-6)
-    assert shown["rows"][1]["text"] == (one["target"][1] + one["target"][2]).replace("▁", "")
+    assert shown["rows"][1]["text"] == (dumped["target"][1] + dumped["target"][2]).replace("▁", "")
 
 
-def test_two_systems_are_compared(reader, rows, made):
+def test_two_systems_are_compared(reader, rows, written_page):
     reader.open(other=TWO, sort="difference:confidence_pct", down="true", view="lines")
     differences = {
         n: number(rows["one.jsonl", n]["confidence_pct"])
@@ -339,7 +341,7 @@ def test_two_systems_are_compared(reader, rows, made):
     expected = [number(rows[f"{name}.jsonl", first]["chrf"]) for name in ("one", "two")]
     assert values["chrf"] == [*expected, expected[0] - expected[1]]
     # One row of source tokens between the two translations.
-    assert len(reader.all("#drawn [data-column]")) == len(made[1]["one"][first]["source"])
+    assert len(reader.all("#drawn [data-column]")) == len(written_page[1]["one"][first]["source"])
     strokes = {e.get_attribute("stroke") for e in reader.all("#drawn g[stroke]")}
     assert len(strokes) == 2
     assert len(reader.all("#drawn g[stroke-dasharray]")) == 1
@@ -351,23 +353,23 @@ def test_two_systems_are_compared(reader, rows, made):
     assert texts[1] == f"{texts[0]} more"
 
 
-def test_synonyms_are_strong_links_of_one_source_word_to_other_words(reader, made):
+def test_synonyms_are_strong_links_of_one_source_word_to_other_words(reader, written_page):
     reader.open(other=TWO, list="synonyms")
-    told = made[1]
+    sentences_of = written_page[1]
 
     def links(name, place):
-        one = told[name][place]
-        weights = np.array(one["weights"])
-        target = one["target"]
+        dumped = sentences_of[name][place]
+        weights = np.array(dumped["weights"])
+        target = dumped["target"]
         goes_on = [n for n, t in enumerate(target) if n and not t.startswith("▁") and t != "</s>"]
-        if "▁end" in one["source"]:
+        if "▁end" in dumped["source"]:
             return None  # pieces of one word: left to the page
         if goes_on and goes_on != [2]:
             return None
         rows = [[n] for n in range(len(target) - 1) if n not in goes_on]
         if goes_on:
             rows[1].append(2)
-        found = {}
+        link_lists = {}
         for row in rows:
             mean = weights[row].mean(0)
             shares = mean / mean.sum()
@@ -375,20 +377,20 @@ def test_synonyms_are_strong_links_of_one_source_word_to_other_words(reader, mad
                 -0.05 * (shares * np.log(np.where(shares > 0, shares, 1))).sum() ** 2
             )
             for s in np.flatnonzero(mean[:-1] >= 0.5):
-                found.setdefault(int(s), []).append(("".join(target[n] for n in row), score))
-        return found
+                link_lists.setdefault(int(s), []).append(("".join(target[n] for n in row), score))
+        return link_lists
 
     expected = set()
     judged = set()
     for place in range(SENTENCES):
-        one, two = links("one", place), links("two", place)
-        if one is None or two is None:
+        links_of_first, two = links("one", place), links("two", place)
+        if links_of_first is None or two is None:
             continue
         judged.add(place)
-        if told["one"][place]["source"] == told["two"][place]["source"] and any(
+        if sentences_of["one"][place]["source"] == sentences_of["two"][place]["source"] and any(
             a != b and abs(p - q) <= 10
-            for s in one.keys() & two.keys()
-            for a, p in one[s]
+            for s in links_of_first.keys() & two.keys()
+            for a, p in links_of_first[s]
             for b, q in two[s]
         ):
             expected.add(place)
@@ -451,10 +453,10 @@ def test_a_bar_leads_to_its_sentence(reader):
     reader.open(sort="confidence_pct")
     chart = reader.one("#charts figure[data-column=chrf] canvas")
     width = chart.size["width"]
-    wanted = 17
-    x = (wanted + 0.5) * width / SENTENCES - width / 2
+    target_place = 17
+    x = (target_place + 0.5) * width / SENTENCES - width / 2
     ActionChains(reader.browser).move_to_element_with_offset(chart, int(x), 0).click().perform()
-    assert reader.sentence == reader.order[wanted]
+    assert reader.sentence == reader.order[target_place]
 
 
 def test_what_is_saved_is_what_is_shown(reader, rows):
@@ -516,11 +518,11 @@ def test_a_browser_that_cannot_unpack_is_told_so(reader):
         reader.browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
 
 
-def test_the_page_needs_nothing_else(made):
-    page = (made[0] / "debug.html").read_text(encoding="utf-8")
+def test_the_page_needs_nothing_else(written_page):
+    page = (written_page[0] / "debug.html").read_text(encoding="utf-8")
     assert not re.findall(r"(?:src|href)=\"(?!report\.html)", page)
     assert "https://" not in page
-    assert 'href="debug.html"' in (made[0] / "report.html").read_text(encoding="utf-8")
+    assert 'href="debug.html"' in (written_page[0] / "report.html").read_text(encoding="utf-8")
 
 
 def tokens(*words):
@@ -530,7 +532,7 @@ def tokens(*words):
 @pytest.fixture(scope="module")
 def odd(browser, tmp_path_factory):
     """Layers of several kinds, with what is at the edge of each."""
-    one, none = Tokens.of(["▁a"], eos=True), tokens()
+    single, none = Tokens.of(["▁a"], eos=True), tokens()
     synonym = Synonyms("rule", 10.0)
     strong = {"links": [(0, 0, 90.0)]}
     plain = {
@@ -538,7 +540,7 @@ def odd(browser, tmp_path_factory):
         8: Matrix(none, tokens("▁a"), np.zeros((0, 1))),
         9: Matrix(tokens("▁x\x01"), tokens("▁a"), np.array([[0.0]])),
     }
-    with_eos = {7: Matrix(tokens("▁y"), one, np.array([[0.9, 0.1]]), **strong)}
+    with_eos = {7: Matrix(tokens("▁y"), single, np.array([[0.9, 0.1]]), **strong)}
     texts = {"source": ["a"] * 4, "translation": ["x", "", "x\x01", "no matrix"]}
     numbers = {"score": np.array([1.0, np.nan, 3.0, 2.0]), "nothing": np.full(4, np.nan)}
     framed = Matrix(
@@ -564,7 +566,7 @@ def test_entries_without_weights_without_words_and_without_scores(odd):
         odd.open(sentence=number, view="lines")
         assert odd.one("#figure").is_displayed() == drawn
     odd.open(sentence=9)
-    ElementTree.parse(odd.saved("#svg", ".svg"))  # a control character is no XML
+    ElementTree.parse(odd.saved("#svg", ".svg"))  # XML forbids a control character
     odd.open(sentence=7, other="translations: second", list="synonyms")
     assert odd.order == [7]  # also where one of the two writes EOS down
     assert set(odd.values) == {"score", "other"}

@@ -12,10 +12,10 @@ from xnmt_bench.report.figure import interval_figure, log_scale, save_figure
 from xnmt_bench.report.panels import panels
 
 
-def row(explainer, instantiation, ppl, derived=False, **more):
+def row(explainer, instantiation, ppl, derived=False, **row_keys):
     numbers = {"ppl": ppl, "ppl_low": ppl * 0.9, "ppl_high": ppl * 1.1}
     names = {"explainer": explainer, "instantiation": instantiation}
-    return scored(FIDELITY | names | more, numbers, derived=derived)
+    return scored(FIDELITY | names | row_keys, numbers, derived=derived)
 
 
 def drawn(metric, rows):
@@ -24,12 +24,12 @@ def drawn(metric, rows):
 
 def points(ax):
     """The value and the ends of each interval that is drawn."""
-    found = []
+    line_points = []
     for container in ax.containers:
         line, _, [bars] = container.lines
         [[(low, _), (high, _)]] = bars.get_segments()
-        found.append((float(line.get_xdata()[0]), float(low), float(high)))
-    return sorted(found)
+        line_points.append((float(line.get_xdata()[0]), float(low), float(high)))
+    return sorted(line_points)
 
 
 def test_the_figure_shows_every_number(tmp_path):
@@ -43,7 +43,7 @@ def test_the_figure_shows_every_number(tmp_path):
     assert ax.get_xscale() == "log"
     assert [label.get_text() for label in ax.get_yticklabels()] == ["random", "attention"]
     expected = [(p, 0.9 * p, 1.1 * p) for p in (7.0, 8.0, 20.0, 30.0)]
-    assert points(ax) == [pytest.approx(one) for one in expected]
+    assert points(ax) == [pytest.approx(point) for point in expected]
     assert 99.0 in {float(line.get_xdata()[0]) for line in ax.lines}  # the reference
     assert "toy en-de" in ax.get_title() and "k = 1" in ax.get_title()
     [legend] = figure.legends
@@ -55,9 +55,9 @@ def test_the_figure_shows_every_number(tmp_path):
 
 def test_a_figure_says_that_data_is_generated():
     """It may stand in a paper without the table's notes."""
-    for corpus, said in (("toy", True), ("multi30k", False)):
+    for corpus, is_generated in (("toy", True), ("multi30k", False)):
         [ax] = drawn(Fidelity(), [row("attention", "sa", 8.0, corpus=corpus)]).axes
-        assert ("generated" in ax.get_title()) == said
+        assert ("generated" in ax.get_title()) == is_generated
 
 
 def test_each_condition_has_axes_of_its_own():

@@ -38,8 +38,8 @@ def test_terminal_blocks_fit(width):
     """Every step's column whole, in as many tables as it takes."""
     buffer = io.StringIO()
     console = Console(file=buffer, width=width, color_system=None)
-    one = explanation(9, 32)
-    blocks = list(terminal_heatmaps("attention_rollout", one, width))
+    explained = explanation(9, 32)
+    blocks = list(terminal_heatmaps("attention_rollout", explained, width))
     for block in blocks:
         console.print(block)
     printed = buffer.getvalue()
@@ -48,7 +48,7 @@ def test_terminal_blocks_fit(width):
     titles = [line for line in printed.splitlines() if "attention" in line]
     assert len(titles) == len(blocks)  # also over a last block that is narrower than its title
     assert all("step" in title for title in titles[1:])
-    assert [f"{p:.2f}" for p in one.probabilities.tolist()] == [
+    assert [f"{p:.2f}" for p in explained.probabilities.tolist()] == [
         x for line in printed.splitlines() if line.startswith("P") for x in line.split()[1:]
     ]
     assert "␣" in printed  # a blank that is a piece of its own
@@ -96,19 +96,19 @@ def test_no_word_of_a_terminal_heatmap_is_cut(width):
 def test_long_sentences_fold(words, steps, panels):
     """130 words in 3 parts and 60 prefix words in 1, for each of two parts of the steps."""
     assert FOLD == 60
-    one = explanation(words, steps)
-    figure = heatmap_figure({"attention": one})
+    explained = explanation(words, steps)
+    figure = heatmap_figure({"attention": explained})
     drawn = [ax for ax in figure.axes if ax.images]
     assert len(drawn) == panels
     names = [text.get_text() for ax in drawn for text in ax.texts]
-    assert set(one.source_tokens[1:]) <= set(names)
+    assert set(explained.source_tokens[1:]) <= set(names)
     for ax in drawn:
         box = ax.get_position()
         assert 0 <= box.x0 < box.x1 <= 1
         assert 0 <= box.y0 < box.y1 <= 1
     first = drawn[0].images[0].get_array()
     assert first.shape == (min(steps, FOLD), min(words, FOLD))
-    assert torch.equal(torch.as_tensor(first), scaled(one.source_TS)[:FOLD, :FOLD])
+    assert torch.equal(torch.as_tensor(first), scaled(explained.source_TS)[:FOLD, :FOLD])
     plt.close(figure)
 
 
@@ -125,9 +125,9 @@ def test_labels_stay_apart_and_inside_the_figure():
 
 
 def test_dollars_are_no_formula(tmp_path):
-    one = explanation(3, 2)
-    one.source_tokens[:] = one.labels[0], r"$\frac{$", "$5$"
-    for path in save_figure(heatmap_figure({r"a$\b$": one}), tmp_path / "explanation"):
+    explained = explanation(3, 2)
+    explained.source_tokens[:] = explained.labels[0], r"$\frac{$", "$5$"
+    for path in save_figure(heatmap_figure({r"a$\b$": explained}), tmp_path / "explanation"):
         assert path.stat().st_size > 1000
 
 
@@ -146,8 +146,8 @@ def little(prefix=True):
 
 
 def test_steps_are_scaled_to_their_greatest():
-    found = scaled(little().source_TS)
-    assert found.tolist() == [[1.0, 0.5, 0.0], [0.0, -1.0, 0.5], [0.0, 0.0, 0.0]]
+    shares = scaled(little().source_TS)
+    assert shares.tolist() == [[1.0, 0.5, 0.0], [0.0, -1.0, 0.5], [0.0, 0.0, 0.0]]
     assert scaled(little().prefix_TT).isnan().sum() == 6
 
 

@@ -20,8 +20,8 @@ def summary(columns=0):
     """The table, with more columns if asked."""
     lines = []
     for place, line in enumerate(LINES):
-        more = [f"{place + n:,}.5 [{n:,}.25, {place + n + 1:,}.75]" for n in range(columns)]
-        lines.append(Line((place > 2,), [Cell(text) for text in (*line, *more)]))
+        extra_cells = [f"{place + n:,}.5 [{n:,}.25, {place + n + 1:,}.75]" for n in range(columns)]
+        lines.append(Line((place > 2,), [Cell(text) for text in (*line, *extra_cells)]))
     headings = ["name", "value", "count", f"share {SCRIPT}", *(f"c{n}" for n in range(columns))]
     return Summary("A table", headings, lines, ["A note."])
 

@@ -39,15 +39,15 @@ def test_panels_hold_each_explainers_seeds():
      {"corpus": "other"}, {"lang_pair": "de-en"}, {"nmt": "rnn"}, {"model": "m1"}],
 )  # fmt: skip
 def test_what_is_not_compared_stands_in_panels_of_its_own(other):
-    found = panels(Fidelity(), [row(), row(**other)])
+    built = panels(Fidelity(), [row(), row(**other)])
     [column] = other
-    assert {panel.condition[column] for panel in found} == {row().row[column], *other.values()}
-    assert all(panel.names == ["attention"] for panel in found)
+    assert {panel.condition[column] for panel in built} == {row().row[column], *other.values()}
+    assert all(panel.names == ["attention"] for panel in built)
 
 
 def test_sizes_stand_in_their_own_order():
-    found = panels(Fidelity(), [row(train_sentences=n) for n in (10000, 900)])
-    assert [p.condition["train_sentences"] for p in found] == [900, 10000]
+    built = panels(Fidelity(), [row(train_sentences=n) for n in (10000, 900)])
+    assert [p.condition["train_sentences"] for p in built] == [900, 10000]
 
 
 def test_what_has_no_number_is_compared_with_nothing():
@@ -71,22 +71,22 @@ def test_references_stand_beside_every_panel_that_they_know_nothing_against():
     nmt = row(1.5, instantiation="nmt", learned_from="", train_sentences="", **nothing)
     unigram = row(50.0, instantiation="unigram", **nothing)
     rows = [row(), row(k=2), row(train_sentences=90), row(scenario="real"), row(model="m1")]
-    found = panels(Fidelity(), [*rows, nmt, unigram])
-    told = {
+    built = panels(Fidelity(), [*rows, nmt, unigram])
+    references = {
         tuple(p.condition[c] for c in ("k", "train_sentences", "scenario", "model")): set(
             p.references
         )
-        for p in found
+        for p in built
     }
     usual = "teacher_forcing"
-    assert told == {
+    assert references == {
         (1, 900, usual, "m0"): {"nmt", "unigram"},
         (2, 900, usual, "m0"): {"nmt", "unigram"},
         (1, 90, usual, "m0"): {"nmt"},
         (1, 900, "real", "m0"): set(),
         (1, 900, usual, "m1"): set(),
     }
-    assert not any("" in panel.names for panel in found)
+    assert not any("" in panel.names for panel in built)
 
 
 def test_systems_are_compared_where_the_metric_compares_systems():
@@ -105,11 +105,11 @@ def test_systems_of_one_name_are_told_apart_by_their_fingerprints():
 
 
 def test_what_all_share_and_what_tells_them_apart():
-    told = distinguish(panels(Fidelity(), [row(), row(k=2), row(k=2, scenario="golden")]))
-    assert told.varying == ["k", "scenario"]
-    assert told.common == ["toy en-de", "transformer", "900 training sentences"]
-    assert told.phrases == ["k = 1", "k = 2, golden", "k = 2"]
-    assert told.title("Start") == "Start, toy en-de, transformer, 900 training sentences"
+    distinguished = distinguish(panels(Fidelity(), [row(), row(k=2), row(k=2, scenario="golden")]))
+    assert distinguished.varying == ["k", "scenario"]
+    assert distinguished.common == ["toy en-de", "transformer", "900 training sentences"]
+    assert distinguished.phrases == ["k = 1", "k = 2, golden", "k = 2"]
+    assert distinguished.title("Start") == "Start, toy en-de, transformer, 900 training sentences"
     but = distinguish(panels(Fidelity(), [row(), row(k=2)]), but=["k"])
     assert but.varying == []
 
@@ -117,8 +117,8 @@ def test_what_all_share_and_what_tells_them_apart():
 def test_baselines_without_a_system_have_a_panel_of_their_own():
     rows = [scored(AER, {"aer": 0.3}),
             scored(AER | {"nmt": "", "explainer": "diagonal"}, {"aer": 0.5}, model="")]  # fmt: skip
-    found = panels(AlignmentErrorRate(), rows)
-    assert [(p.condition["nmt"], p.names) for p in found] == [
+    built = panels(AlignmentErrorRate(), rows)
+    assert [(p.condition["nmt"], p.names) for p in built] == [
         ("", ["diagonal"]), ("transformer", ["attention"]),
     ]  # fmt: skip
 

@@ -22,7 +22,7 @@ SENTENCES = 40
 
 
 def row(ppl=4.0, status="ok", model="m0", values=(), **identity):
-    """A row of Fidelity as it is collected; without a number where it has another status."""
+    """A row of Fidelity in the form of `collect`; without a number where it has another status."""
     numbers = {"ppl": ppl, "ppl_low": ppl - 1, "ppl_high": ppl + 1, "agreement": 0.5}
     numbers = numbers | dict(values) if status == "ok" else {}
     return scored(FIDELITY | identity, numbers, status, model)
@@ -41,7 +41,7 @@ def test_explainers_go_from_the_most_faithful_to_the_least():
     rows = [
         row(9.0, explainer="random"),
         row(3.0, explainer="attention"),
-        row(1.0, explainer="random", instantiation="base"),  # Base is no trained proxy
+        row(1.0, explainer="random", instantiation="base"),  # Base is not a trained proxy
         row(5.0, explainer="gradient_norm"),
     ]
     assert [line[0] for line in texts(rows)] == ["attention", "gradient_norm", "random"]
@@ -94,9 +94,9 @@ def test_seeds_are_pooled():
     both = [row(2.0, seed=1), row(4.0, seed=2)]
     (line,) = texts(both)
     assert line[-1] == "3.00 [1.00, 5.00]"
-    said = "Several seeds: their mean, and the union of their intervals."
-    assert said in summarise(both).notes[0]
-    assert said not in summarise([row(), row(explainer="other", seed=2)]).notes[0]
+    seeds_note = "Several seeds: their mean, and the union of their intervals."
+    assert seeds_note in summarise(both).notes[0]
+    assert seeds_note not in summarise([row(), row(explainer="other", seed=2)]).notes[0]
 
 
 def test_seeds_without_a_number_are_counted_and_say_why():
@@ -112,8 +112,8 @@ def test_what_has_no_number_says_why():
         row(3.0, explainer="random", nmt="rnn_search"),
         row(explainer="random", nmt="rnn_search", instantiation="rn", status="failed: oh: no"),
     ]
-    found = {line[0]: line[1:] for line in texts(rows)}
-    assert found == {"attention": ["n/a", "n/a"], "random": ["3.00 [2.00, 4.00]", "failed"]}
+    cells_of = {line[0]: line[1:] for line in texts(rows)}
+    assert cells_of == {"attention": ["n/a", "n/a"], "random": ["3.00 [2.00, 4.00]", "failed"]}
     for form in (to_markdown, to_latex, to_text, to_html):
         assert "n/a" in form(summarise(rows))
     assert "rnn_search random rn seed 1: failed: oh: no" in summarise(rows).notes
@@ -182,16 +182,20 @@ def test_a_reference_of_another_scenario_says_so():
 
 def test_what_other_metrics_say_of_a_system_stands_under_its_table():
     numbers = {"bleu": 31.5, "chrf": 62.1, "ter": 40.0}
-    own, other = scored(SYSTEM, numbers), scored(SYSTEM | {"nmt": "unknown"}, numbers)
+    own_row, other = scored(SYSTEM, numbers), scored(SYSTEM | {"nmt": "unknown"}, numbers)
     failed = scored(SYSTEM, {}, "failed: x")
     rows = [row()]
-    found = {"fidelity": (Fidelity(), rows), "quality": (Quality(), [own, other, failed])}
-    about = about_systems(found, "fidelity")
+    scored_metrics = {
+        "fidelity": (Fidelity(), rows),
+        "quality": (Quality(), [own_row, other, failed]),
+    }
+    about = about_systems(scored_metrics, "fidelity")
     assert about == [
         "toy en-de transformer: its translations have BLEU 31.50, chrF 62.10, TER 40.00."
     ]
     assert about[0] in summarise(rows, about=about).notes
-    assert about_systems(found, "quality") == []  # its own table says it, and fidelity nothing
+    # Quality has a table of its own, and fidelity no result that is of a system alone.
+    assert about_systems(scored_metrics, "quality") == []
 
 
 def test_csv_has_exactly_the_columns(tmp_path):
@@ -213,12 +217,14 @@ def test_csv_has_exactly_the_columns(tmp_path):
         *("signature", "rerun"),
     ]  # fmt: skip
     assert len({len(line) for line in (header, *lines)}) == 1
-    told = [dict(zip(header, line, strict=True)) for line in lines]
-    assert [line["status"] for line in told] == ["ok", status]
-    assert [line["model"] for line in told] == ["m0", "m1"]
-    assert (told[0]["hit_at_k"], told[0]["ppl"], told[0]["kl"]) == ("0.25", "4.0", "")
-    assert (told[1]["hit_at_k"], told[1]["ppl"]) == ("", "")
-    assert to_csv([one.row for one in rows], header).startswith(",".join(header) + "\n")
+    csv_rows = [dict(zip(header, line, strict=True)) for line in lines]
+    assert [line["status"] for line in csv_rows] == ["ok", status]
+    assert [line["model"] for line in csv_rows] == ["m0", "m1"]
+    assert (csv_rows[0]["hit_at_k"], csv_rows[0]["ppl"], csv_rows[0]["kl"]) == ("0.25", "4.0", "")
+    assert (csv_rows[1]["hit_at_k"], csv_rows[1]["ppl"]) == ("", "")
+    assert to_csv([scored_row.row for scored_row in rows], header).startswith(
+        ",".join(header) + "\n"
+    )
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {f"fidelity.{e}" for e in ("csv", "txt", "md", "tex", "svg", "png")}
 
@@ -299,8 +305,8 @@ def test_what_only_some_have_is_empty_for_the_others():
     comet = Quality()
     both = [
         scored(SYSTEM | {"nmt": name}, {**dict.fromkeys(("bleu", "bleu_low", "bleu_high"), 1.0),
-                                        **more})
-        for name, more in (("a", dict.fromkeys(("comet", "comet_low", "comet_high"), 0.5)),
+                                        **comet_columns})
+        for name, comet_columns in (("a", dict.fromkeys(("comet", "comet_low", "comet_high"), 0.5)),
                            ("b", {}))
     ]  # fmt: skip
     assert summarise(both, comet).headings == ["NMT", "BLEU", "COMET"]
@@ -314,7 +320,7 @@ def test_kl_divergences_have_a_table_of_their_own(tmp_path):
     shown, _ = report(Fidelity(), rows, [], tmp_path, Tables())
     assert [s.name for s in shown] == ["fidelity", "fidelity_kl"]
     text = (tmp_path / "fidelity_kl.md").read_text()
-    assert text.startswith("| explainer | FN |")  # nobody measured RN's
+    assert text.startswith("| explainer | FN |")  # RN's was not measured
     assert "| attention | **0.50 [0.40, 0.60]** |" in text
     assert "KL" in shown[1].summary.title
     assert "KL" not in (tmp_path / "fidelity.md").read_text()
@@ -342,10 +348,10 @@ def counts(right):
 
 
 def aligned(results, *rows):
-    """Rows of AER, from (right links, what tells them from others)."""
-    for right, more in rows:
+    """Rows of AER, from (right links, the identity columns that differ)."""
+    for right, row_keys in rows:
         outcome = right if isinstance(right, str) else counts(right)
-        measured(AlignmentErrorRate, results, AER | more, outcome)
+        measured(AlignmentErrorRate, results, AER | row_keys, outcome)
     return collect(AlignmentErrorRate(), results, Draws(50, 0))
 
 
@@ -368,7 +374,7 @@ def test_the_least_alignment_error_stands_first(tmp_path):
     assert "**10.0 [10.0, 10.0]**" in markdown
     assert "**40.0" not in markdown
     assert "**90.0" not in markdown  # precision alone is not to be won
-    assert all(one.row["signature"].startswith("AER|corpus:toy|") for one in rows)
+    assert all(scored_row.row["signature"].startswith("AER|corpus:toy|") for scored_row in rows)
 
 
 def test_symmetrised_links_are_compared_with_each_other(tmp_path):
@@ -381,12 +387,12 @@ def test_symmetrised_links_are_compared_with_each_other(tmp_path):
         ("n/a", {"explainer": "c"}),
     )
     assert summarise(rows, metric).headings[:2] == ["alignment", "explainer"]
-    found = texts(rows, metric)
-    assert [line[:2] for line in found] == [
+    lines = texts(rows, metric)
+    assert [line[:2] for line in lines] == [
         ["forward", "b"], ["forward", "a"], ["forward", "c"], ["union", "a"],
     ]  # fmt: skip
-    assert found[3] == ["union", "a", "40.0 [40.0, 40.0]", "60.0 %", "60.0 %", "400"]
-    assert found[2][2] == "n/a"
+    assert lines[3] == ["union", "a", "40.0 [40.0, 40.0]", "60.0 %", "60.0 %", "400"]
+    assert lines[2][2] == "n/a"
     markdown = to_markdown(summarise(rows, metric))
     assert markdown.count("**40.0 [40.0, 40.0]**") == 1  # the best of its own kind
     assert "**10.0 [10.0, 10.0]**" in markdown

@@ -34,7 +34,7 @@ def test_rows_without_a_number_are_rows_all_the_same(tmp_path, monkeypatch):
     with WandbTracker().start("train", "group", tmp_path, {}) as tracker:
         tracker.table("fidelity", rows, columns)
     [table] = tmp_path.rglob("offline-run-*/files/media/table/tables/fidelity_*.table.json")
-    told = [dict(zip(columns, row, strict=True)) for row in json.loads(table.read_text())["data"]]
-    assert [(row["ppl"], row["kl"], row["status"]) for row in told] == [
+    logged = [dict(zip(columns, row, strict=True)) for row in json.loads(table.read_text())["data"]]
+    assert [(row["ppl"], row["kl"], row["status"]) for row in logged] == [
         (2.5, None, "ok"), (None, None, "n/a"),
     ]  # fmt: skip

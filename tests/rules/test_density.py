@@ -10,9 +10,9 @@ from xnmt_bench.rules.table import Rules
 
 
 def rules(source, prefix, label):
-    one = np.zeros(len(label), dtype=np.int64)
+    zeros = np.zeros(len(label), dtype=np.int64)
     wide = [np.stack([np.asarray(x), np.asarray(x) * 0 + 7], axis=1) for x in (source, prefix)]
-    return Rules(one, one, np.asarray(label), one * 0.5, *wide, *wide)
+    return Rules(zeros, zeros, np.asarray(label), zeros * 0.5, *wide, *wide)
 
 
 def test_by_hand():
@@ -39,5 +39,5 @@ def test_no_rule_at_all():
 
 def test_ids_of_large_vocabularies_do_not_collide():
     large = 2**20
-    found = density([rules([large, large + 1], [0, 0], [large, large])], 2)
-    assert found.unique == 2
+    counted = density([rules([large, large + 1], [0, 0], [large, large])], 2)
+    assert counted.unique == 2

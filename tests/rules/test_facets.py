@@ -9,7 +9,7 @@ from xnmt_bench.rules.facets import facets
 
 
 @pytest.fixture(scope="module")
-def found(transformer):
+def facets_of(transformer):
     gold = transformer.texts.gold("test")
     return facets(
         RuleSet(transformer).test,
@@ -28,13 +28,13 @@ def decisions(job):
         yield row, int(number), int(step), split.target[index[int(number)]].tolist()
 
 
-def test_place(transformer, found):
+def test_place(transformer, facets_of):
     for row, _, step, ids in decisions(transformer):
         names = ["first fifth", "second", "third", "fourth", "last fifth"]
-        assert found["place"][row] == names[int(5 * step / len(ids))]
+        assert facets_of["place"][row] == names[int(5 * step / len(ids))]
 
 
-def test_frequency_is_counted_in_the_training_targets(transformer, found):
+def test_frequency_is_counted_in_the_training_targets(transformer, facets_of):
     training = transformer.texts.split("train")
     counts = {}
     for i in range(len(training)):
@@ -42,9 +42,9 @@ def test_frequency_is_counted_in_the_training_targets(transformer, found):
             counts[token] = counts.get(token, 0) + 1
     labels = RuleSet(transformer).test.label_N
     for row in range(len(labels)):
-        low, _, high = found["frequency"][row].strip("> ").replace(",", "").partition("-")
+        low, _, high = facets_of["frequency"][row].strip("> ").replace(",", "").partition("-")
         assert int(low) <= counts.get(int(labels[row]), 0) <= (int(high) if high else np.inf)
-    assert len(set(found["frequency"])) > 2
+    assert len(set(facets_of["frequency"])) > 2
 
 
 def test_words_of_a_context_are_counted_once(tmp_path):
@@ -72,20 +72,20 @@ def test_words_of_a_context_are_counted_once(tmp_path):
     split = EncodedSplit(side, side, np.arange(3))
     n = np.array([2, 2, 2])
     rules = Rules(n, np.array([4, 5, 15]), np.array([8, 9, EOS]), n, *[n[:, None]] * 4)
-    found = facets(rules, split, Vocabulary(), split, None)
-    assert found["frequency"].tolist() == ["0-10", "11-100", "0-10"]
-    assert found["place"].tolist() == ["first fifth", "first fifth", "last fifth"]
+    facets_of = facets(rules, split, Vocabulary(), split, None)
+    assert facets_of["frequency"].tolist() == ["0-10", "11-100", "0-10"]
+    assert facets_of["place"].tolist() == ["first fifth", "first fifth", "last fifth"]
 
 
-def test_pieces(transformer, found):
+def test_pieces(transformer, facets_of):
     labels, target = RuleSet(transformer).test.label_N.tolist(), transformer.system.subwords[1]
-    for label, piece, name in zip(labels, target.pieces(labels), found["piece"], strict=True):
+    for label, piece, name in zip(labels, target.pieces(labels), facets_of["piece"], strict=True):
         begins = "begins a word" if piece.startswith("▁") else "goes on"
         assert name == ("end of sentence" if label == EOS else begins)
-    assert len(set(found["piece"])) == 3
+    assert len(set(facets_of["piece"])) == 3
 
 
-def test_links_are_those_of_the_steps_word(transformer, found):
+def test_links_are_those_of_the_steps_word(transformer, facets_of):
     gold, target = transformer.texts.gold("test"), transformer.system.subwords[1]
     for row, number, step, ids in decisions(transformer):
         word = target.words(ids)[step]
@@ -93,7 +93,7 @@ def test_links_are_those_of_the_steps_word(transformer, found):
         expected = "" if word < 0 else "sure" if word in linked else "none"
         if word in {j for _, j in gold[number].possible} - linked:
             expected = "possible only"
-        assert found["link"][row] == expected
+        assert facets_of["link"][row] == expected
 
 
 def test_without_gold_there_is_no_link(transformer):

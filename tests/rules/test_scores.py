@@ -38,9 +38,9 @@ def saved(tmp_path):
 
 
 def test_scores_come_back(saved):
-    found, expected = DecisionScores.load(saved), random_scores()
+    loaded, expected = DecisionScores.load(saved), random_scores()
     for name in DecisionScores.__dataclass_fields__:
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+        np.testing.assert_array_equal(getattr(loaded, name), getattr(expected, name))
 
 
 @pytest.mark.parametrize("damage", ["missing", "truncated", "altered"])

@@ -21,7 +21,7 @@ K = 3
 def columns(decisions=40, seed=0):
     """Random rules of `decisions` decisions, five a sentence."""
     rng = np.random.default_rng(seed)
-    made = {
+    shard_columns = {
         "sentence": np.arange(decisions) // 5 + 100 * seed,
         "step": (np.arange(decisions) % 5).astype(np.int32),
         "label": rng.integers(0, 99, decisions).astype(np.int32),
@@ -29,13 +29,13 @@ def columns(decisions=40, seed=0):
         "gold": rng.integers(0, 99, decisions).astype(np.int32),
     }
     for side in RULE_SIDES:
-        made[f"{side}_ids"] = rng.integers(-1, 99, (decisions, K)).astype(np.int32)
-        made[f"{side}_positions"] = rng.integers(-1, 9, (decisions, K)).astype(np.int32)
-        made[f"{side}_scores"] = rng.random((decisions, K)).astype(np.float32)
-        made[f"{side}_relevance"] = [
+        shard_columns[f"{side}_ids"] = rng.integers(-1, 99, (decisions, K)).astype(np.int32)
+        shard_columns[f"{side}_positions"] = rng.integers(-1, 9, (decisions, K)).astype(np.int32)
+        shard_columns[f"{side}_scores"] = rng.random((decisions, K)).astype(np.float32)
+        shard_columns[f"{side}_relevance"] = [
             np.append(rng.random(n % 4), np.nan).astype(np.float32) for n in range(decisions)
         ]
-    return made
+    return shard_columns
 
 
 @pytest.fixture
@@ -45,19 +45,19 @@ def shard(tmp_path):
     return path
 
 
-def assert_same(found, expected):
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one, other)
+def assert_same(actual, expected):
+    assert len(actual) == len(expected)
+    for actual_column, other in zip(actual, expected, strict=True):
+        np.testing.assert_array_equal(actual_column, other)
 
 
 def test_columns_come_back(shard):
     expected = columns()
-    found = read_columns(shard)
-    assert set(found) == set(expected)
+    loaded = read_columns(shard)
+    assert set(loaded) == set(expected)
     for name in expected:
-        assert found[name].dtype == getattr(expected[name], "dtype", object), name
-        assert_same(found[name], expected[name])
+        assert loaded[name].dtype == getattr(expected[name], "dtype", object), name
+        assert_same(loaded[name], expected[name])
     assert set(read_columns(shard, ["label"])) == {"label"}
     assert [path.name for path in shard.parent.iterdir()] == [shard.name]  # no temporary file
 
@@ -96,21 +96,25 @@ def test_shards_are_read_in_order(tmp_path):
 
 def test_relevance_comes_back_sentence_by_sentence(tmp_path):
     rng = np.random.default_rng(0)
-    wanted = {7: (0, rng.random((2, 3))), 9: (4, rng.random((3, 5))), 12: (0, rng.random((1, 2)))}
+    relevance_of = {
+        7: (0, rng.random((2, 3))),
+        9: (4, rng.random((3, 5))),
+        12: (0, rng.random((1, 2))),
+    }
     for number, sentences in enumerate(((7, 9), (12,))):
-        made = {
-            "sentence": np.concatenate([[s] * len(wanted[s][1]) for s in sentences]),
+        shard_columns = {
+            "sentence": np.concatenate([[s] * len(relevance_of[s][1]) for s in sentences]),
             "step": np.concatenate(
-                [wanted[s][0] + np.arange(len(wanted[s][1])) for s in sentences]
+                [relevance_of[s][0] + np.arange(len(relevance_of[s][1])) for s in sentences]
             ),
         }
-        rows = [row.astype(np.float32) for s in sentences for row in wanted[s][1]]
-        made |= {"source_relevance": rows, "prefix_relevance": [-row for row in rows]}
-        write_shard(made, shard_path(tmp_path, "test", number))
-    found = list(relevance(tmp_path, "test"))
-    assert [(f.number, f.first) for f in found] == [(7, 0), (9, 4), (12, 0)]
-    for sentence in found:
-        expected = wanted[sentence.number][1].astype(np.float32)
+        rows = [row.astype(np.float32) for s in sentences for row in relevance_of[s][1]]
+        shard_columns |= {"source_relevance": rows, "prefix_relevance": [-row for row in rows]}
+        write_shard(shard_columns, shard_path(tmp_path, "test", number))
+    sentences_read = list(relevance(tmp_path, "test"))
+    assert [(f.number, f.first) for f in sentences_read] == [(7, 0), (9, 4), (12, 0)]
+    for sentence in sentences_read:
+        expected = relevance_of[sentence.number][1].astype(np.float32)
         assert_same(sentence.source_TS, expected)
         assert_same(sentence.prefix_TT, -expected)
 

@@ -75,5 +75,5 @@ def test_a_smaller_k_is_a_slice():
 
 def test_ids_at_positions():
     positions = np.array([[2, 0], [1, NOTHING], [NOTHING, NOTHING]])
-    found = ids_at(np.array([7, 8, 9]), positions)
-    assert found.tolist() == [[9, 7], [8, NOTHING], [NOTHING, NOTHING]]
+    ids = ids_at(np.array([7, 8, 9]), positions)
+    assert ids.tolist() == [[9, 7], [8, NOTHING], [NOTHING, NOTHING]]

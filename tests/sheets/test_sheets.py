@@ -70,8 +70,10 @@ def make_results(folder):
     return results
 
 
-def make(folder, kind, *more):
-    return command("evaluate.py", f"sheet={kind}", f"results={folder}/results", *more, cwd=folder)
+def make(folder, kind, *options):
+    return command(
+        "evaluate.py", f"sheet={kind}", f"results={folder}/results", *options, cwd=folder
+    )
 
 
 def test_words_of_decisions(tmp_path):
@@ -99,9 +101,9 @@ def test_words_of_decisions(tmp_path):
         f"sheet.key={results}/sheets/words.key.csv", "bootstrap.samples=5", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    found = {row["explainer"]: row for row in read_csv(results / "annotation.csv")}
-    assert found.keys() == {"attention", "random"}
-    assert {float(found["attention"][c]) for c in ("agreement", "average_precision", "hit_1")} == {
+    row_of = {row["explainer"]: row for row in read_csv(results / "annotation.csv")}
+    assert row_of.keys() == {"attention", "random"}
+    assert {float(row_of["attention"][c]) for c in ("agreement", "average_precision", "hit_1")} == {
         1
     }
     assert "random (blind)" in " ".join(done.stdout.split())
@@ -112,12 +114,12 @@ def test_links_of_heatmaps(tmp_path):
     done = make(tmp_path, "links", "sheet.items=null")
     assert done.returncode == 0, done.stderr
     rows, key = (read_csv(results / "sheets" / f"links{end}") for end in (".csv", ".key.csv"))
-    found = {row["current"]: (row["weights"], k) for row, k in zip(rows, key, strict=True)}
-    shown, hidden = found["[it] sat"]
+    row_and_key = {row["current"]: (row["weights"], k) for row, k in zip(rows, key, strict=True)}
+    shown, hidden = row_and_key["[it] sat"]
     assert shown == "it: cat 1.00, the 0.50"
     assert (hidden["automatic:found"], hidden["automatic:naive"]) == ("max", "no")
     assert (hidden["weight"], hidden["attended"], hidden["hard"]) == ("1", "1", "no")
-    assert found["it [sat]"][1]["automatic:found"] == "none"
+    assert row_and_key["it [sat]"][1]["automatic:found"] == "none"
     for row, answers in zip(rows, ({"found": "max"}, {"found": "none"}), strict=True):
         row |= {
             "needed": "yes",
@@ -215,9 +217,13 @@ class Fixed(ConsistencySheet):
 
 
 def items_of(count, cause, **key):
-    told = {"corpus": "c", "lang_pair": "en-de", "nmt": "n"} | key
+    item_key = {"corpus": "c", "lang_pair": "en-de", "nmt": "n"} | key
     return [
-        Item([ShownText("source", [f"{cause}{n}"]), ShownText("target", HOSTILE, [1])], told, cause)
+        Item(
+            [ShownText("source", [f"{cause}{n}"]), ShownText("target", HOSTILE, [1])],
+            item_key,
+            cause,
+        )
         for n in range(count)
     ]
 
@@ -228,25 +234,25 @@ def test_causes_have_their_share_within_each_language(tmp_path):
         *items_of(30, "", lang_pair="en-ru"),
     ]  # fmt: skip
     drawn = Fixed(items).draw(tmp_path, 40, 0)
-    told = [(item.key["lang_pair"], item.cause) for item in drawn]
-    assert {pair: told.count(pair) for pair in set(told)} == {
+    order = [(item.key["lang_pair"], item.cause) for item in drawn]
+    assert {pair: order.count(pair) for pair in set(order)} == {
         ("en-de", ""): 16, ("en-de", "unlinked"): 4, ("en-ru", ""): 20,
     }  # fmt: skip
-    assert told != sorted(told)
+    assert order != sorted(order)
 
 
 @pytest.fixture
 def sheet(tmp_path):
-    made = Sheet(Fixed([]), items_of(4, "a"))
-    paths = write_sheet(made, sheet_page(made, "consistency"), tmp_path, "consistency")
-    return made, paths
+    new_sheet = Sheet(Fixed([]), items_of(4, "a"))
+    paths = write_sheet(new_sheet, sheet_page(new_sheet, "consistency"), tmp_path, "consistency")
+    return new_sheet, paths
 
 
 def test_a_filled_sheet_is_written_as_it_was_read(sheet, tmp_path):
-    made, (_, path, key) = sheet
+    new_sheet, (_, path, key) = sheet
     filled = read_filled(path)
-    assert filled.sheet == made.identifier == read_key(key, []).sheet
-    assert filled.missing() == 4  # the second question is asked after the first
+    assert filled.sheet == new_sheet.identifier == read_key(key, []).sheet
+    assert filled.missing() == 4  # the second question comes after the first
     assert filled.csv().encode() == path.read_bytes()
     cut = tmp_path / "cut.csv"
     cut.write_bytes(path.read_bytes()[:-10])
@@ -289,8 +295,8 @@ def test_a_browser_fills_the_page_as_a_spreadsheet_does(sheet, browser, tmp_path
         time.sleep(0.1)
     rows = read_csv(path)
     answers = (("yes", "m", ""), ("no", "", 'said "no", twice'), ("no", "", ""), ("yes", "?", ""))
-    for row, given in zip(rows, answers, strict=True):
-        row.update(zip(("is_translation", "gender", "comment"), given, strict=True))
+    for row, answer in zip(rows, answers, strict=True):
+        row.update(zip(("is_translation", "gender", "comment"), answer, strict=True))
     other = tmp_path / "spreadsheet.csv"
     with other.open("w", encoding="utf-8-sig", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
@@ -317,8 +323,8 @@ def test_words_are_chosen_by_keys(browser, tmp_path):
         "0",
     ):
         browser.switch_to.active_element.send_keys(key)
-    given = browser.execute_script("return answers")
-    assert [one.get("deciding") for one in given[:3]] == ["1 2", "-", None]
+    answers = browser.execute_script("return answers")
+    assert [answer.get("deciding") for answer in answers[:3]] == ["1 2", "-", None]
 
 
 def test_a_kind_of_a_package_is_a_choice(tmp_path):

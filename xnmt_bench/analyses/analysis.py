@@ -66,6 +66,7 @@ class Analysis(ABC):
             try:
                 yield f"{metric}_{self.name}", self.analyse(panels)
             except NotApplicable as error:
+                # Not logged: an analysis goes over all metrics, and most questions fit one of them.
                 reasons.append(f"{metric}: {error}")
         # One metric that the question fits is an answer.
         if len(reasons) == len(by_metric):

@@ -56,6 +56,7 @@ class Normalised(Analysis):
             and p.references[self.ceiling].measurement.ok
             and any(self.floor in by_name for by_name in p.by_pivot(blind=True).values())
         ]
+        # The score is a ratio of logarithms; of a share or a mean it would mean nothing.
         if not metric.headline.log or not usable:
             raise NotApplicable(f"no results of {metric.compared}={self.floor} and {self.ceiling}")
         by_panel = [self._rows(panel) for panel in usable]
@@ -100,8 +101,10 @@ class Normalised(Analysis):
         names = sorted({row[compared] for panel_rows in by_panel for row in panel_rows})
         figure, ax = plt.subplots(figsize=(7.5, 1.6 + 0.5 * len(by_panel)))
         for place, panel_rows in enumerate(by_panel):
+            # One column of the table: the points of all of them would cover each other.
             last = panel_rows[-1]["result"] if panel_rows else ""
             for row in (row for row in panel_rows if row["result"] == last):
+                # Side by side around the line of their panel, since their intervals overlap.
                 at = place + 0.1 * (names.index(row[compared]) - (len(names) - 1) / 2)
                 draw_interval(
                     ax,

@@ -69,8 +69,10 @@ class RankStability(Analysis):
         for panel, phrase in zip(panels, distinction.phrases, strict=True):
             by_panel.append([])
             for pivot, measured in self._measured(panel).items():
+                # As the table ranks them: the line names what the samples were compared with.
                 order = " < ".join(name for name in panel.ranked(pivot) if name in measured)
                 by = f"{phrase}: {order}" if phrase else order
+                # Columns that rank alike share one note.
                 orders.setdefault(by, []).append(panel.heading(pivot))
                 for share in self.shares:
                     rate = stability(metric, measured, share, self.draws)
@@ -103,6 +105,7 @@ class RankStability(Analysis):
         names = set.intersection(*map(set, by_pivot.values())) if by_pivot else set()
         if self.explainers is not None and panel.metric.compared == "explainer":
             names &= set(self.explainers)
+        # One name alone keeps its place in every sample, which would read as perfect stability.
         if len(names) < 2:
             return {}
         return {
@@ -130,6 +133,7 @@ class RankStability(Analysis):
                         **style(pivots, pivot),
                     )
             ax.set_xscale("log")
+            # The minor ticks of a log axis would be labelled between the sizes that were drawn.
             ax.xaxis.set_minor_locator(NullLocator())
             ax.set_xticks(self.shares, [f"{share:.0%}" for share in self.shares])
             ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))

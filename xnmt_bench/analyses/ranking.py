@@ -55,12 +55,14 @@ class Ranking(Analysis):
         note = NOTE.format(heading=column.heading, thing=metric.compared)
         words = {metric.compared: metric.compared}
         summary = pivoted(title, usable, by_panel, words, "result", cell, [note])
+        # All panels of a metric have one set of condition columns, so the first speaks for them.
         identity = (*usable[0].condition, metric.compared, "result")
         return Result(rows, identity, (column.name, "rank", "agrees"), summary)
 
     def _rows(self, panel: Panel) -> list[Row]:
         """Return the best by the last of the columns first."""
         column, by_pivot = panel.metric.headline, panel.by_pivot()
+        # Names in every column, since places compare only where the same rows compete for them.
         names = sorted(set.intersection(*(set(by_pivot[p]) for p in self.wanted)))
         names = [n for n in names if self.explainers is None or n in self.explainers]
         if not names:

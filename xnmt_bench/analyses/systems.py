@@ -20,6 +20,7 @@ class Systems(Analysis):
 
     def results(self, by_metric: Mapping[str, Sequence[Panel]]) -> Iterator[tuple[str, Result]]:
         """Yield one result for all metrics together."""
+        # All metrics share one table, so each of them alone is not the question.
         panels = [panel for metric_panels in by_metric.values() for panel in metric_panels]
         yield self.name, self.analyse(panels)
 
@@ -42,6 +43,7 @@ class Systems(Analysis):
         lines = [
             Line(
                 (),
+                # A system may lack a metric: translations from a file have no contrastive accuracy.
                 [Cell(name + " (blind)" * blind), *(values.get(h, Cell("n/a")) for h in headings)],
             )
             for (blind, name), values in sorted(cells.items())
@@ -62,4 +64,5 @@ def _rows(panel: Panel, column: Column) -> Iterator[tuple[str, Row]]:
 
 
 def _heading(panel: Panel) -> str:
+    # With the corpus: one metric may be measured on several test sets.
     return f"{panel.metric.headline.heading} {panel.condition['corpus']}"

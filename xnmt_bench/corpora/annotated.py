@@ -72,6 +72,7 @@ class AnnotatedCorpus(CorpusView):
     """
 
     def __init__(self, path: Path, like: Corpus) -> None:
+        # Never generated, also beside a toy corpus: such a file is of real translations.
         super().__init__(like)
         self.name, self.generated = path.name.removesuffix(".gz"), False
         self.rows, self._path = read_annotated(path), path
@@ -95,4 +96,5 @@ class AnnotatedCorpus(CorpusView):
 
     def counts(self) -> Iterator[str]:
         """Return no counts: those of the system's corpus are of other sentences."""
+        # An empty iterator and not an error, since every job asks a corpus for its counts.
         return iter(())

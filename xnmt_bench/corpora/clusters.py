@@ -59,6 +59,7 @@ def read_clusters(path: Path) -> Iterator[ResolvedLine]:
             needed = "needed are tokens (or document) and clusters of [first, last]"
             raise DataError(path, number, f"{needed}: {error!r}") from None
         text = " ".join(tokens)
+        # An equal line is fine: a sentence may come twice, with the same clusters.
         if clusters_by_letters.setdefault(key, clusters) != clusters:
             raise DataError(path, number, f"other clusters than a line above has: {text!r}")
         yield ResolvedLine(number, text, key, clusters)
@@ -78,5 +79,6 @@ def _stretch(tokens: list[str], first: int, last: int) -> Stretch:
     """Return where a mention stands."""
     if not (isinstance(tokens, list) and 0 <= first <= last < len(tokens)):
         raise ValueError(f"no mention [{first}, {last}]")
+    # In letters, so that a place holds under the corpus's own tokenisation too.
     starts = letter_starts(tokens)
     return starts[first], starts[last + 1]

@@ -70,9 +70,11 @@ class HeldOutCorpus(Corpus):
         """Stream the pairs of a split, in the order of the files."""
         # Both sides of a pair are cut, or neither: a system then answers in the form that it reads.
         cut = [tokenizer("moses", language) for language in languages(self)]
+        # The files are read again for each split, so that only one number a pair is kept.
         for pair, split_of_pair in zip(self._pairs.sentences("train"), self._splits, strict=True):
             if split_of_pair != split:
                 continue
+            # By a hash and not by a draw: another order of the files cuts the same pairs.
             if split == "train" and _number(pair) < self._tokenized:
                 source, target = (f(getattr(pair, s)) for f, s in zip(cut, SIDES, strict=True))
                 pair = replace(pair, source=source, target=target)
@@ -120,12 +122,14 @@ class HeldOutCorpus(Corpus):
             "sizes": dict(self._sizes),
             "seed": self._seed,
             "held_out": self._held_out,
+            # With the tokeniser's version, whose changes change the text.
             "tokenized": [self._tokenized, VERSION],
         }
 
 
 def letters(text: str) -> str:
     """Return the letters and digits of a text in small letters, by which sides are compared."""
+    # Copies of one sentence differ in case, blanks and punctuation.
     return "".join(character for character in text.casefold() if character.isalnum())
 
 

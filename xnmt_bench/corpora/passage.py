@@ -64,6 +64,7 @@ class Passage:
             self.source,
             self.target,
             nearest(self.source_context, count),
+            # A bool as a factor: 0 sentences where the target side is not read.
             nearest(self.target_context, count * context.target),
             tuple(self.following[: context.following]),
         )
@@ -95,5 +96,6 @@ def concatenated(
     Each sentence before it is closed by a separator; it and each sentence behind it by EOS.
     """
     closed = [(*sentence, SEPARATOR) for sentence in before]
+    # EOS and not a separator, which closes only what stands before the current sentence.
     closed += [(*sentence, EOS) for sentence in (ids, *after)]
     return [i for sentence in closed for i in sentence]

@@ -127,4 +127,5 @@ def languages(corpus: Corpus) -> tuple[str, str]:
 
 def lang_pair(corpus: Corpus) -> str:
     """Return the pair in the field's notation, such as `de-en`."""
+    # From the corpus and not from its name, which decides nothing.
     return "-".join(languages(corpus))

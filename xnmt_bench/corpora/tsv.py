@@ -58,6 +58,7 @@ class TsvCorpus(Corpus):
         self._columns = list(columns)
         portions = {"valid": valid, "test": test} | ({} if train is None else {"train": train})
         self._portions = {
+            # A text is a sequence of letters to Python, and each would be a portion.
             split: frozenset([names] if isinstance(names, str) else names)
             for split, names in portions.items()
         }
@@ -77,6 +78,7 @@ class TsvCorpus(Corpus):
                 raise DataError(self._paths[0], None, problem)
         columns = [self._columns.index(language) for language in languages(self)]
         split_of = {p: s for s, portions in self._portions.items() for p in portions}
+        # Named portions for training leave the others unread, instead of adding them.
         default_split = None if "train" in self._portions else "train"
         for path in self._paths:
             before = "", -1
@@ -88,6 +90,7 @@ class TsvCorpus(Corpus):
                     problem = f"document {document} is out of order: {segment} behind {before[1]}"
                     raise DataError(path, number, problem)
                 before = place
+                # Behind the checks: a fault is found by the first reader, of any split.
                 if split_of.get(portion, default_split) != split:
                     continue
                 name = f"{portion}/{document}"
@@ -118,6 +121,7 @@ class TsvCorpus(Corpus):
             "pair": list(languages(self)),
             "files": [file_hash(present(path)) for path in self._paths],
             "columns": self._columns,
+            # Sorted: the order of names decides nothing, and must not change the fingerprint.
             "portions": {split: sorted(names) for split, names in self._portions.items()},
             "tokenizer": self.tokenizer and f"{self.tokenizer} {VERSION}",
         } | ({"lowercase": True} if self._lowercase else {})

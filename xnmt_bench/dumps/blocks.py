@@ -36,6 +36,7 @@ class Nematus(Dump[Block]):
         place = 0
         for number, text in enumerate(self.texts_of(self.path), start=1):
             if not text.strip():
+                # Several blank lines in a row end one block, not several.
                 if block is not None:
                     yield block
                 block = None
@@ -89,6 +90,7 @@ class Sockeye(Nematus):
         self, line: int, place: int, source: list[str], target: list[str], matrix: np.ndarray
     ) -> Weighed:
         """Return a row a source token."""
+        # A slice, since an empty translation has no last token.
         eos = target[-1:] == [EOS_TOKEN]
         pieces = target[:-1] if eos else target
         # Turned into a row a target token.

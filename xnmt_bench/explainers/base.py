@@ -167,8 +167,10 @@ class Explainer(ABC):
             XnmtError: this explainer needs a corpus's annotation, a pair is not two texts, or has
                 a context that the system does not read.
         """
+        # Refused before anything is translated: bare pairs have no annotation to read.
         if self.needs_gold:
             raise XnmtError(f"{type(self).__name__} needs gold annotation, which bare text has not")
+        # Read to the end first: a slip in the last pair is found before the first is explained.
         pairs = list(pairs)
         passages = []
         for number, pair in enumerate(pairs, start=1):
@@ -320,5 +322,6 @@ def require_labels(batch: Batch) -> Tensor:
         ValueError: the batch has no labels yet.
     """
     if batch.labels_BT is None:
+        # Not an XnmtError: no user can cause it, only a plug-in that forgot to decide.
         raise ValueError("the batch has no labels: call explainers.base.decide first")
     return batch.labels_BT

@@ -112,6 +112,7 @@ class Judge(ABC):
         The seed is the job's where the judge is trained. Otherwise it is the explainer's, and
         nothing about training matters.
         """
+        # Empty columns, so that rows of one explainer under several training sizes are one row.
         if self.learns_from == "nothing":
             return {"instantiation": self.row_name, "train_sentences": "", "learned_from": ""}
         return {"instantiation": self.row_name, "seed": self.rules.job.config.seed}
@@ -119,6 +120,7 @@ class Judge(ABC):
     @property
     def options(self) -> dict[str, Any]:
         """Its options in the configuration."""
+        # The class stands in the recipe by its own name, beside its code.
         options = plain(self.rules.job.config.judge.get(self.name)) or {}
         return {key: value for key, value in options.items() if key != "_target_"}
 
@@ -140,6 +142,7 @@ class Judge(ABC):
         if self.learns_from == "rules":
             recipe["training_rules"] = self.rules.training_artefact
             recipe["train_sentences"] = self.rules.train_sentences
+        # Labels alone: rules of another explainer leave such a judge, and its artefact, unchanged.
         elif self.learns_from == "labels":
             recipe["labels"] = self.rules.training_labels(self.rules.train_sentences)
         # Training draws order and dropout from the seed.

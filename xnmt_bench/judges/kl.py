@@ -50,6 +50,7 @@ class Distilled(RuleProxy):
 
     def learning_recipe(self) -> dict[str, Any]:
         """Return the explainer's rules and the loss, which own proxies do not have."""
+        # An own proxy has the same rules and options, and must not share the artefact.
         return super().learning_recipe() | {"loss": "kl"}
 
     def lessons(self, folder: Path, training: ProxyTrainingOptions) -> Lessons:
@@ -58,6 +59,7 @@ class Distilled(RuleProxy):
         decisions, starts = self.write_decisions(folder)
         model = rules.explained.system.model
         contexts = rules.decisions.split("train", rules.learned_from)
+        # States and not distributions: D numbers a decision instead of V.
         states_ND = write_states(
             model, contexts, self.train_sentences, folder / f"{LESSONS}.states"
         )
@@ -100,6 +102,7 @@ class _Distributions:
     def __iter__(self) -> Iterator[DecisionBatch]:
         for start in range(0, len(self._order), self._batch_size):
             rows = self._order[start : start + self._batch_size]
+            # The label is dropped: the loss compares whole distributions.
             _, words_BK, positions_BK = unpack(self._decisions[rows])
             log_p_BV = log_distributions(self._model, self._states[rows])
             yield log_p_BV.exp(), words_BK, positions_BK
@@ -109,6 +112,7 @@ class _Distributions:
 def log_distributions(model: NMTModel, states_BD: np.ndarray) -> Tensor:
     """Return the model's log-probabilities (B, V) at some states, on its device."""
     states = torch.as_tensor(np.array(states_BD), device=device_of(model))
+    # The logits of a large batch and their softmax together would be twice (B, V).
     parts = states.split(STATES_AT_ONCE)
     return torch.cat([model.logits(part).log_softmax(-1) for part in parts])
 

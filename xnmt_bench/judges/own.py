@@ -38,6 +38,7 @@ class Own(RuleProxy):
         """The paper's family in its order, then other proxies by name."""
         if self.family in FAMILY:
             return [self.place + FAMILY.index(self.family), self.family, 0]
+        # Behind the family and before Comb, which is of the family alone.
         return [BEHIND_FAMILY, self.family, 0]
 
     @property
@@ -74,7 +75,7 @@ class Own(RuleProxy):
                 family.setdefault(proxy, []).append(row)
         combined = []
         for family in families.values():
-            # The best of two is no Comb: the paper takes the best of three.
+            # The best of two is not Comb: the paper takes the best of three.
             if len(family) == len(FAMILY):
                 rows = [row for of_proxy in family.values() for row in of_proxy]
                 by_test = min(rows, key=lambda row: row.values["ppl"])

@@ -52,6 +52,7 @@ class RuleSet:
     @cached_property
     def test(self) -> Rules:
         """The test set's rules; raises what `test_artefact` does."""
+        # Read once: every judge of the job goes over them, and a test set fits into memory.
         return all_rules(self.test_artefact.path, EVALUATED, self.k)
 
     @property
@@ -62,6 +63,7 @@ class RuleSet:
     @cached_property
     def target_words(self) -> np.ndarray:
         """The target's own word at each test decision, (N,)."""
+        # One column of the same shards, so that its order is that of the rules.
         paths = shards(self.test_artefact.path, EVALUATED)
         return np.concatenate([read_columns(path, ["gold"])["gold"] for path in paths])
 
@@ -74,6 +76,7 @@ class RuleSet:
         """
         explained = self.decisions.count("train")
         configured = self.job.config.train_sentences or explained
+        # Silently using fewer would put the row under a size that it does not have.
         if configured > explained:
             raise XnmtError(
                 f"train_sentences={configured} but only {explained} are explained; "
@@ -88,6 +91,7 @@ class RuleSet:
         Raises:
             NotApplicable: the explainer needs gold annotation that the training split lacks.
         """
+        # Checked before anything is extracted, which may take hours.
         if not self.explained.teachable:
             raise NotApplicable("the training sentences have no gold annotation")
         return self.explained.rules(self.learned_from, "train")

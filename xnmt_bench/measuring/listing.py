@@ -112,6 +112,7 @@ def names(measurements: Sequence[Measurement], columns: Sequence[str]) -> list[s
         measurements: of one metric.
         columns: of their identities, in reading order.
     """
+    # Only columns that differ, or each name would repeat the whole configuration.
     varying = [c for c in columns if c in WHO or len({m.identity[c] for m in measurements}) > 1]
     row_names = [
         ", ".join(
@@ -122,7 +123,7 @@ def names(measurements: Sequence[Measurement], columns: Sequence[str]) -> list[s
         for m in measurements
     ]
     return [
-        # Two systems may share every column; the start of the fingerprint tells them apart.
+        # Two systems may share every column; the start of the fingerprint names them.
         name if row_names.count(name) == 1 else f"{name}, {m.model[:6] or place}"
         for place, (name, m) in enumerate(zip(row_names, measurements, strict=True))
     ]

@@ -261,7 +261,7 @@ def _remove_superseded(file: Path, settings: Mapping[str, Any]) -> None:
 
 
 def _describes(file: Path, description: dict[str, Any]) -> bool:
-    """Return whether a file holds a description, by whatever command its row was measured."""
+    """Return whether a file holds a description, apart from the command that measured its row."""
     try:
         stored = _read_description(file)
     except (OSError, ValueError):
@@ -284,8 +284,8 @@ def _read_description(file: Path) -> dict[str, Any]:
     description = parse_json(file.read_text(encoding="utf-8"))
     if not isinstance(description, dict):
         raise ValueError("no JSON object")
-    needed, known = {"identity", "model", "status"}, {f.name for f in fields(Measurement)}
-    if needed <= set(description) <= known:
+    needed, attributes = {"identity", "model", "status"}, {f.name for f in fields(Measurement)}
+    if needed <= set(description) <= attributes:
         raise UnsealedError
     if description.pop(SEAL, None) != fingerprint(description):
         raise ValueError("altered since it was written")

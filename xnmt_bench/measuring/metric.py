@@ -121,6 +121,7 @@ class Column:
 
     def cell(self, value: float, low: float | None = None, high: float | None = None) -> str:
         """Return a value as tables show it, with its interval where it has one."""
+        # Words and not "nan", which a reader may take for a fault of the program.
         if np.isnan(value):
             return "no number"
         if low is None or high is None:  # of one without an interval
@@ -202,6 +203,7 @@ class Metric(ABC):
 
     def open_doors(self, job: Job) -> dict[str, Door]:
         """Return the files of a job that it reads, by kind."""
+        # Only those that it reads: another file must not become part of the row's identity.
         doors = {kind: job.door(kind) for kind in self.doors}
         return {kind: door for kind, door in doors.items() if door is not None}
 
@@ -237,19 +239,20 @@ class Metric(ABC):
 
         def identify() -> RowIdentity:
             row_doubts = job.doubts if doubts is None else doubts()
-            known = {"generated": job.corpus.generated, DOUBTS: row_doubts} | dict(facts or {})
+            row_facts = {"generated": job.corpus.generated, DOUBTS: row_doubts} | dict(facts or {})
             if left_out := list(job.config.left_out):
-                known[LEFT_OUT] = left_out
+                row_facts[LEFT_OUT] = left_out
             if explained and job.door("relevance") is None:
                 # Of a file's relevance it is unknown whether a model was asked.
-                known[BLIND] = job.explained.explainer.blind
+                row_facts[BLIND] = job.explained.explainer.blind
             model = job.model_id if of_system else ""  # this may train the system
             open_doors = self.open_doors(job) if of_system else {}
             doors = {kind: door.fingerprint for kind, door in open_doors.items()}
             # The metric's own keys come last, so that it may override what the job says.
             columns = configured | late_keys() | keys
-            return RowIdentity(columns, model, known, doors | dict(content or {}))
+            return RowIdentity(columns, model, row_facts, doors | dict(content or {}))
 
+        # Identified late: the model's fingerprint may need a training, and planning starts none.
         return PlannedRow(configured, identify, make)
 
     def combine(self, scored: Sequence[ScoredRow]) -> list[ScoredRow]:
@@ -267,6 +270,7 @@ class Metric(ABC):
         """Return how the row's value of the pivot stands in tables."""
         if stored := measurement.facts.get(PIVOT):
             return PivotValue(**stored)
+        # Only judges store one; any other value stands by its bare name.
         value = str(measurement.identity[self.pivot]) if self.pivot else ""
         return PivotValue(value or self.headline.heading, [value])
 

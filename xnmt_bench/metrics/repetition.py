@@ -69,6 +69,7 @@ class Repetition(SumMetric):
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Return shares of the content words of all documents."""
+        # Ratios of sums: long documents count for more, as every word is one chance to repeat.
         return {
             "repeated": ratio(sums_R["repeated"], sums_R["words"]),
             "reference": ratio(sums_R["reference_repeated"], sums_R["reference_words"]),

@@ -70,4 +70,5 @@ def _noun(token: str) -> Gender | None:
             if PERSON in parts[3] and not lemma.partition(":")[0].endswith(LITTLE):
                 return "m"
             readings += [(NOMINATIVE not in parts[2], GENDERS[g]) for g in parts[3] if g in GENDERS]
+    # False sorts first: a nominative wins, and of several the first.
     return min(readings, key=lambda reading: reading[0])[1] if readings else None

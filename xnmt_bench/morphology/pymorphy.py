@@ -26,6 +26,7 @@ def forms(masculine: str, feminine: str, neuter: str) -> dict[str, Gender]:
 def analyser(language: str = "ru") -> Any:
     """Return the analyser of pymorphy3 for a language; an XnmtError where it is not installed."""
     analyser_version(language)
+    # Behind the check of versions, whose error names the extra to install.
     import pymorphy3
 
     return pymorphy3.MorphAnalyzer(lang=language)
@@ -63,6 +64,7 @@ class Pymorphy(Morphology):
         tokens = [stripped(words[place]).lower() for place in chosen]
         tokens = [token for token in tokens if token and token not in self.pronouns]
         parse = analyser(self.language).parse
+        # Every reading, since the likeliest of a word may be a verb or a plural.
         tags = [(reading.tag, token) for token in tokens for reading in parse(token)]
         gendered = [pair for pair in tags if pair[0].gender in GENDERS and pair[0].number != "plur"]
         # Who is meant is a person: `механику` is not mechanics.

@@ -143,7 +143,7 @@ def panels(metric: Metric, scored: Sequence[ScoredRow]) -> list[Panel]:
     pivot_values = pivot_values_of(metric, scored)
     references = [s for s in scored if metric.reference(s.row) is not None]
     rows = [s for s in scored if metric.reference(s.row) is None]
-    made = []
+    built = []
     for condition, members in _by_condition(metric, rows):
         groups = _by_settings(members)
         for settings, group in groups:
@@ -161,7 +161,7 @@ def panels(metric: Metric, scored: Sequence[ScoredRow]) -> list[Panel]:
                 and all(reference.row[c] in ("", v) for c, v in condition.items())
                 and agree(settings, settings_of(reference))
             }
-            made.append(panel)
+            built.append(panel)
     order = {key.name: list(key.order) for key in metric.keys}
 
     def place(panel: Panel) -> list[Any]:
@@ -170,7 +170,7 @@ def panels(metric: Metric, scored: Sequence[ScoredRow]) -> list[Panel]:
             for c, v in panel.condition.items()
         ]
 
-    return sorted(made, key=place)
+    return sorted(built, key=place)
 
 
 def _by_condition(
@@ -238,11 +238,12 @@ def _phrase(
     settings: Mapping[str, Any], groups: Sequence[tuple[Mapping[str, Any], list[ScoredRow]]]
 ) -> str:
     """Return the settings in which groups differ; empty where there is one group."""
-    names = dict.fromkeys(name for others, _ in groups for name in others)
+    names = dict.fromkeys(name for group_settings, _ in groups for name in group_settings)
     differing = [
         n
         for n in names
-        if n in settings and not all(agree({n: settings[n]}, others) for others, _ in groups)
+        if n in settings
+        and not all(agree({n: settings[n]}, group_settings) for group_settings, _ in groups)
     ]
     return ", ".join(f"{name}: {settings[name]}" for name in differing)
 

@@ -85,6 +85,7 @@ def _harmless(value: Any) -> Any:
 
 def to_markdown(summary: Summary) -> str:
     """Return the summary as a Markdown table."""
+    # Escaped before the emphasis is added, or its own marks would be escaped.
     marks = _marks(summary, _markdown, "**{}**")
     headings = map(_markdown, summary.headings)
     head, *lines = (f"| {' | '.join(texts)} |" for texts in (headings, *marks))
@@ -106,6 +107,7 @@ def to_latex(summary: Summary) -> str:
     marks = _marks(summary, _escape, r"\textbf{{{}}}")
     head, *lines = (" & ".join(x) + r" \\" for x in (map(_escape, summary.headings), *marks))
     notes = " ".join(map(_escape, (f"{summary.title}.", *summary.notes)))
+    # Numbers to the right, where digits of one weight stand above each other.
     columns = "".join("l" if n < summary.words else "r" for n in range(len(summary.headings)))
     body = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *lines]
     end = [r"\bottomrule", r"\end{tabular}", rf"\caption{{{notes}}}", r"\end{table}", ""]
@@ -119,6 +121,7 @@ def to_html(summary: Summary) -> str:
         starts = chain(repeat(f'{tag} class="words"', summary.words), repeat(tag))
         return "".join(f"<{start}>{t}</{tag}>" for start, t in zip(starts, texts, strict=False))
 
+    # A rule between blocks, since the best is marked within each and not across them.
     blocks = [line.block for line in summary.lines]
     begins = [number > 0 and blocks[number - 1] != block for number, block in enumerate(blocks)]
     marks = _marks(summary, _html, "<strong>{}</strong>")
@@ -168,6 +171,7 @@ def _marks(summary: Summary, escape: Callable[[str], str], emphasis: str) -> lis
                 best[key] = min(best.get(key, cell.rank), cell.rank)
 
     def mark(line: Line, place: int, cell: Cell) -> str:
+        # Equal ranks are all emphasised: none of them is the better one.
         won = cell.rank is not None and cell.rank == best[*line.block, place]
         return emphasis.format(escape(cell.text)) if won else escape(cell.text)
 
@@ -203,6 +207,7 @@ def to_text(summary: Summary) -> str:
 
 def show(summary: Summary) -> None:
     """Print the summary to the terminal."""
+    # Into a pipe or a log rich would assume 80 columns, and fold every table.
     Console(width=None if os.isatty(1) else 140).print(to_rich(summary))
 
 

@@ -57,6 +57,7 @@ class CsvTracker(Tracker):
 
     def start(self, job_type: str, group: str, folder: Path, config: Mapping[str, Any]) -> Self:
         """Remember the folder."""
+        # Nothing is made yet: most jobs train nothing, and an empty log would look like a lost one.
         self._folder = folder
         return self
 
@@ -88,6 +89,7 @@ class WandbTracker(Tracker):
         """Begin a run, and log where it lies if that is only here."""
         import wandb
 
+        # The user's own choice first; without it no job may stop for a login.
         mode = os.environ.get("WANDB_MODE") or ("online" if _reachable() else "offline")
         if mode not in WANDB_MODES:
             raise XnmtError(f"WANDB_MODE={mode}: should be one of {', '.join(WANDB_MODES)}")
@@ -95,6 +97,7 @@ class WandbTracker(Tracker):
             project=self.project,
             group=group,
             job_type=job_type,
+            # With the job: W&B's default, the current folder, is shared by all jobs of a sweep.
             dir=os.environ.get("WANDB_DIR") or str(folder),
             config=dict(config),
             mode=mode,  # type: ignore[arg-type]
@@ -136,6 +139,7 @@ class WandbTracker(Tracker):
 
     def close(self, failed: bool) -> None:
         """Close the run, also that of a failed job."""
+        # Or the server would show a failed job of a sweep as one that still runs.
         self._run.finish(exit_code=int(failed))
 
 

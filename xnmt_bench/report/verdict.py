@@ -1,4 +1,4 @@
-"""What the rows of a metric say of its explainers, in sentences."""
+"""What the rows of a metric say about its explainers, in sentences."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ def definitions(metric: Metric, scored: Sequence[ScoredRow]) -> dict[str, str]:
     pivots = {pivot for panel in panels(metric, scored) for pivot in panel.rows} - {""}
     for pivot in (metric.pivot_value(s.measurement) for s in scored if pivots):
         if pivot.meaning:
+            # Under a pivot the tables show its values in the place of the column's own heading.
             texts[pivot.heading] = f"{metric.headline.meaning}: {_lowered(pivot.meaning)}"
     headline = [] if pivots else [metric.headline]
     beside = [c for c in metric.columns if c.shown and c is not metric.headline]
@@ -65,6 +66,7 @@ def _compare_with_blind(panel: Panel, pivot: str) -> str:
     if not blind:
         return NOTHING_BLIND
     column = panel.metric.headline
+    # Named is the strongest blind row, though every one of them has to be beaten.
     best = min(blind, key=lambda name: panel.rank(pivot, name) or 0.0)
     groups: dict[str, list[str]] = {"beats": [], "ahead": [], "not": []}
     for name in panel.ranked(pivot):
@@ -87,19 +89,24 @@ def _compare_with_blind(panel: Panel, pivot: str) -> str:
 def _standing(panel: Panel, pivot: str, name: str, blind: Sequence[str]) -> str:
     """Return how an explainer stands to all blind rows: `beats`, `ahead` or `not`."""
     column = panel.metric.headline
-    ours = pooled(column, panel.of(pivot, name))
-    theirs = [numbers for n in blind if (numbers := pooled(column, panel.of(pivot, n)))]
-    assert ours is not None
-    if not all(least_first(column, ours[0]) < least_first(column, row[0]) for row in theirs):
+    own_numbers = pooled(column, panel.of(pivot, name))
+    blind_numbers = [numbers for n in blind if (numbers := pooled(column, panel.of(pivot, n)))]
+    assert own_numbers is not None
+    # By the values alone first: whether it is ahead; the intervals then say how surely.
+    if not all(
+        least_first(column, own_numbers[0]) < least_first(column, row[0]) for row in blind_numbers
+    ):
         return "not"
     # A blind row that is not the best may have the wider interval.
     lower = column.better == "lower"
-    apart = all(ours[2] < row[1] if lower else ours[1] > row[2] for row in theirs)
+    apart = all(
+        own_numbers[2] < row[1] if lower else own_numbers[1] > row[2] for row in blind_numbers
+    )
     return "beats" if apart else "ahead"
 
 
-def _verb(names: Sequence[str], one: str, several: str) -> str:
-    return one if len(names) == 1 else several
+def _verb(names: Sequence[str], singular: str, several: str) -> str:
+    return singular if len(names) == 1 else several
 
 
 def _listed(names: Sequence[str]) -> str:

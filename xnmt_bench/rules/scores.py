@@ -34,6 +34,7 @@ class DecisionScores:
     def save(self, path: Path) -> None:
         """Write the scores as Parquet."""
         columns = (self.sentence_N, self.step_N, self.log_likelihood_N)
+        # With sentence and step, since files of the same decisions may differ in order.
         table = dict(zip(COLUMNS, columns, strict=True))
         if self.correct_N is not None:
             table[CORRECT] = self.correct_N
@@ -46,6 +47,7 @@ class DecisionScores:
         Raises:
             StoreError: the file is not readable.
         """
+        # Judges that give no first choice write no such column, so its absence is not damage.
         names = COLUMNS + ((CORRECT,) if CORRECT in column_names(path) else ())
         table = read_table(path, names)
         return cls(*(table[name].to_numpy() for name in names))

@@ -92,6 +92,7 @@ def write_shard(columns: dict[str, np.ndarray | list[np.ndarray]], path: Path) -
 
 def finished_shards(folder: Path, split: str) -> int:
     """Return how many shards of a split are there; shards are written in order."""
+    # Counted and not listed in a file: a shard is there whole or not at all.
     return len(list((folder / split).glob("*.parquet")))
 
 
@@ -156,6 +157,7 @@ def write_rules(rules: Rules, path: Path) -> None:
 def all_rules(folder: Path, split: str, k: int) -> Rules:
     """Return every rule of a split at once: for evaluation sets."""
     parts = [vars(read_rules(path, k)).values() for path in shards(folder, split)]
+    # Evaluation sets alone: a training split's rules stream, shard by shard.
     return Rules(*map(np.concatenate, zip(*parts, strict=True)))
 
 

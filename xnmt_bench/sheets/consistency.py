@@ -67,7 +67,7 @@ class ConsistencySheet(SheetKind):
     def items(self, measurements: Sequence[Measurement]) -> Iterator[Item]:
         """Yield the translations in which words are linked to the mention; see `SheetKind`."""
         for measurement in measurements:
-            # People's own translations are no system's.
+            # Human translations come from no system.
             if JUDGED not in measurement.files or measurement.facts.get(BLIND):
                 continue
             path = measurement.file(JUDGED)
@@ -91,6 +91,7 @@ class ConsistencySheet(SheetKind):
             f"{AUTOMATIC}{GENDER}": row[f"{self.mention}_gender"] or UNKNOWN,
         }
         texts = [
+            # By single blanks, as the marked places were counted; split() would drop an empty word.
             ShownText("source", row["source"].split(" "), row[f"{self.mention}_source"]),
             ShownText("target", row["translation"].split(" "), row[f"{self.mention}_target"]),
         ]

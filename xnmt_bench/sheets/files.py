@@ -65,6 +65,8 @@ class Sheet:
     @property
     def header(self) -> list[str]:
         """The columns of the CSV."""
+        # Items may show different texts. A dictionary keeps their order; a set would shuffle the
+        # columns in each process.
         shown = dict.fromkeys(name for item in self.items for name in item.cells())
         return [SHEET, ITEM, *shown, *(q.name for q in self.kind.questions), COMMENT]
 
@@ -144,6 +146,7 @@ class FilledSheet:
 
 def _delimiter(path: Path) -> str:
     """Return what stands between the cells of a file; some spreadsheets write semicolons."""
+    # From the header, which is known; csv.Sniffer guesses, and texts are full of semicolons.
     _, first = next(text_lines(path), (1, ""))
     return next((mark for mark in (";", "\t") if f"{SHEET}{mark}{ITEM}" in first), ",")
 
@@ -154,9 +157,9 @@ def _numbered_rows(
     """Yield line, item, sheet and cells of each row.
 
     Raises:
-        DataError: rows of two sheets, a number that is no item of the sheet, or one twice.
+        DataError: rows of two sheets, a number that is not an item of the sheet, or one twice.
     """
-    first, seen = "", set[int]()
+    first, items_read = "", set[int]()
     for line, row in csv_rows(path, [SHEET, ITEM, *needed], _delimiter(path)):
         sheet, cell = row[SHEET].strip(), row[ITEM].strip()
         match = IDENTIFIER.fullmatch(sheet)
@@ -171,9 +174,10 @@ def _numbered_rows(
             raise DataError(path, line, f"item: {error}") from None
         if not 1 <= item <= int(match[2]):
             raise DataError(path, line, f"there is no item {item} among {match[2]}")
-        if item in seen:
+        # Of two answers to one item, neither is known to be the later one.
+        if item in items_read:
             raise DataError(path, line, f"item {item} is there twice")
-        seen.add(item)
+        items_read.add(item)
         yield line, item, sheet, row
 
 
@@ -181,7 +185,7 @@ def read_filled(path: Path) -> FilledSheet:
     """Read a sheet that a person filled, wholly or in part.
 
     Raises:
-        DataError: the file is no sheet, or an answer is none of the question's choices.
+        DataError: the file is not a sheet, or an answer is none of the question's choices.
     """
     answers: dict[int, dict[str, str]] = {}
     questions: Sequence[Question] = ()
@@ -190,19 +194,20 @@ def read_filled(path: Path) -> FilledSheet:
         if not identifier:
             identifier = sheet
             kind = sheet.partition("-")[0]
+            # A sheet of a plug-in that is not installed here.
             if kind not in entries("sheets"):
                 raise DataError(path, line, f"there is no kind of sheet {kind!r}")
             questions = load("sheets", kind).questions
             if absent := [q.name for q in questions if q.name not in row]:
                 raise DataError(path, 1, f"no column {absent[0]!r}")
-        given = {q.name: _tidy(q, row[q.name]) for q in questions}
+        row_answers = {q.name: _tidy(q, row[q.name]) for q in questions}
         for question in questions:
-            answer = given[question.name]
+            answer = row_answers[question.name]
             words = len(row.get(question.words_of, "").split()) if question.words_of else None
             if answer and (problem := question.problem(answer, words)):
                 raise DataError(path, line, f"{question.name}={answer!r}: {problem}")
-        answers[item] = given
-        rows.append(row | given)
+        answers[item] = row_answers
+        rows.append(row | row_answers)
     if not identifier:
         raise DataError(path, 1, "holds no item")
     return FilledSheet(path, identifier, questions, answers, list(rows[0]), rows)
@@ -210,9 +215,12 @@ def read_filled(path: Path) -> FilledSheet:
 
 def _tidy(question: Question, answer: str) -> str:
     """Return an answer as the page writes it: no blanks around it, words in ascending order."""
+    # People type `2, 1`; equal answers have to be equal texts.
     parts = answer.replace(",", " ").split() if question.words_of else [answer.strip()]
     if question.choices:
+        # Spreadsheets capitalise the first letter of a cell.
         return parts[0].lower()
+    # Others stay in their order, so that the error names what was typed.
     if parts and all(part.isascii() and part.isdigit() for part in parts):
         parts.sort(key=int)
     return " ".join(parts)
@@ -241,12 +249,13 @@ def read_key(path: Path, needed: Sequence[str]) -> Key:
         needed: columns that it must have.
 
     Raises:
-        DataError: it is no key, or does not have a row for each item.
+        DataError: it is not a key, or does not have a row for each item.
     """
     rows, sheet = {}, ""
     for _, item, row_sheet, row in _numbered_rows(path, needed):
         sheet, rows[item] = row_sheet, row
     size = int(sheet.split("-")[1]) if sheet else 0
+    # A key that was cut short would fail later, at the first item that it lacks.
     if not rows or len(rows) < size:
         raise DataError(path, None, f"has {len(rows)} of the {size} items of its sheet")
     return Key(path, sheet, rows)

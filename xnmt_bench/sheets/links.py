@@ -76,6 +76,7 @@ class LinksSheet(SheetKind):
                 drawn = parse_json(path.read_text(encoding="utf-8"))[identity["side"]]
             except (ValueError, KeyError, TypeError) as error:
                 raise StoreError(f"{path}: not readable: {error}") from None
+            # Target weights lie between target sentences: False and True index the pair.
             languages = str(identity["lang_pair"]).split("-")
             language = languages[identity["side"] == "target"]
             for heatmap, example in enumerate(drawn):
@@ -98,28 +99,35 @@ def _item(
     """
     current, context = example["current"], example["context"]
     mention, antecedent = example["links"][link]
+    # A list of no rows has lost its second dimension in JSON.
     weights_IN = np.array(example["weights"], dtype=float).reshape(len(current), len(context))
     rows_MN = weights_IN[mention]
     block = rows_MN[:, antecedent]  # one weight for a link of many words: the greatest
     weight = float(block.max(initial=0.0))
-    found = MAX if weight >= 1 - ROUNDED else SOME if weight > 0 else NO_WEIGHT
+    # Rows are scaled to 1 at their greatest and then rounded, so 1 is not met exactly.
+    attention = MAX if weight >= 1 - ROUNDED else SOME if weight > 0 else NO_WEIGHT
     words = {current[n].lower() for n in mention}
     earlier = {context[n].lower() for n in antecedent}
-    seen = {context[antecedent[n]].lower() for n in np.flatnonzero((block > 0).any(axis=0))}
+    attended_words = {
+        context[antecedent[n]].lower() for n in np.flatnonzero((block > 0).any(axis=0))
+    }
 
     def content(word: str) -> bool:
         return word.lower() not in functional and any(c.isalnum() for c in word)
 
     content_N = np.array([content(word) for word in context], dtype=bool)
+    # Rows that look nowhere are left out: dispersion is of attention that there is.
     looking_MN = rows_MN[(rows_MN > 0).any(axis=1)] > 0
     attended = float((looking_MN & content_N).sum(axis=1).mean()) if len(looking_MN) else 0.0
     key |= {
         WEIGHT: f"{weight:g}",
+        # Empty where nothing is looked at, since 0 would say: at function words alone.
         ATTENDED: f"{attended:g}" if len(looking_MN) else "",
         HARD: "yes" if any(content(w) and w not in earlier for w in words) else "no",
-        f"{AUTOMATIC}{FOUND}": found,
-        f"{AUTOMATIC}{NAIVE}": "yes" if seen and seen <= words else "no",
+        f"{AUTOMATIC}{FOUND}": attention,
+        f"{AUTOMATIC}{NAIVE}": "yes" if attended_words and attended_words <= words else "no",
     }
     heatmap = Heatmap(current, context, weights_IN, list(product(mention, antecedent)))
     texts = [ShownText("earlier", context, antecedent), ShownText("current", current, mention)]
-    return Item(texts, key, cause=found, heatmap=heatmap)
+    # Drawn by the automatic answer, so that a small sample has each kind in its share.
+    return Item(texts, key, cause=attention, heatmap=heatmap)

@@ -35,22 +35,28 @@ def read_mt_gender(path: Path, key: Key) -> FilledSheet:
     Raises:
         DataError: the file is not in that form, or labels translations that the key lacks.
     """
-    asked = [replace(q, only_if=None) for q in ConsistencySheet.questions if q.name == GENDER]
+    # The files do not ask whether the words are a translation, so the gender depends on nothing.
+    gender_questions = [
+        replace(q, only_if=None) for q in ConsistencySheet.questions if q.name == GENDER
+    ]
     by_number: dict[int, dict[str, int]] = defaultdict(dict)
     for item, row in key.rows.items():
         if row["mention"] == "entity":
+            # By text too: a key may hold several systems' translations of a sentence. Where two of
+            # them are equal, the label is of either, and the first takes it.
             by_number[int(row["number"])].setdefault(row[TRANSLATION], item)
     answers: dict[int, dict[str, str]] = {}
     lines, unlinked = 0, 0
     for line, row in csv_rows(path, [INDEX, SENTENCE, FOUND, LABEL]):
         lines += 1
-        found, label = (row[name].strip().upper() for name in (FOUND, LABEL))
-        if found not in ("Y", "N") or label not in ("M", "F", "N", ""):
-            raise DataError(path, line, f"{found!r}, {label!r}: should be Y or N, and M, F or N")
+        is_found, label = (row[name].strip().upper() for name in (FOUND, LABEL))
+        if is_found not in ("Y", "N") or label not in ("M", "F", "N", ""):
+            raise DataError(path, line, f"{is_found!r}, {label!r}: should be Y or N, and M, F or N")
         try:
             texts = by_number.get(parse_count(row[INDEX].strip()), {})
         except ValueError as error:
             raise DataError(path, line, f"{INDEX}: {error}") from None
+        # The labels are of all of WinoMT; a sheet may be of a sample.
         if not texts:
             unlinked += 1
             continue
@@ -59,10 +65,10 @@ def read_mt_gender(path: Path, key: Key) -> FilledSheet:
         if item_found is None:
             problem = f"the key has another translation of sentence {row[INDEX].strip()}"
             raise DataError(path, line, f"{problem}: {next(iter(texts))[:60]!r}")
-        gender = label.lower() if found == "Y" and label in ("M", "F") else ""
+        gender = label.lower() if is_found == "Y" and label in ("M", "F") else ""
         answers[item_found] = {GENDER: gender}
     if not answers:
         raise DataError(path, None, f"none of its {lines} sentences is an item of {key.path}")
     if unlinked:
         log.warning("%s: %d sentences are no items of %s", path, unlinked, key.path)
-    return FilledSheet(path, key.sheet, asked, answers)
+    return FilledSheet(path, key.sheet, gender_questions, answers)

@@ -49,6 +49,7 @@ def _question(question: Question) -> dict[str, Any]:
 
 
 def _item(item: Item) -> dict[str, Any]:
+    # Neither the key nor the cause: the page's source must not tell where an item is from.
     texts = [
         {"heading": text.heading, "words": list(text.words), "marked": list(text.marked)}
         for text in item.texts
@@ -60,6 +61,7 @@ def _heatmap(heatmap: Heatmap) -> dict[str, Any]:
     return {
         "rows": list(heatmap.rows),
         "columns": list(heatmap.columns),
+        # Enough for a shade; full digits would make most of the file.
         "weights": heatmap.weights_RC.round(3).tolist(),
         "framed": [list(cell) for cell in heatmap.framed],
     }

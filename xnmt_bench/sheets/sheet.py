@@ -28,7 +28,7 @@ UNKNOWN = "?"  # the answer "I cannot tell"
 
 @dataclass(frozen=True)
 class Question:
-    """What a person is asked of each item.
+    """A question that a person answers for each item.
 
     Attributes:
         name: its column in the CSV.
@@ -37,7 +37,7 @@ class Question:
             answer is a set of words.
         keys: the key that gives each choice in the browser, in the order of the choices.
         words_of: the text whose words are chosen; empty where there are choices.
-        only_if: a question, and those of its answers after which this question is asked.
+        only_if: a question, and those of its answers after which this question comes.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Question:
     only_if: tuple[str, Sequence[str]] | None = None
 
     def asked(self, answers: Mapping[str, str]) -> bool:
-        """Return whether it is asked after some answers, by the names of their questions."""
+        """Return whether it comes after some answers, by the names of their questions."""
         return self.only_if is None or answers.get(self.only_if[0]) in self.only_if[1]
 
     def problem(self, answer: str, words: int | None) -> str | None:
@@ -67,6 +67,7 @@ class Question:
         if not all(number.isascii() and number.isdigit() for number in numbers):
             return f"should be numbers of words, or {NONE} for no word"
         if words is not None and (
+            # Length first: int() of some thousand digits raises an error of its own.
             bad := [n for n in numbers if len(n) > 6 or not 1 <= int(n) <= words]
         ):
             return f"there is no word {bad[0]} among {words}"
@@ -119,9 +120,10 @@ class Heatmap:
         lines = []
         for row in sorted({row for row, _ in self.framed}):
             weights_C = self.weights_RC[row]
+            # Words without weight are left out: the cell has to stay readable in a spreadsheet.
             order = [n for n in np.argsort(-weights_C, kind="stable") if weights_C[n] > 0]
-            seen = ", ".join(f"{self.columns[n]} {weights_C[n]:.2f}" for n in order)
-            lines.append(f"{self.rows[row]}: {seen or 'no weight'}")
+            words = ", ".join(f"{self.columns[n]} {weights_C[n]:.2f}" for n in order)
+            lines.append(f"{self.rows[row]}: {words or 'no weight'}")
         return "; ".join(lines)
 
 
@@ -162,7 +164,7 @@ class SheetKind(ABC):
         made_by: the command that measures what it reads.
         title: of its page.
         instruction: what the person reads first.
-        questions: in the order in which they are asked.
+        questions: in the order of the page.
         source: the paper that asked people so.
     """
 
@@ -195,6 +197,7 @@ class SheetKind(ABC):
             ConfigError: an option names a row that is not there.
         """
         try:
+            # Results that are missing and results without a usable row have the same cure.
             rows = [m for m in read(self.metric, results, SYSTEM) if m.ok]
         except MissingError:
             rows = []
@@ -204,6 +207,7 @@ class SheetKind(ABC):
                 f"here yet; first run {self.made_by}"
             )
         for column, value in self._wanted.items():
+            # Checked here and not by the schema: only the results know which systems there are.
             values = sorted({str(m.identity[column]) for m in rows})
             if value is not None and value not in values:
                 problem = f"sheet.{column}={value}: there is {', '.join(values)}"
@@ -229,18 +233,19 @@ class SheetKind(ABC):
         Raises:
             XnmtError: there is nothing to draw from.
         """
-        found = list(self.items(self.measurements(results)))
-        if not found:
+        all_items = list(self.items(self.measurements(results)))
+        if not all_items:
             raise XnmtError(
                 f"{results}: nothing that {self.metric} measured here can be asked about by "
                 f"sheet={self.name}; first run {self.made_by}"
             )
         rng = np.random.default_rng(seed)
         groups: dict[tuple[str, str], list[Item]] = defaultdict(list)
-        for item in found:
+        for item in all_items:
             groups[item.key["corpus"], item.key["lang_pair"]].append(item)
+        # Sorted by name: the order of files on a disk must not decide what is drawn.
         sizes = [len(group) for _, group in sorted(groups.items())]
-        counts = share_equally(sizes, len(found) if items is None else items)
+        counts = share_equally(sizes, len(all_items) if items is None else items)
         drawn = [
             item
             for (_, group), count in zip(sorted(groups.items()), counts, strict=True)
@@ -248,6 +253,7 @@ class SheetKind(ABC):
         ]
         if items is not None and len(drawn) < items:
             log.warning("there are %d items, not %d", len(drawn), items)
+        # Shuffled over all groups, so that a place in the sheet does not betray its system.
         return [drawn[place] for place in rng.permutation(len(drawn))]
 
 
@@ -280,10 +286,12 @@ def _draw_by_cause(group: Sequence[Item], count: int, rng: np.random.Generator) 
     return [
         stratum[place]
         for stratum, size in zip(members, counts, strict=True)
+        # Back in the order of the results, so that one shuffle, of `draw`, decides the order.
         for place in sorted(rng.permutation(len(stratum))[:size].tolist())
     ]
 
 
 def joined_numbers(values: Sequence[Any]) -> str:
     """Return numbers as one cell: six significant digits, between blanks."""
+    # Significant digits: relevance spans orders of magnitude, and decimals would flatten the small.
     return " ".join(f"{float(value):.6g}" for value in values)

@@ -84,6 +84,7 @@ def _sentence_items(
         decided = all(p in steps and labels[steps[p]] == pieces[p] for p in places)
         if not decided or not any(character.isalnum() for character in word):
             continue
+        # One word: its steps are averaged, and -1 leaves the other steps out.
         rows = [0 if place in places else -1 for place in sentence["steps"]]
         relevance = {
             column: joined_numbers(to_words(weights[sentence["number"]], rows, source_words)[0])

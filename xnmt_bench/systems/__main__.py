@@ -23,6 +23,7 @@ def ship(trained: Path, target: Path) -> None:
     """
     target.mkdir(parents=True, exist_ok=True)
     weights = load_file(trained / "model.safetensors")
+    # Contiguous, since safetensors refuses views.
     half = {name: weight.half().contiguous() for name, weight in weights.items()}
     save_file(half, target / "model.safetensors", metadata={"format": "pt"})
     (target / "model.safetensors").chmod(MODE)  # safetensors lets the owner alone read a file

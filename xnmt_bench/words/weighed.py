@@ -43,6 +43,7 @@ class Tokens:
             pieces: without EOS.
             eos: whether EOS stands behind them.
         """
+        # One mark anywhere settles the tool; without any, a piece that is not glued begins a word.
         spaced = any(piece.startswith(BEGUN) for piece in pieces)
         words, current = list[int](), -1
         for place, piece in enumerate(pieces):
@@ -135,6 +136,7 @@ class Weighed:
         sum of its pieces'.
         """
         rows, columns = (membership(tokens_of_pieces(s.words)) for s in (self.target, self.source))
+        # Mean over rows and sum over columns, so that rows of shares still sum to 1.
         mean = rows / rows.sum(0)
         prefix, log_p = self.prefix_TT, self.log_probability_T
         return replace(

@@ -24,21 +24,23 @@ def families(groups):
 
 def test_what_decides_stands_in_the_context_alone():
     sets = CORPUS.contrastive("test")
-    assert [one.name for one in sets] == [f"toy_discourse {topic}" for topic in TOPICS]
-    for one in sets:
-        for family in families(one.groups):
+    assert [contrastive_set.name for contrastive_set in sets] == [
+        f"toy_discourse {topic}" for topic in TOPICS
+    ]
+    for contrastive_set in sets:
+        for family in families(contrastive_set.groups):
             # One current sentence, one list of variants, each of them true once.
             assert len({(g.source, tuple(v.text for v in g.variants)) for g in family}) == 1
             assert [g.true for g in family] == list(range(len(family[0].variants)))
             assert len({v.text for v in family[0].variants}) == len(family)
             for place in range(3):
-                same = len({g.variants[0].context[place] for g in family}) == 1
-                assert same == (place != 3 - family[0].distance)
+                place_is_constant = len({g.variants[0].context[place] for g in family}) == 1
+                assert place_is_constant == (place != 3 - family[0].distance)
 
 
 def test_address_and_names_are_not_in_the_source():
-    for one in CORPUS.contrastive("test")[:2]:
-        for family in families(one.groups):
+    for contrastive_set in CORPUS.contrastive("test")[:2]:
+        for family in families(contrastive_set.groups):
             assert len({g.source_context for g in family}) == 1
 
 
@@ -78,7 +80,7 @@ class Documents(ToyCorpus):
 def test_each_version_is_true_behind_its_own_context():
     corpus = Documents(
         ["Du bist spät .", "Ja .", "Wo ist dein Hund ?", "Gut ."],
-        ["Hast du Zeit ?", "Sie kommt .", "Ich sehe dich ."],  # she, or you: nobody can tell
+        ["Hast du Zeit ?", "Sie kommt .", "Ich sehe dich ."],  # she, or you: undecidable
         ["Willst du ?", "Wo wohnst du ?"],  # a verb that the table lacks
         ["Sergej kommt .", "Das ist Sergej ."],
     )
@@ -115,7 +117,7 @@ def test_russian_forms_keep_their_prepositions():
     assert formal == ["я думаю о вас .", "я вижу вас ."]
     mixed = Documents(["ты был там .", "я вижу тебя ."], language="ru")
     with pytest.raises(XnmtError, match="nothing to compare"):
-        build(mixed, "test")  # `был` would have to change, and nobody says how
+        build(mixed, "test")  # `был` would have to change, and the table lacks its plural
 
 
 def test_what_shows_informal_address_and_cannot_be_exchanged():
@@ -156,9 +158,9 @@ def test_chains_are_of_one_thing_each():
         for mention in s.gold.source_mentions:
             text = " ".join(s.source.split()[w] for w in mention.words)
             words[s.document, mention.chain].add(text)
-    several = [found for found in words.values() if len(found) > 1]
+    several = [forms for forms in words.values() if len(forms) > 1]
     assert several
-    for found in several:  # a noun phrase and its pronoun
-        assert len(found - {"it"}) == 1
-        assert "it" in found
-    assert any(found == {"you"} for found in words.values())
+    for forms in several:  # a noun phrase and its pronoun
+        assert len(forms - {"it"}) == 1
+        assert "it" in forms
+    assert any(forms == {"you"} for forms in words.values())

@@ -51,10 +51,10 @@ def write(path, content):
 
 @pytest.mark.parametrize("ending", [".json", ".json.gz"])
 def test_voita(tmp_path, ending):
-    [one] = read_sets(write(tmp_path / f"deixis{ending}", VOITA))
-    assert (one.name, one.lang_pair, one.generated) == ("deixis", "en-ru", False)
-    first, second = one.groups
-    assert first.source_context == ("a b", "c", "d ?")  # as they are read, the nearest last
+    [voita_set] = read_sets(write(tmp_path / f"deixis{ending}", VOITA))
+    assert (voita_set.name, voita_set.lang_pair, voita_set.generated) == ("deixis", "en-ru", False)
+    first, second = voita_set.groups
+    assert first.source_context == ("a b", "c", "d ?")  # in reading order, the nearest last
     assert (first.source, first.true, first.distance) == ("e", 2, 3)
     assert first.variants == tuple(Variant(t, ("A", "B", "C")) for t in "DEF")
     assert second == Group("e", (Variant("D"), Variant("E")), 0, distance=1)
@@ -112,9 +112,9 @@ def test_contrapros_text_files(tmp_path):
         "context.en": ["far", "near"] * 3 + ["", "near"] * 2,
         "context.de": [*"AAA", "", ""],
     }
-    [one] = read_sets(contrapro(tmp_path, context=context))
-    first, second = one.groups
-    assert (one.name, one.lang_pair) == ("contrapro", "en-de")
+    [contrapro_set] = read_sets(contrapro(tmp_path, context=context))
+    first, second = contrapro_set.groups
+    assert (contrapro_set.name, contrapro_set.lang_pair) == ("contrapro", "en-de")
     assert first.source_context == ("far", "near")
     assert first.variants == (Variant("a", ("A",)), Variant("b", ("A",)), Variant("c", ("A",)))
     assert (first.pronoun, first.distance, first.true) == ("er", 1, 0)
@@ -156,10 +156,10 @@ def test_contrapros_json_takes_its_context_from_the_files_beside_it(tmp_path):
     assert group.antecedent.words == ("the", "door")
     contrapro(tmp_path, context={"context.en": ["far"] * 5, "context.de": ["fern"] * 5})
     (tmp_path / "contrapro.subset.groups").write_text("1\n")
-    [one] = read_sets(path)
-    assert one.groups[0].source_context == ("far",)
-    assert {v.context for v in one.groups[0].variants} == {("fern",)}
-    assert one.number(0) == 1
+    [contrapro_set] = read_sets(path)
+    assert contrapro_set.groups[0].source_context == ("far",)
+    assert {v.context for v in contrapro_set.groups[0].variants} == {("fern",)}
+    assert contrapro_set.number(0) == 1
     (tmp_path / "contrapro.subset.groups").write_text("0\n1\n")
     with pytest.raises(DataError, match="2 groups, but"):
         read_sets(path)
@@ -169,10 +169,10 @@ def test_contrapros_json_says_where_its_lines_belong(tmp_path):
     folder = contrapro(tmp_path, sources=["it is old ."] * 3, targets=["a", "b", "c"])
     (tmp_path / "groups.tsv").unlink()
     write(tmp_path / "contrapro.json.gz", [PRO])
-    [one] = read_sets(folder)
-    assert [v.text for v in one.groups[0].variants] == ["a", "b", "c"]
-    assert (one.groups[0].pronoun, one.groups[0].distance) == ("sie", 1)
-    assert one.groups[0].antecedent.words == ("the", "door")
+    [contrapro_set] = read_sets(folder)
+    assert [v.text for v in contrapro_set.groups[0].variants] == ["a", "b", "c"]
+    assert (contrapro_set.groups[0].pronoun, contrapro_set.groups[0].distance) == ("sie", 1)
+    assert contrapro_set.groups[0].antecedent.words == ("the", "door")
     # By the path of the file the texts are its own, and the context is that of the files.
     (tmp_path / "contrapro.context.en").write_text("before\n" * 3)
     [by_file] = read_sets(str(tmp_path / "contrapro.json.gz"))
@@ -256,7 +256,7 @@ def test_training_does_not_look_at_test_sets(tmp_path):
     (tmp_path / "voita").mkdir()
     for name in ("deixis_dev", "lex_cohesion_dev", "deixis_test"):
         write(tmp_path / "voita" / f"{name}.json", VOITA)
-    found = find_sets(["voita"], ToyCorpus(), "valid", str(tmp_path))
-    assert [one.name for one in found] == ["deixis_dev", "lex_cohesion_dev"]
+    valid_sets = find_sets(["voita"], ToyCorpus(), "valid", str(tmp_path))
+    assert [valid_set.name for valid_set in valid_sets] == ["deixis_dev", "lex_cohesion_dev"]
     with pytest.raises(XnmtError, match="contrapro has no part for validation"):
         find_sets(["contrapro"], ToyCorpus(), "valid", str(tmp_path))

@@ -31,25 +31,25 @@ def gold(sure, possible=()):
     return Alignment(frozenset(sure), frozenset({*sure, *possible}))
 
 
-def counts(*pairs, **more):
+def counts(*pairs, **options):
     links = [frozenset(a) for a, _ in pairs]
-    return count_links("a test set", range(len(pairs)), links, [g for _, g in pairs], **more)
+    return count_links("a test set", range(len(pairs)), links, [g for _, g in pairs], **options)
 
 
-def scores(*pairs, **more):
-    """What the metric says of all pairs."""
-    units = counts(*pairs, **more)
-    found = AER().score(units, np.ones((1, len(units))))
-    return {name: float(value) for name, [value] in found.items()}
+def scores(*pairs, **options):
+    """The metric's results of all pairs."""
+    units = counts(*pairs, **options)
+    score_of = AER().score(units, np.ones((1, len(units))))
+    return {name: float(value) for name, [value] in score_of.items()}
 
 
 def test_by_hand():
     # A = 3 links; 1 of them sure, 1 more possible, 1 wrong; S = 2.
-    found = scores(({(0, 0), (1, 2), (5, 5)}, gold({(0, 0), (1, 1)}, {(1, 2)})))
-    assert found["precision"] == pytest.approx(2 / 3)
-    assert found["recall"] == pytest.approx(1 / 2)
-    assert found["aer"] == pytest.approx(1 - (1 + 2) / (3 + 2))
-    assert line(found) == "AER 40.0% (66.7%/50.0%/3)"
+    score_of = scores(({(0, 0), (1, 2), (5, 5)}, gold({(0, 0), (1, 1)}, {(1, 2)})))
+    assert score_of["precision"] == pytest.approx(2 / 3)
+    assert score_of["recall"] == pytest.approx(1 / 2)
+    assert score_of["aer"] == pytest.approx(1 - (1 + 2) / (3 + 2))
+    assert line(score_of) == "AER 40.0% (66.7%/50.0%/3)"
 
 
 def test_pairs_are_pooled_not_averaged():
@@ -90,18 +90,18 @@ def test_the_interval_holds_the_number_and_is_reproducible():
 
 def test_counts_come_back_and_damage_is_named(tmp_path):
     path = tmp_path / "counts.parquet"
-    made = counts(({(0, 0), (1, 2)}, gold({(0, 0)})), (set(), gold({(1, 1)})))
-    assert {name: column.tolist() for name, column in made.columns.items()} == {
+    units = counts(({(0, 0), (1, 2)}, gold({(0, 0)})), (set(), gold({(1, 1)})))
+    assert {name: column.tolist() for name, column in units.columns.items()} == {
         "links": [2, 0],
         "unaligned_links": [1, 0],
         "sure": [1, 1],
         "sure_links": [1, 0],
         "possible_links": [1, 0],
     }
-    made.save(path)
+    units.save(path)
     loaded = Units.load(path)
     assert loaded.number_U.tolist() == [0, 1]
-    for name, column in made.columns.items():
+    for name, column in units.columns.items():
         assert loaded[name].tolist() == column.tolist()
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(StoreError, match=r"counts\.parquet"):
@@ -111,8 +111,8 @@ def test_counts_come_back_and_damage_is_named(tmp_path):
 def test_target_words_that_aer_cannot_judge():
     pairs = (set(), gold({(0, 0), (1, 0)}, {(0, 1)})), (set(), gold(()))
     assert counts(*pairs, target_lengths=[3, 2])["target_words"].sum() == 5
-    found = scores(*pairs, target_lengths=[3, 2])
-    assert (found["no_link"], found["no_sure_link"]) == (3 / 5, 4 / 5)
+    score_of = scores(*pairs, target_lengths=[3, 2])
+    assert (score_of["no_link"], score_of["no_sure_link"]) == (3 / 5, 4 / 5)
     assert "no_link" not in scores(*pairs)
 
 
@@ -138,10 +138,10 @@ def test_final_links_words_that_growing_cannot_reach():
 def test_methods_are_nested():
     rng = np.random.default_rng(0)
     for _ in range(50):
-        one, two = (frozenset(map(tuple, rng.integers(0, 6, (9, 2)).tolist())) for _ in range(2))
-        made = [METHODS[m](one, two) for m in ("intersection", "grow-diagonal")]
-        made += [METHODS[m](one, two) for m in ("grow-diagonal-final", "union")]
-        for small, large in itertools.pairwise(made):
+        first, two = (frozenset(map(tuple, rng.integers(0, 6, (9, 2)).tolist())) for _ in range(2))
+        by_method = [METHODS[m](first, two) for m in ("intersection", "grow-diagonal")]
+        by_method += [METHODS[m](first, two) for m in ("grow-diagonal-final", "union")]
+        for small, large in itertools.pairwise(by_method):
             assert small <= large
 
 
@@ -166,9 +166,9 @@ def test_every_published_baseline_scores_as_published():
     for row in rows:
         english_first = row["order"] == "english-german"
         links = baseline(row["file"], reverse=english_first)
-        found = scores(*zip(links, reference, strict=True))
+        score_of = scores(*zip(links, reference, strict=True))
         expected = "AER {aer}% ({precision}%/{recall}%/{links})".format(**row)
-        assert line(found) == expected, row["file"]
+        assert line(score_of) == expected, row["file"]
 
 
 @needs_data
@@ -176,8 +176,8 @@ def test_every_published_baseline_scores_as_published():
 def test_symmetrised_baselines_come_out_link_for_link(method):
     forward = baseline("giza.forward.talp")
     backward = baseline("giza.reverse.talp", reverse=True)
-    made = [METHODS[method](f, b) for f, b in zip(forward, backward, strict=True)]
-    assert made == baseline(f"giza.{method}.talp")
+    links_of_sentences = [METHODS[method](f, b) for f, b in zip(forward, backward, strict=True)]
+    assert links_of_sentences == baseline(f"giza.{method}.talp")
 
 
 # Words that no annotator linked --------------------------------------------------------------
@@ -197,9 +197,9 @@ def without_unaligned(pairs, side):
     ]
 
 
-def judged(pairs, **more):
+def judged(pairs, **options):
     """What the metric says without the words that have no gold link."""
-    units = skip_unaligned(counts(*pairs, **more))
+    units = skip_unaligned(counts(*pairs, **options))
     return {n: float(v) for n, [v] in AER().score(units, np.ones((1, len(units)))).items()}
 
 
@@ -221,11 +221,11 @@ def test_skipping_is_scoring_the_other_links_alone(side):
     links = [[{tuple(link) for link in rng.integers(0, 6, (n, 2)).tolist()} for n in (6, 3, 4)]
              for _ in range(200)]  # fmt: skip
     pairs = [(a, gold(sure, possible)) for a, sure, possible in links]
-    others = without_unaligned(pairs, side)
-    assert sum(len(a) for a, _ in others) < sum(len(a) for a, _ in pairs)
-    found = judged(pairs, linked=side)
-    assert found["aer"] == pytest.approx(error_rate(others))
-    assert found == scores(*others)
+    linked_pairs = without_unaligned(pairs, side)
+    assert sum(len(a) for a, _ in linked_pairs) < sum(len(a) for a, _ in pairs)
+    score_of = judged(pairs, linked=side)
+    assert score_of["aer"] == pytest.approx(error_rate(linked_pairs))
+    assert score_of == scores(*linked_pairs)
     assert scores(*pairs)["aer"] == pytest.approx(error_rate(pairs))
 
 
@@ -240,7 +240,7 @@ def test_the_unaligned_words_of_the_real_gold():
     reference = AlignmentFile(RWTH / "alignment.talp", base=1).read(lengths())
     pairs = [(diagonal(*n), g) for n, g in zip(lengths(), reference, strict=True)]
     assert scores(*pairs)["links"] == sum(words)
-    found = judged(pairs)
-    assert found["links"] == sum(words) - unaligned
-    assert found["aer"] == pytest.approx(error_rate(without_unaligned(pairs, 1)))
-    assert found["aer"] < scores(*pairs)["aer"] == pytest.approx(error_rate(pairs))
+    score_of = judged(pairs)
+    assert score_of["links"] == sum(words) - unaligned
+    assert score_of["aer"] == pytest.approx(error_rate(without_unaligned(pairs, 1)))
+    assert score_of["aer"] < scores(*pairs)["aer"] == pytest.approx(error_rate(pairs))

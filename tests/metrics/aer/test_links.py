@@ -12,7 +12,7 @@ def test_pieces_are_summed_over_the_source_and_averaged_over_the_target():
     source, target = [0, 0, 1, -1], [0, 1, 1, -1]
     relevance = np.array(
         [
-            [0.3, 0.3, 0.5, 9.0],  # 0.6 against 0.5: the sum counts, and EOS is no word
+            [0.3, 0.3, 0.5, 9.0],  # 0.6 against 0.5: the sum counts, and EOS is not a word
             [0.0, 0.1, 0.9, 0.0],  # averaged with the next piece: 0.45 against 0.5
             [0.4, 0.4, 0.1, 0.0],
             [9.0, 9.0, 9.0, 9.0],  # the target's EOS

@@ -133,18 +133,18 @@ def test_simulated_people_of_known_accuracy(tmp_path):
     second = answered(rows, truth, wrong=range(2, 8), misaligned=[39])
     key = write(tmp_path / "key.csv", key_rows(rows, truth))
     paths = [write(tmp_path / f"{n}.csv", r) for n, r in enumerate((first, second))]
-    found, _ = measured(tmp_path, f"sheet.path=[{paths[0]},{paths[1]}]", f"sheet.key={key}")
-    people = found["made", "gender", "people", ""]
+    row_of, _ = measured(tmp_path, f"sheet.path=[{paths[0]},{paths[1]}]", f"sheet.key={key}")
+    people = row_of["made", "gender", "people", ""]
     # Both err alike in items 2 and 3, so they differ in 0, 1 and 4 to 7.
     assert float(people["agreement"]) == pytest.approx(33 / 39)
-    said = [[r["gender"] for r in person[:39]] for person in (first, second)]
-    chance = sum(said[0].count(g) * said[1].count(g) for g in "mfn") / 39**2
+    genders = [[r["gender"] for r in person[:39]] for person in (first, second)]
+    chance = sum(genders[0].count(g) * genders[1].count(g) for g in "mfn") / 39**2
     assert float(people["kappa"]) == pytest.approx((33 / 39 - chance) / (1 - chance))
-    automatic = found["made", "gender", "automatic", ""]
+    automatic = row_of["made", "gender", "automatic", ""]
     assert float(automatic["agreement"]) == pytest.approx((35 + 33) / 78)
-    # The automatic answer is always yes, so that kappa would be 0 whatever people say.
-    assert found["made", "is_translation", "automatic", ""]["kappa"] == ""
-    table_10 = found["made", "both questions", "automatic", ""]
+    # The automatic answer is always yes, so that kappa would be 0 for any answers of people.
+    assert row_of["made", "is_translation", "automatic", ""]["kappa"] == ""
+    table_10 = row_of["made", "both questions", "automatic", ""]
     counts = ("alignment_errors", "gender_errors", "correct", "annotations")
     assert [float(table_10[name]) for name in counts] == [2, 10, 68, 80]
     # The same files again change no byte.
@@ -160,12 +160,12 @@ def test_half_filled_sheets_are_counted(tmp_path):
         row["gender"] = ""
     second[9]["is_translation"] = ""
     paths = [write(tmp_path / f"{n}.csv", r) for n, r in enumerate((first, second))]
-    found, done = measured(tmp_path, f"sheet.path=[{paths[0]},{paths[1]}]")
+    row_of, done = measured(tmp_path, f"sheet.path=[{paths[0]},{paths[1]}]")
     assert "1.csv (4 unanswered)" in " ".join(done.stdout.split())
-    people = found["", "gender", "people", ""]
+    people = row_of["", "gender", "people", ""]
     assert (float(people["agreement"]), float(people["annotations"])) == (1, 16)
     # Without the key nothing is beside the automatic column.
-    assert {between for _, _, between, _ in found} == {"people"}
+    assert {between for _, _, between, _ in row_of} == {"people"}
 
 
 def change(rows, place, **cells):
@@ -200,17 +200,17 @@ def test_files_that_answer_something_else(tmp_path, bad, message):
 
 def test_the_key_of_another_sheet_is_refused(tmp_path):
     rows, truth = sheet_rows(10)
-    others = [row | {"sheet": "consistency-10-ffffffffffff"} for row in rows]
+    other_rows = [row | {"sheet": "consistency-10-ffffffffffff"} for row in rows]
     first = write(tmp_path / "first.csv", answered(rows, truth))
-    key = write(tmp_path / "key.csv", key_rows(others, truth))
-    given = ["metric=[annotation]", f"sheet.path=[{first}]", f"results={tmp_path}/results"]
-    done = command("evaluate.py", *given, f"sheet.key={key}", cwd=tmp_path)
+    key = write(tmp_path / "key.csv", key_rows(other_rows, truth))
+    options = ["metric=[annotation]", f"sheet.path=[{first}]", f"results={tmp_path}/results"]
+    done = command("evaluate.py", *options, f"sheet.key={key}", cwd=tmp_path)
     assert done.returncode == 1
     assert "key.csv:2: is the key of sheet consistency-10-ffffffffffff" in done.stderr
     cut = write(tmp_path / "cut.csv", key_rows(rows, truth)[:7])
-    done = command("evaluate.py", *given, f"sheet.key={cut}", cwd=tmp_path)
+    done = command("evaluate.py", *options, f"sheet.key={cut}", cwd=tmp_path)
     assert "cut.csv: has 7 of the 10 items of its sheet" in done.stderr
-    done = command("evaluate.py", "metric=[quality]", *given[1:], cwd=tmp_path)
+    done = command("evaluate.py", "metric=[quality]", *options[1:], cwd=tmp_path)
     assert "sheet.path: no chosen metric reads it" in done.stderr
 
 
@@ -232,19 +232,19 @@ def test_released_labels_enter_by_the_same_door(language, labelled, tmp_path):
     assert done.returncode == 0, done.stderr
     human = SUITES / "human" / f"google.en-{language}.csv"
     key = tmp_path / "results" / "sheets" / "consistency.key.csv"
-    found, _ = measured(
+    row_of, _ = measured(
         tmp_path, f"sheet.path=[{human}]", "sheet.format=mt_gender", f"sheet.key={key}"
     )
-    [row] = found.values()
+    [row] = row_of.values()
     assert labelled - 15 <= float(row["annotations"]) <= labelled
     assert float(row["agreement"]) > 0.85
     with key.open(encoding="utf-8-sig") as file:
         hidden = {(r["number"], r["translation"]): r for r in csv.DictReader(file)}
     with human.open(encoding="utf-8") as file:
         labels = [r for r in csv.reader(file) if r[3].strip().upper() == "Y"]
-    same, of = 0, 0
+    agreed, of = 0, 0
     for number, _, text, _, gender, _ in labels:
         item = hidden.get((number, " ".join(text.split())))
         if item and gender.strip().upper() in ("M", "F"):
-            of, same = of + 1, same + (item["automatic:gender"] == gender.strip().lower())
-    assert (float(row["annotations"]), float(row["agreement"])) == (of, pytest.approx(same / of))
+            of, agreed = of + 1, agreed + (item["automatic:gender"] == gender.strip().lower())
+    assert (float(row["annotations"]), float(row["agreement"])) == (of, pytest.approx(agreed / of))

@@ -1,4 +1,4 @@
-"""Weights on antecedents: where they are looked for, and what they tell of right decisions."""
+"""Weights on antecedents: where they are looked for, and how they predict right decisions."""
 
 from dataclasses import replace
 
@@ -21,19 +21,19 @@ from xnmt_bench.pipeline.job import Job
 def most_likely(*data):
     """The slope that torch's L-BFGS finds."""
     x, right, weight = (torch.tensor(column, dtype=torch.float64) for column in data)
-    found = torch.zeros(2, dtype=torch.float64, requires_grad=True)
-    search = torch.optim.LBFGS([found], max_iter=500, tolerance_grad=1e-12, tolerance_change=0,
+    parameters = torch.zeros(2, dtype=torch.float64, requires_grad=True)
+    search = torch.optim.LBFGS([parameters], max_iter=500, tolerance_grad=1e-12, tolerance_change=0,
                                line_search_fn="strong_wolfe")  # fmt: skip
 
     def loss():
         search.zero_grad()
-        z = found[0] + found[1] * x
+        z = parameters[0] + parameters[1] * x
         value = (weight * (torch.nn.functional.softplus(z) - right * z)).sum()
         value.backward()
         return value
 
     search.step(loss)
-    return float(found[1].detach())
+    return float(parameters[1].detach())
 
 
 def test_the_slope_is_that_of_greatest_likelihood():
@@ -41,16 +41,16 @@ def test_the_slope_is_that_of_greatest_likelihood():
     x = dice.random(200)
     right = dice.binomial(1, 1 / (1 + np.exp(1 - 2.5 * x)))
     weights = np.vstack([np.ones(200), dice.multinomial(200, np.full(200, 1 / 200), 3)])
-    found = slope(x, right, weights)
-    for weight, value in zip(weights, found, strict=True):
+    slopes = slope(x, right, weights)
+    for weight, value in zip(weights, slopes, strict=True):
         assert value == pytest.approx(most_likely(x, right, weight), rel=1e-6)
 
 
 def test_what_has_no_slope_is_no_number():
-    one, x = np.ones((1, 6)), np.array([0, 0, 0, 1, 1, 1.0])
-    assert np.isnan(slope(x, np.array([0, 0, 0, 1, 1, 1]), one))  # separated
-    assert np.isnan(slope(np.ones(6), np.array([0, 1, 0, 1, 0, 1]), one))
-    assert np.isnan(slope(x, np.ones(6), one))
+    weight, x = np.ones((1, 6)), np.array([0, 0, 0, 1, 1, 1.0])
+    assert np.isnan(slope(x, np.array([0, 0, 0, 1, 1, 1]), weight))  # separated
+    assert np.isnan(slope(np.ones(6), np.array([0, 1, 0, 1, 0, 1]), weight))
+    assert np.isnan(slope(x, np.ones(6), weight))
 
 
 def test_numbers_from_units():
@@ -60,8 +60,8 @@ def test_numbers_from_units():
     unit_U, sums = by_unit(unit, right=right, looked=weight > 0, looked_right=(weight > 0) * right)
     sums |= _side_by_side(unit, unit_U, {WEIGHT: weight, RIGHT: right})
     units = Units("t", unit_U, sums)
-    found = AntecedentWeight().score(units, np.array([[1] * 5, [2, 1, 0, 1, 1]]))
-    first = {name: value[0] for name, value in found.items()}
+    score_of = AntecedentWeight().score(units, np.array([[1] * 5, [2, 1, 0, 1, 1]]))
+    first = {name: value[0] for name, value in score_of.items()}
     assert first.pop("slope") == pytest.approx(most_likely(weight, right, np.ones(7)), rel=1e-6)
     assert first == pytest.approx(
         {"difference": 100 * (2 / 3 - 1 / 4), "looking": 2 / 3, "not_looking": 1 / 4,
@@ -69,7 +69,7 @@ def test_numbers_from_units():
     )  # fmt: skip
     # A source that is drawn twice brings all of its decisions twice.
     drawn = most_likely(weight, right, [2, 2, 1, 1, 0, 1, 1])
-    assert found["slope"][1] == pytest.approx(drawn, rel=1e-6)
+    assert score_of["slope"][1] == pytest.approx(drawn, rel=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -88,9 +88,9 @@ def test_the_decision_and_the_antecedent_are_found(concat):
         ids = split.target[placed.sentence].tolist()
         # What stands before the decision is the same in all variants, and what stands there not.
         shared, decided = target.decode(ids[: placed.step]), target.decode(ids[: placed.step + 1])
-        others = [v.text for n, v in enumerate(group.variants) if n != group.true]
+        other_texts = [v.text for n, v in enumerate(group.variants) if n != group.true]
         now = shared.split()[-len(group.variants[group.true].text.split()) :]
-        assert not any(" ".join(decided.split()).endswith(text) for text in others), now
+        assert not any(" ".join(decided.split()).endswith(text) for text in other_texts), now
         sentences = [*group.source_context, group.source]
         words = sentences[placed.segment].split()
         assert tuple(words[w] for w in placed.words) == group.antecedent.words
@@ -101,10 +101,10 @@ def test_it_is_measured_of_each_part(concat, tmp_path):
     metric = AntecedentWeight()
     rows = {}
     for planned in metric.measure(concat):
-        one = score(
+        scored = score(
             metric, write(metric.name, planned.identify(), planned.make(), tmp_path), Draws(20, 0)
         )
-        rows[planned.keys["part"]] = one.values
+        rows[planned.keys["part"]] = scored.values
         assert planned.keys["explainer"] == "prediction_difference"
     assert rows["all"]["groups"] == 45
     assert {part: row["groups"] for part, row in rows.items()} == {

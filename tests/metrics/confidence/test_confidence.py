@@ -25,8 +25,8 @@ EXPLAINED = "rules.test_sentences=12"
 
 
 def job_of(workplace, name, explainer, *changes):
-    given = [*overrides(name), f"store={workplace}/store", f"explainer={explainer}", EXPLAINED]
-    return Job(configure(*given, *changes))
+    options = [*overrides(name), f"store={workplace}/store", f"explainer={explainer}", EXPLAINED]
+    return Job(configure(*options, *changes))
 
 
 def measured(job, **options):
@@ -48,29 +48,33 @@ def test_own_translations_are_scored_by_their_relevance(workplace, system, expla
     relevances = list(job.relevance(REAL, source_alone=True))
     outputs = job.outputs().texts
     assert len(columns) == len(relevances) == len(evidence.units) == 12
-    for row, one, output in zip(columns, relevances, outputs, strict=False):
-        assert (row["sentence"], row["target"]) == (one.number, output)
-        weights = one.source_TS if explainer == "attention" else as_shares(one.source_TS)
+    for row, relevance, output in zip(columns, relevances, outputs, strict=False):
+        assert (row["sentence"], row["target"]) == (relevance.number, output)
+        weights = (
+            relevance.source_TS if explainer == "attention" else as_shares(relevance.source_TS)
+        )
         assert weights.sum(1) == pytest.approx(1, abs=1e-5)
         tokens = len(weights) - (job.texts.subwords[1].encode(output) != [] and 1)
-        found = confidence(weights, row["overlap"], tokens)
+        expected = confidence(weights, row["overlap"], tokens)
         for name in ("cdp", "ap_out", "ap_in", "confidence"):
-            assert row[name] == pytest.approx(getattr(found, name), rel=1e-9)
-        assert row["log_probability"] == pytest.approx(np.log(one.probability_T).mean(), rel=1e-5)
-        told = row["source_contribution"]
-        assert np.isnan(told) == (explainer == "attention")
-        assert np.isnan(told) or 0 < told <= 1
+            assert row[name] == pytest.approx(getattr(expected, name), rel=1e-9)
+        assert row["log_probability"] == pytest.approx(
+            np.log(relevance.probability_T).mean(), rel=1e-5
+        )
+        contribution = row["source_contribution"]
+        assert np.isnan(contribution) == (explainer == "attention")
+        assert np.isnan(contribution) or 0 < contribution <= 1
 
 
 def test_what_is_written_for_our_systems_reads_alike(workplace, tmp_path):
     """The JSON lines, given back as a dump, have the same scores."""
-    _, own = measured(job_of(workplace, "transformer", "attention"))
-    dump = configure("metric=[confidence]", f"relevance.path={own.files['weights']}",
+    _, written = measured(job_of(workplace, "transformer", "attention"))
+    dump = configure("metric=[confidence]", f"relevance.path={written.files['weights']}",
                      "relevance.format=json_lines", f"store={tmp_path}/store")  # fmt: skip
     planned, again = measured(Job(dump, may_make=False))
     assert planned.keys["nmt"] == "weights.jsonl"
     for name in ("confidence", "overlap", "attention_to_eos", "log_probability"):
-        np.testing.assert_allclose(again.units[name], own.units[name], rtol=1e-5)
+        np.testing.assert_allclose(again.units[name], written.units[name], rtol=1e-5)
     assert "chrf" not in again.units.columns
 
 
@@ -81,12 +85,12 @@ def test_how_weights_are_read(workplace, eos, unit):
     job = job_of(workplace, "transformer", "attention")
     _, evidence = measured(job, eos=eos, unit=unit)
     kept = JsonLines(measured(job)[1].files["weights"])
-    for value, one in zip(evidence.units["cdp"], kept, strict=True):
-        weights = one.weights_TS
+    for value, sentence in zip(evidence.units["cdp"], kept, strict=True):
+        weights = sentence.weights_TS
         if unit == "words":
             words = [
                 np.array([w if w >= 0 else max(side.words) + 1 for w in side.words])
-                for side in (one.target, one.source)
+                for side in (sentence.target, sentence.source)
             ]
             summed = np.stack([weights[:, words[1] == n].sum(1) for n in range(words[1].max() + 1)])
             weights = np.stack([summed.T[words[0] == n].mean(0) for n in range(words[0].max() + 1)])
@@ -104,9 +108,9 @@ def test_weights_of_a_context_are_left_out_for_every_explainer(workplace, name):
         _, evidence = measured(job)
         assert evidence.facts["in_context"]
         kept, sentences = JsonLines(evidence.files["weights"]), job.texts.sentences(EVALUATED)
-        for value, one in zip(evidence.units["cdp"], kept, strict=True):
-            assert one.source.text == sentences[one.number].source  # the sentence alone
-            weights = as_shares(one.weights_TS)
+        for value, sentence in zip(evidence.units["cdp"], kept, strict=True):
+            assert sentence.source.text == sentences[sentence.number].source  # the sentence alone
+            weights = as_shares(sentence.weights_TS)
             assert weights.sum(1) == pytest.approx(1)
             assert value == pytest.approx(confidence(weights, 0, 9).cdp, abs=1e-6)
         assert np.isnan(evidence.units["source_contribution"]).all() == (explainer == "attention")
@@ -120,9 +124,9 @@ def test_another_format_is_another_reading(tmp_path):
     )
     values = set()
     for kind in ("nematus", "sockeye", "nematus"):
-        given = configure(f"relevance.path={tmp_path}/dump.txt", f"relevance.format={kind}",
+        config = configure(f"relevance.path={tmp_path}/dump.txt", f"relevance.format={kind}",
                           f"store={tmp_path}/store")  # fmt: skip
-        values.add(float(measured(Job(given, may_make=False))[1].units["cdp"][0]))
+        values.add(float(measured(Job(config, may_make=False))[1].units["cdp"][0]))
     assert len(values) == 2
 
 
@@ -136,12 +140,12 @@ def test_relevance_of_other_sentences_is_refused(workplace):
 
 
 def test_relevance_given_as_a_dump_is_not_called_attention(workplace, tmp_path):
-    _, own = measured(job_of(workplace, "transformer", "random"))
-    dump = configure(f"relevance.path={own.files['weights']}", "relevance.format=json_lines",
+    _, written = measured(job_of(workplace, "transformer", "random"))
+    dump = configure(f"relevance.path={written.files['weights']}", "relevance.format=json_lines",
                      f"store={tmp_path}/store")  # fmt: skip
     planned, again = measured(Job(dump, may_make=False))
     assert planned.keys["explainer"] == "relevance"
-    np.testing.assert_allclose(again.units["confidence"], own.units["confidence"], rtol=1e-5)
+    np.testing.assert_allclose(again.units["confidence"], written.units["confidence"], rtol=1e-5)
 
 
 def test_a_probability_of_nothing_has_a_logarithm_and_an_unknown_one_none():
@@ -151,8 +155,8 @@ def test_a_probability_of_nothing_has_a_logarithm_and_an_unknown_one_none():
 
 
 def test_a_step_that_nothing_helps_is_a_row_of_zeros():
-    made = as_shares(np.array([[1.0, -2.0, 3.0], [-1.0, -1.0, 0.0], [np.nan, 2.0, 0.0]]))
-    assert made.tolist() == [[0.25, 0, 0.75], [0, 0, 0], [0, 1, 0]]
+    shares = as_shares(np.array([[1.0, -2.0, 3.0], [-1.0, -1.0, 0.0], [np.nan, 2.0, 0.0]]))
+    assert shares.tolist() == [[0.25, 0, 0.75], [0, 0, 0], [0, 1, 0]]
 
 
 def test_the_gold_alignment_says_nothing_of_translations(workplace):
@@ -163,10 +167,10 @@ def test_the_gold_alignment_says_nothing_of_translations(workplace):
 def test_a_sentence_without_a_reference_is_named():
     from xnmt_bench.words import Tokens, Weighed
 
-    one = Weighed(3, Tokens.of(["a"], False), Tokens.of(["x"], False), np.ones((1, 1)))
+    sentence = Weighed(3, Tokens.of(["a"], False), Tokens.of(["x"], False), np.ones((1, 1)))
     reading = Reading("paper", "keep", "pieces", True, ("", ""))
     with pytest.raises(XnmtError, match="sentence 3 has no reference: there are 2"):
-        rows([one], reading, ["x", "y"], lambda translation, reference: {})
+        rows([sentence], reading, ["x", "y"], lambda translation, reference: {})
     assert rows([], reading, None, lambda translation, reference: {}) == {}
 
 
@@ -241,18 +245,18 @@ def test_a_dump_is_scored_as_an_alignment_too(tmp_path):
     toy = ["corpus=toy", "corpus.train=50", "corpus.valid=5", "corpus.test=6"]
     sentences = list(Job(configure(*toy)).corpus.sentences(EVALUATED))
     lines = [json.dumps({"form": "weights", "version": 1, "attention": True})]
-    for number, one in enumerate(sentences):
-        source, target = one.source.split(), one.target.split()
+    for number, sentence in enumerate(sentences):
+        source, target = sentence.source.split(), sentence.target.split()
         weights = np.full((len(target), len(source)), 0.01)
-        for i, j in one.gold.possible:
+        for i, j in sentence.gold.possible:
             weights[j, i] = 0.5 / len(source)
-        told = {"source": source, "target": target, "weights": weights.tolist()}
-        lines.append(json.dumps(told) if number != 2 else "{")
+        dumped = {"source": source, "target": target, "weights": weights.tolist()}
+        lines.append(json.dumps(dumped) if number != 2 else "{")
     (tmp_path / "gold.jsonl").write_text("\n".join(lines) + "\n")
-    given = [*toy, "metric=[aer]", f"relevance.path={tmp_path}/gold.jsonl",
+    options = [*toy, "metric=[aer]", f"relevance.path={tmp_path}/gold.jsonl",
              "relevance.format=json_lines", f"results={tmp_path}/results",
              f"store={tmp_path}/store", "nmt.reader._target_=sys.exit"]  # fmt: skip
-    done = command("evaluate.py", *given, cwd=tmp_path)
+    done = command("evaluate.py", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     by_name = {row["explainer"]: row for row in table(tmp_path, "aer")}
     # A word has one link at most, so a second sure one is missed.
@@ -268,31 +272,31 @@ def test_annotated_translations_are_said_by_our_system(workplace, tmp_path, tran
     with (tmp_path / "marked.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["", "src", "mt", "ref", "broken", "fine"])
-        for number, one in enumerate(pairs):
+        for number, pair in enumerate(pairs):
             other = pairs[(number + 1) % len(pairs)].target
             broken = number % 3 == 0
-            writer.writerow([number, one.source, other if broken else one.target, one.target,
+            writer.writerow([number, pair.source, other if broken else pair.target, pair.target,
                              int(broken), int(not broken)])  # fmt: skip
-    given = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
+    options = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
              "metric=[confidence]", "explainer=attention", f"results={tmp_path}/results",
              f"outputs.path={tmp_path}/marked.csv", "outputs.format=annotated"]  # fmt: skip
-    done = command("train.py", *given, cwd=tmp_path)
+    done = command("train.py", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     labels = "+analysis.detects.labels={both:[broken],turned:[not fine],either:[broken,fine]}"
     labels = labels.replace("+analysis", "analysis")
-    done = command("evaluate.py", *given, "analysis=[detects]", labels, cwd=tmp_path)
+    done = command("evaluate.py", *options, "analysis=[detects]", labels, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     [row] = table(tmp_path, "confidence")
     assert (row["corpus"], row["nmt"], row["explainer"]) == (
         "marked.csv", "marked.csv", "attention of transformer"
     )  # fmt: skip
-    found = {(r["detector"], r["label"]): r for r in table(tmp_path, "confidence_detects")}
-    probability = found["log probability", "both"]
+    row_of = {(r["detector"], r["label"]): r for r in table(tmp_path, "confidence_detects")}
+    probability = row_of["log probability", "both"]
     assert (probability["positive"], probability["sentences"]) == ("4", "12")
     assert float(probability["auroc"]) > 0.9
-    assert probability["auroc"] == found["log probability", "turned"]["auroc"]
-    assert found["log probability", "either"]["auroc"] == "nan"
-    assert float(found["chrf", "both"]["auroc"]) == 1
+    assert probability["auroc"] == row_of["log probability", "turned"]["auroc"]
+    assert row_of["log probability", "either"]["auroc"] == "nan"
+    assert float(row_of["chrf", "both"]["auroc"]) == 1
 
 
 @pytest.mark.skipif(not DUMPS.exists(), reason="needs shared/data/attention_dumps")
@@ -315,11 +319,11 @@ def test_the_released_tools_definition_reads_marians_dump_as_it_does(tmp_path):
 def test_each_token_is_shown_with_its_own_number(tmp_path):
     """Also by the released tool's names, which are the other way round."""
     (tmp_path / "dump.txt").write_text("0 ||| x y ||| 0 ||| a b c ||| 0 0\n1 0 0\n.4 .3 .3\n")
-    given = configure(f"relevance.path={tmp_path}/dump.txt", "relevance.format=nematus",
+    config = configure(f"relevance.path={tmp_path}/dump.txt", "relevance.format=nematus",
                       f"store={tmp_path}/store")  # fmt: skip
     for definition, heading in (("paper", "APout"), ("softalignments", "APin")):
         metric = Confidence(definition, show=0)
-        [planned] = metric.measure(Job(given, may_make=False))
+        [planned] = metric.measure(Job(config, may_make=False))
         row = write("confidence", planned.identify(), planned.make(), tmp_path / definition)
         [(text, _)] = metric.shows([row])
         assert f"{heading} % of each: x 100 y 94" in text

@@ -32,14 +32,14 @@ def weighed(weights, prefix=None, log_p=None, eos=True):
 
 
 def test_expected_rows_of_the_excerpt():
-    for row, one in excerpt():
-        found = {
-            "attn_to_eos": detectors.attention_to_eos(one),
-            "attn_ign_src": detectors.ignored_source(one),
-            "wass_to_unif": detectors.wass_to_uniform(detectors.shares(one)),
-            "seq_logprob": detectors.log_probability(one),
+    for row, sentence in excerpt():
+        score_of = {
+            "attn_to_eos": detectors.attention_to_eos(sentence),
+            "attn_ign_src": detectors.ignored_source(sentence),
+            "wass_to_unif": detectors.wass_to_uniform(detectors.shares(sentence)),
+            "seq_logprob": detectors.log_probability(sentence),
         }
-        for key, value in found.items():
+        for key, value in score_of.items():
             expected = float(row["detectors"][key] or "nan")
             assert value == pytest.approx(expected, abs=6e-6, nan_ok=True), (row["file"], key)
 
@@ -57,22 +57,22 @@ def test_every_expected_row():
             if name in REFERENCES
             else None
         )
-        for one in read(name):
-            row, source, target = rows[one.number + 1], one.source.text, one.target.text
-            found = {
-                "attn_to_eos": detectors.attention_to_eos(one),
-                "attn_ign_src": detectors.ignored_source(one),
-                "wass_to_unif": detectors.wass_to_uniform(detectors.shares(one)),
-                "seq_logprob": detectors.log_probability(one),
+        for dumped in read(name):
+            row, source, target = rows[dumped.number + 1], dumped.source.text, dumped.target.text
+            score_of = {
+                "attn_to_eos": detectors.attention_to_eos(dumped),
+                "attn_ign_src": detectors.ignored_source(dumped),
+                "wass_to_unif": detectors.wass_to_uniform(detectors.shares(dumped)),
+                "seq_logprob": detectors.log_probability(dumped),
                 "top_4gram": detectors.top_four_gram(source, target),
                 "length_ratio": detectors.length_ratio(source, target),
                 "digits_mismatch": detectors.digits_differ(source, target),
             }
             if references is not None:
-                reference = joined(references[one.number].split())
+                reference = joined(references[dumped.number].split())
                 quality = sentence_quality("none", target, reference)
-                found |= {name: quality[name] for name in ("bleu", "chrf")}
-            for key, value in found.items():
+                score_of |= {name: quality[name] for name in ("bleu", "chrf")}
+            for key, value in score_of.items():
                 if row[key] == "":
                     assert np.isnan(value), (name, row["sentence"], key)
                 else:
@@ -81,22 +81,26 @@ def test_every_expected_row():
 
 def test_source_contributions_equal_those_of_stopes():
     for row in published("alti"):
-        whole, words = np.array(row["contributions"]), row["source_tokens"]
-        found = detectors.source_contribution(weighed(whole[:, :words], whole[:, words:]))
-        assert found[0] == pytest.approx(row["avg_sc"], abs=1e-6)
-        assert found[1] == pytest.approx(row["top_sc_mean"], abs=1e-6)
+        contributions, words = np.array(row["contributions"]), row["source_tokens"]
+        contribution = detectors.source_contribution(
+            weighed(contributions[:, :words], contributions[:, words:])
+        )
+        assert contribution[0] == pytest.approx(row["avg_sc"], abs=1e-6)
+        assert contribution[1] == pytest.approx(row["top_sc_mean"], abs=1e-6)
 
 
 def test_source_contribution_by_hand():
-    one = weighed([[1, -5, 1], [2, 0, 0], [0, 0, 0]], np.array([[0, 0, 0], [2, 0, 0], [0, 0, 0]]))
-    assert detectors.source_contribution(one) == (0.75, 0.5)
+    sentence = weighed(
+        [[1, -5, 1], [2, 0, 0], [0, 0, 0]], np.array([[0, 0, 0], [2, 0, 0], [0, 0, 0]])
+    )
+    assert detectors.source_contribution(sentence) == (0.75, 0.5)
     assert np.isnan(detectors.source_contribution(weighed([[1, 0]]))).all()
 
 
 def test_attention_to_eos_and_ignored_words_by_hand():
-    one = weighed([[0.5, 0.1, 0.4], [0.5, 0.05, 0.45]])
-    assert detectors.attention_to_eos(one) == pytest.approx(0.425)
-    assert detectors.ignored_source(one) == 0.5
+    sentence = weighed([[0.5, 0.1, 0.4], [0.5, 0.05, 0.45]])
+    assert detectors.attention_to_eos(sentence) == pytest.approx(0.425)
+    assert detectors.ignored_source(sentence) == 0.5
     assert np.isnan(detectors.attention_to_eos(weighed([[1, 0]], eos=False)))
     nothing = weighed(np.zeros((2, 3)))
     assert np.isnan(detectors.attention_to_eos(nothing))
@@ -118,19 +122,19 @@ def test_distance_to_other_sentences():
             work += abs(carried)
         return work
 
-    found = detectors.WassToData(shares, lengths)
+    distance = detectors.WassToData(shares, lengths)
     for index in range(6):
-        others = sorted(moved(shares[index], shares[n]) for n in range(6) if n != index)
-        assert found.of(index) == pytest.approx(np.mean(others[:4]))
-    assert np.isnan(found.of(6))  # nobody is alike
+        distances = sorted(moved(shares[index], shares[n]) for n in range(6) if n != index)
+        assert distance.of(index) == pytest.approx(np.mean(distances[:4]))
+    assert np.isnan(distance.of(6))  # no sentence is of its length
     assert np.isnan(detectors.WassToData([np.full(2, np.nan)] * 5, [1] * 5).of(0))
 
 
 def test_a_large_corpus_is_compared_with_a_thousand():
     shares = [np.array([n / 3000, 1 - n / 3000]) for n in range(3000)]
-    one, again = (detectors.WassToData(shares, [5] * 3000).of(7) for _ in range(2))
-    assert one == again
-    assert one < 0.01
+    first, again = (detectors.WassToData(shares, [5] * 3000).of(7) for _ in range(2))
+    assert first == again
+    assert first < 0.01
 
 
 @pytest.mark.parametrize(
@@ -174,11 +178,11 @@ def test_digits_and_length():
 
 def test_language():
     pytest.importorskip("py3langid")
-    known = ("de", "en")
-    assert language("Das ist ein sehr kleines Haus .", known) == "de"
-    assert language("a man is sleeping on the bench .", known) == "en"
-    assert language("un homme dort sur le banc .", known) == "fr"
-    assert language("drei kurze Wörter", known) == ""
+    languages = ("de", "en")
+    assert language("Das ist ein sehr kleines Haus .", languages) == "de"
+    assert language("a man is sleeping on the bench .", languages) == "en"
+    assert language("un homme dort sur le banc .", languages) == "fr"
+    assert language("drei kurze Wörter", languages) == ""
     assert (code("zh-CN"), code("DE"), code("de_AT"), code("klingon")) == ("zh", "de", "de", "")
 
 
@@ -200,8 +204,8 @@ def test_annotated_hallucinations():
     assert positive.sum() == 323
     chrf = CHRF(word_order=2)
     score = np.array([-chrf.sentence_score(r.translation, [r.reference]).score for r in rows])
-    [found] = auroc(score, positive, np.ones((1, len(rows))))
-    assert found == pytest.approx(0.754332, abs=1e-6)
+    [area] = auroc(score, positive, np.ones((1, len(rows))))
+    assert area == pytest.approx(0.754332, abs=1e-6)
 
 
 @pytest.mark.parametrize(

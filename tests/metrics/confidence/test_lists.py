@@ -58,15 +58,15 @@ def test_thresholds_move_rule_and_members():
     strict = Thresholds(sure=80.0)
     assert len(listed(columns({"chrf": 1.0}), strict)["other, not wrong"][1]) == 0
     assert Confidence(lists=Thresholds(repeated=4)).thresholds == Thresholds(repeated=4)
-    given = configure("metric=[confidence]", "metric.confidence.lists.repeated=4")
-    assert configured_metrics(given)["confidence"].thresholds == Thresholds(repeated=4)
+    config = configure("metric=[confidence]", "metric.confidence.lists.repeated=4")
+    assert configured_metrics(config)["confidence"].thresholds == Thresholds(repeated=4)
 
 
 def test_what_nobody_knows_puts_no_sentence_on_a_list():
-    known = {"target_words": np.array([5.0, 0.0])}
-    found = {name: places.tolist() for name, (_, places) in listed(known, Thresholds()).items()}
-    assert found.pop("empty") == [1]
-    assert not any(found.values())
+    scored = {"target_words": np.array([5.0, 0.0])}
+    members = {name: places.tolist() for name, (_, places) in listed(scored, Thresholds()).items()}
+    assert members.pop("empty") == [1]
+    assert not any(members.values())
 
 
 def test_pairs_of_the_training_data():

@@ -26,38 +26,38 @@ def scores(weights, S=0.0, tokens=4, definition="paper"):
 
 
 def test_one_to_one_attention_is_perfect():
-    found = scores(np.eye(4))
-    assert (found.cdp, found.ap_out, found.ap_in, found.confidence) == (0, 0, 0, 0)
-    assert as_percentage("confidence", found.confidence) == 100
+    result = scores(np.eye(4))
+    assert (result.cdp, result.ap_out, result.ap_in, result.confidence) == (0, 0, 0, 0)
+    assert as_percentage("confidence", result.confidence) == 100
 
 
 def test_even_attention():
-    found = scores(np.full((4, 4), 0.25))
-    assert found.cdp == 0
-    assert found.ap_out == pytest.approx(-1.386294, abs=1e-6)
-    assert found.ap_in == pytest.approx(-1.386294, abs=1e-6)
-    assert as_percentage("confidence", found.confidence) == pytest.approx(68.09, abs=0.005)
+    result = scores(np.full((4, 4), 0.25))
+    assert result.cdp == 0
+    assert result.ap_out == pytest.approx(-1.386294, abs=1e-6)
+    assert result.ap_in == pytest.approx(-1.386294, abs=1e-6)
+    assert as_percentage("confidence", result.confidence) == pytest.approx(68.09, abs=0.005)
 
 
 def test_all_attention_on_one_token():
     weights = np.zeros((4, 4))
     weights[:, 0] = 1
-    found = scores(weights)
-    assert found.cdp == pytest.approx(-1.095507, abs=1e-6)
-    assert (found.ap_out, found.ap_in) == (0, pytest.approx(-0.346574, abs=1e-6))
+    result = scores(weights)
+    assert result.cdp == pytest.approx(-1.095507, abs=1e-6)
+    assert (result.ap_out, result.ap_in) == (0, pytest.approx(-0.346574, abs=1e-6))
 
 
 def test_a_source_token_without_attention():
-    found = scores(np.pad(np.eye(3), ((0, 0), (0, 1))))
-    assert found.cdp == pytest.approx(-math.log(2) / 4)
-    assert found.ap_in == 0
+    result = scores(np.pad(np.eye(3), ((0, 0), (0, 1))))
+    assert result.cdp == pytest.approx(-math.log(2) / 4)
+    assert result.ap_in == 0
 
 
 @pytest.mark.parametrize("definition", ["paper", "softalignments"])
 def test_a_matrix_of_zeros(definition):
-    found = scores(np.zeros((3, 5)), definition=definition)
-    assert (found.ap_out, found.ap_in) == (0, 0)
-    assert found.cdp == pytest.approx(-math.log(2))
+    result = scores(np.zeros((3, 5)), definition=definition)
+    assert (result.ap_out, result.ap_in) == (0, 0)
+    assert result.cdp == pytest.approx(-math.log(2))
     empty = scores(np.zeros((0, 5)), definition=definition)
     assert empty.cdp == pytest.approx(-math.log(2))
 
@@ -116,21 +116,21 @@ def test_long_texts_are_compared_as_short_ones():
 def test_expected_rows_of_the_excerpt():
     """Weights and expected scores of 32 public translations; the overlap is given with them."""
     checked = 0
-    for published, whole in excerpt():
+    for published, with_eos in excerpt():
         for row in published["scores"]:
-            one = whole.without_eos() if row["eos"] == "drop" else whole
-            weights, tokens = one.weights_TS, one.target.size
+            sentence = with_eos.without_eos() if row["eos"] == "drop" else with_eos
+            weights, tokens = sentence.weights_TS, sentence.target.size
             if row["definition"] == "softalignments":
                 if published["file"] == "marian/rnn.soft.de":
                     weights = weights[:-1]
                 tokens = len(weights)
             else:
                 assert weights.shape == (int(row["Lt"]), int(row["Ls"]))
-            found = confidence(weights, float(row["overlap"]), tokens, row["definition"])
+            result = confidence(weights, float(row["overlap"]), tokens, row["definition"])
             # The tool prints the overlap with four digits, and the expected penalty has more.
             exact = float(row["overlap"]) < 0.3
             for score in ("cdp", "ap_out", "ap_in", *(["confidence"] if exact else [])):
-                assert getattr(found, score) == pytest.approx(float(row[score]), abs=6e-7), row
+                assert getattr(result, score) == pytest.approx(float(row[score]), abs=6e-7), row
                 checked += 1
     assert checked > 250
 
@@ -146,28 +146,28 @@ def test_every_expected_row():
     names = ("cdp", "ap_out", "ap_in", "overlap", "overlap_penalty", "confidence")
     checked = 0
     for name, rows in expected.items():
-        sentences = {one.number + 1: one for one in read(name)}
+        sentences = {sentence.number + 1: sentence for sentence in read(name)}
         for row in rows:
             if "fault" in row["note"]:
                 continue
-            one = sentences[int(row["sentence"])]
-            one = one.without_eos() if row["eos"] == "drop" else one
-            weights, tokens = one.weights_TS, one.target.size
-            S = overlap(one.source.text, one.target.text)
+            sentence = sentences[int(row["sentence"])]
+            sentence = sentence.without_eos() if row["eos"] == "drop" else sentence
+            weights, tokens = sentence.weights_TS, sentence.target.size
+            S = overlap(sentence.source.text, sentence.target.text)
             if row["definition"] == "softalignments":
                 weights = weights[:-1] if name == "marian/rnn.soft.de" else weights
                 tokens = len(weights)
             else:
                 assert weights.shape == (int(row["Lt"]), int(row["Ls"]))
-            found = confidence(weights, S, tokens, row["definition"])
+            result = confidence(weights, S, tokens, row["definition"])
             for score in (s for s in names if row[s]):
                 # The tool prints the overlap with four digits.
                 rounded = score == "overlap" and row["definition"] == "softalignments"
                 close = pytest.approx(float(row[score]), abs=5.1e-5 if rounded else 6e-7)
-                assert getattr(found, score) == close, row
+                assert getattr(result, score) == close, row
             digits = 0.005 if row["definition"] == "softalignments" else 6e-7
             for score in ("cdp", "ap_out", "ap_in", "confidence"):
-                percentage = as_percentage(score, getattr(found, score))
+                percentage = as_percentage(score, getattr(result, score))
                 assert percentage == pytest.approx(float(row[f"{score}_pct"]), abs=1.01 * digits)
             checked += 1
     assert checked > 900
@@ -175,9 +175,9 @@ def test_every_expected_row():
 
 def test_scores_of_words_add_up_to_those_of_the_sentence():
     weights = np.random.default_rng(0).dirichlet(np.ones(5), size=7)
-    words, found = word_scores(weights), scores(weights)
-    assert words.cdp_S.sum() / 5 == pytest.approx(found.cdp)
-    assert words.ap_in_S.sum() / 5 == pytest.approx(found.ap_in)
-    assert words.ap_out_T.sum() / 5 == pytest.approx(found.ap_out)
+    words, result = word_scores(weights), scores(weights)
+    assert words.cdp_S.sum() / 5 == pytest.approx(result.cdp)
+    assert words.ap_in_S.sum() / 5 == pytest.approx(result.ap_in)
+    assert words.ap_out_T.sum() / 5 == pytest.approx(result.ap_out)
     even = word_scores(np.vstack([np.full((1, 5), 0.2), np.eye(5)]))
     assert even.ap_out_T == pytest.approx([-math.log(5), 0, 0, 0, 0, 0], abs=1e-12)

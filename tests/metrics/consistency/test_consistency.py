@@ -41,27 +41,32 @@ class Marked(Morphology):
     version = "1"
 
     def gender(self, words, chosen):
-        told = [words[n][-1] for n in chosen if words[n][-1] in "mfn"]
-        return GenderEvidence(told[0], "") if told else None
+        genders = [words[n][-1] for n in chosen if words[n][-1] in "mfn"]
+        return GenderEvidence(genders[0], "") if genders else None
 
 
 SOURCE = "the farmer called the baker because he was late ."
 
 
-def item(number=0, **more):
-    told = {"entity": Entity((1,)), "pronoun": 6, "other": Entity((4,)), "gender": "m"}
-    return Item(number, **told | more)
+def item(number=0, **fields):
+    defaults = {"entity": Entity((1,)), "pronoun": 6, "other": Entity((4,)), "gender": "m"}
+    return Item(number, **defaults | fields)
 
 
-def judged_alone(one, words, pairs, morphology):
+def judged_alone(alone, words, pairs, morphology):
     """A suite of one item."""
-    return judge(Suite.of("made", [SOURCE], [one]), one, {0: Translation(words, pairs)}, morphology)
+    return judge(
+        Suite.of("made", [SOURCE], [alone]), alone, {0: Translation(words, pairs)}, morphology
+    )
 
 
 def scored(suite, texts):
     """The results of translations that are linked word by word."""
-    said = {n: Translation(words, STRAIGHT) for n, words in enumerate(texts)}
-    columns = statistics(suite.items, [judge(suite, one, said, Marked()) for one in suite.items])
+    translations = {n: Translation(words, STRAIGHT) for n, words in enumerate(texts)}
+    columns = statistics(
+        suite.items,
+        [judge(suite, suite_item, translations, Marked()) for suite_item in suite.items],
+    )
     return Consistency().of_sums({name: c.sum(keepdims=True) for name, c in columns.items()})
 
 
@@ -104,8 +109,8 @@ def test_exchanged_pronouns_are_what_is_missed():
     for k in (0, 7, 40):
         texts = []
         for n, g in enumerate(genders):
-            said = g if n >= k else "mf"[g == "m"]
-            texts.append(f"_ F{g} _ _ B{'mf'[g == 'm']} _ P{said} _ _ _".split())
+            gender = g if n >= k else "mf"[g == "m"]
+            texts.append(f"_ F{g} _ _ B{'mf'[g == 'm']} _ P{gender} _ _ _".split())
         scores = scored(suite, texts)
         assert scores["consistency"] == pytest.approx(1 - k / 40)
         assert scores["link_accuracy"] == pytest.approx(1 - k / 40)
@@ -126,15 +131,17 @@ def test_who_makes_everybody_a_man_is_consistent_and_links_nothing():
 def judged_all(suite, path, how, morphology, folder):
     """Every item of a suite in the translations of a file."""
     texts = translations(path, [text for _, text in text_lines(path)], suite)
-    said = {n: (s.source, t) for n, (s, t) in enumerate(zip(suite.sentences, texts, strict=True))}
+    pairs_of = {
+        n: (s.source, t) for n, (s, t) in enumerate(zip(suite.sentences, texts, strict=True))
+    }
     _, pairs = (
-        by_eflomal(Store(folder), said)
+        by_eflomal(Store(folder), pairs_of)
         if how == "eflomal"
-        else of_file(Store(folder), Path(how), said, len(suite.sentences))
+        else of_file(Store(folder), Path(how), pairs_of, len(suite.sentences))
     )
-    spoken = {n: Translation(text.split(), pairs[n]) for n, (_, text) in said.items()}
+    spoken = {n: Translation(text.split(), pairs[n]) for n, (_, text) in pairs_of.items()}
     genders = create("morphologies", morphology)
-    return [judge(suite, one, spoken, genders) for one in suite.items]
+    return [judge(suite, suite_item, spoken, genders) for suite_item in suite.items]
 
 
 def equals_published(row, items, judged):
@@ -149,14 +156,14 @@ def equals_published(row, items, judged):
     accuracy = {
         name: round(100 * columns[f"{name}_right"] / columns[name], 1) for name in ("pro", "anti")
     }
-    found = {
+    score_of = {
         "accuracy": round(100 * columns["accurate"] / columns["items"], 1),
         "f1_male": f1["m"],
         "f1_female": f1["f"],
         "delta_g": round(f1["m"] - f1["f"], 1),
         "delta_s": accuracy["pro"] - accuracy["anti"],
     }
-    for name, value in found.items():
+    for name, value in score_of.items():
         # Two sentences are in one subset more than once, so delta S has a last digit of its own.
         within = 0.101 if name == "delta_s" else 0.001
         assert value == pytest.approx(float(row[name]), abs=within), name
@@ -168,8 +175,8 @@ def equals_published(row, items, judged):
 def test_the_released_rules_give_the_released_figures(language, system, tmp_path):
     suite = read_suite("winomt", SUITES, language)
     path = SUITES / "outputs" / f"{system}.en-{language}.txt"
-    given = str(SUITES / "alignments" / f"{system}.en-{language}.fast_align")
-    judged = judged_all(suite, path, given, f"mt_gender_{language}", tmp_path)
+    links_file = str(SUITES / "alignments" / f"{system}.en-{language}.fast_align")
+    judged = judged_all(suite, path, links_file, f"mt_gender_{language}", tmp_path)
     with (SUITES / "stanovsky2019.tsv").open() as file:
         [row] = [
             r
@@ -185,9 +192,9 @@ def test_the_released_rules_give_the_released_figures(language, system, tmp_path
 def test_the_released_figures_of_the_genders_that_were_found(row):
     """The excerpt has the genders of 3,888 sentences, gold and found, and no sentence."""
     excerpt = published("winomt")
-    found = excerpt["found"][f"{row['system']} {row['language']}"]
+    letters = excerpt["found"][f"{row['system']} {row['language']}"]
     items, judged = [], []
-    for number, (gold, letter) in enumerate(zip(excerpt["gold"], found, strict=True)):
+    for number, (gold, letter) in enumerate(zip(excerpt["gold"], letters, strict=True)):
         sets = tuple(name for name in ("pro", "anti") if excerpt[name][number] == "1")
         items.append(item(number, gender=gold, sets=sets))
         evidence = None if letter == "-" else GenderEvidence(letter, "")
@@ -217,8 +224,8 @@ def winomt(folder, text=WINOMT):
 
 
 def test_a_suite_without_annotations(tmp_path):
-    one, two, three = read_suite("winomt", winomt(tmp_path), "de").items
-    assert (one.entity, one.pronoun, one.gender, one.other) == (Entity((1,)), 6, "m", None)
+    first, two, three = read_suite("winomt", winomt(tmp_path), "de").items
+    assert (first.entity, first.pronoun, first.gender, first.other) == (Entity((1,)), 6, "m", None)
     assert (two.entity, two.pronoun, two.gender) == (Entity((4,)), 6, "f")
     assert (three.gender, three.pronoun, three.sets) == ("n", 4, ())
 
@@ -268,11 +275,11 @@ def test_from_the_command_line(tmp_path):
         "".join(f"{s} ||| {t}\n" for s, t in zip(SOURCES, german, strict=True))
     )
     (tmp_path / "links").write_text("0-0 1-1 3-3 4-4 6-7\n0-0 1-1 3-3 4-4 6-7\n0-0 1-1 4-5\n")
-    told = ["metric=[consistency]", f"metric.consistency.data={winomt(tmp_path)}",
+    options = ["metric=[consistency]", f"metric.consistency.data={winomt(tmp_path)}",
             f"outputs.path={tmp_path}/out", "outputs.name=theirs", f"store={tmp_path}/store",
             f"results={tmp_path}/results", f"hydra.run.dir={tmp_path}/run"]  # fmt: skip
     german_links = ["metric.consistency.language=de", f"metric.consistency.links={tmp_path}/links"]
-    done = command("evaluate.py", *told, *german_links)
+    done = command("evaluate.py", *options, *german_links)
     assert done.returncode == 0, done.stderr
     with (tmp_path / "results" / "consistency.csv").open() as file:
         [row] = csv.DictReader(file)
@@ -285,12 +292,12 @@ def test_from_the_command_line(tmp_path):
     [listing] = unpacked(tmp_path / "results" / "debug.html")
     assert listing["texts"]["genders"][1] == "baker f (gold f), she m"
     assert listing["texts"]["why"][1] == "baker: die Bäckerin, f by die Bäckerin; she: er, m by er"
-    assert {one["name"]: one["places"] for one in listing["lists"]}["inconsistent"] == [1]
+    assert {entry["name"]: entry["places"] for entry in listing["lists"]}["inconsistent"] == [1]
     assert (listing["shown"][1]["levels"] > 0).sum() == 5
     # The baker, her article and the pronoun, by row and column.
     assert listing["shown"][1]["framed"] == [[3, 3], [4, 4], [7, 6]]
     (tmp_path / "links").write_text("0-0 1-99\n\n\n")
-    for more, message in (
+    for changes, message in (
         (german_links, "links:1: "),
         ([*german_links[:1], "metric.consistency.links=eflomla"], "eflomla: no such file"),
         (["metric.consistency.data=null", *german_links], "metric.consistency.data is needed"),
@@ -299,7 +306,7 @@ def test_from_the_command_line(tmp_path):
          "german_nouns is of de, the translations are ru"),
         (["metric.consistency.language=de", "metric.consistency.suite=wino"], "winomt"),
     ):  # fmt: skip
-        done = command("evaluate.py", *told, *more)
+        done = command("evaluate.py", *options, *changes)
         assert done.returncode in (1, 2)  # 2: the configuration is at fault
         assert message in " ".join(done.stderr.split())
 
@@ -342,15 +349,15 @@ def test_there_is_no_such_suite(tmp_path):
 
 
 def test_a_file_of_links_is_read_by_the_suites_sentences(tmp_path, caplog):
-    """Of a system that left one out; a no-break space is a blank, which is said."""
+    """Of a system that left one out; a no-break space counts as a blank, with a warning."""
     (tmp_path / "links").write_text("0-0\n1-1\n0-1\n")
-    said = {0: ("A b", "C d"), 2: ("E f", "G\u00a0h")}
-    _, found = of_file(Store(tmp_path / "store"), tmp_path / "links", said, 3)
-    assert found == {0: frozenset({(0, 0)}), 2: frozenset({(0, 1)})}
+    texts = {0: ("A b", "C d"), 2: ("E f", "G\u00a0h")}
+    _, links_of = of_file(Store(tmp_path / "store"), tmp_path / "links", texts, 3)
+    assert links_of == {0: frozenset({(0, 0)}), 2: frozenset({(0, 1)})}
     assert "links:3: between words stands another blank" in caplog.text
     (tmp_path / "links").write_text("0-0\n1-1\n0-2\n")
     with pytest.raises(DataError, match="links:3: "):
-        of_file(Store(tmp_path / "store"), tmp_path / "links", said, 3)
+        of_file(Store(tmp_path / "store"), tmp_path / "links", texts, 3)
 
 
 @pytest.mark.slow
@@ -372,12 +379,12 @@ def test_people_see_the_same_genders(language, name, least, tmp_path):
     assert len(labelled) > 80
     agreed, inconsistent = 0, []
     for row in labelled:
-        one = judged[int(row[0])]
-        agreed += one.entity.gender == row[4].strip().lower()
+        pronoun = judged[int(row[0])]
+        agreed += pronoun.entity.gender == row[4].strip().lower()
         if "nconsistent" in row[5]:
-            inconsistent.append(one)
+            inconsistent.append(pronoun)
     assert agreed / len(labelled) >= least
     if language == "ru":
         assert len(inconsistent) == 37
-        assert not any(one.consistent for one in inconsistent)
-        assert sum(not one.cause for one in inconsistent) >= 35
+        assert not any(pronoun.consistent for pronoun in inconsistent)
+        assert sum(not pronoun.cause for pronoun in inconsistent) >= 35

@@ -27,37 +27,37 @@ EXCHANGED = {"er": "sie", "sie": "er", "ihn": "sie"}
 
 def results(metric, job):
     """What there is to measure, with the results of each that applies."""
-    found = {}
+    result_of = {}
     for planned in metric.measure(job):
         try:
             evidence = planned.make()
         except NotApplicable as problem:
-            found[planned.keys["nmt"]] = str(problem)
+            result_of[planned.keys["nmt"]] = str(problem)
             continue
         columns = evidence.units.columns
-        found[planned.keys["nmt"]] = metric.of_sums(
+        result_of[planned.keys["nmt"]] = metric.of_sums(
             {name: column.sum(keepdims=True) for name, column in columns.items()}
         ) | {"items": columns["items"].sum(), "numbers": evidence.units.number_U}
-    return found
+    return result_of
 
 
 def results_of_people(metric, job):
-    """Why the references have none."""
+    """The reason for which the references have no result."""
     [_, people] = metric.measure(job)
     with pytest.raises(NotApplicable) as problem:
         people.make()
     return str(problem.value)
 
 
-def chained(links, **more):
+def chained(links, **options):
     pytest.importorskip("german_nouns")
-    return Consistency(suite="chains", links=links, **more)
+    return Consistency(suite="chains", links=links, **options)
 
 
 def test_references_of_the_generated_corpus_are_consistent_by_gold_links(transformer):
-    found = results(chained("gold"), transformer)
-    assert found["transformer"] == "the gold word alignment is of the references alone"
-    people = found["reference"]
+    result_of = results(chained("gold"), transformer)
+    assert result_of["transformer"] == "the gold word alignment is of the references alone"
+    people = result_of["reference"]
     assert people["items"] == len(chains(transformer.corpus).items) > 40
     assert (people["consistency"], people["link_accuracy"]) == (1.0, 1.0)
     assert people["determined"] > 0.6
@@ -88,9 +88,9 @@ def test_exchanged_pronouns_are_exactly_what_is_missed(transformer, tmp_path):
     # An exchanged pronoun is counted where its entity has a gender, as its form alone did before.
     lost = sum(
         (item.sentence, t) in changed
-        for item, one in zip(suite.items, judged(suite), strict=True)
-        if not one.cause
-        for t in one.pronoun.target
+        for item, verdict in zip(suite.items, judged(suite), strict=True)
+        if not verdict.cause
+        for t in verdict.pronoun.target
     )
     determined = before["items"] * before["determined"]
     assert after["determined"] == before["determined"]
@@ -99,26 +99,28 @@ def test_exchanged_pronouns_are_exactly_what_is_missed(transformer, tmp_path):
 
 def judged(suite):
     """Its references."""
-    said = {n: Translation(s.target.split(), s.gold.sure) for n, s in enumerate(suite.sentences)}
+    translations = {
+        n: Translation(s.target.split(), s.gold.sure) for n, s in enumerate(suite.sentences)
+    }
     morphology = create("morphologies", "german_nouns")
-    return [judge(suite, item, said, morphology) for item in suite.items]
+    return [judge(suite, item, translations, morphology) for item in suite.items]
 
 
 def test_two_systems_of_one_links_file_are_two_on_the_page(transformer, tmp_path):
     """What was judged of one is not shown as the other's."""
     suite = chains(transformer.corpus)
     (tmp_path / "links").write_text("0-0\n" * len(suite.sentences))
-    found = []
+    made_by = []
     for name in ("one", "two"):
         path = tmp_path / name
         path.write_text("".join(f"{name} {s.target}\n" for s in suite.sentences))
         job = transformer.changed({"outputs": {"path": str(path), "name": name}})
         planned = next(iter(chained(f"{tmp_path}/links").measure(job)))
         evidence = planned.make()
-        told = read_table(Path(evidence.files["judged"]))["translation"].to_pylist()
-        assert all(text.startswith(name) for text in told)
-        found.append(evidence.made_by)
-    assert found[0] != found[1]
+        translations = read_table(Path(evidence.files["judged"]))["translation"].to_pylist()
+        assert all(text.startswith(name) for text in translations)
+        made_by.append(evidence.made_by)
+    assert made_by[0] != made_by[1]
 
 
 @pytest.mark.parametrize("forced", [False, True])
@@ -126,20 +128,20 @@ def test_links_by_relevance_are_the_best_source_words(forced, transformer, tmp_p
     """Of its own translations, and of others' that it is made to say."""
     job = transformer
     if forced:
-        said = [s.target for s in job.corpus.sentences("test")]
-        (tmp_path / "outputs").write_text("".join(f"{text}\n" for text in said))
+        targets = [s.target for s in job.corpus.sentences("test")]
+        (tmp_path / "outputs").write_text("".join(f"{text}\n" for text in targets))
         job = job.changed({"outputs": {"path": f"{tmp_path}/outputs", "name": "theirs"}})
     suite = chains(job.corpus)
-    one = TranslationSet(job, suite, "chains")
-    made, found = one.links("explainer", None)
-    weighings = job.weighed_sentences(targets=said) if forced else job.weighed_sentences()
+    translation_set = TranslationSet(job, suite, "chains")
+    artefact, links_of = translation_set.links("explainer", None)
+    weighings = job.weighed_sentences(targets=targets) if forced else job.weighed_sentences()
     expected = {
         w.number: best_links(w.weights_TS, list(w.source.words), list(w.target.words))
         for w in weighings
     }
-    assert found == expected
-    assert read_links(made.path / "links.parquet") == expected
-    assert len(found) == len(suite.sentences)
+    assert links_of == expected
+    assert read_links(artefact.path / "links.parquet") == expected
+    assert len(links_of) == len(suite.sentences)
 
 
 def test_a_suite_is_translated_by_the_system(transformer, tmp_path):
@@ -150,14 +152,16 @@ def test_a_suite_is_translated_by_the_system(transformer, tmp_path):
             "female\t4\tThe father called the judge because she was late.\tjudge\n")  # fmt: skip
     (folder / "en.txt").write_text(text)
     suite = read_suite("winomt", tmp_path, "de")
-    found = results(Consistency(data=str(tmp_path), links="explainer"), transformer)
-    assert list(found) == ["transformer"]  # nobody has translated it
-    assert found["transformer"]["items"] == 2
-    own = TranslationSet(transformer, suite, "winomt")
-    assert [source for source, _ in own.pairs.values()] == [s.source for s in suite.sentences]
-    assert all(translation for _, translation in own.pairs.values())
-    _, links = own.links("explainer", None)
-    for number, (source, translation) in own.pairs.items():
+    result_of = results(Consistency(data=str(tmp_path), links="explainer"), transformer)
+    assert list(result_of) == ["transformer"]  # it has no human translation
+    assert result_of["transformer"]["items"] == 2
+    translation_set = TranslationSet(transformer, suite, "winomt")
+    assert [source for source, _ in translation_set.pairs.values()] == [
+        s.source for s in suite.sentences
+    ]
+    assert all(translation for _, translation in translation_set.pairs.values())
+    _, links = translation_set.links("explainer", None)
+    for number, (source, translation) in translation_set.pairs.items():
         assert links[number]
         assert max(s for s, _ in links[number]) < len(source.split())
         assert max(t for _, t in links[number]) < len(translation.split())
@@ -185,14 +189,16 @@ def test_a_corpus_of_a_suite_is_its_sentences(transformer):
 
 def test_what_does_not_fit_the_system_is_told(transformer, tmp_path):
     (tmp_path / "outputs").write_text("")
-    theirs = transformer.changed({"outputs": {"path": f"{tmp_path}/outputs", "name": "reference"}})
+    other_outputs = transformer.changed(
+        {"outputs": {"path": f"{tmp_path}/outputs", "name": "reference"}}
+    )
     with pytest.raises(ConfigError, match="reference is what people"):
-        list(chained("eflomal").measure(theirs))
+        list(chained("eflomal").measure(other_outputs))
     with pytest.raises(ConfigError, match="learn_from, but links=gold learn from nothing"):
         list(chained("gold", learn_from="train").measure(transformer))
     (tmp_path / "links").write_text("0-0\n")
-    found = results_of_people(chained(f"{tmp_path}/links"), transformer)
-    assert found == "the links of links are of other translations"
+    result = results_of_people(chained(f"{tmp_path}/links"), transformer)
+    assert result == "the links of links are of other translations"
     with pytest.raises(ConfigError, match=r"metric\.consistency\.data is needed"):
         list(Consistency().measure(transformer))
     with pytest.raises(XnmtError, match="language=ru, but the configured corpus's translations"):
@@ -205,13 +211,13 @@ def test_what_does_not_fit_the_system_is_told(transformer, tmp_path):
 def test_from_the_command_line_on_a_system_that_is_there(transformer, tmp_path):
     """`train.py` makes nothing but translations; rows of people stand below, on the page too."""
     pytest.importorskip("eflomal")
-    told = [*overrides("transformer"), f"store={transformer.store.root}", "metric=[consistency]",
+    changes = [*overrides("transformer"), f"store={transformer.store.root}", "metric=[consistency]",
             "metric.consistency.suite=chains", "metric.consistency.learn_from=train",
             f"results={tmp_path}/results", f"hydra.run.dir={tmp_path}/run"]  # fmt: skip
-    done = command("train.py", *told)
+    done = command("train.py", *changes)
     assert done.returncode == 0, done.stderr
     assert "making nmt" not in done.stdout
-    done = command("evaluate.py", *told)
+    done = command("evaluate.py", *changes)
     assert "reference (blind)" in done.stdout
     with (tmp_path / "results" / "consistency.csv").open() as file:
         rows = {row["nmt"]: row for row in csv.DictReader(file)}

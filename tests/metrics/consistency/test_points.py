@@ -33,17 +33,25 @@ def weighed(seed=0):
     return Weighed(0, SOURCE_TOKENS, TARGET_TOKENS, weights_TS)
 
 
-def judged(pronoun, other=True, entity="f", told="f", of_other="m"):
+def judged(pronoun, other=True, entity="f", pronoun_gender="f", of_other="m"):
     """Genders of three mentions, and where the pronoun's translation stands."""
-    seen = [TranslatedMention(0, [0], [0], GenderEvidence(g, "")) for g in (entity, told, of_other)]
-    seen[1] = TranslatedMention(0, [5], pronoun, GenderEvidence(told, ""))
-    return JudgedPronoun(seen[0], seen[1], seen[2] if other else None, True, None, "")
+    mentions = [
+        TranslatedMention(0, [0], [0], GenderEvidence(g, ""))
+        for g in (entity, pronoun_gender, of_other)
+    ]
+    mentions[1] = TranslatedMention(0, [5], pronoun, GenderEvidence(pronoun_gender, ""))
+    return JudgedPronoun(mentions[0], mentions[1], mentions[2] if other else None, True, None, "")
 
 
 def test_weights_of_a_suites_words_beside_a_loop():
     """Pieces of one system's word are averaged first, then the words that a suite's holds."""
+<<<<<<< HEAD
     one = weighed()
     found_YX = weigh_words(one, SOURCE, TRANSLATION).words_YX
+=======
+    sentence = weighed()
+    found_YX = of_words(sentence, SOURCE, TRANSLATION)
+>>>>>>> words
     assert found_YX.shape == (6, 7)
     system_word = [0, 1, 1, 2, 3, 4, 5, 5, 6, 7]
     for y in range(6):
@@ -52,7 +60,9 @@ def test_weights_of_a_suites_words_beside_a_loop():
             by_word = {}
             for t, word in enumerate(TARGET_OF):
                 if word == y:
-                    by_word.setdefault(system_word[t], []).append(one.weights_TS[t, columns].sum())
+                    by_word.setdefault(system_word[t], []).append(
+                        sentence.weights_TS[t, columns].sum()
+                    )
             expected = np.mean([np.mean(values) for values in by_word.values()])
             assert found_YX[y, x] == pytest.approx(expected)
 
@@ -62,6 +72,7 @@ def rights(*arguments):
 
 
 def test_an_entity_weighs_what_its_heaviest_word_does():
+<<<<<<< HEAD
     one = weighed()
     weights_YX = weigh_words(one, SOURCE, TRANSLATION).words_YX
     item = Item(0, 5, Entity((2,)), Entity((0, 1)))
@@ -75,21 +86,43 @@ def test_an_entity_weighs_what_its_heaviest_word_does():
         "", False, lambda: [Weighed(0, SOURCE_TOKENS, TARGET_TOKENS, np.ones((11, 12)))]
     )
     [tied] = rights(same, said, [Item(0, 5, Entity((3,)), Entity((4,)))], [judged([4])])
+=======
+    sentence = weighed()
+    weights_YX = of_words(sentence, SOURCE, TRANSLATION)
+    item = Item(0, 5, Entity((2,)), Entity((0, 1)))
+    texts = {0: (SOURCE, TRANSLATION)}
+    weighings = WeighedSentences("", False, lambda: [sentence])
+    [share] = points(weighings, texts, [item], [judged([4])])
+    assert share == float(weights_YX[4, 2] > max(weights_YX[4, :2]))
+    [turned] = points(weighings, texts, [Item(0, 5, item.other, item.entity)], [judged([4])])
+    assert turned == 1 - share
+    tied_weighings = WeighedSentences(
+        "", False, lambda: [Weighed(0, SOURCE_TOKENS, TARGET_TOKENS, np.ones((11, 12)))]
+    )
+    [tied] = points(tied_weighings, texts, [Item(0, 5, Entity((3,)), Entity((4,)))], [judged([4])])
+>>>>>>> words
     assert tied == 0.5
 
 
 def test_what_cannot_be_told_is_not_counted():
-    said, weighings = {0: (SOURCE, TRANSLATION)}, WeighedSentences("", False, lambda: [weighed()])
+    texts, weighings = {0: (SOURCE, TRANSLATION)}, WeighedSentences("", False, lambda: [weighed()])
     alone, earlier = Item(0, 5, Entity((2,))), Item(0, 5, Entity((2,), 1), Entity((1,)))
     item = Item(0, 5, Entity((2,)), Entity((1,)))
+<<<<<<< HEAD
     told = [judged([4], other=False), judged([4]), judged([])]
     assert rights(weighings, said, [alone, earlier, item], told) == [None] * 3
     assert rights(WeighedSentences("", False, list), said, [item], [judged([4])]) == [None]
+=======
+    judged_pronouns = [judged([4], other=False), judged([4]), judged([])]
+    assert points(weighings, texts, [alone, earlier, item], judged_pronouns) == [None] * 3
+    assert points(WeighedSentences("", False, list), texts, [item], [judged([4])]) == [None]
+>>>>>>> words
 
 
 def test_it_points_where_the_pronoun_goes():
-    """Right, wrong, both: of the last nobody knows where it goes."""
+    """Right, wrong, both: a pronoun that fits both goes nowhere in particular."""
     item = Item(0, 5, Entity((2,)), Entity((1,)))
+<<<<<<< HEAD
     own = [judged([4]), judged([4], told="m"), judged([4], of_other="f")]
     assert [j.cluster for j in own] == ["right", "wrong", "both"]
     columns = statistics(
@@ -98,29 +131,37 @@ def test_it_points_where_the_pronoun_goes():
     found = results({name: c.sum(keepdims=True) for name, c in columns.items()})
     assert found["points_right"] == pytest.approx(2.5 / 3)
     assert found["points_there"] == 0.5  # of two, one
+=======
+    judged_pronouns = [judged([4]), judged([4], pronoun_gender="m"), judged([4], of_other="f")]
+    assert [j.cluster for j in judged_pronouns] == ["right", "wrong", "both"]
+    columns = statistics([item] * 3, judged_pronouns, pointed=[1.0, 1.0, 0.5])
+    score_of = results({name: c.sum(keepdims=True) for name, c in columns.items()})
+    assert score_of["points_right"] == pytest.approx(2.5 / 3)
+    assert score_of["points_there"] == 0.5  # of two, one
+>>>>>>> words
 
 
 def test_on_a_system(transformer):
     """Of the generated corpus's own translations."""
     pytest.importorskip("german_nouns")
     metric = Consistency(suite="chains", links="explainer", relevance=True)
-    [own, _] = metric.measure(transformer)
-    assert own.keys["explainer"] == transformer.explained.name
-    evidence = own.make()
+    [planned, _] = metric.measure(transformer)
+    assert planned.keys["explainer"] == transformer.explained.name
+    evidence = planned.make()
     columns = evidence.units.columns
     # Its words are the corpus's, so that weights of words need not be carried.
     weights = {
-        one.number: to_words(one.weights_TS, list(one.target.words), list(one.source.words))
-        for one in transformer.weighed_sentences()
+        s.number: to_words(s.weights_TS, list(s.target.words), list(s.source.words))
+        for s in transformer.weighed_sentences()
     }
-    told = []
+    pointing = []
     for item in chains(transformer.corpus).items:
         weights_YX = weights[item.sentence]
         steps = [y for y, row_X in enumerate(weights_YX) if row_X.argmax() == item.pronoun]
         if item.other and item.backs == {0} and steps:
             step_X = weights_YX[steps].mean(0)
             entity, other = (max(step_X[n] for n in e.words) for e in (item.entity, item.other))
-            told.append(1 if entity > other else 0 if entity < other else 0.5)
-    assert len(told) > 3
-    assert (columns["pointing"].sum(), columns["pointed"].sum()) == (len(told), sum(told))
+            pointing.append(1 if entity > other else 0 if entity < other else 0.5)
+    assert len(pointing) > 3
+    assert (columns["pointing"].sum(), columns["pointed"].sum()) == (len(pointing), sum(pointing))
     assert evidence.made_by["relevance"] == transformer.weighed_sentences().fingerprint

@@ -14,8 +14,8 @@ ITEMS = [Item(0, 3, Entity((0,))), Item(1, 4, Entity((0,)), Entity((2,)))]
 
 def right(resolver):
     suite = Suite.of("made", SOURCES, ITEMS)
-    found = Consistency(resolver=resolver)._resolve_suite(suite)
-    return found and [found.right(item) for item in suite.items]
+    resolution = Consistency(resolver=resolver)._resolve_suite(suite)
+    return resolution and [resolution.right(item) for item in suite.items]
 
 
 def test_a_plug_in_by_its_name():

@@ -40,34 +40,34 @@ def concat(workplace):
 
 def accuracy(job, folder, metric=None):
     """By set and part."""
-    found = {}
+    accuracy_of = {}
     metric = metric or Contrastive()
     for planned in metric.measure(job):
-        one = score(
+        scored = score(
             metric, write("contrastive", planned.identify(), planned.make(), folder), Draws(20, 0)
         )
         if planned.keys["nmt"] != "chance":
             topic = planned.keys["corpus"].split()[-1]
-            found[topic, planned.keys["part"]] = one.values["accuracy"]
-    return found
+            accuracy_of[topic, planned.keys["part"]] = scored.values["accuracy"]
+    return accuracy_of
 
 
 def test_who_reads_no_context_is_right_by_chance_to_the_digit(workplace, tmp_path):
-    found = accuracy(Job(configure(*tiny(workplace, "nmt=transformer"))), tmp_path)
-    for (topic, part), value in found.items():
+    accuracy_of = accuracy(Job(configure(*tiny(workplace, "nmt=transformer"))), tmp_path)
+    for (topic, part), value in accuracy_of.items():
         if part in ("all", "distance 1", "distance 2", "distance 3"):
             assert value == pytest.approx(CHANCE[topic], abs=1e-12), (topic, part)
-    assert {part for topic, part in found if topic == "pronouns"} > {"er", "sie", "es"}
+    assert {part for topic, part in accuracy_of if topic == "pronouns"} > {"er", "sie", "es"}
 
 
 def test_beyond_the_window_nothing_decides(concat, tmp_path):
     near = concat.changed({"nmt": {"context": {"read": 1}}})
     assert near.system.name == "concat reading 1"
     assert near.system.fingerprint == concat.system.fingerprint
-    found = accuracy(near, tmp_path)
+    accuracy_of = accuracy(near, tmp_path)
     for topic, chance in CHANCE.items():
         for part in ("distance 2", "distance 3"):
-            assert found[topic, part] == pytest.approx(chance, abs=1e-12), (topic, part)
+            assert accuracy_of[topic, part] == pytest.approx(chance, abs=1e-12), (topic, part)
     with pytest.raises(XnmtError, match=r"nmt.context.read=3: transformer reads 0 sentences"):
         _ = Job(configure("nmt.context.read=3")).system
 
@@ -75,8 +75,8 @@ def test_beyond_the_window_nothing_decides(concat, tmp_path):
 def passages(job):
     return [
         passage
-        for one in job.corpus.contrastive("test")
-        for group in one.groups[::11]
+        for contrastive_set in job.corpus.contrastive("test")
+        for group in contrastive_set.groups[::11]
         for passage in group.passages()
     ]
 
@@ -109,12 +109,12 @@ def test_a_score_is_the_sum_one_by_one_in_any_order(concat):
 
 
 def test_no_word_of_another_passage_has_any_influence(concat):
-    one, *others = passages(concat)[:20:5]
-    changed = [Passage(p.source, p.target, ("a b c",) * 3, ("d e f",) * 3) for p in others]
-    alone = concat.log_probability([one])[0]
-    for rest in (others, changed):
-        assert concat.log_probability([one, *rest])[0] == pytest.approx(alone, rel=1e-5)
-    context = Passage(one.source, one.target, ("a b c",) * 3, one.target_context)
+    first, *following = passages(concat)[:20:5]
+    changed = [Passage(p.source, p.target, ("a b c",) * 3, ("d e f",) * 3) for p in following]
+    alone = concat.log_probability([first])[0]
+    for behind in (following, changed):
+        assert concat.log_probability([first, *behind])[0] == pytest.approx(alone, rel=1e-5)
+    context = Passage(first.source, first.target, ("a b c",) * 3, first.target_context)
     assert concat.log_probability([context])[0] != pytest.approx(alone, rel=1e-5)
 
 
@@ -144,19 +144,21 @@ class Shouted(ToyDiscourse):
 
 def test_training_reads_the_sets_as_the_corpus_is_written(concat):
     corpus = Shouted(train=400, valid=30, test=30, families=5)
-    [one, *_] = corpus.contrastive("valid")
-    read = as_read(one, corpus)
-    assert read.groups[0].source == one.groups[0].source.upper()
+    [valid_set, *_] = corpus.contrastive("valid")
+    read = as_read(valid_set, corpus)
+    assert read.groups[0].source == valid_set.groups[0].source.upper()
     with pytest.raises(XnmtError, match="is en-ru, the system's corpus en-de"):
-        as_read(replace(one, lang_pair="en-ru"), corpus)
-    accuracy = ContrastiveAccuracy([one], concat.system.context, 500)(concat.system.model)
+        as_read(replace(valid_set, lang_pair="en-ru"), corpus)
+    accuracy = ContrastiveAccuracy([valid_set], concat.system.context, 500)(concat.system.model)
     metric = Contrastive()
-    [whole, *_] = [p for p in metric.measure(concat) if p.keys["corpus"] == "toy_discourse address"]
+    [planned, *_] = [
+        p for p in metric.measure(concat) if p.keys["corpus"] == "toy_discourse address"
+    ]
     # The test set's own, by the metric's own way.
     tested = ContrastiveAccuracy(concat.corpus.contrastive("test")[:1], concat.system.context, 500)
-    units = whole.make().units
-    found = metric.score(units, np.ones((1, len(units))))["accuracy"][0]
-    assert tested(concat.system.model) == pytest.approx(100 * found)
+    units = planned.make().units
+    share_right = metric.score(units, np.ones((1, len(units))))["accuracy"][0]
+    assert tested(concat.system.model) == pytest.approx(100 * share_right)
     assert 0 <= accuracy <= 100
 
 
@@ -180,22 +182,24 @@ def test_training_stops_by_bleu_and_accuracy(workplace, tmp_path):
 def ran(workplace, tmp_path_factory):
     """Two systems, and a file of scores, measured and shown as a user does."""
     folder = tmp_path_factory.mktemp("contrastive")
-    told = tiny(workplace, f"results={folder}/results", f"hydra.run.dir={folder}/run")
+    options = tiny(workplace, f"results={folder}/results", f"hydra.run.dir={folder}/run")
     for nmt in ("transformer", "concat"):
-        done = command("train.py", *told, f"nmt={nmt}", "metric=[contrastive,quality]", cwd=folder)
+        done = command(
+            "train.py", *options, f"nmt={nmt}", "metric=[contrastive,quality]", cwd=folder
+        )
         assert done.returncode == 0, done.stderr
-    sets = Job(configure(*told)).corpus.contrastive("test")
+    sets = Job(configure(*options)).corpus.contrastive("test")
     (folder / "mine.jsonl").write_text(to_lines(sets), encoding="utf-8")
     lines = [
         f"{float(n != g.true)}\n" for s in sets for g in s.groups for n in range(len(g.variants))
     ]
     (folder / "losses.txt").write_text("".join(lines))
-    return folder, told
+    return folder, options
 
 
 def shown(ran, *changes):
-    folder, told = ran
-    return command("evaluate.py", *told, "metric=[contrastive,quality]", *changes, cwd=folder)
+    folder, options = ran
+    return command("evaluate.py", *options, "metric=[contrastive,quality]", *changes, cwd=folder)
 
 
 def test_tables_and_analyses(ran):
@@ -205,9 +209,9 @@ def test_tables_and_analyses(ran):
     results = folder / "results"
     with (results / "contrastive.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    whole = {(r["corpus"], r["nmt"]): r for r in rows if r["part"] == "all"}
-    assert len(whole) == 4 * 3
-    names = whole["toy_discourse names", "transformer"]
+    row_of = {(r["corpus"], r["nmt"]): r for r in rows if r["part"] == "all"}
+    assert len(row_of) == 4 * 3
+    names = row_of["toy_discourse names", "transformer"]
     assert (float(names["accuracy"]), names["groups"], names["units"]) == (0.5, "30.0", "15")
     assert float(names["accuracy_low"]) == float(names["accuracy_high"]) == 0.5
     assert {r["remarks"] for r in rows if r["nmt"] == "chance"} == {"blind"}
@@ -219,27 +223,27 @@ def test_tables_and_analyses(ran):
     assert re.search(r"\| NMT \| .*accuracy % toy_discourse address.*BLEU toy_discourse", systems)
     assert (results / "contrastive_significance.csv").exists()
     assert "accuracy" in (results / "quality.md").read_text()
-    _groups_can_be_read(results, folder / "mine.jsonl", whole)
+    _groups_can_be_read(results, folder / "mine.jsonl", row_of)
 
 
-def _groups_can_be_read(results, path, whole):
+def _groups_can_be_read(results, path, row_of):
     """Each set and system is a listing, with every variant's score."""
     listings = {
-        (one["kind"], name): one
-        for one in unpacked(results / "debug.html")
+        (layer["kind"], name): layer
+        for layer in unpacked(results / "debug.html")
         for name in ("transformer", "concat")
-        if one["name"].startswith(name)
+        if layer["name"].startswith(name)
     }
     assert len(listings) == 4 * 2
     groups = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     for (kind, name), listing in listings.items():
-        row = whole[kind.removeprefix("contrastive groups, "), name]
+        row = row_of[kind.removeprefix("contrastive groups, "), name]
         right = listing["values"]["right"]
         assert right.mean() == float(row["accuracy"])
         assert listing["lists"][0]["places"] == np.flatnonzero(right == 0).tolist()
         for place, margin in enumerate(listing["values"]["margin"]):
-            true, *others = [score for _, score in listing["choices"][place]]
-            assert margin == true - max(others)
+            true, *other_scores = [score for _, score in listing["choices"][place]]
+            assert margin == true - max(other_scores)
             assert right[place] == (margin > 0)
         assert set(listing["texts"]["source"]) <= {group.get("source") for group in groups}
 
@@ -248,8 +252,8 @@ def test_scores_of_others_stand_beside_them(ran):
     folder, _ = ran
     alone = "metric=[contrastive]"
     door = [f"scores.path={folder}/losses.txt", "scores.name=theirs", alone]
-    ours = f"metric.contrastive.sets=[{folder}/mine.jsonl]"
-    assert shown(ran, *door, ours, "scores.higher_is_better=false").returncode == 0
+    set_option = f"metric.contrastive.sets=[{folder}/mine.jsonl]"
+    assert shown(ran, *door, set_option, "scores.higher_is_better=false").returncode == 0
     with (folder / "results" / "contrastive.csv").open(newline="", encoding="utf-8") as file:
         rows = {(r["corpus"], r["part"]): r for r in csv.DictReader(file) if r["nmt"] == "theirs"}
     assert {row["accuracy"] for row in rows.values()} == {"1.0"}
@@ -257,15 +261,15 @@ def test_scores_of_others_stand_beside_them(ran):
     notes = (folder / "results" / "contrastive.md").read_text()
     assert "theirs: it is below chance" not in notes
     # The same file with its sign forgotten, and scores that know nothing.
-    assert shown(ran, door[0], alone, "scores.name=turned", ours).returncode == 0
+    assert shown(ran, door[0], alone, "scores.name=turned", set_option).returncode == 0
     (folder / "same.txt").write_text("0.5\n" * len((folder / "losses.txt").read_text().split()))
-    same = [f"scores.path={folder}/same.txt", "scores.name=same", alone]
-    assert shown(ran, *same, ours).returncode == 0
+    same_scores = [f"scores.path={folder}/same.txt", "scores.name=same", alone]
+    assert shown(ran, *same_scores, set_option).returncode == 0
     notes = (folder / "results" / "contrastive.md").read_text()
     assert "address turned: it is below chance, and 100.0 % if the scores are read" in notes
     assert "address same: in 30 groups the true variant ties with the best" in notes
     (folder / "few.txt").write_text("1\n2\n")
-    done = shown(ran, f"scores.path={folder}/few.txt", ours, alone)
+    done = shown(ran, f"scores.path={folder}/few.txt", set_option, alone)
     assert done.returncode == 1
     assert re.search(r"few.txt: 2 lines, but there are \d+ pairs to be scored", done.stderr)
 
@@ -288,8 +292,8 @@ def test_what_cannot_be_meant_is_named(tmp_path, changes, message):
     (tmp_path / "twice").write_text("1\n2\n1\n")
     (tmp_path / "ru.jsonl").write_text('{"lang_pair": "en-ru"}\n' + GROUP)
     corpus = [] if changes == ["corpus=toy"] else ["corpus=toy_discourse"]
-    told = [*corpus, "metric=[contrastive]", f"store={tmp_path}/store", *changes]
-    config = configure(*(change.format(folder=tmp_path) for change in told))
+    options = [*corpus, "metric=[contrastive]", f"store={tmp_path}/store", *changes]
+    config = configure(*(change.format(folder=tmp_path) for change in options))
     with pytest.raises(XnmtError) as error:
         check(config)
         list(configured_metrics(config)["contrastive"].measure(Job(config)))
@@ -302,8 +306,8 @@ GROUP = '{"source": "a", "variants": ["b", "c"]}\n'
 
 def test_an_error_is_one_line(tmp_path):
     (tmp_path / "set.jsonl").write_text('{"lang_pair": "en-de"}\n' + GROUP + '{"source": 1}\n')
-    told = ["metric=[contrastive]", f"metric.contrastive.sets=[{tmp_path}/set.jsonl]"]
-    done = command("train.py", *told, f"store={tmp_path}/store", cwd=tmp_path)
+    options = ["metric=[contrastive]", f"metric.contrastive.sets=[{tmp_path}/set.jsonl]"]
+    done = command("train.py", *options, f"store={tmp_path}/store", cwd=tmp_path)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert done.stderr.splitlines()[-1].endswith(

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(not SETS.exists(), reason="the contrastive sets 
 
 
 def read(name):
-    return {one.name: one for one in read_sets(name, str(SETS))}
+    return {contrastive_set.name: contrastive_set for contrastive_set in read_sets(name, str(SETS))}
 
 
 @pytest.fixture(scope="module")
@@ -30,30 +30,30 @@ def contrapro():
     return read("contrapro")["contrapro"]
 
 
-def right_in_parts(whole, scores, ties="wrong"):
+def right_in_parts(contrastive_set, scores, ties="wrong"):
     """Right groups and all groups, by part."""
-    what = compare(whole, ties)
-    right_G = what.right_G(scores, ties)
-    return {name: (int(right_G[m].sum()), int(m.sum())) for name, m in parts(what.groups)}
+    comparison = compare(contrastive_set, ties)
+    right_G = comparison.right_G(scores, ties)
+    return {name: (int(right_G[m].sum()), int(m.sum())) for name, m in parts(comparison.groups)}
 
 
-def hashed(whole, context):
+def hashed(contrastive_set, context):
     """Scores of a system that reads some context and knows nothing."""
-    passages = [p.read(context) for group in whole.groups for p in group.passages()]
+    passages = [p.read(context) for group in contrastive_set.groups for p in group.passages()]
     return np.array([float(int(sha256(repr(p).encode()).hexdigest()[:12], 16)) for p in passages])
 
 
 def test_counts(voita, contrapro):
-    assert [len(one.groups) for one in voita.values()] == [2500, 1500, 500, 500]
+    assert [len(voita_set.groups) for voita_set in voita.values()] == [2500, 1500, 500, 500]
     assert [sum(len(g.variants) for g in s.groups) for s in voita.values()] == [
         5000,
         3428,
         2520,
         5203,
     ]
-    found = Counter(group.distance for group in voita["deixis_test"].groups)
-    assert found == {1: 820, 2: 846, 3: 834}
-    assert {len(g.source_context) for one in voita.values() for g in one.groups} == {3}
+    by_distance = Counter(group.distance for group in voita["deixis_test"].groups)
+    assert by_distance == {1: 820, 2: 846, 3: 834}
+    assert {len(g.source_context) for voita_set in voita.values() for g in voita_set.groups} == {3}
     assert Counter(len(group.variants) for group in contrapro.groups) == {3: 11969, 4: 31}
     assert Counter(group.pronoun for group in contrapro.groups) == dict.fromkeys(
         ("er", "es", "sie"), 4000
@@ -61,11 +61,15 @@ def test_counts(voita, contrapro):
 
 
 def test_groups_without_another_variant(voita):
-    found = {name: compare(one) for name, one in voita.items()}
-    assert {name: what.emptied for name, what in found.items()} == {
+    comparison_of = {name: compare(voita_set) for name, voita_set in voita.items()}
+    assert {name: comparison.emptied for name, comparison in comparison_of.items()} == {
         "deixis_test": [], "lex_cohesion_test": [], "ellipsis_infl": [401], "ellipsis_vp": [],
     }  # fmt: skip
-    twice = {name: what.left_out for name, what in found.items() if what.left_out}
+    twice = {
+        name: comparison.left_out
+        for name, comparison in comparison_of.items()
+        if comparison.left_out
+    }
     assert set(twice) == {"ellipsis_infl", "ellipsis_vp"}
     assert twice["ellipsis_infl"] >= 2 + 3  # group 254, and all but one of 401
     assert twice["ellipsis_vp"] >= 11
@@ -89,9 +93,9 @@ def test_who_reads_no_target_context_is_at_the_papers_baseline(voita, target):
 
 def test_one_previous_sentence_decides_nothing_three_sentences_back(voita):
     expected = {"deixis_test": (417, 834), "lex_cohesion_test": (174, 383)}
-    for name, found in expected.items():
+    for name, counts in expected.items():
         by_part = right_in_parts(voita[name], hashed(voita[name], Context(1)))
-        assert by_part["distance 3"] == found
+        assert by_part["distance 3"] == counts
 
 
 @pytest.mark.parametrize(
@@ -107,23 +111,23 @@ def test_one_previous_sentence_decides_nothing_three_sentences_back(voita):
 )
 def test_published_scores_of_contrapro(contrapro, name, ties, right):
     path = SETS / "contrapro" / "scores" / f"{name}.scores.gz"
-    found = right_in_parts(contrapro, -READERS["scores"]["text"](path), ties)
-    assert found["all"] == (right, 12000)
+    right_in = right_in_parts(contrapro, -READERS["scores"]["text"](path), ties)
+    assert right_in["all"] == (right, 12000)
     evaluation = path.with_name(f"{name}.evaluation.txt")
     if ties == "wrong":
         for line in evaluation.read_text().splitlines():
             if line.startswith("it:") and line.count(":") == 2:
                 pronoun, counts = line.removeprefix("it:").split(" : ")
-                assert found[pronoun] == tuple(map(int, counts.split()[:2]))
+                assert right_in[pronoun] == tuple(map(int, counts.split()[:2]))
 
 
 def test_published_scores_of_a_part_of_contrapro(contrapro):
     folder = SETS / "contrapro" / "scores"
     chosen = contrapro.taken(read_groups(folder / "opensubs.concat22.possessive.groups"))
     scores = -READERS["scores"]["text"](folder / "opensubs.concat22.possessive.scores.gz")
-    found = right_in_parts(chosen, scores)
-    assert found["distance 0"] == (652, 957)
-    assert found["distance 1"] == (1675, 2882)
+    right_in = right_in_parts(chosen, scores)
+    assert right_in["distance 0"] == (652, 957)
+    assert right_in["distance 1"] == (1675, 2882)
 
 
 def test_the_subset_in_json_has_its_context_and_its_antecedents(contrapro):
@@ -132,6 +136,6 @@ def test_the_subset_in_json_has_its_context_and_its_antecedents(contrapro):
     assert Counter(group.distance for group in subset.groups) == {0: 960, 1: 2888}
     assert all(group.antecedent for group in subset.groups)
     for index in (0, 1000, 3847):
-        group, whole = subset.groups[index], contrapro.groups[subset.number(index)]
-        assert group.source_context == whole.source_context
-        assert (group.pronoun, group.distance) == (whole.pronoun, whole.distance)
+        group, full_group = subset.groups[index], contrapro.groups[subset.number(index)]
+        assert group.source_context == full_group.source_context
+        assert (group.pronoun, group.distance) == (full_group.pronoun, full_group.distance)

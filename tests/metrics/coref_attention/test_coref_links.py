@@ -77,10 +77,10 @@ def test_an_oracle_is_perfect_on_the_toy_corpus(side, whole_matrix):
             weights = (weights > 0) * 1.0  # one greatest weight, wherever it stands
         scores.add(number, distance, significant(weights, whole_matrix), current[1], context[1],
                    context[0], NONE)  # fmt: skip
-    found = results(scores)
-    assert found["links"] == len(scores.links) > 250
-    assert (found["max_weight"], found["nonzero"], found["average"]) == (1, 1, 1)
-    assert found["precision"] == 1
+    score_of = results(scores)
+    assert score_of["links"] == len(scores.links) > 250
+    assert (score_of["max_weight"], score_of["nonzero"], score_of["average"]) == (1, 1, 1)
+    assert score_of["precision"] == 1
 
 
 @pytest.mark.parametrize("count", range(2, 51))
@@ -100,8 +100,8 @@ def test_post_processing_by_hand():
     raw = np.array([[0.30, 0.20, 0.25, 0.25], [0.60, 0.30, 0.05, 0.05], [0.1, 0.1, 0.1, 0.1]])
     expected = [[1, 0, 0, 0], [1, 0.5, 0, 0], [0, 0, 0, 0]]
     np.testing.assert_allclose(significant(raw), expected)
-    whole = [[0.5, 0, 0, 0], [1, 0.5, 0, 0], [0, 0, 0, 0]]
-    np.testing.assert_allclose(significant(raw, whole_matrix=True), whole)
+    kept_weights = [[0.5, 0, 0, 0], [1, 0.5, 0, 0], [0, 0, 0, 0]]
+    np.testing.assert_allclose(significant(raw, whole_matrix=True), kept_weights)
 
 
 def test_metrics_by_hand():
@@ -112,32 +112,32 @@ def test_metrics_by_hand():
     scores.add(5, 2, weights, current, context, ["dog", "cat", ".", "the"], frozenset({"the"}))
     assert [link.weight for link in scores.links] == [1.0, 0.0, 0.5]
     assert {(link.sentence, link.distance) for link in scores.links} == {(5, 2)}
-    found = results(scores)
-    assert found["links"] == 3
-    assert found["max_weight"] == pytest.approx(1 / 3)
-    assert found["nonzero"] == pytest.approx(2 / 3)
-    assert found["average"] == pytest.approx(0.5)
+    score_of = results(scores)
+    assert score_of["links"] == 3
+    assert score_of["max_weight"] == pytest.approx(1 / 3)
+    assert score_of["nonzero"] == pytest.approx(2 / 3)
+    assert score_of["average"] == pytest.approx(0.5)
     # Both mentions attend to something, and both to a right antecedent among it.
-    assert found["precision"] == 1
+    assert score_of["precision"] == 1
     # Word 0 attends to dog and the full stop, word 1 to the full stop and the article.
-    assert (found["dispersion"], found["dispersion_function"]) == (0.5, 1.5)
+    assert (score_of["dispersion"], score_of["dispersion_function"]) == (0.5, 1.5)
 
 
 def test_a_mention_that_looks_elsewhere_costs_precision():
-    scores, one = CorefScores(), mention("a", [0])
-    scores.add(0, 1, np.array([[0.0, 1.0]]), [one], [one], ["x", "y"], NONE)
+    scores, pronoun = CorefScores(), mention("a", [0])
+    scores.add(0, 1, np.array([[0.0, 1.0]]), [pronoun], [pronoun], ["x", "y"], NONE)
     assert results(scores)["precision"] == 0
     assert results(scores)["nonzero"] == 0
     # A look at a right antecedent in any context sentence mends it ...
-    scores.add(0, 2, np.array([[1.0, 0.0]]), [one], [one], ["x", "y"], NONE)
+    scores.add(0, 2, np.array([[1.0, 0.0]]), [pronoun], [pronoun], ["x", "y"], NONE)
     assert results(scores)["precision"] == 1
     # ... and a mention without an antecedent in the context cannot be right or wrong.
-    scores.add(1, 1, np.array([[1.0, 0.0]]), [one], [mention("b", [1])], ["x", "y"], NONE)
+    scores.add(1, 1, np.array([[1.0, 0.0]]), [pronoun], [mention("b", [1])], ["x", "y"], NONE)
     assert (sums(scores)["looking"], sums(scores)["looking_right"]) == ([1], [1])
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "attended", "naive", "hard"),
+    ("current_text", "context_text", "attended", "naive", "hard"),
     [
         ("it", "it", [[0]], False, False),  # not found, so not found in a naive way
         ("It", "it", [[1]], True, False),
@@ -153,11 +153,11 @@ def test_a_mention_that_looks_elsewhere_costs_precision():
         ("the old dog", "a dog", [[0, 0], [0, 0], [0, 1]], True, True),
     ],
 )
-def test_naive_and_hard(ours, theirs, attended, naive, hard):
-    one, two = (mention("a", range(len(t.split())), t) for t in (ours, theirs))
+def test_naive_and_hard(current_text, context_text, attended, naive, hard):
+    current, two = (mention("a", range(len(t.split())), t) for t in (current_text, context_text))
     scores = CorefScores()
-    words = theirs.split()
-    scores.add(0, 1, np.array(attended, dtype=float), [one], [two], words,
+    words = context_text.split()
+    scores.add(0, 1, np.array(attended, dtype=float), [current], [two], words,
                frozenset({"the", "a", "it", "one"}))  # fmt: skip
     [link] = scores.links
     assert (link.naive, link.hard) == (naive, hard)
@@ -171,11 +171,13 @@ def test_groups_share_their_links_as_in_table_5():
     weights = [[1.0, 0.0]] * 93 + [[0.5, 1.0]] * 5 + [[0.0, 1.0]] * 20 + [[0.0, 0.0]] * 106
     scores = CorefScores()
     for case, row in enumerate(weights):
-        one, two = mention("a", [0], "it"), mention("a", [0], "it" if case < 32 else "malaria")
-        scores.add(case, 1, np.array([row]), [one], [two], ["malaria", "."], NONE)
+        pronoun, two = mention("a", [0], "it"), mention("a", [0], "it" if case < 32 else "malaria")
+        scores.add(case, 1, np.array([row]), [pronoun], [two], ["malaria", "."], NONE)
     columns = ("links", "naive", "max_weight", "nonzero", "positive")
-    found = {of: [results(scores, of)[name] for name in columns] for of in SUBSETS}
-    shares = {of: [n, *(round(100 * share, 1) for share in row)] for of, (n, *row) in found.items()}
+    rows_of = {of: [results(scores, of)[name] for name in columns] for of in SUBSETS}
+    shares = {
+        of: [n, *(round(100 * share, 1) for share in row)] for of, (n, *row) in rows_of.items()
+    }
     assert shares["all"] == [224, 14.3, 41.5, 43.8, 52.7]
     assert shares["positive attention"] == [118, 27.1, 78.8, 83.1, 100]
 
@@ -187,23 +189,23 @@ def test_context_is_needed_where_the_sentence_names_no_antecedent():
     scores.add(0, 1, np.zeros((3, 2)), current, context, ["x", "y"], NONE)
     assert [link.needed for link in scores.links] == [True, False, True]
     # Annotators have the last word.
-    said = [
+    mentions = [
         replace(m, needed=answer) for m, answer in zip(current, (False, True, None), strict=True)
     ]
     scores = CorefScores()
-    scores.add(0, 1, np.zeros((4, 3)), said, context, ["a", "b", "c"], NONE)
+    scores.add(0, 1, np.zeros((4, 3)), mentions, context, ["a", "b", "c"], NONE)
     assert [link.needed for link in scores.links] == [False, True, True]
 
 
 def test_sums_stand_at_their_sentence_and_subsets_count_their_links_alone():
-    scores, one = CorefScores(), mention("a", [0])
+    scores, pronoun = CorefScores(), mention("a", [0])
     looks, looks_away = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
-    scores.add(0, 1, looks, [one], [one], ["x", "y"], NONE)
+    scores.add(0, 1, looks, [pronoun], [pronoun], ["x", "y"], NONE)
     # Three sentences back the chain is spoken of in other words.
     far = [mention("a", [0], "dog"), mention("a", [1], "cat")]
     scores.add(2, 3, looks_away, [mention("a", [0], "bird")], far, ["dog", "cat"], NONE)
-    scores.add(2, 2, looks, [one], [one], ["x", "y"], NONE)
-    scores.add(2, 1, 0 * looks, [one], [one], ["x", "y"], NONE)
+    scores.add(2, 2, looks, [pronoun], [pronoun], ["x", "y"], NONE)
+    scores.add(2, 1, 0 * looks, [pronoun], [pronoun], ["x", "y"], NONE)
     units = scores.units("a test set", [4, 7, 9], "all")
     assert (units.test_set, units.number_U.tolist()) == ("a test set", [4, 7, 9])
     assert units["links"].tolist() == [1, 0, 4]
@@ -219,25 +221,25 @@ def test_sums_stand_at_their_sentence_and_subsets_count_their_links_alone():
         "positive attention": [1, 0, 3],
     }
     assert results(scores, "distance 3")["nonzero"] == 0.5
-    # These are no properties of a link.
+    # These are not properties of a link.
     assert {"precision", "dispersion"} <= results(scores).keys()
     assert not {"precision", "dispersion"} & results(scores, "distance 3").keys()
 
 
 def test_nothing_is_not_a_number():
-    found = results(CorefScores())
-    assert found["links"] == 0
-    assert math.isnan(found["nonzero"])
-    assert math.isnan(found["precision"])
+    score_of = results(CorefScores())
+    assert score_of["links"] == 0
+    assert math.isnan(score_of["nonzero"])
+    assert math.isnan(score_of["precision"])
 
 
 def test_needed_links_are_counted_in_every_row():
     """Of four links two need their context, and one of these has a weight."""
     scores = CorefScores()
     for case, (needed, weight) in enumerate([(True, 1.0), (True, 0.0), (False, 1.0), (False, 1.0)]):
-        one = PlacedMention("a", (0,), ("it",), needed)
+        pronoun = PlacedMention("a", (0,), ("it",), needed)
         two = PlacedMention("a", (0,), ("dog",))
-        scores.add(case, 1, np.array([[weight]]), [one], [two], ["dog"], NONE)
+        scores.add(case, 1, np.array([[weight]]), [pronoun], [two], ["dog"], NONE)
     assert results(scores)["nonzero"] == 0.75
     for subset in ("all", "distance 1", "context needed"):
         assert results(scores, subset)["needed_nonzero"] == 0.5

@@ -34,8 +34,8 @@ SMALL_CONCAT = [
 class Weighed:
     """A job's weights over the context, and what the metric makes of them."""
 
-    def __init__(self, workplace, explainer, *more, **options):
-        changes = [*SMALL_CONCAT, f"store={workplace}/store", f"explainer={explainer}", *more]
+    def __init__(self, workplace, explainer, *extra, **options):
+        changes = [*SMALL_CONCAT, f"store={workplace}/store", f"explainer={explainer}", *extra]
         self.job = Job(configure(*changes))
         self.context, self.metric = ContextWeights(self.job), CorefAttention(**options)
 
@@ -85,8 +85,8 @@ def test_weights_are_those_of_the_models_self_attention(attention):
     assert far.shape == (len(spoken[index].words), len(spoken[index - 2].words))
     model, ids = attention.job.system.model, split.source[index]
     batch = Batch.collate([(ids, split.target[index])])
-    whole = model.encoder_attention(model.embed_source(batch.source_BS), batch.layout)
-    pieces = whole[0, -1].mean(0).double()
+    weights = model.encoder_attention(model.embed_source(batch.source_BS), batch.layout)
+    pieces = weights[0, -1].mean(0).double()
     ends = [*np.flatnonzero(ids == SEPARATOR).tolist(), len(ids) - 1]
     starts = [0, *(end + 1 for end in ends[:-1])]
     subwords = attention.job.system.subwords[0]
@@ -103,22 +103,22 @@ def test_weights_are_those_of_the_models_self_attention(attention):
 
 def test_links_are_those_of_the_gold(attention):
     for side in ("source", "target"):
-        found, gold = units(attention.coreference, side), links(attention.context, side)
+        side_units, gold = units(attention.coreference, side), links(attention.context, side)
         by_sentence = np.zeros(len(attention.context.sentences))
         for (sentence, _), count in gold.items():
             by_sentence[sentence] += count
-        assert found["links"].tolist() == by_sentence.tolist()
-        assert found.number_U.tolist() == attention.context.numbers
+        assert side_units["links"].tolist() == by_sentence.tolist()
+        assert side_units.number_U.tolist() == attention.context.numbers
         distances = {distance for (_, distance), count in gold.items() if count}
         assert distances <= {1, 2, 3}
         for distance in distances:
             of = units(attention.coreference, side, f"distance {distance}")
             assert of["links"].sum() == sum(n for (_, d), n in gold.items() if d == distance)
         # Each link's weight is a share of the greatest.
-        assert (found["weight"] >= 0).all()
-        assert (found["greatest"] <= found["weight"] + 1e-4).all()
-        assert (found["weight"] <= found["nonzero"]).all()
-        assert (found["nonzero"] <= found["links"]).all()
+        assert (side_units["weight"] >= 0).all()
+        assert (side_units["greatest"] <= side_units["weight"] + 1e-4).all()
+        assert (side_units["weight"] <= side_units["nonzero"]).all()
+        assert (side_units["nonzero"] <= side_units["links"]).all()
     assert units(attention.coreference, "source")["links"].sum() > 30
 
 
@@ -134,37 +134,37 @@ def test_positive_attention_is_a_weight_above_the_uniform_one_anywhere(attention
                     chains = [a.chain for a in spoken[index - distance].mentions]
                     counts[side][index] += looks * chains.count(mention.chain)
     for side, by_sentence in counts.items():
-        whole = units(attention.coreference, side)
-        assert whole["positive"].tolist() == by_sentence.tolist()
-        assert (whole["nonzero"] <= whole["positive"]).all()
-        assert (whole["naive"] <= whole["nonzero"]).all()
-    whole = units(attention.coreference, "source")
+        side_units = units(attention.coreference, side)
+        assert side_units["positive"].tolist() == by_sentence.tolist()
+        assert (side_units["nonzero"] <= side_units["positive"]).all()
+        assert (side_units["naive"] <= side_units["nonzero"]).all()
+    side_units = units(attention.coreference, "source")
     group = units(attention.coreference, "source", "positive attention")
-    assert 0 < group["links"].sum() < whole["links"].sum()
+    assert 0 < group["links"].sum() < side_units["links"].sum()
     assert group["links"].tolist() == counts["source"].tolist()
-    for found in ("nonzero", "greatest", "naive", "weight"):
-        np.testing.assert_allclose(group[found], whole[found])
+    for column in ("nonzero", "greatest", "naive", "weight"):
+        np.testing.assert_allclose(group[column], side_units[column])
 
 
 def test_subsets_are_parts_of_all_links(attention):
-    made = attention.coreference
+    artefact = attention.coreference
     for side in ("source", "target"):
-        whole, subsets = units(made, side), made.facts["subsets"][side]
-        assert {p.stem for p in made.path.glob(f"{side} *.parquet")} == {
+        all_links, subsets = units(artefact, side), artefact.facts["subsets"][side]
+        assert {p.stem for p in artefact.path.glob(f"{side} *.parquet")} == {
             f"{side} {subset}" for subset in ("all", *subsets)
         }
-        by_distance = [units(made, side, s) for s in subsets if s.startswith("distance")]
-        assert sum(u["links"].sum() for u in by_distance) == whole["links"].sum()
-        assert np.isclose(sum(u["weight"].sum() for u in by_distance), whole["weight"].sum())
+        by_distance = [units(artefact, side, s) for s in subsets if s.startswith("distance")]
+        assert sum(u["links"].sum() for u in by_distance) == all_links["links"].sum()
+        assert np.isclose(sum(u["weight"].sum() for u in by_distance), all_links["weight"].sum())
         for subset in subsets:
-            part = units(made, side, subset)
+            part = units(artefact, side, subset)
             assert part["links"].sum() > 0
-            assert all((part[c] <= whole[c] + 1e-9).all() for c in part.columns)
+            assert all((part[c] <= all_links[c] + 1e-9).all() for c in part.columns)
 
 
 def test_mentions_of_the_target_stand_on_the_systems_own_output(attention):
-    made = attention.job.translations().made("test")
-    outputs = (made.path / "test.txt").read_text().split("\n")
+    artefact = attention.job.translations().made("test")
+    outputs = (artefact.path / "test.txt").read_text().split("\n")
     for spoken, output in zip(attention.context.spoken["target"], outputs, strict=False):
         assert spoken.words == output.split()
         for mention in spoken.mentions:
@@ -192,11 +192,11 @@ def test_shuffled_weights_are_the_same_in_other_places(attention):
                 moved += not np.array_equal(raw, other)
     assert moved > 50
     for side in ("source", "target"):
-        own, chance = units(attention.coreference, side), units(attention.shuffled, side)
+        weighed, chance = units(attention.coreference, side), units(attention.shuffled, side)
         # Where a mention looks is another matter, but not whether, nor at how many words.
         for name in ("links", "positive", "attending"):
-            assert own[name].tolist() == chance[name].tolist(), name
-        assert (own["content"] + own["function"]).tolist() == (
+            assert weighed[name].tolist() == chance[name].tolist(), name
+        assert (weighed["content"] + weighed["function"]).tolist() == (
             chance["content"] + chance["function"]
         ).tolist()
 
@@ -210,14 +210,14 @@ def test_only_the_nearest_antecedent(attention, workplace):
 
 @pytest.mark.parametrize("name", ["random", pytest.param("gradient_norm", marks=pytest.mark.slow)])
 def test_any_explainers_relevance_is_scored(workplace, name):
-    made = Weighed(workplace, name)
-    found = units(made.coreference, "source")
+    weighed = Weighed(workplace, name)
+    source_units = units(weighed.coreference, "source")
     # Words drawn alike hardly ever differ enough to be significant.
-    assert found["links"].sum() > 30
-    assert found["weight"].max() > 0 or name == "random"
-    index = next(i for i in range(10) if made.context.depth(i) == 2)
-    for side, blocks in made.weights(index).items():
-        spoken = made.context.spoken[side]
+    assert source_units["links"].sum() > 30
+    assert source_units["weight"].max() > 0 or name == "random"
+    index = next(i for i in range(10) if weighed.context.depth(i) == 2)
+    for side, blocks in weighed.weights(index).items():
+        spoken = weighed.context.spoken[side]
         assert len(blocks) == 2
         for distance, block in enumerate(blocks, start=1):
             shape = (len(spoken[index].words), len(spoken[index - distance].words))
@@ -233,13 +233,13 @@ def test_a_drawn_word_is_as_often_the_greatest_whatever_its_pieces():
     batch = Batch.collate([(range(10, 10 + len(columns)), range(10, 10 + len(rows)))])
     draws = [Random(seed).relevance(None, batch).source_BTS[0].numpy() for seed in range(3000)]
 
-    def greatest(whole):
-        best = [whole(draw, rows, columns)[0].argmax() for draw in draws]
+    def greatest(combine):
+        best = [combine(draw, rows, columns)[0].argmax() for draw in draws]
         return np.bincount(best, minlength=len(pieces)) / len(draws)
 
     even, spread = 1 / 6, math.sqrt(1 / 6 * 5 / 6 / len(draws))
     assert np.abs(greatest(first_pieces) - even).max() < 4 * spread
-    # Sums over pieces, as of attention, are no blind draw of words.
+    # Sums over pieces, as of attention, are not a blind draw of words.
     assert greatest(to_words)[1] > 2 * even > 100 * greatest(to_words)[0]
 
 
@@ -247,11 +247,11 @@ def test_pieces_behind_the_first_are_nothing_to_a_blind_word():
     rows, columns = [0, 0, 1, -1], [0, 1, 1, 1, 2, 2, -1]
     generator = np.random.default_rng(0)
     draw = generator.random((4, 7))
-    whole = first_pieces(draw, rows, columns)
-    assert whole.tolist() == [[draw[t, s] for s in (0, 1, 4)] for t in (0, 2)]
+    of_words = first_pieces(draw, rows, columns)
+    assert of_words.tolist() == [[draw[t, s] for s in (0, 1, 4)] for t in (0, 2)]
     other = generator.random((4, 7))
     other[np.ix_([0, 2], [0, 1, 4])] = draw[np.ix_([0, 2], [0, 1, 4])]
-    assert (first_pieces(other, rows, columns) == whole).all()
+    assert (first_pieces(other, rows, columns) == of_words).all()
     assert first_pieces(draw, [-1] * 4, columns).shape == (0, 3)
 
 
@@ -259,15 +259,15 @@ def test_pieces_behind_the_first_are_nothing_to_a_blind_word():
 def test_blind_words_alone_are_those_of_their_first_pieces(workplace, monkeypatch):
     called = []
 
-    def counted(*given):
+    def counted(*arguments):
         called.append(name)
-        return first_pieces(*given)
+        return first_pieces(*arguments)
 
     monkeypatch.setattr("xnmt_bench.metrics.coref_attention.context.first_pieces", counted)
     for name in ("random", "gradient_norm"):
-        made = Weighed(workplace, name)
-        index = next(i for i in range(10) if made.context.depth(i) == 2)
-        assert made.weights(index)
+        weighed = Weighed(workplace, name)
+        index = next(i for i in range(10) if weighed.context.depth(i) == 2)
+        assert weighed.weights(index)
     assert set(called) == {"random"}
 
 
@@ -281,29 +281,29 @@ class OnlyNow(Explainer):
 
 
 def test_steps_of_the_context_say_nothing_of_the_current_sentence(workplace):
-    made = Weighed(workplace, "gradient_norm")
-    made.job.explained.__dict__["explainer"] = OnlyNow()
-    depth, spoken = made.context.depth, made.context.spoken["target"]
+    weighed = Weighed(workplace, "gradient_norm")
+    weighed.job.explained.__dict__["explainer"] = OnlyNow()
+    depth, spoken = weighed.context.depth, weighed.context.spoken["target"]
     index = next(i for i in range(10) if depth(i) == 2 and spoken[i].words)
-    blocks = made.weights(index)["source"]
+    blocks = weighed.weights(index)["source"]
     assert len(blocks) == 2
     assert all(block.max() == 0 for block in blocks)
 
 
 def test_a_system_without_context_is_not_applicable(workplace, transformer):
-    given = [*overrides("transformer"), "metric=[coref_attention]", "corpus.seed=0"]
-    job = Job(configure(*given, f"store={workplace}/store"))
+    options = [*overrides("transformer"), "metric=[coref_attention]", "corpus.seed=0"]
+    job = Job(configure(*options, f"store={workplace}/store"))
     with pytest.raises(NotApplicable, match="reads no context"):
         _ = CorefAttention().weighed(job, ContextWeights(job))
 
 
 @pytest.mark.slow
 def test_from_the_command_line(attention, workplace, tmp_path):
-    given = [*SMALL_CONCAT, f"store={workplace}/store", f"results={tmp_path}/results"]
-    made = command("train.py", "-m", *given, "explainer=attention,random",
+    options = [*SMALL_CONCAT, f"store={workplace}/store", f"results={tmp_path}/results"]
+    trained = command("train.py", "-m", *options, "explainer=attention,random",
                    f"hydra.sweep.dir={tmp_path}/sweep")  # fmt: skip
-    assert made.returncode == 0, made.stderr
-    read = command("evaluate.py", *given, f"hydra.run.dir={tmp_path}/run")
+    assert trained.returncode == 0, trained.stderr
+    read = command("evaluate.py", *options, f"hydra.run.dir={tmp_path}/run")
     assert read.returncode == 0, read.stderr
     assert "Attention over coreference links" in read.stdout
     assert "its translations have" in " ".join(read.stdout.split())
@@ -316,12 +316,12 @@ def test_from_the_command_line(attention, workplace, tmp_path):
     assert "context needed, hard" in {k for _, _, k in kinds}
     uniform = [r for r in rows if r["explainer"] == "uniform" and r["links_of"] == "all"]
     assert all(float(r["nonzero"]) == 0 for r in uniform)
-    mine = [r for r in rows if r["explainer"] == "attention" and r["links_of"] == "all"]
-    for row in mine:
+    attention_rows = [r for r in rows if r["explainer"] == "attention" and r["links_of"] == "all"]
+    for row in attention_rows:
         assert float(row["nonzero_low"]) <= float(row["nonzero"]) <= float(row["nonzero_high"])
-    whole = units(attention.coreference, "source")
-    sums = {name: column.sum(keepdims=True) for name, column in whole.columns.items()}
-    [row] = [r for r in mine if r["side"] == "source"]
+    source_units = units(attention.coreference, "source")
+    sums = {name: column.sum(keepdims=True) for name, column in source_units.columns.items()}
+    [row] = [r for r in attention_rows if r["side"] == "source"]
     for name, [value] in coref_scores(sums).items():
         assert float(row[name]) == pytest.approx(value), name
     _heatmaps_are_drawn(attention, tmp_path / "results")
@@ -332,7 +332,9 @@ def _heatmaps_are_drawn(attention, results):
     assert 'href="debug.html"' in (results / "report.html").read_text(encoding="utf-8")
     described = json.loads((attention.coreference.path / "examples.json").read_text())
     examples = {example["title"]: example for side in described.values() for example in side}
-    listings = [one for one in unpacked(results / "debug.html") if ", attention" in one["name"]]
+    listings = [
+        layer for layer in unpacked(results / "debug.html") if ", attention" in layer["name"]
+    ]
     titles = [title for listing in listings for title in listing["texts"]["where"]]
     assert 2 <= len(titles) <= 6
     assert sorted(titles) == sorted(examples)
@@ -341,7 +343,7 @@ def _heatmaps_are_drawn(attention, results):
             example = examples[title]
             assert (shown["rows"], shown["columns"]) == (example["current"], example["context"])
             assert shown["levels"] / 250 == pytest.approx(np.array(example["weights"]), abs=0.005)
-            cells = {(i, n) for one, two in example["links"] for i in one for n in two}
+            cells = {(i, n) for current, two in example["links"] for i in current for n in two}
             assert set(map(tuple, shown["framed"])) == cells
     for ending in ("svg", "png"):
         drawn = list((results / "coref_attention").glob(f"*attention*.{ending}"))
@@ -354,13 +356,13 @@ def test_a_multi_encoders_weights_are_its_first_level(workplace):
     """One block a context sentence, whose EOS is the last of its words; the mean of the heads."""
     job = context_aware("multi_encoder", workplace, "explainer=attention")
     context, split, model = ContextWeights(job), job.texts.split("test"), job.system.model
-    seen = 0
+    examined = 0
     for index, sides in context.weights():
         assert set(sides) == {"source"}  # it reads no translation of the context
         ids = split.source[index]
         batch = Batch.collate([(ids, split.target[index])])
-        whole = model.encoder_attention(model.embed_source(batch.source_BS), batch.layout)
-        pieces = whole[0, -1].mean(0).double()
+        weights = model.encoder_attention(model.embed_source(batch.source_BS), batch.layout)
+        pieces = weights[0, -1].mean(0).double()
         ends = [*(np.flatnonzero(ids == SEPARATOR) + 1).tolist(), len(ids)]
         starts = [0, *ends[:-1]]
         subwords = job.system.subwords[0]
@@ -376,8 +378,8 @@ def test_a_multi_encoders_weights_are_its_first_level(workplace):
                     expected[i, n] += share / current.count(i)
             np.testing.assert_allclose(block, expected, rtol=1e-5, atol=1e-9)
             np.testing.assert_allclose(block.sum(1), 1, rtol=1e-5)
-            seen += 1
-    assert seen > 20
+            examined += 1
+    assert examined > 20
     rows = CorefAttention().weighed(job, context)
     drawn = json.loads((rows.path / "examples.json").read_text())["source"]
     assert all(example["context"][-1] == "</s>" for example in drawn)

@@ -38,8 +38,8 @@ class Few(Morphology):
     }
 
     def gender(self, words, chosen):
-        found = {self.genders[words[n]] for n in chosen if words[n] in self.genders}
-        return GenderEvidence(found.pop(), "") if len(found) == 1 else None
+        genders = {self.genders[words[n]] for n in chosen if words[n] in self.genders}
+        return GenderEvidence(genders.pop(), "") if len(genders) == 1 else None
 
 
 def spoken(text, **chains):
@@ -77,12 +77,12 @@ def looking(words, at, rows=3):
     ("pronoun", "at", "expected"),
     [
         ("es", {4: 1.0}, [Verdict(1, True, False)]),  # the paper's case: es, as Medikament
-        ("er", {4: 1.0}, [Verdict(1, False, True)]),  # it follows its antecedent all the same
+        ("er", {4: 1.0}, [Verdict(1, False, True)]),  # it still follows its antecedent
         ("es", {1: 0.4, 4: 1.0}, []),  # it looks at its antecedent too
         ("es", {}, []),  # it looks nowhere
         ("es", {2: 1.0}, []),  # at what has no gender
         ("es", {2: 0.5, 4: 1.0}, [Verdict(1, True, False)]),  # the greatest weight counts
-        ("sie", {4: 1.0}, []),  # nobody knows the translation's gender
+        ("sie", {4: 1.0}, []),  # the translation's gender is unknown
     ],
 )
 @pytest.mark.parametrize("side", ["source", "target"])
@@ -91,24 +91,24 @@ def test_figure_4(side, pronoun, at, expected):
     target = [
         spoken("der Parasit tötet das Medikament", a=[1]), spoken(f"{pronoun} ist schlecht", a=[0])
     ]  # fmt: skip
-    own = source if side == "source" else target
-    links = [(own[1].mentions[0], own[0].mentions[0])]
+    side_sentences = source if side == "source" else target
+    links = [(side_sentences[1].mentions[0], side_sentences[0].mentions[0])]
     closed_class = FUNCTION_WORDS | {"sie"}
-    found = agreement(source, target).judge(side, 1, 1, looking(5, at), links, closed_class)
-    assert found == expected
+    verdict = agreement(source, target).judge(side, 1, 1, looking(5, at), links, closed_class)
+    assert verdict == expected
 
 
 def test_words_of_the_same_gender_tell_nothing_and_names_follow_nobody():
     source = [spoken("a b"), spoken("c d")]
-    same = [spoken("Tier Medikament", a=[0]), spoken("es ist da", a=[0])]
-    links = [(same[1].mentions[0], same[0].mentions[0])]
-    judge = agreement(source, same).judge
+    same_gender = [spoken("Tier Medikament", a=[0]), spoken("es ist da", a=[0])]
+    links = [(same_gender[1].mentions[0], same_gender[0].mentions[0])]
+    judge = agreement(source, same_gender).judge
     assert judge("target", 1, 1, looking(2, {1: 1.0}), links, FUNCTION_WORDS) == []
     noun = [spoken("Medikament Arzt", a=[0]), spoken("Tier ist da", a=[0])]
     links = [(noun[1].mentions[0], noun[0].mentions[0])]
     judge = agreement(source, noun).judge
     assert judge("target", 1, 1, looking(2, {1: 1.0}), links, FUNCTION_WORDS) == []
-    # The end of a sentence is no word of the translation.
+    # The end of a sentence is not a word of the translation.
     assert judge("target", 1, 1, looking(3, {2: 1.0}), links, FUNCTION_WORDS | {"tier"}) == []
 
 
@@ -117,8 +117,8 @@ def test_shares_are_of_what_is_judged():
                                  Verdict(1, True, False), Verdict(1, False, False)])  # fmt: skip
     units = scores.units("a test set", range(3), "all")
     sums = {name: column.sum(keepdims=True) for name, column in units.columns.items()}
-    found = coref_scores(sums)
-    assert (found["judged"], found["follows_wrong"], found["follows_right"]) == (4, 0.5, 0.25)
+    rates = coref_scores(sums)
+    assert (rates["judged"], rates["follows_wrong"], rates["follows_right"]) == (4, 0.5, 0.25)
     assert "judged" not in scores.units("a test set", range(3), "distance 1").columns
     assert "judged" not in CorefScores().units("a test set", range(3), "all").columns
     none = {name: np.zeros(1) for name in sums}
@@ -126,7 +126,7 @@ def test_shares_are_of_what_is_judged():
 
 
 def test_with_references_as_translations_every_pronoun_follows_its_antecedent():
-    """Generated documents, real genders; every pronoun looks at each word that is no antecedent."""
+    """Generated documents, real genders; every pronoun looks at each word but its antecedents."""
     pytest.importorskip("german_nouns")
     sentences = list(ToyCorpus(test=400).sentences("test"))
 
@@ -146,9 +146,9 @@ def test_with_references_as_translations_every_pronoun_follows_its_antecedent():
     context = SimpleNamespace(spoken=sides, links=linked(sides, words))
     judge = Agreement(context, create("morphologies", "german_nouns")).judge
     closed_class = {"source": frozenset({"it"}), "target": frozenset({"er", "sie", "es"})}
-    for side, own in sides.items():
+    for side, of_side in sides.items():
         judged = []
-        for n, (now, before) in enumerate(zip(own[1:], own, strict=False), start=1):
+        for n, (now, before) in enumerate(zip(of_side[1:], of_side, strict=False), start=1):
             if sentences[n].document != sentences[n - 1].document:
                 continue
             for m, a in ((m, a) for m in now.mentions for a in before.mentions):
@@ -158,7 +158,7 @@ def test_with_references_as_translations_every_pronoun_follows_its_antecedent():
                     if m.chain == a.chain:
                         judged += judge(side, n, 1, weights, [(m, a)], closed_class[side])
         assert len(judged) > 5
-        assert all(one.right and not one.wrong for one in judged)
+        assert all(pronoun.right and not pronoun.wrong for pronoun in judged)
 
 
 def test_from_the_command_line(tmp_path):
@@ -177,8 +177,8 @@ def test_from_the_command_line(tmp_path):
         rows = [r for r in csv.DictReader(lines) if r["links_of"] == "all"]
     assert {r["explainer"] for r in rows} == {"attention", "attention, shuffled", "uniform"}
     assert all(r["judged"] for r in rows)
-    told = [r for r in rows if r["explainer"] == "uniform"]
-    assert [float(r["judged"]) for r in told] == [0, 0]  # which looks nowhere
+    uniform_rows = [r for r in rows if r["explainer"] == "uniform"]
+    assert [float(r["judged"]) for r in uniform_rows] == [0, 0]  # which looks nowhere
     done = command("train.py", *small, genders, "corpus.reversed=true", cwd=tmp_path)
     assert done.returncode != 0
     assert "the morphology is of de, the translations are en" in done.stderr

@@ -31,8 +31,8 @@ from xnmt_bench.rules.table import Rules
 from xnmt_bench.trainer import TrainerOptions
 
 
-def job_for(workplace, system, explainer, *more):
-    changes = [*overrides(system), f"store={workplace}/store", f"explainer={explainer}", *more]
+def job_for(workplace, system, explainer, *options):
+    changes = [*overrides(system), f"store={workplace}/store", f"explainer={explainer}", *options]
     return Job(configure(*changes, "proxy=fn"))
 
 
@@ -71,11 +71,11 @@ def test_base_with_every_word_is_the_nmt_model_itself(system):
     from xnmt_bench.explainers.base import decide
 
     model, split = double(system.system.model), system.texts.split(EVALUATED)
-    rows, own = [], []
+    rows, model_log_p = [], []
     for index in range(10):
         batch, log_probability = decide(model, batch_of(split, [index]))
         s, t = batch.source_BS.shape[1], batch.target_BT.shape[1]
-        own.append(log_probability[0].numpy())
+        model_log_p.append(log_probability[0].numpy())
         for step in range(t):
             everything = np.full(64, -1)
             source, prefix = everything.copy(), everything.copy()
@@ -83,8 +83,8 @@ def test_base_with_every_word_is_the_nmt_model_itself(system):
             rows.append((split.number[index], step, int(batch.labels_BT[0, step]), source, prefix))
     sentence, step, label, source, prefix = (np.stack(column) for column in zip(*rows, strict=True))
     rules = Rules(sentence, step, label, np.zeros(len(rows)), source, prefix, source, prefix)
-    found, correct = base_log_likelihoods(model, split, rules, positions=300)
-    np.testing.assert_allclose(found, np.concatenate(own), rtol=1e-9, atol=1e-12)
+    base_log_p, correct = base_log_likelihoods(model, split, rules, positions=300)
+    np.testing.assert_allclose(base_log_p, np.concatenate(model_log_p), rtol=1e-9, atol=1e-12)
     assert correct.all()
 
 
@@ -105,7 +105,7 @@ def _changes(system):
 
 
 def test_rules_shuffled_over_decisions_are_no_better_than_unigram(workplace, tmp_path):
-    """Words of another decision say nothing, so the proxy falls back on the labels alone."""
+    """Words of another decision carry no information: the proxy falls back on labels alone."""
     job = job_for(workplace, "transformer", "gradient_norm")
     train = np.concatenate([decisions_of(rules) for rules in Own(RuleSet(job)).rules.training()])
     test = decisions_of(RuleSet(job).test)
@@ -136,20 +136,20 @@ def test_extraction_does_not_depend_on_batches_or_shards(transformer, tmp_path):
         "rules.train_sentences=60",
         "rules.test_sentences=60",
     ]
-    found, made = [], []
+    test_rules, made_from = [], []
     for change in (
         ["rules.shard_sentences=60"],
         ["rules.shard_sentences=7", "rules.batch_tokens=50"],
         ["rules.shard_sentences=7", "rules.batch_tokens=300", "explainer.phi.positions=99"],
     ):
         job = Job(configure(*_changes(transformer), *options, *change))
-        found.append(RuleSet(job).test)
-        made.append((RuleSet(job).test_artefact.fingerprint, job.explained.name))
-    # How much is computed at once is no other artefact, and no other row.
-    assert made[0] != made[1] == made[2]
-    one, other, _ = found
+        test_rules.append(RuleSet(job).test)
+        made_from.append((RuleSet(job).test_artefact.fingerprint, job.explained.name))
+    # How much is computed at once changes no artefact and no row.
+    assert made_from[0] != made_from[1] == made_from[2]
+    first, other, _ = test_rules
     for field in dataclasses.fields(Rules):
-        a, b = getattr(one, field.name), getattr(other, field.name)
+        a, b = getattr(first, field.name), getattr(other, field.name)
         if field.name == "probability_N":
             np.testing.assert_allclose(a, b, rtol=1e-5)
         else:
@@ -172,9 +172,9 @@ def test_rules_hold_what_the_model_decided(transformer):
     source = split.source[3]
     assert (rows.source_NK == source[rows.source_position_NK]).all()
     for step in range(len(rows)):
-        seen = rows.prefix_position_NK[step][rows.prefix_position_NK[step] >= 0]
-        assert len(seen) == min(step, 2)
-        assert (seen < step).all()
+        prefix_places = rows.prefix_position_NK[step][rows.prefix_position_NK[step] >= 0]
+        assert len(prefix_places) == min(step, 2)
+        assert (prefix_places < step).all()
     assert EOS not in rules.source_NK
     assert EOS not in rules.prefix_NK
 
@@ -190,17 +190,17 @@ def test_attention_says_nothing_of_prefix_words_in_rnn_search(workplace):
 
 
 def test_a_smaller_training_set_is_a_slice_of_one_extraction(workplace):
-    whole = Own(RuleSet(job_for(workplace, "transformer", "gradient_norm")))
+    own_proxy = Own(RuleSet(job_for(workplace, "transformer", "gradient_norm")))
     part = Own(RuleSet(job_for(workplace, "transformer", "gradient_norm", "train_sentences=450")))
-    assert part.rules.training_artefact.fingerprint == whole.rules.training_artefact.fingerprint
+    assert part.rules.training_artefact.fingerprint == own_proxy.rules.training_artefact.fingerprint
     numbers, everything = (
         np.concatenate([rules.sentence_N for rules in proxy.rules.training()])
-        for proxy in (part, whole)
+        for proxy in (part, own_proxy)
     )
     assert (numbers == everything[: len(numbers)]).all()
     assert (len(set(numbers)), len(set(everything))) == (450, 1200)
     assert np.ptp(numbers) > 2000  # drawn from all 3,000 training sentences
-    assert part.trained.fingerprint != whole.trained.fingerprint
+    assert part.trained.fingerprint != own_proxy.trained.fingerprint
 
 
 def test_training_is_seeded(transformer, tmp_path):

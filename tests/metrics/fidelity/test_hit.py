@@ -56,29 +56,29 @@ def hits(*rows, sentences=(PAIR,), split=SPLIT):
 
 
 def test_hits_by_hand():
-    found = hits(
+    hit_counts = hits(
         (0, 0, 50, [0, 2], [-1, -1]),  # source hit; nothing in the prefix decides X
         (0, 1, 51, [2, 1], [0, -1]),  # source miss; the first piece of X decides its second
         (0, 2, 60, [0, 2], [1, -1]),  # source hit by c, prefix hit by X's second piece
         (0, 3, EOS, [0, 1], [0, 1]),  # no word
     )
-    assert found.tolist() == [[2, 3, 2, 2, 3, 3]]
+    assert hit_counts.tolist() == [[2, 3, 2, 2, 3, 3]]
 
 
 def test_decisions_that_differ_from_the_gold_are_not_counted():
-    found = hits(
+    hit_counts = hits(
         (0, 0, 99, [0, 1], [-1, -1]),
         (0, 1, EOS, [0, 1], [0, -1]),
         (0, 2, 60, [0, -1], [0, -1]),
         (0, 3, 60, [1, 2], [0, 1]),  # a word where the gold has ended
     )
-    assert found.tolist() == [[0, 1, 1, 1, 1, 1]]
+    assert hit_counts.tolist() == [[0, 1, 1, 1, 1, 1]]
 
 
 def test_a_later_piece_without_the_first_is_a_miss():
     long = sentence_of("a", "X Y", [{0}, {0}], [set(), set()])
     split = split_of(n0=([10], [50, 60, 61, 62]))
-    rows = [(0, 2, 61, [-1], [0]), (0, 3, 62, [-1], [2])]  # X is no piece of Y; its second one is
+    rows = [(0, 2, 61, [-1], [0]), (0, 3, 62, [-1], [2])]  # 0 is X; 2 is Y's second piece
     assert hits(*rows, sentences=[long], split=split).tolist() == [[0, 2, 1, 2, 1, 2]]
 
 
@@ -88,8 +88,8 @@ def test_sentences_are_found_by_their_number():
     split = split_of(n0=([10, 20, 30], [50, 51, 60]), n2=([10, 11, 20], [70]), n3=([10, 20], [80]))
     # The second piece of sentence 2 still is its word 0; in sentence 3 it would be word 1.
     rows = [(2, 0, 70, [1], [-1]), (3, 0, 80, [0], [-1])]
-    found = hits(*rows, sentences=[PAIR, PAIR, other, other], split=split)
-    assert found.tolist() == [[1, 1, 0, 0, 1, 1]] * 2
+    hit_counts = hits(*rows, sentences=[PAIR, PAIR, other, other], split=split)
+    assert hit_counts.tolist() == [[1, 1, 0, 0, 1, 1]] * 2
 
 
 @pytest.mark.parametrize("gold", [None, Gold()])

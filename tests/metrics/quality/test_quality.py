@@ -29,13 +29,16 @@ def units_of(hypotheses, references):
 
 
 def theirs(hypotheses, references):
-    """What sacrebleu says of a corpus."""
-    return {n: made().corpus_score(hypotheses, [references]).score for n, made in THEIRS.items()}
+    """sacrebleu's own scores of a corpus."""
+    return {
+        n: metric_class().corpus_score(hypotheses, [references]).score
+        for n, metric_class in THEIRS.items()
+    }
 
 
-def assert_same(found, number, expected):
+def assert_same(actual, number, expected):
     for name, value in expected.items():
-        assert found[name][number] == pytest.approx(value, rel=1e-12), name
+        assert actual[name][number] == pytest.approx(value, rel=1e-12), name
 
 
 def test_values_are_sacrebleus_own():
@@ -50,7 +53,7 @@ def test_values_are_sacrebleus_own():
 def test_a_weighted_draw_is_the_corpus_of_the_repeated_sentences(kind):
     hypotheses, references = texts()
     drawn = np.concatenate(list(weights(40, 5, 0)))
-    found = Quality().score(units_of(hypotheses, references), drawn.astype(kind))
+    score_of = Quality().score(units_of(hypotheses, references), drawn.astype(kind))
     expected = []
     for counts in drawn:
         assert counts.max() > 1
@@ -58,7 +61,7 @@ def test_a_weighted_draw_is_the_corpus_of_the_repeated_sentences(kind):
         repeated = [np.repeat(side, counts).tolist() for side in (hypotheses, references)]
         expected.append(theirs(*repeated))
     for number, values in enumerate(expected):
-        assert_same(found, number, values)
+        assert_same(score_of, number, values)
     assert len({values["bleu"] for values in expected}) == 5
 
 
@@ -74,8 +77,8 @@ def test_comet_is_the_mean_over_sentences():
         "sentences": np.ones(4, dtype=np.int64),
     }
     units = Units("a test set", np.arange(4), columns)
-    found = Quality().score(units, np.array([[1, 1, 1, 1], [0, 2, 1, 1]]))
-    assert found["comet"] == pytest.approx([0.4375, 0.3125])
+    score_of = Quality().score(units, np.array([[1, 1, 1, 1], [0, 2, 1, 1]]))
+    assert score_of["comet"] == pytest.approx([0.4375, 0.3125])
     assert "comet" not in Quality().score(units_of(*texts(4)), np.ones((1, 4)))
 
 
@@ -89,11 +92,11 @@ def test_quality_is_that_of_the_translations(system):
     outputs = system.outputs()
     references = [s.target for s in system.corpus.sentences("test")]
     assert len(evidence.units) == len(outputs.texts) == len(references)
-    found = Quality().score(evidence.units, np.ones((1, len(references))))
-    assert_same(found, 0, theirs(outputs.texts, references))
-    assert found["bleu"] > 5  # it has learnt something
+    score_of = Quality().score(evidence.units, np.ones((1, len(references))))
+    assert_same(score_of, 0, theirs(outputs.texts, references))
+    assert score_of["bleu"] > 5  # it has learnt something
     assert evidence.made_by["outputs"] == outputs.fingerprint
-    for name, made in THEIRS.items():
-        metric = made()
+    for name, metric_class in THEIRS.items():
+        metric = metric_class()
         metric.corpus_score(outputs.texts, [references])
         assert evidence.made_by[name] == metric.get_signature().format()

@@ -30,7 +30,7 @@ def job(workplace):
 
 @pytest.fixture(scope="module")
 def model(job):
-    """In float64, with norms and biases that are no identities."""
+    """In float64, with norms and biases that change their input."""
     model = double(job.system.model)
     generator = torch.Generator().manual_seed(3)
     for weight in model.second.parameters():
@@ -53,24 +53,28 @@ def first_pass(model, source, target):
     return encoding.states_BSD[0], states[0]
 
 
-def attention(module, query, rows, seen=None):
+def attention(module, query, rows, kept_weights=None):
     """One query over rows, head by head; each head's weights go to a list, if there is one."""
     size = len(query) // module.heads
     keys, values = module.key_value(torch.stack(rows)).chunk(2, dim=-1)
     q, mixed, heads = module.query(query), [], []
     for head in range(module.heads):
-        own = slice(head * size, (head + 1) * size)
-        heads.append(torch.stack([q[own] @ key[own] / math.sqrt(size) for key in keys]).softmax(0))
-        mixed.append(sum(w * value[own] for w, value in zip(heads[-1], values, strict=True)))
-    if seen is not None:
-        seen.append(torch.stack(heads))
+        head_slice = slice(head * size, (head + 1) * size)
+        heads.append(
+            torch.stack(
+                [q[head_slice] @ key[head_slice] / math.sqrt(size) for key in keys]
+            ).softmax(0)
+        )
+        mixed.append(sum(w * value[head_slice] for w, value in zip(heads[-1], values, strict=True)))
+    if kept_weights is not None:
+        kept_weights.append(torch.stack(heads))
     return module.out(torch.cat(mixed))
 
 
-def slow(model, sources, targets, order=None, seen=None):
+def slow(model, sources, targets, order=None, kept_weights=None):
     """Logits of the current sentence's steps; memories in the order of `order`.
 
-    The weights of the last layer go to `seen`: of the prefix, of the source, of translations.
+    `kept_weights` receives those of the last layer: of prefix, source and translations.
     """
     embedding = model.base.target_embedding.weight
     draft = model.draft(torch.tensor([flat(sources)]))[0].tolist()
@@ -97,8 +101,8 @@ def slow(model, sources, targets, order=None, seen=None):
         ):
             after = [norm(row + attention(module, row, rows, to)) for row in after]
         x = [layer.norms[3](row + layer.feed_forward(row)) for row in after]
-    if seen is not None:
-        seen[:] = weights
+    if kept_weights is not None:
+        kept_weights[:] = weights
     return torch.stack([model.output.weight @ row for row in x])
 
 
@@ -114,28 +118,28 @@ def test_against_a_slow_loop(model, depth):
 def test_attention_is_that_of_the_slow_loop(model, depth):
     """Of translations the mean of two; a row of the memory counts for the word beside it."""
     sources, targets = SOURCES[3 - depth :], TARGETS[3 - depth :]
-    batch, seen = model.collate([(flat(sources), flat(targets))]), []
-    slow(model, sources, targets, seen=seen)
+    batch, kept_weights = model.collate([(flat(sources), flat(targets))]), []
+    slow(model, sources, targets, kept_weights=kept_weights)
     encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
-    found = model.attention(encoding, model.embed_target(batch.input_BT))
+    attended = model.attention(encoding, model.embed_target(batch.input_BT))
     start = len(flat(targets)) - len(targets[-1]) - 1
-    for t, (own, source, memory) in enumerate(zip(*seen, strict=True)):
-        torch.testing.assert_close(found.cross_BLHTS[0, -1, :, start + t], source)
-        expected = torch.zeros(len(own), len(flat(targets))).double()
-        expected[:, start : start + t + 1] += own / 2
+    for t, (prefix, source, memory) in enumerate(zip(*kept_weights, strict=True)):
+        torch.testing.assert_close(attended.cross_BLHTS[0, -1, :, start + t], source)
+        expected = torch.zeros(len(prefix), len(flat(targets))).double()
+        expected[:, start : start + t + 1] += prefix / 2
         # The context's translations stand before the draft; input n + 1 is word n.
         expected[:, 1 : start + 1] += memory[:, :start] / 2
-        torch.testing.assert_close(found.prefix_BLHTT[0, -1, :, start + t], expected)
+        torch.testing.assert_close(attended.prefix_BLHTT[0, -1, :, start + t], expected)
 
 
 def test_the_order_of_the_memory_is_not_seen(model):
     batch = model.collate([(flat(SOURCES), flat(TARGETS))])
-    whole = model(batch)[0][batch.current_BT[0]]
-    torch.testing.assert_close(whole, slow(model, SOURCES, TARGETS, [2, 0, 3, 1]))
+    states = model(batch)[0][batch.current_BT[0]]
+    torch.testing.assert_close(states, slow(model, SOURCES, TARGETS, [2, 0, 3, 1]))
     # But which sentence is which is: its place is part of the memory.
     swapped = [flat([some[n] for n in (1, 0, 2, 3)]) for some in (SOURCES, TARGETS)]
     batch = model.collate([swapped])
-    assert not torch.allclose(whole, model(batch)[0][batch.current_BT[0]])
+    assert not torch.allclose(states, model(batch)[0][batch.current_BT[0]])
 
 
 def test_the_draft_is_of_the_source_alone(model):
@@ -186,7 +190,7 @@ def test_what_is_trained_and_what_stays(job):
 
 
 def test_nobody_trains_the_base(model):
-    """Nor would its drafts stay if somebody did, such as the tuned judge."""
+    """Nor would its drafts stay if a caller did, such as the tuned judge."""
     copied = copy.deepcopy(model).requires_grad_(True)
     assert copied.output.weight.requires_grad
     assert not any(weight.requires_grad for weight in copied.base.parameters())
@@ -196,13 +200,13 @@ def test_a_part_of_the_words_is_corrupted():
     ids = torch.randint(WORDS, 50, (400, 30))
     ids[:, 20], ids[:, 21:] = EOS, PAD
     torch.manual_seed(0)
-    found = corrupted(ids, 0.2, 50)
-    assert torch.equal(found[:, 0], ids[:, 0])
-    assert torch.equal(found[:, 20:], ids[:, 20:])
-    assert found.min() == PAD
-    assert (found[:, :20] >= WORDS).all()
+    corrupted_ids = corrupted(ids, 0.2, 50)
+    assert torch.equal(corrupted_ids[:, 0], ids[:, 0])
+    assert torch.equal(corrupted_ids[:, 20:], ids[:, 20:])
+    assert corrupted_ids.min() == PAD
+    assert (corrupted_ids[:, :20] >= WORDS).all()
     # One of the 46 words drawn is the old one.
-    changed = (found != ids)[:, 1:20].float().mean()
+    changed = (corrupted_ids != ids)[:, 1:20].float().mean()
     assert changed == pytest.approx(0.2 * (1 - 1 / 46), abs=0.01)
     assert torch.equal(corrupted(ids, 0.0, 50), ids)
 
@@ -217,8 +221,8 @@ def test_samples_are_the_models_own(model):
     logits = base.logits(base.decode(encoding, base.embed_target(torch.tensor([[BOS]]))))[0, 0]
     logits[[PAD, BOS]] = -torch.inf
     expected = (logits / 0.5).softmax(0)
-    found = torch.bincount(drawn[:, 0], minlength=len(expected)) / 4000
-    assert (found - expected).abs().max() < 0.03
+    frequency = torch.bincount(drawn[:, 0], minlength=len(expected)) / 4000
+    assert (frequency - expected).abs().max() < 0.03
     ended = drawn[:, 0] == EOS
     assert (drawn[ended, 1] == PAD).all()
 

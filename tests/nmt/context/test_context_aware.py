@@ -55,12 +55,12 @@ def test_a_training_that_is_stopped_ends_with_the_same_weights(
     workplace, tmp_path, monkeypatch, name, epoch
 ):
     two = "nmt.training.max_epochs=2"
-    whole = context_aware(name, workplace, two)
-    expected = whole.system.model.state_dict()
+    uninterrupted = context_aware(name, workplace, two)
+    expected = uninterrupted.system.model.state_dict()
     store = tmp_path / "store"
-    for made in ("subwords", "encoded"):
-        shutil.copytree(workplace / "store" / made, store / made)
-    config = whole.config.copy()
+    for stage in ("subwords", "encoded"):
+        shutil.copytree(workplace / "store" / stage, store / stage)
+    config = uninterrupted.config.copy()
     config.store = str(store)
     real = NMTTraining.training_step
 
@@ -80,15 +80,17 @@ def test_a_training_that_is_stopped_ends_with_the_same_weights(
 
 def accuracy(job, name, part=lambda group: True):
     """Right groups and all groups of one of the corpus's sets."""
-    [one] = [s for s in find_sets(["corpus"], job.corpus, "test", None) if s.name.endswith(name)]
-    log_p = job.log_probability([p for group in one.groups for p in group.passages()])
-    what = compare(one)
-    kept = [part(one.groups[g]) for g in what.groups_G]
-    return float(what.right_G(log_p, "wrong")[kept].sum()), sum(kept)
+    [contrastive_set] = [
+        s for s in find_sets(["corpus"], job.corpus, "test", None) if s.name.endswith(name)
+    ]
+    log_p = job.log_probability([p for group in contrastive_set.groups for p in group.passages()])
+    comparison = compare(contrastive_set)
+    kept = [part(contrastive_set.groups[g]) for g in comparison.groups_G]
+    return float(comparison.right_G(log_p, "wrong")[kept].sum()), sum(kept)
 
 
 def test_beyond_what_is_read_nothing_is_decided(workplace):
-    """Exactly one of n, whatever was learnt."""
+    """Exactly one of n, independent of training."""
     multi_encoder, cadec, s_hier = (context_aware(name, workplace) for name in CONTEXT_AWARE)
     for name, n in (("address", 2), ("names", 2)):
         right, groups = accuracy(multi_encoder, name)
@@ -105,8 +107,8 @@ def test_beyond_what_is_read_nothing_is_decided(workplace):
 def configure_like(job, *changes):
     initial = f"nmt.initial={job.config.nmt.initial}"
     sizes = DISCOURSE_SIZES[job.system.name]
-    given = f"store={job.config.store}"
-    return configure(f"nmt={job.system.name}", *GENERATED, *sizes, initial, given, *changes)
+    store_option = f"store={job.config.store}"
+    return configure(f"nmt={job.system.name}", *GENERATED, *sizes, initial, store_option, *changes)
 
 
 def test_no_other_document_has_any_influence(job):
@@ -149,12 +151,12 @@ def test_a_reader_reads_what_is_decoded(job):
     encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
     reader = model.reader(encoding)
     first = [current_start(y) for _, y in pairs]
-    found = reader.read(pad([row[: n + 1] for row, n in zip(inputs, first, strict=True)]))
+    states_read = reader.read(pad([row[: n + 1] for row, n in zip(inputs, first, strict=True)]))
     rows = list(range(len(pairs)))
     for step in range(6):
         for place, row in enumerate(rows):
             if first[row] + step < len(pairs[row][1]):
-                torch.testing.assert_close(found[place], states[row, first[row] + step])
+                torch.testing.assert_close(states_read[place], states[row, first[row] + step])
         rows = [*rows[1:], rows[0]]
         reader.select(torch.tensor([*range(1, len(rows)), 0]))
         ids = [first[row] + step + 1 for row in rows]
@@ -162,15 +164,15 @@ def test_a_reader_reads_what_is_decoded(job):
             int(inputs[row, n]) if n < len(pairs[row][1]) else PAD
             for row, n in zip(rows, ids, strict=True)
         ]
-        found = reader.read(torch.tensor(going_on)[:, None])
+        states_read = reader.read(torch.tensor(going_on)[:, None])
 
 
 def test_the_whole_chain(job, workplace, tmp_path):
     """Fidelity with its judges, and alignment; and the system opened from its folder alone."""
     name, initial = job.system.name, job.config.nmt.initial
-    told = [f"nmt.initial={initial}"] if initial else []
+    start = [f"nmt.initial={initial}"] if initial else []
     changes = [
-        f"nmt={name}", *GENERATED, *DISCOURSE_SIZES[name], *told, f"store={workplace}/store",
+        f"nmt={name}", *GENERATED, *DISCOURSE_SIZES[name], *start, f"store={workplace}/store",
         "metric=[fidelity,aer]", "judge=[base,own,base_tuned]",
         "rules.train_sentences=20", "rules.test_sentences=6",
         "proxy=fn", "proxy.training.max_epochs=1",
@@ -216,8 +218,8 @@ def test_where_training_cannot_start(tmp_path, workplace):
         (transformer, ["nmt.sizes.tied=false"], "of other sizes: tied is True, here False"),
         (transformer, ["nmt.sizes.feed_forward=48"], "of other sizes: .*feed_forward"),
     ):
-        given = [f"nmt.initial={initial.system.path}", f"store={tmp_path}", *changes]
-        config = configure("nmt=cadec", *GENERATED, *DISCOURSE_SIZES["cadec"], *given)
+        options = [f"nmt.initial={initial.system.path}", f"store={tmp_path}", *changes]
+        config = configure("nmt=cadec", *GENERATED, *DISCOURSE_SIZES["cadec"], *options)
         with pytest.raises(XnmtError, match=problem):
             _ = Job(config).system.trained
 
@@ -228,8 +230,8 @@ def test_another_vocabulary_than_the_first_steps(workplace):
     changes = [f"nmt.initial={first}", *DISCOURSE_SIZES["cadec"], store(workplace)]
     with pytest.raises(XnmtError, match="has another source vocabulary than"):
         _ = Job(configure("nmt=cadec", *GENERATED, *changes, other)).system.trained
-    same = f"corpus.subwords.source_model={first}/source.model"
-    assert Job(configure("nmt=cadec", *GENERATED, *changes, same)).system.subwords
+    first_vocabulary = f"corpus.subwords.source_model={first}/source.model"
+    assert Job(configure("nmt=cadec", *GENERATED, *changes, first_vocabulary)).system.subwords
 
 
 def test_more_context_than_was_trained(workplace):
@@ -257,13 +259,13 @@ def test_the_second_step_goes_on_from_its_own_kind(workplace):
     initial = f"nmt.initial={third.system.path}"
     fourth = Job(configure("nmt=multi_encoder", *GENERATED, *sizes, initial, store))
     before, after = third.system.model.state_dict(), fourth.system.model.state_dict()
-    same = {name for name in before if torch.equal(before[name], after[name])}
-    assert {name for name in before if name.startswith("base.")} <= same
-    assert any(name.startswith("context.") for name in before.keys() - same)
-    # What is explained and scored is the corpus as it is.
+    unchanged = {name for name in before if torch.equal(before[name], after[name])}
+    assert {name for name in before if name.startswith("base.")} <= unchanged
+    assert any(name.startswith("context.") for name in before.keys() - unchanged)
+    # Documents are split for training batches alone; the corpus itself keeps its lengths.
     for side in SIDES:
-        own = [getattr(job.texts.split("train"), side).lengths() for job in (third, fourth)]
-        assert np.array_equal(*own)
+        lengths = [getattr(job.texts.split("train"), side).lengths() for job in (third, fourth)]
+        assert np.array_equal(*lengths)
 
 
 @pytest.mark.slow
@@ -280,8 +282,8 @@ def test_a_multi_encoder_is_at_the_papers_baseline(tmp_path):
     first = Job(configure("nmt=transformer", *common))
     job = Job(configure("nmt=multi_encoder", *common, f"nmt.initial={first.system.path}"))
     right = {}
-    for one in find_sets(["voita"], job.corpus, "test", str(DATA / "contrastive"))[:2]:
-        one = as_read(one, job.corpus)
-        log_p = job.log_probability([p for group in one.groups for p in group.passages()])
-        right[one.name] = int(compare(one).right_G(log_p, "wrong").sum())
+    for voita_set in find_sets(["voita"], job.corpus, "test", str(DATA / "contrastive"))[:2]:
+        voita_set = as_read(voita_set, job.corpus)
+        log_p = job.log_probability([p for group in voita_set.groups for p in group.passages()])
+        right[voita_set.name] = int(compare(voita_set).right_G(log_p, "wrong").sum())
     assert right == {"deixis_test": 1250, "lex_cohesion_test": 688}

@@ -56,12 +56,12 @@ def test_nothing_is_lost_and_only_training_is_split():
     corpus = Few(("a", 20, 19), ("b", 8, 8))
     for how in ("middle", "multi", "aligned"):
         parts = list(divided(corpus, how).sentences("train"))
-        for document, whole in (("a", 0), ("b", 1)):
-            own = [p for p in parts if p.document == document]
+        for document, index in (("a", 0), ("b", 1)):
+            document_parts = [p for p in parts if p.document == document]
             for side in ("source", "target"):
-                texts = " ".join(getattr(p, side) for p in own)
-                assert texts == getattr(list(corpus.sentences("train"))[whole], side)
-            assert all(p.gold is None for p in own)
+                texts = " ".join(getattr(p, side) for p in document_parts)
+                assert texts == getattr(list(corpus.sentences("train"))[index], side)
+            assert all(p.gold is None for p in document_parts)
         for split in ("valid", "test"):
             assert list(divided(corpus, how).sentences(split)) == list(corpus.sentences(split))
     assert divided(corpus, None) is corpus

@@ -18,7 +18,7 @@ TARGET = [31, 32, EOS]
 
 @pytest.fixture(scope="module")
 def model(workplace):
-    """In float64, with norms and biases that are no identities."""
+    """In float64, with norms and biases that change their input."""
     model = double(context_aware("multi_encoder", workplace).system.model)
     generator = torch.Generator().manual_seed(3)
     for weight in model.context.parameters():
@@ -52,10 +52,12 @@ def attention(module, query, rows):
     keys, values = module.key_value(torch.stack(rows)).chunk(2, dim=-1)
     q, mixed, weights = module.query(query), [], []
     for head in range(module.heads):
-        own = slice(head * size, (head + 1) * size)
-        energy = torch.stack([q[own] @ key[own] / math.sqrt(size) for key in keys])
+        head_slice = slice(head * size, (head + 1) * size)
+        energy = torch.stack([q[head_slice] @ key[head_slice] / math.sqrt(size) for key in keys])
         weights.append(energy.softmax(0))
-        mixed.append(sum(w * value[own] for w, value in zip(weights[-1], values, strict=True)))
+        mixed.append(
+            sum(w * value[head_slice] for w, value in zip(weights[-1], values, strict=True))
+        )
     return module.out(torch.cat(mixed)), torch.stack(weights)
 
 
@@ -88,11 +90,11 @@ def test_with_the_gate_shut_it_is_the_norm_of_the_transformer(model, workplace):
 
 
 def test_one_context_sentence_has_the_whole_second_level(model):
-    c, (H, own) = model.context, (alone(model, ids) for ids in (CONTEXT[0], CURRENT))
+    c, (H, current_states) = model.context, (alone(model, ids) for ids in (CONTEXT[0], CURRENT))
     for t, out in enumerate(encoded(model, [CONTEXT[0], CURRENT])):
-        h = own[t]
+        h = current_states[t]
         w = c.word_norm(attention(c.word, h, list(H))[0])
-        value = c.sentence.key_value(w).chunk(2)[1]  # a weight of 1 is no weight
+        value = c.sentence.key_value(w).chunk(2)[1]  # a weight of 1 changes nothing
         s = c.sentence_norm(c.sentence.out(value))
         f = c.inner_norm(s + c.feed_forward(s))
         g = c.gate(torch.cat([h, f])).sigmoid()
@@ -100,8 +102,8 @@ def test_one_context_sentence_has_the_whole_second_level(model):
 
 
 def test_the_order_of_context_sentences_is_not_seen(model):
-    one, other = ([*order, CURRENT] for order in (CONTEXT, CONTEXT[::-1]))
-    torch.testing.assert_close(encoded(model, one), encoded(model, other))
+    in_order, other = ([*order, CURRENT] for order in (CONTEXT, CONTEXT[::-1]))
+    torch.testing.assert_close(encoded(model, in_order), encoded(model, other))
 
 
 def test_the_first_level_is_readable(model):
@@ -116,8 +118,8 @@ def test_the_first_level_is_readable(model):
         there, H = slice(starts[k], starts[k + 1]), list(alone(model, ids))
         for t, h in enumerate(alone(model, CURRENT)):
             expected = attention(model.context.word, h, H)[1]
-            found = weights[0, -1, :, here.start + t, there]
-            torch.testing.assert_close(found, expected)  # EOS is one of the rows
+            head_weights = weights[0, -1, :, here.start + t, there]
+            torch.testing.assert_close(head_weights, expected)  # EOS is one of the rows
     assert weights[0, -1, :, here, here].abs().max() == 0
     assert weights[0, -1, :, : here.start].abs().max() == 0
     assert weights[1, -1].abs().max() == 0

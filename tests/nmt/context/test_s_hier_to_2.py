@@ -18,7 +18,7 @@ def model(workplace):
 
 
 def alone(model, ids):
-    """The encoder's states of a sentence that is read by itself."""
+    """The encoder's states of a sentence that is read alone."""
     ids = torch.tensor([[*ids, EOS]])
     states, _ = model._run_encoder(model.embed_source(ids), Layout(torch.ones_like(ids), ids))
     return states[0]
@@ -39,10 +39,10 @@ def slow(model, previous, current, target):
     state, cell, logits, shares, weights = start, torch.zeros_like(start), [], [], []
     for word in [BOS, *target[:-1]]:
         x = model.target_embedding.weight[word]
-        own = [
+        within = [
             additive(look, state, rows) for look, rows in zip(model.sources, sources, strict=True)
         ]
-        c = [a @ rows for a, rows in zip(own, sources, strict=True)]
+        c = [a @ rows for a, rows in zip(within, sources, strict=True)]
         energy = [
             model.energy(torch.tanh(model.query(state) + key(ck)))
             for key, ck in zip(model.keys, c, strict=True)
@@ -54,7 +54,7 @@ def slow(model, previous, current, target):
         features = torch.cat([state, mixed, x])
         logits.append(model.output(torch.tanh(model.readout(features))))
         shares.append(b)
-        weights.append(torch.cat([bk * a for bk, a in zip(b, own, strict=True)]))
+        weights.append(torch.cat([bk * a for bk, a in zip(b, within, strict=True)]))
     return torch.stack(logits), torch.stack(shares), torch.stack(weights)
 
 
@@ -67,8 +67,8 @@ def test_against_a_slow_loop(model):
     logits, _, weights = slow(model, PREVIOUS, CURRENT, TARGET)
     torch.testing.assert_close(model(batch)[0], logits)
     encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
-    found = model.attention(encoding, model.embed_target(batch.input_BT)).cross_BLHTS[0, 0, 0]
-    torch.testing.assert_close(found, weights)
+    attended = model.attention(encoding, model.embed_target(batch.input_BT)).cross_BLHTS[0, 0, 0]
+    torch.testing.assert_close(attended, weights)
 
 
 def test_before_a_documents_first_sentence_stands_eos_alone(model):
@@ -78,8 +78,8 @@ def test_before_a_documents_first_sentence_stands_eos_alone(model):
         batch = model.collate(pairs)
         torch.testing.assert_close(model(batch)[-1, :2], logits)
         encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
-        found = model.attention(encoding, model.embed_target(batch.input_BT)).cross_BLHTS
-        torch.testing.assert_close(found[-1, 0, 0, :2, :3], weights[:, 1:])
+        attended = model.attention(encoding, model.embed_target(batch.input_BT)).cross_BLHTS
+        torch.testing.assert_close(attended[-1, 0, 0, :2, :3], weights[:, 1:])
 
 
 def test_equal_sources_with_equal_parameters_have_equal_shares(model):
@@ -90,8 +90,8 @@ def test_equal_sources_with_equal_parameters_have_equal_shares(model):
     torch.testing.assert_close(shares, torch.full_like(shares, 0.5))
     batch = twin.collate([(flat(CURRENT, CURRENT), TARGET)])
     encoding = twin.encode(twin.embed_source(batch.source_BS), batch.layout)
-    found = twin.attention(encoding, twin.embed_target(batch.input_BT)).cross_BLHTS[0, 0, 0]
-    torch.testing.assert_close(found[:, :3].sum(1), torch.full((len(TARGET),), 0.5).double())
+    attended = twin.attention(encoding, twin.embed_target(batch.input_BT)).cross_BLHTS[0, 0, 0]
+    torch.testing.assert_close(attended[:, :3].sum(1), torch.full((len(TARGET),), 0.5).double())
 
 
 def test_both_translations_are_learnt(model):

@@ -56,12 +56,12 @@ def test_some_sentences_are_found_among_all():
 def test_weights_inside_sentences_as_one_square():
     sentences = Sentences(source_numbers(Batch(SOURCE, SOURCE).layout))
     weights = torch.rand(7, 2, 3, 3, 3)
-    whole = sentences.square(weights)
-    assert whole.shape == (3, 2, 3, 7, 7)
+    square = sentences.square(weights)
+    assert square.shape == (3, 2, 3, 7, 7)
     for n, (row, span) in enumerate(sentences.spans()):
         size = span.stop - span.start
-        assert torch.equal(whole[row, ..., span, span], weights[n, ..., :size, :size])
-    assert torch.isclose(whole.sum(), sum(
+        assert torch.equal(square[row, ..., span, span], weights[n, ..., :size, :size])
+    assert torch.isclose(square.sum(), sum(
         weights[n, ..., :size, :size].sum()
         for n, size in enumerate(sentences.length_N.tolist())
     ))  # fmt: skip

@@ -53,6 +53,7 @@ class Exchange:
             return None
         if not matches:
             return []
+        # Only where a form is: elsewhere such a word agrees with something that stays.
         if _any(self.unless, kept_words):
             return None
         count = len(self._of(matches[0][1]))
@@ -125,6 +126,7 @@ def exchanges(path: Path, written: Callable[[str], str] = str) -> dict[str, list
             patterns[kind].append(fields[0])
         elif kind == NAMES and len(fields) > 2:
             versions = tuple(tuple(written(form).split()) for form in fields[1:])
+            # Each spelling maps to all of them, since any may be the one that a text has.
             names.setdefault(fields[0], {}).update(dict.fromkeys(versions, versions))
         elif line.strip():
             problem = "not a line of address, formal, informal, unless or names, as they should be"
@@ -149,10 +151,11 @@ def build(corpus: Corpus, split: Split, table: str | None = None) -> list[Contra
         table: the forms; this project's own for the target language, if not given.
 
     Raises:
-        XnmtError: there is no table for the language, or the split has nothing to exchange.
+        XnmtError: the language has no table, or the split has nothing to exchange.
     """
     path = Path(table) if table else _own_table(corpus.target_language)
     groups: dict[str, list[Group]] = {ADDRESS: [], NAMES: []}
+    # Forms are tokenised and cased as the corpus is, or they would match nothing in it.
     written = partial(corpus.words, language=corpus.target_language)
     by_phenomenon = exchanges(path, written)
     for before, sentence in _windows(corpus, split):
@@ -164,6 +167,7 @@ def build(corpus: Corpus, split: Split, table: str | None = None) -> list[Contra
             f"{corpus.name} {phenomenon}", lang_pair(corpus), phenomenon_groups, corpus.generated
         )
         for phenomenon, phenomenon_groups in groups.items()
+        # A corpus without names still has a set of address.
         if phenomenon_groups
     ]
     if not sets:
@@ -185,6 +189,7 @@ def _own_table(language: str) -> Path:
 
 def _windows(corpus: Corpus, split: Split) -> Iterator[tuple[list[Sentence], Sentence]]:
     """Yield each sentence behind the sentences of its document that stand just before it."""
+    # A window is all that is kept: the corpus streams.
     before: deque[Sentence] = deque(maxlen=WINDOW)
     for sentence in corpus.sentences(split):
         # A context never reaches into the document before.

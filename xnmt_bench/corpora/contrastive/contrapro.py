@@ -156,6 +156,7 @@ def _placed(group: Group, beside: Group) -> Group:
 def _group(path: Path, number: int, record: dict[str, Any]) -> Group:
     try:
         distance = record["ante distance"]
+        # Not isinstance: True is an int, and JSON has both.
         if type(distance) is not int or distance < 0:
             raise ValueError(f"ante distance is {distance!r}")
         # The true translation is the first variant.
@@ -172,6 +173,7 @@ def _group(path: Path, number: int, record: dict[str, Any]) -> Group:
                 (true, *variants),
                 0,
                 distance=distance,
+                # A pronoun that begins a sentence would else be a part of its own.
                 pronoun=record["ref pronoun"].lower(),
                 antecedent=antecedent,
             )

@@ -116,6 +116,7 @@ class ContrastiveSet:
     @cached_property
     def fingerprint(self) -> str:
         """Of everything that it says."""
+        # Groups alone, so that a set under another name shares its scores.
         return fingerprint({"groups": [asdict(group) for group in self.groups]})
 
     def number(self, index: int) -> int:
@@ -124,6 +125,7 @@ class ContrastiveSet:
 
     def taken(self, numbers: Sequence[int]) -> ContrastiveSet:
         """Return some of its groups, in the given order."""
+        # Numbers stay those of the published set, by which other tools name groups.
         return replace(self, groups=[self.groups[n] for n in numbers], numbers=list(numbers))
 
     def map(self, source: Callable[[str], str], target: Callable[[str], str]) -> ContrastiveSet:

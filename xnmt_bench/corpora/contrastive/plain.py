@@ -81,7 +81,7 @@ def read_plain(path: Path) -> list[ContrastiveSet]:
     """Return the sets of a file, one a phenomenon; a single one is called as the file is.
 
     Raises:
-        DataError: a line is not a group, or the file has none.
+        DataError: a line is not a group, or the file holds no group.
     """
     header, groups = None, dict[str, list[Group]]()
     for number, line in enumerate(lines(path), start=1):

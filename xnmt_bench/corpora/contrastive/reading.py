@@ -54,6 +54,7 @@ def find_sets(
             sets = corpus.contrastive(split)
         else:
             sets = read_sets(name, data, split)
+        # Before the next name: an empty set would vanish among the others.
         if not sets:
             raise XnmtError(
                 f"corpus {corpus.name} has no contrastive sets of its own; name some: voita, "
@@ -112,6 +113,7 @@ def read_sets(name: str, data: str | None = None, split: Split = "test") -> list
     path = Path(name)
     if path.is_dir() or path.name == "groups.tsv":
         return [from_folder(path if path.is_dir() else path.parent)]
+    # Among the suffixes, since the last of a packed file is .gz.
     if ".jsonl" in path.suffixes:
         return read_plain(path)
     records = records_of(present(path))

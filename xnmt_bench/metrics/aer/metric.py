@@ -181,6 +181,7 @@ class AER(SumMetric):
             make = partial(counted, "explained", method, self.unaligned)
             yield self.plan(job, make, explained=True, alignment=method, unaligned=self.unaligned)
         baselines: list[tuple[str, str, str]] = [("diagonal", FORWARD, self.unaligned)]
+        # An extra with a compiled part; without it the table lacks one baseline, and nothing fails.
         if find_spec("eflomal"):
             # An aligner may leave words without a link, so `unaligned` has no value there.
             baselines += [("eflomal", method, "") for method in BOTH]
@@ -201,6 +202,7 @@ class AER(SumMetric):
         lengths = None
         if self.text:
             pairs = read_pairs([Path(path) for path in self.text])
+            # Lengths let a link beyond the end of a sentence be found, with its line.
             lengths = [(len(x.split()), len(y.split())) for x, y in pairs]
         gold_path, path = Path(str(self.gold)), Path(str(self.hypothesis))
         gold = self._gold_file(gold_path).read(lengths)

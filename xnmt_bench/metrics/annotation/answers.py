@@ -64,6 +64,7 @@ class Answers:
             members.setdefault(tuple(row[column] for column in SYSTEM), []).append(item)
         for values, items in sorted(members.items()):
             yield dict(zip(SYSTEM, values, strict=True)), items
+        # A coefficient over several systems is not the mean of theirs, so it has a row of its own.
         if len(members) > 1:
             yield {"corpus": "all", "lang_pair": "", "nmt": ""}, self.items
 
@@ -92,9 +93,11 @@ def read_answers(paths: Sequence[Path], key_path: Path | None, form: str) -> Ans
         ConfigError: a file is given twice, or labels of others without a key.
         DataError: a file is not readable, or is of another sheet.
     """
+    # A file beside itself would agree perfectly.
     if len({path.resolve() for path in paths}) < len(paths):
         raise ConfigError(["sheet.path: a file is given twice; give one for each person"])
     key = read_key(key_path, list(SYSTEM)) if key_path else None
+    # Released labels name sentences; only a key ties them to the items of a sheet.
     if form == MT_GENDER:
         if key is None:
             raise ConfigError([f"sheet.format={form} needs sheet.key of a sheet with all entities"])

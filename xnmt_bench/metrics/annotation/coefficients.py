@@ -22,6 +22,7 @@ def masi(first: frozenset[int], second: frozenset[int]) -> float:
     Monotonicity is 1 for equal sets, 2/3 where one holds the other, 1/3 where they only overlap,
     and 0 for disjoint ones. Two empty sets are equal.
     """
+    # Two empty sets are equal; the ratio below would be 0 / 0.
     if first == second:
         return 0.0
     shared = first & second
@@ -52,6 +53,7 @@ def pairwise_agreement(
     distance: Callable[[str, str], float] = differ,
 ) -> np.ndarray:
     """Return the mean of 1 - distance over all pairs of answers to one item, (R,)."""
+    # Sums of an item do not depend on how often it is drawn: the slow loop runs once, not R times.
     agreed, pairs = np.zeros(weights_RU.shape[1]), np.zeros(weights_RU.shape[1])
     for first_U, second_U in combinations(answers_PU, 2):
         for item, (first, second) in enumerate(zip(first_U, second_U, strict=True)):
@@ -70,6 +72,8 @@ def cohen_kappa(first_U: np.ndarray, second_U: np.ndarray, weights_RU: np.ndarra
     """
     answered_U = (first_U != MISSING) & (second_U != MISSING)
     choices = sorted({*first_U[answered_U], *second_U[answered_U]})
+    # One row a person and item, all zeros where either left the item out: it then adds nothing to
+    # any product below.
     first_UC, second_UC = (
         np.array(
             [[answer == choice for choice in choices] for answer in answers_U], dtype=float
@@ -80,6 +84,7 @@ def cohen_kappa(first_U: np.ndarray, second_U: np.ndarray, weights_RU: np.ndarra
     items_R = weights_RU @ answered_U.astype(float)
     observed_R = ratio(weights_RU @ (first_UC * second_UC).sum(1), items_R)
     shares = [ratio(weights_RU @ side_UC, items_R[:, None]) for side_UC in (first_UC, second_UC)]
+    # Chance agreement is that of the draw: a sample with rarer answers expects another one.
     expected_R = (shares[0] * shares[1]).sum(1)
     return ratio(observed_R - expected_R, 1 - expected_R)
 
@@ -102,9 +107,11 @@ def krippendorff_alpha(
     """
     nothing_R = np.full(len(weights_RU), np.nan)
     try:
+        # An extra: its licence, GPLv3, is not this project's.
         from krippendorff import alpha
     except ImportError:
         return nothing_R
+    # Sorted, so that the order of the files does not change the last digits.
     values = sorted({str(answer) for answers_U in answers_PU for answer in answers_U} - {MISSING})
     if len(values) < 2:
         return nothing_R
@@ -114,11 +121,15 @@ def krippendorff_alpha(
     )
     distances_CC = np.array([[distance(a, b) for b in values] for a in values])
 
+    # The package passes values, their places and their counts. Its own distances need numbers;
+    # answers are texts, so their places look the distance up.
     def of_values(v1: Any, v2: Any, i1: Any, i2: Any, n_v: Any, dtype: Any = np.float64) -> Any:
         return distances_CC[i1, i2].astype(dtype)
 
     def of_weights(weights_U: np.ndarray) -> float:
+        # The package knows no weights of items, so an item that was drawn twice stands there twice.
         drawn_NC = np.repeat(counts_UC, weights_U.astype(np.int64), axis=0)
+        # An answer without another to its item has no pair, and counts as expected neither.
         pairable_NC = drawn_NC[drawn_NC.sum(1) > 1]
         # With one answer alone the expected distance is 0.
         if (pairable_NC.sum(0) > 0).sum() < 2:

@@ -154,15 +154,17 @@ class Annotation(Metric):
         Raises:
             ConfigError: no file is given.
         """
-        given = job.config.sheet
-        if not given.path:
+        options = job.config.sheet
+        if not options.path:
             raise ConfigError(["metric=[annotation] reads sheet.path=[first.csv,second.csv]"])
-        key = Path(given.key) if given.key else None
-        answers = read_answers([Path(path) for path in given.path], key, given.format)
+        key = Path(options.key) if options.key else None
+        answers = read_answers([Path(path) for path in options.path], key, options.format)
+        # Logged first: a sheet that is filled in part is valid, and its gaps would else go unseen.
         for line in answers.people():
             log.info("answers of %s", line)
         for group, items in answers.groups():
             for question in answers.questions:
+                # One person alone has no other to agree with: only rows beside the key are left.
                 if len(answers.filled) > 1:
                     columns = _people_columns(answers, question, items)
                     yield self._row(answers, group, items, columns, question.name, PEOPLE)
@@ -194,8 +196,10 @@ class Annotation(Metric):
             "between": between,
             "explainer": explainer,
         }
+        # Named by the sheet, so that items of two sheets are never paired.
         units = Units(f"sheet {answers.sheet}", np.asarray(items, dtype=np.int64), columns)
         facts = {"people": answers.people(), BLIND_FACT: blind}
+        # The sheet and not the answers: a file that was filled further replaces its earlier row.
         content = {"answers to": answers.sheet}
         return PlannedRow.without_system(keys, partial(Evidence, units, {}), content, **facts)
 
@@ -205,6 +209,7 @@ class Annotation(Metric):
         """Yield people beside the automatic answers, and beside each explainer's relevance."""
         assert answers.key is not None
         automatic_U = answers.hidden(f"{AUTOMATIC}{question.name}", items)
+        # Some questions have no automatic answer, such as whether the context is needed.
         if (automatic_U != MISSING).any():
             columns = _people_columns(answers, question, items) | {COLUMN: automatic_U}
             yield self._row(answers, group, items, columns, question.name, AUTOMATIC_COLUMN)
@@ -214,6 +219,7 @@ class Annotation(Metric):
         hidden = dict.fromkeys(name for item in items for name in answers.key.rows[item])
         for column in (name for name in hidden if name.startswith((RELEVANCE, BLIND))):
             cells_U = answers.hidden(column, items)
+            # An explainer may have weighed part of the sentences; its other cells are empty.
             places = [place for place, cell in enumerate(cells_U) if cell != MISSING]
             if not places:
                 continue
@@ -242,8 +248,9 @@ class Annotation(Metric):
         self, answers: Answers, group: Group, items: Sequence[int]
     ) -> Iterator[PlannedRow]:
         """Yield the rows of the paper that the kind of sheet is from."""
-        kind, asked = answers.filled[0].kind, {question.name for question in answers.questions}
-        if kind == ConsistencySheet.name and {IS_TRANSLATION, GENDER} <= asked:
+        kind = answers.filled[0].kind
+        question_names = {question.name for question in answers.questions}
+        if kind == ConsistencySheet.name and {IS_TRANSLATION, GENDER} <= question_names:
             sums = judged_annotations(answers, items)
             yield self._row(answers, group, items, _summed(sums), BOTH, AUTOMATIC_COLUMN)
         if kind == LinksSheet.name:
@@ -271,6 +278,8 @@ class Annotation(Metric):
             "alpha": krippendorff_alpha(people, weights_RU, distance),
             "annotations": weights_RU @ answered_U,
         }
+        # Cohen's kappa is of two people and of nominal answers; of sets it would call near misses
+        # whole errors.
         if len(people) == 2 and not sets:
             results["kappa"] = cohen_kappa(people[0], people[1], weights_RU)
         return results
@@ -293,8 +302,8 @@ def _people_columns(
 ) -> dict[str, np.ndarray]:
     """Return a column of answers for each person."""
     start = WORDS if question.words_of else PERSON
-    given = answers.given(question.name, items)
-    return {f"{start}{number}": person_U for number, person_U in enumerate(given, start=1)}
+    answers_PU = answers.given(question.name, items)
+    return {f"{start}{number}": person_U for number, person_U in enumerate(answers_PU, start=1)}
 
 
 def _summed(sums: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -314,18 +323,21 @@ def _beside_automatic(
         "agreement": ratio(weights_RU @ agreed_U, annotations_R),
         "annotations": annotations_R,
     }
-    # Beside a column of one answer alone kappa is 0 whatever people say.
+    # Beside a column of one answer alone kappa is 0 for any answers of people.
     if len({answer for answer in automatic_U if answer != MISSING}) < 2:
         return results
     kappas = np.array([cohen_kappa(p, automatic_U, weights_RU) for p in people])
-    known = ~np.isnan(kappas)
-    return results | {"kappa": ratio(np.where(known, kappas, 0).sum(0), known.sum(0))}
+    # A bootstrap draw may leave a person one answer alone, and so no kappa: that person is left
+    # out of this draw's mean.
+    defined_PR = ~np.isnan(kappas)
+    return results | {"kappa": ratio(np.where(defined_PR, kappas, 0).sum(0), defined_PR.sum(0))}
 
 
 def _ratios(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return results from sums over items: of relevance, of Table 10, or of Table 5."""
     annotations_R = sums_R["annotations"]
     results = {"annotations": annotations_R}
+    # Each kind of row is known by a sum that only it has.
     if "correct" in sums_R:
         errors = {name: sums_R[name] for name in ("alignment_errors", "gender_errors", "correct")}
         return {"agreement": ratio(sums_R["correct"], annotations_R)} | errors | results
@@ -334,6 +346,7 @@ def _ratios(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
             name: ratio(sums_R[name], annotations_R)
             for name in ("naive", "max_weight", "nonzero", "weight")
         }
+        # Of mentions that look anywhere: a row without weight has no words to spread it over.
         attended = ratio(sums_R["attended"], sums_R["looking"])
         spread = ratio(sums_R["spread"], sums_R["spread_asked"])
         # Whether it finds the antecedent at all is what stands for a heatmap.

@@ -17,10 +17,10 @@ from xnmt_bench.sheets.files import AUTOMATIC
 Sums = dict[str, np.ndarray]
 # Which links a row counts (Dinarelli et al. 2024, Table 5).
 LINKS_OF = {
-    "all cases": lambda needed, hard, found: True,
-    "context needed": lambda needed, hard, found: needed,
-    "context needed, hard": lambda needed, hard, found: needed and hard,
-    "positive attention": lambda needed, hard, found: found,
+    "all cases": lambda needed, hard, attended: True,
+    "context needed": lambda needed, hard, attended: needed,
+    "context needed, hard": lambda needed, hard, attended: needed and hard,
+    "positive attention": lambda needed, hard, attended: attended,
 }
 
 
@@ -28,7 +28,7 @@ def judged_annotations(answers: Answers, items: Sequence[int]) -> Sums:
     """Count annotations as Yehudai et al. (2023), Table 10, by item.
 
     Returns:
-        `alignment_errors`: the marked words are no translation of the marked words.
+        `alignment_errors`: the marked words do not translate the marked words.
         `gender_errors`: they are, and their gender is another than the automatic one. `correct`:
         they are, with the automatic gender. `annotations`: all of these. What is unanswered counts
         nowhere.
@@ -45,10 +45,12 @@ def judged_annotations(answers: Answers, items: Sequence[int]) -> Sums:
     )
     for aligned_U, gender_U in both:
         answered_U = gender_U != MISSING
+        # "No" ends an annotation; "yes" counts only with the gender, which comes after it.
         yes_U = (aligned_U == consistency.YES) & answered_U
         sums["alignment_errors"] += aligned_U == consistency.NO
         sums["gender_errors"] += yes_U & (gender_U != automatic_U)
         sums["correct"] += yes_U & (gender_U == automatic_U)
+    # Their sum and not a count of answers: one that was left halfway is none of the three.
     sums["annotations"] = sums["alignment_errors"] + sums["gender_errors"] + sums["correct"]
     return sums
 
@@ -60,6 +62,7 @@ def read_links(answers: Answers, items: Sequence[int]) -> Iterator[tuple[str, st
     attended words are the heatmap's, as the key has them. A link counts once for each person.
     """
     explainer_U = answers.hidden("explainer", items)
+    # An empty cell stands for a mention that looks nowhere; `looks_U` keeps its 0 out of the mean.
     weight_U, attended_U = (
         np.array([float(text or 0) for text in answers.hidden(column, items)])
         for column in (links.WEIGHT, links.ATTENDED)
@@ -67,7 +70,7 @@ def read_links(answers: Answers, items: Sequence[int]) -> Iterator[tuple[str, st
     looks_U = answers.hidden(links.ATTENDED, items) != MISSING
     hard_U = answers.hidden(links.HARD, items) == "yes"
     names = ("needed", "found", "naive", "dispersed")
-    given = {name: answers.given(getattr(links, name.upper()), items) for name in names}
+    answers_of = {name: answers.given(getattr(links, name.upper()), items) for name in names}
     for explainer in sorted(set(explainer_U)):
         for group, belongs in LINKS_OF.items():
             sums: Sums = {
@@ -78,7 +81,7 @@ def read_links(answers: Answers, items: Sequence[int]) -> Iterator[tuple[str, st
                 )
             }
             people: Iterator[Mapping[str, np.ndarray]] = (
-                {name: person_U[n] for name, person_U in given.items()}
+                {name: person_U[n] for name, person_U in answers_of.items()}
                 for n in range(len(answers.filled))
             )
             for person in people:
@@ -99,5 +102,6 @@ def read_links(answers: Answers, items: Sequence[int]) -> Iterator[tuple[str, st
                 sums["attended"] += (counted_U & looks_U) * attended_U
                 sums["spread_asked"] += counted_U & (person["dispersed"] != MISSING)
                 sums["spread"] += counted_U & (person["dispersed"] == "yes")
+            # A group without a judged link gives no row, where it would give a row of NaN.
             if sums["annotations"].any():
                 yield explainer, group, sums

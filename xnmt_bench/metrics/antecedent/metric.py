@@ -104,6 +104,7 @@ class AntecedentWeight(Metric):
             for contrastive_set in sets
             if any(group.antecedent for group in contrastive_set.groups)
         ]
+        # A name may stand for several sets, some without antecedents; one with them will do.
         if not annotated:
             raise XnmtError(f"metric.antecedent.set={self.set}: no antecedent is annotated there")
         for contrastive_set in annotated:
@@ -208,6 +209,7 @@ class MeasuredSet:
                 strict=True,
             )
         )
+        # Groups of one source share words and context, so they are drawn together.
         unit_of = dict(zip(comparison.groups_G, comparison.units_G, strict=True))
         pairs = zip(table["group"].to_pylist(), table["weight"].to_pylist(), strict=True)
         # Groups without a choice have no right decision to stand beside the weight.

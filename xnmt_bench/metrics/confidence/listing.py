@@ -75,9 +75,11 @@ def listing(
         columns["sentence"],
         texts,
         numbers,
+        # A chart of nothing but NaN would be an empty strip above the list.
         charts=[name for name in CHARTS if name in numbers and not np.isnan(numbers[name]).all()],
         underlined_U=[copy if share > thresholds.underlined else "" for copy, share in copies],
         lists=lists,
+        # Weights are read when the page is written, one sentence at a time, and not kept in memory.
         matrices=partial(_matrices, columns, weights, reading, thresholds.strong),
         words=True,
         unit=reading.unit,
@@ -98,6 +100,7 @@ def _matrices(
     for sentence in (sentence for sentence in dump if isinstance(sentence, Weighed)):
         scores: dict[str, TokenScores] = {}
         read: dict[str, Weighed] = {}
+        # Both units, since the page can switch; links between translations are of words alone.
         for unit in get_args(Unit):
             shown = read[unit] = replace(reading, unit=unit, shares=dump.attention).read(sentence)
             of_source, of_target = token_percentages(reading.scored(shown), reading.definition)
@@ -148,6 +151,7 @@ def _links(words: Weighed, scores: TokenScores, strong: float) -> list[tuple[int
     """Return strong links between words without EOS, for the page to compare two translations."""
     scores_T = next(iter(scores.rows.values())).tolist()
     inside_TS = words.weights_TS[: words.target.size, : words.source.size]  # without EOS
+    # EOS is not a word, and as a link would pair any two translations.
     targets, sources = np.nonzero(inside_TS >= strong)
     return [
         (s, t, round(scores_T[t], 2))

@@ -60,6 +60,7 @@ class Recipe:
 
 def recipes(at: Thresholds) -> list[Recipe]:
     """Return every list; a number that is not known (NaN) puts no sentence on any."""
+    # Each rule is written with the thresholds in force: the page shows what was used.
     low = "any of confidence, CDP, APout, APin"
     return [
         Recipe(
@@ -67,6 +68,7 @@ def recipes(at: Thresholds) -> list[Recipe]:
             f"{at.copied:.0%} or more of {at.long} words or more copied, or the source's language",
             lambda c: (
                 ((c["overlap"] >= at.copied) & (c["target_words"] >= at.long))
+                # Short copies are often names and numbers; a detected language needs no length.
                 | (c["source_language"] == 1)
             ),
         ),
@@ -81,6 +83,7 @@ def recipes(at: Thresholds) -> list[Recipe]:
         Recipe(
             "repetition",
             f"commonest 4-gram {at.repeated} times or more beyond the source's",
+            # Beyond the source's own: a refrain of the source has to come again.
             lambda c: c["top_four_gram"] >= at.repeated,
         ),
         Recipe(
@@ -92,6 +95,7 @@ def recipes(at: Thresholds) -> list[Recipe]:
             ),
         ),
         Recipe(
+            # A free translation: unlike the reference, but read with sure attention.
             "other, not wrong",
             f"chrF below {at.chrf:g}, confidence {at.sure:g} % or more",
             lambda c: (c["chrf"] < at.chrf) & (c["confidence_pct"] >= at.sure),
@@ -141,6 +145,7 @@ class _Known(dict[str, np.ndarray]):
         super().__init__(columns)
         self._size = size
 
+    # NaN and not an error: a dump without references has no chrF, and its other lists still stand.
     def __missing__(self, name: str) -> np.ndarray:
         return np.full(self._size, np.nan)
 

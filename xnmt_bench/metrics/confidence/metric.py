@@ -247,6 +247,7 @@ class Confidence(Metric):
         _, target = languages(corpus)
         references = [corpus.raw(s.target, target) for s in corpus.sentences("test")]
 
+        # Raw texts: chrF and BLEU of tokenised ones would differ from those of `metric=[quality]`.
         def quality(text: str, reference: str) -> dict[str, float]:
             return sentence_quality("13a", corpus.raw(text, target), reference)
 
@@ -284,6 +285,7 @@ class Confidence(Metric):
             # Filled while the sentences stream; read once they are written.
             problems: list[str] = []
             ends: set[str] = set()
+            # The first goes into the error if nothing can be read, their number under the table.
             good = _ends_noted(skip_unreadable(weighed_sentences, problems), ends)
             kept = written(good, folder / WEIGHTS, weighed_sentences.shares)
             train = None if trained_on is None else trained_on.sentences("train")
@@ -319,6 +321,7 @@ class Confidence(Metric):
         values = numbers_of(columns)
         for name in labels[0] if labels else ():
             label_U = [labels[n][name] for n in numbers.tolist()]  # type: ignore[index]
+            # As units, so that `detects` resamples labels and scores of a sentence together.
             values[f"label_{name}"] = np.asarray(label_U, dtype=np.float64)
         units = Units(test_set, numbers, values)
         facts = {name: artefact.facts[name] for name in ("eos", "unread_eos")}
@@ -348,6 +351,7 @@ class Confidence(Metric):
             for m in measured
             if m.facts["left_out"]
         }
+        # Weights on a context are dropped here, which changes every score of such a system.
         if any(m.facts.get("in_context") for m in measured):
             notes.append(IN_CONTEXT)
         return [*notes, *sorted(counts), *self._suspects(measured)]
@@ -366,6 +370,7 @@ class Confidence(Metric):
         sentence_rows: list[Row] = []
         for m, path in _files(measurements, "sentences"):
             table = read_table(path)
+            # Lists with a value a token have no place in a CSV of sentences.
             kept = [name for name in table.column_names if not name.endswith(WORDS)]
             sentence_rows += [m.identity | row for row in table.select(kept).to_pylist()]
         if sentence_rows:
@@ -428,6 +433,7 @@ def _files(measurements: Sequence[Measurement], name: str) -> Iterator[tuple[Mea
     """Yield each measurement with a file of its own that is there and whole."""
     for m in (m for m in measurements if name in m.files):
         try:
+            # A damaged file costs its own sentences, and not the page of all other rows.
             yield m, m.file(name)
         except StoreError as error:
             log.warning("%s", error)

@@ -74,8 +74,10 @@ class Predicts(Analysis):
         by_name = panel.measured("", blind=True)
         seeds = {name: [m.units() for m in rows] for name, rows in by_name.items()}
         first = next(iter(seeds.values()), [None])[0]
+        # All explainers score the same sentences, so the first says whether these have references.
         if first is None or not {*QUALITY, LENGTH} <= first.columns.keys():  # no references
             return
+        # Once a panel: a baseline's numbers are the same beside each explainer.
         for name, (column, sign) in BASELINES.items():
             if column in first.columns:
                 row_keys = {"explainer": "(none)", "score": name}
@@ -91,10 +93,13 @@ class Predicts(Analysis):
     ) -> Iterator[Row]:
         """Yield a score's correlations with quality, raw and given length, averaged over seeds."""
         for quality, given_length in product(QUALITY, (False, True)):
+            # Length given length leaves nothing but rounding to rank.
             if given_length and column == LENGTH:
                 continue
             by_seed = [
-                sign * self._sampled(units, column, quality, given_length) for units in seeds
+                # Seeds are averaged behind the correlation: a mean of scores is a smoother score.
+                sign * self._sampled(units, column, quality, given_length)
+                for units in seeds
             ]
             mean_R = np.mean(by_seed, axis=0)
             numbers = (float(mean_R[0]), *interval(mean_R[1:]))
@@ -112,8 +117,10 @@ class Predicts(Analysis):
         there_U = _there(units, column, quality)
         x_U, y_U, length_U = (units[name][there_U] for name in (column, quality, LENGTH))
         size = int(there_U.sum())
+        # A correlation of one sentence is undefined, and its samples with it.
         if size < 2:
             return np.full(1 + self.draws.samples, np.nan)
+        # A row of ones first: it gives the value, and the draws behind it its interval.
         blocks = [np.ones((1, size)), *weights(size, self.draws.samples, self.draws.seed)]
         if given_length:
             return np.concatenate([partial_spearman(x_U, y_U, length_U, w) for w in blocks])

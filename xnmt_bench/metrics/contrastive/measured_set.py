@@ -32,6 +32,7 @@ class Options:
 
     def named(self, name: str) -> str:
         """Return a set's name in results, with what of these is not usual."""
+        # In the name, by which tables and analyses join rows: other options make another set.
         changes = [] if self.groups is None else [f"groups of {Path(self.groups).name}"]
         # A list times False is empty.
         changes += ["mean over ids"] * self.normalise + ["lower-cased"] * self.lowercase
@@ -68,6 +69,7 @@ class Scores:
     def of(self, number: int) -> np.ndarray:
         """Return the scores of a set's variants, (N,); the greater the better."""
         if self.job.door("scores"):
+            # One file holds all sets, in the order of `metric.contrastive.sets`.
             start, end = list(pairwise(self._ends))[number]
             return self._of_files[start:end]
         return self.job.log_probability(self.passages(number), self._normalise)
@@ -99,6 +101,7 @@ class MeasuredSet:
         """The fingerprint of the scores; of a file's with the way that they go."""
         job = self.scores.job
         if door := job.door("scores"):
+            # The bytes do not say which way scores go, and the other way gives another accuracy.
             sign = "" if job.config.scores.higher_is_better else "-"
             return f"{sign}{door.fingerprint}"
         return job.scored(self.scores.passages(self.number)).fingerprint
@@ -107,6 +110,7 @@ class MeasuredSet:
     def doubts(self) -> list[str]:
         """Why the system's numbers on the set mean little."""
         job = self.scores.job
+        # A file's system is unknown, and so is what it was trained on.
         if job.from_files:
             return []
         read = as_read(self.comparison.contrastive_set, job.corpus)
@@ -120,6 +124,7 @@ class MeasuredSet:
         job = self.scores.job
         if not job.door("scores"):
             facts |= {CAPPED: job.system.capped, "curve": job.system.curve}
+        # The part that is the whole set carries the file; the others would repeat its groups.
         files = {GROUPS: self._groups} if member_G.all() else {}
         return Evidence(self._units(member_G, self.right_G), made_by, facts, files)
 
@@ -150,6 +155,7 @@ class MeasuredSet:
         return Evidence(self._units(member_G, self.comparison.chance_G), made_by, facts)
 
     def _units(self, member_G: np.ndarray, right_G: np.ndarray) -> Units:
+        # Chance beside each: its number depends on how many variants the drawn groups have.
         columns = {"right": right_G, "chance": self.comparison.chance_G}
         unit_U, sums = by_unit(
             self.comparison.units_G[member_G], **{name: c[member_G] for name, c in columns.items()}

@@ -100,6 +100,7 @@ class Contrastive(SumMetric):
         ties: Ties = "wrong",
         exchanged: Text | None = None,
     ) -> None:
+        # An empty list is valid to the schema, and would give an empty table without a word.
         if not sets:
             raise XnmtError("metric.contrastive.sets: name a set, or there is nothing to compare")
         self.sets, self.data = tuple(sets), data
@@ -118,6 +119,7 @@ class Contrastive(SumMetric):
             problem = "scores.path has one number a variant, and not the ids to take a mean over"
             raise ConfigError([f"metric.contrastive.normalise: {problem}"])
         sets = [contrastive_set for name in self.sets for contrastive_set in self._sets(job, name)]
+        # One object for all sets, since a file of scores is cut by the sizes of all of them.
         every = Scores(job, sets, self.options.normalise)
         for number, contrastive_set in enumerate(sets):
             comparison = compare(contrastive_set, self.options.ties)

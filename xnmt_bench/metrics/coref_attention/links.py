@@ -129,11 +129,13 @@ class CorefScores:
         for mention in current:
             attended_N = weights_IN[list(mention.words)].max(axis=0, initial=0.0) > 0
             right = [n for m, a in pairs if m == mention for n in a.words]
+            # By mention and not by link: with two antecedents it still looks right or wrong once.
             looks = self.mentions.setdefault((sentence, mention), np.zeros(3, dtype=bool))
             # In place, since a mention is met once for each context sentence.
             looks |= np.array([bool(right), attended_N.any(), attended_N[right].any()])
         function_N = np.array([is_function(w, function_words) for w in context_words], dtype=bool)
         for attended_N in weights_IN > 0:
+            # Dispersion is of words that look at this sentence; others are left out of its mean.
             if attended_N.any():
                 function = int((attended_N & function_N).sum())
                 self.attended.append((sentence, int(attended_N.sum()) - function, function))
@@ -150,6 +152,7 @@ class CorefScores:
         for link in filter(SUBSETS[subset], self.links):
             # The greatest is scaled to 1; rounding may leave it just below.
             greatest, has_weight = link.weight >= 1 - ROUNDING, link.weight > 0
+            # In each row: the share among needed links then comes without another pass.
             needed = link.needed, link.needed and has_weight
             values = (1, greatest, has_weight, link.weight, link.naive, link.attends, *needed)
             for name, value in zip(LINK_SUMS, values, strict=True):

@@ -190,6 +190,7 @@ class CorefAttention(SumMetric):
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield weights of the explainer, and its two floors, by side and kind of link."""
+        # Counts of the annotation, beside published ones, show whether it was read whole.
         for line in job.corpus.counts():
             log.info("%s", line)
         language = job.corpus.target_language
@@ -221,6 +222,7 @@ class CorefAttention(SumMetric):
         self, context: ContextWeights, weighed: _Weighed, side: str, subset: str
     ) -> Evidence | None:
         artefact = weighed.artefact(subset)
+        # A subset without a link has no row, where it would have one of NaN.
         if artefact is None or subset not in (ALL, *artefact.facts["subsets"][side]):
             return None
         units = Units.load(artefact.path / f"{side} {subset}.parquet")
@@ -339,6 +341,7 @@ class CorefAttention(SumMetric):
         rates = {}
         for m in (s.measurement for s in scored if s.measurement.ok):
             where = " ".join(m.identity[c] for c in ("corpus", "lang_pair", "nmt"))
+            # By model too: two systems may share a name, and each has translations of its own.
             rates[where, m.model] = percent(m.facts["match_rate"])
         notes = [
             f"{where}: its translations have {rate} of the words of the reference's mentions."
@@ -368,7 +371,7 @@ class _Weighed:
         self._made: Artefact | None = None
 
     def artefact(self, subset: str) -> Artefact | None:
-        """Return the weights for a row of some links; None where there is no such row.
+        """Return the weights for a row of some links; None without such a row.
 
         Raises:
             NotApplicable: the explainer has no weights over a context.

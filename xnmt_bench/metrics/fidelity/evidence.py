@@ -48,7 +48,7 @@ def evidence_of(
 def reference_evidence(reference: Judge, decisions: TestDecisions, browsed: int) -> Evidence | None:
     """Return what a judge without rules decides; None where the explainer has no rules here.
 
-    Without rules there are no decisions; the row is written by another explainer's job.
+    A job without rules has no decisions; the row is written by another explainer's job.
     """
     try:
         _ = decisions.rules.test_artefact

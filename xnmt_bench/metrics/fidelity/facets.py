@@ -44,6 +44,7 @@ def kinds_of(panel: Panel) -> Kinds | None:
     reference = panel.references.get(NMT)
     if reference is None or "facets" not in reference.measurement.files:
         return None
+    # Kinds are of decisions, not of explainers, so they are kept once, with the NMT model's row.
     table = read_table(reference.measurement.file("facets"), ("sentence", "step", *FACETS))
     return {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
 
@@ -86,8 +87,10 @@ class Facets(Analysis):
 
     def _rows(self, panel: Panel, kinds: Kinds) -> list[Row]:
         by_pivot = panel.by_pivot(blind=True)
+        # Only references were measured in this panel.
         if not by_pivot:
             return []
+        # One judge: kinds times explainers fill the table already.
         last, predictors = list(by_pivot.items())[-1]
         # The system's own row shows how hard each kind of decision is.
         predictors[WHOLE] = [panel.references[NMT].measurement]
@@ -187,6 +190,7 @@ def _figure(metric: Metric, by_panel: Sequence[Sequence[Row]], labels: Sequence[
                     **style(names, name),
                 )
             ax.set_xticks(range(len(categories)), categories, rotation=35, ha="right", fontsize=8)
+            # Intervals at both ends would touch the frame.
             ax.margins(x=0.15)
             if column.log:
                 ax.set_yscale("log")

@@ -33,6 +33,7 @@ def list_decisions(measurements: Sequence[Measurement]) -> Iterator[Listing]:
 
     Relevance is the same for every k, so each explainer stands once.
     """
+    # The sentences are kept with the NMT model's row, since they are the same for all explainers.
     for sampled in (m for m in measurements if "sample" in m.files):
         try:
             sentences = read_sample(sampled.file("sample"))
@@ -87,6 +88,7 @@ def _matrices(
     relevance_of = {relevance.number: relevance for relevance in relevances}
     for sentence in sentences:
         relevance = relevance_of[sentence["number"]]
+        # Both sides in one row, so that a shade compares source and prefix words.
         weights_TX = np.concatenate([relevance.source_TS, relevance.prefix_TT], axis=1)
         # By step, since explainers' scores have no common scale.
         greatest_T1 = np.nanmax(weights_TX, axis=1, keepdims=True)
@@ -99,6 +101,7 @@ def _matrices(
             Matrix(
                 _tokens(sentence["labels"]),
                 _tokens([*sentence["source"], *sentence["target"]]),
+                # NaN stays: the page greys what a step cannot see, which is not a weight of 0.
                 np.where(np.isnan(weights_TX), np.nan, shares_TX),
                 sources=len(sentence["source"]),
                 scores=TokenScores({"P": 100 * np.array(sentence["probabilities"])}),
@@ -157,11 +160,12 @@ def _rank(measurements: Sequence[Measurement]) -> dict[str, tuple[bool, float]]:
     for m in measurements:
         try:
             units = m.units()
-        except StoreError:  # its row says so in the table; here it has no rank
+        except StoreError:  # the table shows it as damaged; here it has no rank
             loss = np.inf
         else:
             loss = -units["log_likelihood"].sum() / units["rows"].sum()
         rank = bool(m.facts.get(BLIND)), float(loss if precedence(m) == leading else np.inf)
         name = m.identity["explainer"]
+        # An explainer with several seeds stands where the best of them does.
         ranks[name] = min(ranks.get(name, rank), rank)
     return ranks

@@ -162,6 +162,7 @@ class Fidelity(SumMetric):
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield each judge's row, then those of the two references."""
+        # One set of rules for all judges, so that they are read from disk once.
         config, rules = job.config, RuleSet(job)
         decisions, judges = TestDecisions(rules), configured_judges(rules)
         # Whole distributions cost a pass over the vocabulary, so only the judge `kl` asks for them.
@@ -189,8 +190,10 @@ class Fidelity(SumMetric):
             make = partial(evidence_of, judge, decisions, self.browsed, compare_distributions)
             pivot = judge.pivot_value()
             settings = {f"{judge.row_name} {key}": value for key, value in judge.settings().items()}
+            # Heading and place go into the row: a page may be made where the judge is missing.
             facts = {"judge": judge.name, PIVOT: vars(pivot), SETTINGS: settings}
             yield plan(judge, make, facts)
+        # Each job yields them; equal rows of a sweep replace each other.
         for reference in (kind(rules) for kind in REFERENCES):
             pivot = PivotValue(reference.name, reference.row_order)
             make_reference = partial(reference_evidence, reference, decisions, self.browsed)
@@ -208,6 +211,7 @@ class Fidelity(SumMetric):
         if "kl" in sums_R:
             results["kl"] = ratio(sums_R["kl"], decisions_R)
         if "hits" in sums_R:
+            # Not by all decisions: a side without a deciding word cannot be hit.
             results["hit_at_k"] = ratio(sums_R["hits"], sums_R["hittable"])
             results["hit_any_at_k"] = ratio(sums_R["hits_any"], sums_R["hittable_any"])
         if "log_own" in sums_R:

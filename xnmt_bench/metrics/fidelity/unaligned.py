@@ -49,6 +49,7 @@ class Unaligned(Analysis):
         kinds = [
             (panel, panel_kinds)
             for panel, panel_kinds in kinds
+            # Without gold links every kind is empty, and the table would be.
             if (panel_kinds["link"] == GOLD_LINKS[-1]).any()
         ]
         if not kinds:
@@ -93,6 +94,7 @@ def _rules(panel: Panel) -> dict[str, Rules]:
     rows: dict[str, Measurement] = {}
     for name, m in panel.measurements():
         if "browsed_rules" in m.files:
+            # Any row will do: judges and sizes of training sets do not change the browsed rules.
             rows.setdefault(name, m)
     k = panel.condition["k"]
     return {name: read_rules(rows[name].file("browsed_rules"), k) for name in sorted(rows)}

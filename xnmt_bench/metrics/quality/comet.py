@@ -61,6 +61,7 @@ def comet(
         # The last line of a traceback is the error itself.
         reason = (ended.stderr.strip() or ended.stdout.strip()).splitlines()[-1:]
         raise XnmtError(f"metric.quality.comet_command={command} failed: {' '.join(reason)}")
+    # One key, the name of the file of translations.
     [rows] = json.loads(scores.read_text(encoding="utf-8")).values()
     if len(rows) != len(hypotheses):
         raise XnmtError(f"{command}: {len(rows)} scores for {len(hypotheses)} translations")

@@ -89,6 +89,7 @@ class Quality(SumMetric):
     def _measured(self, job: Job) -> Evidence:
         outputs = job.outputs()
         _, hypotheses, references = outputs.raw()
+        # Sufficient statistics and not scores: BLEU of a sample is not a mean of BLEUs.
         columns = statistics(hypotheses, references)
         # What COMET's mean is divided by, in every sample.
         columns["sentences"] = np.ones(len(hypotheses), dtype=np.int64)
@@ -111,6 +112,7 @@ class Quality(SumMetric):
         if Path(model).is_file():
             recipe["checkpoint"] = file_hash(Path(model))
         artefact = job.store.make("comet", work, version=2, cheap=True, **recipe)
+        # Without pickles, which could run code from a store that came from elsewhere.
         return np.load(artefact.path / COMET_FILE, allow_pickle=False)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
@@ -124,5 +126,6 @@ class Quality(SumMetric):
         """Return how good its translations are stands under every table of the system."""
         if row["status"] != "ok":
             return None
+        # COMET is there only where its command was given.
         shown = [f"{c.heading} {c.form(row[c.name])}" for c in self.columns if c.name in row]
         return f"its translations have {', '.join(shown)}"
