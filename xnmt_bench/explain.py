@@ -15,9 +15,9 @@ from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.errors import MissingError, XnmtError
 from xnmt_bench.explainers.base import Explanation, translated
-from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.loading import SHIPPED, shipped
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.system import System
 from xnmt_bench.registry import load_all, load_explainer
 from xnmt_bench.report.figure import save_figure
 from xnmt_bench.report.heatmap import heatmap_figure, legend, terminal_heatmaps
@@ -28,8 +28,8 @@ END = " _eos "  # of a sentence that another one follows
 
 def explain(config: DictConfig) -> None:
     """Show one sentence's relevance under each explainer, in the terminal and as a file."""
-    model = _model(config)
-    passage = _passage(model, config)
+    system = _open_system(config)
+    model, passage = system.model, _passage(system, config)
     console = Console()
     if shipped(config.nmt.path or "").parent == SHIPPED:
         console.print(f"system: {config.nmt.name}, which comes with xnmt_bench", highlight=False)
@@ -53,11 +53,13 @@ def explain(config: DictConfig) -> None:
         console.print(f"written: {path}")
 
 
-def _passage(model: NMTModel, config: DictConfig) -> Passage:
+def _passage(system: System, config: DictConfig) -> Passage:
     """Return the sentence and those before it; a sentence without a target is translated.
 
+    A system with markers reads them around the mentions that its resolver finds.
+
     Raises:
-        XnmtError: there are more or fewer targets than sentences, and not one.
+        XnmtError: the sentence holds a marker, or there are more or fewer targets than sentences, and not one.
     """
     sources = config.explain.split(END)
     given_targets = config.explain_target.split(END) if config.explain_target else []
@@ -67,17 +69,18 @@ def _passage(model: NMTModel, config: DictConfig) -> Passage:
         raise XnmtError(f"explain_target: {problem}")
     if not all(map(str.strip, (*sources, *given_targets))):
         raise XnmtError("explain: an empty sentence")
+    sources = [system.mark(source) for source in sources]
     targets: list[str] = []
     for n, source in enumerate(sources[: len(sources) - len(given_targets)]):
         so_far = Passage(source, "", sources[:n], targets)
         # In order, since each translation is the context of the next.
-        targets.append(translated(model, so_far, config.nmt.beam).target)
+        targets.append(translated(system.model, so_far, config.nmt.beam).target)
     targets += given_targets
     return Passage(sources[-1], targets[-1], sources[:-1], targets[:-1])
 
 
-def _model(config: DictConfig) -> NMTModel:
-    """Return the system at `nmt.path`, or the one in the store that was trained as configured.
+def _open_system(config: DictConfig) -> System:
+    """Return, open, the system at `nmt.path`, or the one in the store that was trained as configured.
 
     Raises:
         XnmtError: there is none, since `evaluate.py` never trains; or it reads many languages and
@@ -87,7 +90,8 @@ def _model(config: DictConfig) -> NMTModel:
     # A toy corpus is the default, and its languages need not be those of the sentence.
     corpus = None if job.corpus.generated else job.corpus
     try:
-        return job.system.open(corpus)
+        job.system.use(job.system.open(corpus))
+        return job.system
     except MissingError:
         trained = [
             f"{artefact.path} ({artefact.facts['name']}, {artefact.facts['train_sentences']} pairs)"

@@ -94,7 +94,7 @@ def open_huggingface(
     # What the model's own search never writes, such as Marian's padding, has no probability.
     never = [ids[0] for ids in model.generation_config.bad_words_ids or () if len(ids) == 1]
     start = frame.before_target[-1]  # the last input before the first word plays BOS
-    target_ids = Renumbering(model.lm_head.out_features, pad, unk, start, eos, never)
+    target_ids = Renumbering(len(model.lm_head.weight), pad, unk, start, eos, never)
     source = HubSubwords(tokenizer, "text", source_ids, texts)
     target = HubSubwords(tokenizer, "text_target", target_ids, texts)
     opened = HuggingFaceModel(model, source, target, frame)
@@ -112,7 +112,10 @@ def _grow(model: PreTrainedModel, marker_ids: list[int]) -> None:
         return
     module: Any = model  # its attributes differ from family to family
     words = len(module.get_input_embeddings().weight)
+    verbosity = transformers.utils.logging.get_verbosity()
+    transformers.utils.logging.set_verbosity_error()  # it announces rows that are set below
     model.resize_token_embeddings(max(words, *(i + 1 for i in marker_ids)), mean_resizing=False)
+    transformers.utils.logging.set_verbosity(verbosity)
     with torch.no_grad():
         # One object where input and output share their weights.
         both = (module.get_input_embeddings().weight, module.lm_head.weight)
