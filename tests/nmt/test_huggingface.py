@@ -368,7 +368,7 @@ def test_the_whole_pipeline_on_a_trained_marian(tmp_path):
     trained = command(
         "train.py", "-m", *shared, "explainer=prediction_difference,attention,random",
         "rules.train_sentences=400", "rules.test_sentences=100", "proxy.training.max_epochs=6",
-        "proxy.sizes.dimension=64", "judge=[base,own]",
+        "proxy.sizes.dimension=64",
         "trainer.progress_bar=false", cwd=tmp_path,
     )  # fmt: skip
     assert trained.returncode == 0, trained.stderr
