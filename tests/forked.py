@@ -6,7 +6,9 @@ import multiprocessing
 import os
 import runpy
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from multiprocessing import forkserver
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from subprocess import CompletedProcess
 from tempfile import TemporaryDirectory
@@ -37,8 +39,25 @@ server.set_forkserver_preload(
         "xnmt_bench.report.debug",
         "xnmt_bench.report.page",
         "xnmt_bench.run",
+        "warm",
     ]
 )
+
+
+def start(target: Callable[..., None], *arguments: object) -> BaseProcess:
+    """Starts a function in a new process."""
+    folder, path = str(Path(__file__).parent), os.environ.get("PYTHONPATH")
+    # The server takes no other path from here, and has to find `warm`.
+    os.environ["PYTHONPATH"] = os.pathsep.join([folder, *([path] if path else [])])
+    try:
+        forkserver.ensure_running()
+    finally:
+        os.environ.pop("PYTHONPATH")
+        if path is not None:
+            os.environ["PYTHONPATH"] = path
+    process = server.Process(target=target, args=arguments)
+    process.start()
+    return process
 
 
 def run(
@@ -47,12 +66,22 @@ def run(
     """Runs a script as `subprocess.run` does, in a folder and an environment."""
     with TemporaryDirectory() as outputs:
         out, errors = Path(outputs, "out"), Path(outputs, "errors")
-        run_arguments = (script, arguments, folder, dict(environment), out, errors)
-        process = server.Process(target=_run, args=run_arguments)
-        process.start()
+        process = start_script(script, arguments, folder, environment, out, errors)
         process.join()
         texts = (path.read_text(encoding="utf-8") for path in (out, errors))
         return CompletedProcess([str(script), *arguments], process.exitcode, *texts)
+
+
+def start_script(
+    script: Path,
+    arguments: list[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    out: Path,
+    errors: Path,
+) -> BaseProcess:
+    """Starts a script whose output goes into two files."""
+    return start(_run, script, arguments, folder, dict(environment), out, errors)
 
 
 def redirect(out: Path, errors: Path) -> None:

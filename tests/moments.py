@@ -88,8 +88,7 @@ def run(folder: Path, trap: Trap | None = None) -> tuple[int, str]:
         Its exit status, as `subprocess` gives it, and its standard error.
     """
     errors = folder.with_suffix(".stderr")
-    process = forked.server.Process(target=_run, args=(folder, errors, trap))
-    process.start()
+    process = forked.start(_run, folder, errors, trap)
     process.join(120)
     if process.exitcode is None:
         process.kill()

@@ -6,12 +6,10 @@ import random
 import re
 import shlex
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
+import forked
 import pytest
 from conftest import ROOT, command, configure
 from moments import table
@@ -62,7 +60,7 @@ def places(folder):
 def whole(tmp_path_factory):
     """The folder of a run that nobody killed."""
     folder = tmp_path_factory.mktemp("untouched")
-    done = command("train.py", *TINY, *places(folder), fresh=True, cwd=folder)
+    done = command("train.py", *TINY, *places(folder), cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -93,15 +91,11 @@ def untouched(whole):
     return rows
 
 
-def start(folder):
+def start(folder, errors=Path(os.devnull)):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [sys.executable, str(ROOT / "train.py"), *TINY, *places(folder)],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
+    arguments = [*TINY, *places(folder)]
+    return forked.start_script(
+        ROOT / "train.py", arguments, folder, environment, Path(os.devnull), errors
     )
 
 
@@ -173,10 +167,10 @@ def _kill_after_rows(folder: Path, rows: int, tries: int = 6) -> list[Path]:
     """Kills a run once it has written some rows and before it has written all of them."""
     for _ in range(tries):
         process = start(folder)
-        while process.poll() is None and len(measured(folder)) < rows:
+        while process.is_alive() and len(measured(folder)) < rows:
             time.sleep(0.0005)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.join()
         if len(kept := measured(folder)) < 5:
             return kept
         shutil.rmtree(folder / "results")
@@ -228,14 +222,14 @@ def _kill_within(folder: Path, stage: str, sign: str, delay: float, tries: int =
     """Kills a run inside a stage: it had begun and had not ended."""
     for _ in range(tries):
         process = start(folder)
-        while process.poll() is None:
+        while process.is_alive():
             begun = partial(folder, stage)
             if begun and (not sign or list(begun[0].glob(sign))):
                 break
             time.sleep(0.0005)
         time.sleep(delay)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.join()
         if partial(folder, stage) and len(finished(folder, stage)) < wanted(stage):
             return
         # It was over before the signal came: begin anew, and be quicker.
@@ -302,9 +296,12 @@ def test_a_concurrent_sweep_shares_what_it_can(tmp_path):
 
 
 def test_two_commands_in_the_same_moment_do_not_collide(tmp_path):
-    first, second = start(tmp_path), start(tmp_path)
-    errors = [process.communicate()[1] for process in (first, second)]
-    assert (first.returncode, second.returncode) == (0, 0), errors
+    errors = [tmp_path / "first.stderr", tmp_path / "second.stderr"]
+    processes = [start(tmp_path, path) for path in errors]
+    for process in processes:
+        process.join()
+    codes = [process.exitcode for process in processes]
+    assert codes == [0, 0], [path.read_text() for path in errors]
     assert len(finished(tmp_path, "nmt")) == len(finished(tmp_path, "proxy")) == 1
     assert not list((tmp_path / "store").rglob("*.partial"))
 

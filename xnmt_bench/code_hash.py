@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import hashlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
@@ -38,14 +39,22 @@ def code_hash(cls: type) -> str:
         spec = find_spec(module)
         if spec is None or spec.origin is None:  # a name inside a module, or a namespace package
             continue
-        # The syntax tree has no comments and no layout; docstrings are dropped from it.
-        tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
-        _drop_docstrings(tree)
-        code_by_module[module] = ast.dump(tree)
-        waiting += _imported_modules(tree, spec)
+        code_by_module[module], imports = _parse(Path(spec.origin).read_text(encoding="utf-8"))
+        waiting += _imported_modules(imports, spec)
     # Sorted by name: the order of imports changes nothing.
     code = "".join(code_by_module[module] for module in sorted(code_by_module))
     return hashlib.sha256(code.encode()).hexdigest()[:16]
+
+
+# A process hashes several classes, and most of them import the same modules.
+@cache
+def _parse(text: str) -> tuple[str, Sequence[ast.Import | ast.ImportFrom]]:
+    """Return a module's syntax tree as text, and its import statements."""
+    # The syntax tree has no comments and no layout; docstrings are dropped from it.
+    tree = ast.parse(text)
+    _drop_docstrings(tree)
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return ast.dump(tree), imports
 
 
 def _drop_docstrings(tree: ast.Module) -> None:
@@ -55,12 +64,14 @@ def _drop_docstrings(tree: ast.Module) -> None:
             del node.body[0]
 
 
-def _imported_modules(tree: ast.Module, spec: ModuleSpec) -> Iterator[str]:
+def _imported_modules(
+    imports: Sequence[ast.Import | ast.ImportFrom], spec: ModuleSpec
+) -> Iterator[str]:
     """Yield the full name of each imported module; of `from a import b` both `a` and `a.b`."""
-    for node in ast.walk(tree):
+    for node in imports:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             base = resolve_name("." * node.level + (node.module or ""), spec.parent)
             yield base
             # Only a package can hold modules, and only a package has a path.
