@@ -59,7 +59,8 @@ def _passage(system: System, config: DictConfig) -> Passage:
     A system with markers reads them around the mentions that its resolver finds.
 
     Raises:
-        XnmtError: the sentence holds a marker, or there are more or fewer targets than sentences, and not one.
+        XnmtError: the sentence holds a marker, or there are more or fewer targets than sentences,
+            and not one.
     """
     sources = config.explain.split(END)
     given_targets = config.explain_target.split(END) if config.explain_target else []
@@ -80,7 +81,7 @@ def _passage(system: System, config: DictConfig) -> Passage:
 
 
 def _open_system(config: DictConfig) -> System:
-    """Return, open, the system at `nmt.path`, or the one in the store that was trained as configured.
+    """Open the system at `nmt.path`, or the one in the store that was trained as configured.
 
     Raises:
         XnmtError: there is none, since `evaluate.py` never trains; or it reads many languages and

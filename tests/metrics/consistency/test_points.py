@@ -45,13 +45,8 @@ def judged(pronoun, other=True, entity="f", pronoun_gender="f", of_other="m"):
 
 def test_weights_of_a_suites_words_beside_a_loop():
     """Pieces of one system's word are averaged first, then the words that a suite's holds."""
-<<<<<<< HEAD
-    one = weighed()
-    found_YX = weigh_words(one, SOURCE, TRANSLATION).words_YX
-=======
     sentence = weighed()
-    found_YX = of_words(sentence, SOURCE, TRANSLATION)
->>>>>>> words
+    found_YX = weigh_words(sentence, SOURCE, TRANSLATION).words_YX
     assert found_YX.shape == (6, 7)
     system_word = [0, 1, 1, 2, 3, 4, 5, 5, 6, 7]
     for y in range(6):
@@ -72,35 +67,19 @@ def rights(*arguments):
 
 
 def test_an_entity_weighs_what_its_heaviest_word_does():
-<<<<<<< HEAD
-    one = weighed()
-    weights_YX = weigh_words(one, SOURCE, TRANSLATION).words_YX
-    item = Item(0, 5, Entity((2,)), Entity((0, 1)))
-    said = {0: (SOURCE, TRANSLATION)}
-    weighings = WeighedSentences("", False, lambda: [one])
-    [found] = rights(weighings, said, [item], [judged([4])])
-    assert found == float(weights_YX[4, 2] > max(weights_YX[4, :2]))
-    [turned] = rights(weighings, said, [Item(0, 5, item.other, item.entity)], [judged([4])])
-    assert turned == 1 - found
-    same = WeighedSentences(
-        "", False, lambda: [Weighed(0, SOURCE_TOKENS, TARGET_TOKENS, np.ones((11, 12)))]
-    )
-    [tied] = rights(same, said, [Item(0, 5, Entity((3,)), Entity((4,)))], [judged([4])])
-=======
     sentence = weighed()
-    weights_YX = of_words(sentence, SOURCE, TRANSLATION)
+    weights_YX = weigh_words(sentence, SOURCE, TRANSLATION).words_YX
     item = Item(0, 5, Entity((2,)), Entity((0, 1)))
     texts = {0: (SOURCE, TRANSLATION)}
     weighings = WeighedSentences("", False, lambda: [sentence])
-    [share] = points(weighings, texts, [item], [judged([4])])
+    [share] = rights(weighings, texts, [item], [judged([4])])
     assert share == float(weights_YX[4, 2] > max(weights_YX[4, :2]))
-    [turned] = points(weighings, texts, [Item(0, 5, item.other, item.entity)], [judged([4])])
+    [turned] = rights(weighings, texts, [Item(0, 5, item.other, item.entity)], [judged([4])])
     assert turned == 1 - share
     tied_weighings = WeighedSentences(
         "", False, lambda: [Weighed(0, SOURCE_TOKENS, TARGET_TOKENS, np.ones((11, 12)))]
     )
-    [tied] = points(tied_weighings, texts, [Item(0, 5, Entity((3,)), Entity((4,)))], [judged([4])])
->>>>>>> words
+    [tied] = rights(tied_weighings, texts, [Item(0, 5, Entity((3,)), Entity((4,)))], [judged([4])])
     assert tied == 0.5
 
 
@@ -108,37 +87,22 @@ def test_what_cannot_be_told_is_not_counted():
     texts, weighings = {0: (SOURCE, TRANSLATION)}, WeighedSentences("", False, lambda: [weighed()])
     alone, earlier = Item(0, 5, Entity((2,))), Item(0, 5, Entity((2,), 1), Entity((1,)))
     item = Item(0, 5, Entity((2,)), Entity((1,)))
-<<<<<<< HEAD
-    told = [judged([4], other=False), judged([4]), judged([])]
-    assert rights(weighings, said, [alone, earlier, item], told) == [None] * 3
-    assert rights(WeighedSentences("", False, list), said, [item], [judged([4])]) == [None]
-=======
     judged_pronouns = [judged([4], other=False), judged([4]), judged([])]
-    assert points(weighings, texts, [alone, earlier, item], judged_pronouns) == [None] * 3
-    assert points(WeighedSentences("", False, list), texts, [item], [judged([4])]) == [None]
->>>>>>> words
+    assert rights(weighings, texts, [alone, earlier, item], judged_pronouns) == [None] * 3
+    assert rights(WeighedSentences("", False, list), texts, [item], [judged([4])]) == [None]
 
 
 def test_it_points_where_the_pronoun_goes():
     """Right, wrong, both: a pronoun that fits both goes nowhere in particular."""
     item = Item(0, 5, Entity((2,)), Entity((1,)))
-<<<<<<< HEAD
-    own = [judged([4]), judged([4], told="m"), judged([4], of_other="f")]
-    assert [j.cluster for j in own] == ["right", "wrong", "both"]
-    columns = statistics(
-        [item] * 3, own, pointings=[Pointing(right, None) for right in (1.0, 1.0, 0.5)]
-    )
-    found = results({name: c.sum(keepdims=True) for name, c in columns.items()})
-    assert found["points_right"] == pytest.approx(2.5 / 3)
-    assert found["points_there"] == 0.5  # of two, one
-=======
     judged_pronouns = [judged([4]), judged([4], pronoun_gender="m"), judged([4], of_other="f")]
     assert [j.cluster for j in judged_pronouns] == ["right", "wrong", "both"]
-    columns = statistics([item] * 3, judged_pronouns, pointed=[1.0, 1.0, 0.5])
+    columns = statistics(
+        [item] * 3, judged_pronouns, pointings=[Pointing(p, None) for p in (1.0, 1.0, 0.5)]
+    )
     score_of = results({name: c.sum(keepdims=True) for name, c in columns.items()})
     assert score_of["points_right"] == pytest.approx(2.5 / 3)
     assert score_of["points_there"] == 0.5  # of two, one
->>>>>>> words
 
 
 def test_on_a_system(transformer):

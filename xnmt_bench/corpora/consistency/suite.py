@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
 from xnmt_bench.corpora.consistency.pronouns import PLURALS, THINGS, bare
-from xnmt_bench.corpora.sentence import Mention, Sentence
+from xnmt_bench.corpora.sentence import Links, Mention, Sentence
 from xnmt_bench.morphology import Gender
 from xnmt_bench.store import fingerprint
 
@@ -68,11 +68,14 @@ class Suite:
         name: as in results.
         sentences: all that are translated; targets are references, empty where there are none.
         items: the pronouns, in the order of their sentences.
+        link_words: returns the links of a source and its translation, where sentences of one form
+            tell them; None for most suites.
     """
 
     name: str
     sentences: Sequence[Sentence]
     items: Sequence[Item]
+    link_words: Callable[[str, str], Links] | None = None
 
     @classmethod
     def of(

@@ -11,13 +11,13 @@ sentences teach it that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count, islice
 from typing import Any
 
 from xnmt_bench.corpora.consistency.suite import Entity, Item, Suite
-from xnmt_bench.corpora.sentence import Sentence, Split
+from xnmt_bench.corpora.sentence import Links, Sentence, Split
 from xnmt_bench.corpora.toy.grammar import Clause, NounPhrase, Phrase, Property, gold, word
 from xnmt_bench.corpora.toy.lexicon import Dice
 from xnmt_bench.corpora.toy.sentences import STOP, Document, ToyCorpus
@@ -69,7 +69,7 @@ class ToyCoreference(ToyCorpus):
             annotation = gold(phrase.source, phrase.target)
             sentences.append(Sentence(*phrase.texts, f"suite-{number}", 0, annotation))
             items.append(_find_item(number, phrase))
-        return Suite(self.name, sentences, items)
+        return Suite(self.name, sentences, items, link_far_words)
 
     def _far_phrases(self) -> Iterator[Phrase]:
         seen: set[tuple[str, str]] = set()
@@ -121,6 +121,26 @@ class FarDocument(Document):
         both = Phrase(word("and", "and", "and"), word("und", "and", "and", "and"))
         because = self._conjunction("because", "weil", f"{chain}.so")
         return first.render() + both + middle.render() + because + last.render() + STOP
+
+
+def link_far_words(source: str, translation: str) -> Links:
+    """Link both nouns and the pronoun of a sentence with a far pronoun, by their places.
+
+    A noun is the second word of its clause on both sides, and the pronoun stands behind `because`
+    and `weil`. A translation without `und` or `weil` lacks the links behind it.
+    """
+    source_words, words = source.split(), translation.split()
+
+    def behind(here: Sequence[str], word: str, steps: int) -> int | None:
+        place = here.index(word) + steps if word in here else len(here)
+        return place if place < len(here) else None
+
+    pairs = [(1, 1 if len(words) > 1 else None), (0, 0 if words else None)]
+    for english, german, steps in (("and", "und", 1), ("and", "und", 2), ("because", "weil", 1)):
+        place = behind(source_words, english, steps)
+        assert place is not None, f"no sentence of this suite: {source}"
+        pairs.append((place, behind(words, german, steps)))
+    return frozenset((i, j) for i, j in pairs if j is not None)
 
 
 def _find_item(number: int, phrase: Phrase) -> Item:

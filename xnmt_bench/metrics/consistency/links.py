@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from xnmt_bench.corpora.alignment import AlignmentFile, to_pharaoh
-from xnmt_bench.corpora.consistency import bare, pairs
+from xnmt_bench.corpora.consistency import Suite, bare, pairs
 from xnmt_bench.corpora.sentence import Corpus, Links, Sentence
 from xnmt_bench.corpora.text import present
 from xnmt_bench.corpora.tokens import align_tokens
@@ -25,7 +25,7 @@ from xnmt_bench.words.eflomal import align
 from xnmt_bench.words.pieces import best_links
 
 log = logging.getLogger(__name__)
-EFLOMAL, GOLD, EXPLAINER = WAYS = ("eflomal", "gold", "explainer")
+EFLOMAL, GOLD, EXPLAINER, RULE = WAYS = ("eflomal", "gold", "explainer", "rule")
 TRAIN = "train"
 FILE = "links.parquet"
 ANY = 10**6  # words of a sentence that was not translated
@@ -173,6 +173,25 @@ def of_gold(store: Store, sentences: Mapping[int, Sentence]) -> tuple[Artefact, 
         raise NotApplicable("these sentences have no gold word alignment")
     links_id = fingerprint({"links": [[n, to_pharaoh(links)] for n, links in gold_links.items()]})
     return _store_links(store, lambda folder: _written(gold_links, folder), links_id)
+
+
+def of_rule(
+    store: Store, suite: Suite, pairs_by_number: Pairs
+) -> tuple[Artefact, dict[int, Links]]:
+    """Return the links that a generated suite tells from the form of its sentences.
+
+    Raises:
+        NotApplicable: the suite has no rule.
+    """
+    rule = suite.link_words
+    if rule is None:
+        raise NotApplicable(f"links=rule: {suite.name} has no rule that links words")
+
+    def work(folder: Path) -> dict[str, Any]:
+        return _written({n: rule(*pair) for n, pair in pairs_by_number.items()}, folder)
+
+    made_by = f"rule of {suite.fingerprint}"
+    return _store_links(store, work, _pairs_id(pairs_by_number), made_by=made_by)
 
 
 def linked(pairs: Links, sources: Sequence[int]) -> list[int]:

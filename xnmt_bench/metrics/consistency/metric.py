@@ -72,8 +72,8 @@ class Consistency(SumMetric):
             `corpus` is the suite that a generated corpus brings.
         data: the folder that holds the suites.
         language: of the translations; None for the configured corpus's.
-        links: `eflomal`, `explainer` (the configured one's relevance), `gold` (of references), or
-            a file of links in Pharaoh's form.
+        links: `eflomal`, `explainer` (the configured one's relevance), `gold` (of references),
+            `rule` (of a generated corpus's suite), or a file of links in Pharaoh's form.
         learn_from: what else eflomal learns from: `train`, the configured corpus's training
             sentences, or a file of lines `source ||| translation`.
         morphology: by name; None for the language's usual one.

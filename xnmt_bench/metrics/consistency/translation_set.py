@@ -14,11 +14,13 @@ from xnmt_bench.metrics.consistency.links import (
     EFLOMAL,
     EXPLAINER,
     GOLD,
+    RULE,
     Pairs,
     by_eflomal,
     of_file,
     of_gold,
     of_relevance,
+    of_rule,
 )
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.weighed_sentences import WeighedSentences
@@ -92,6 +94,8 @@ class TranslationSet:
                 raise NotApplicable("the gold word alignment is of the references alone")
             annotated: dict[int, Sentence] = dict(enumerate(self.suite.sentences))
             return of_gold(self.job.store, annotated)
+        if how == RULE:
+            return of_rule(self.job.store, self.suite, self.pairs)
         if how == EXPLAINER:
             return of_relevance(self.job.store, self.weighed_sentences, self.pairs)
         if how == EFLOMAL:
