@@ -8,13 +8,15 @@ import shutil
 import numpy as np
 import pytest
 import torch
+import transformers
 from conftest import Hostile, command, configure, double
 from families import READER, build, teach
 from prefixes import assert_reads_as_decode
 from safetensors.torch import load_file, save_file
 from test_laws import assert_scores_alike, assert_untouched, same, state_of
 
-from xnmt_bench.corpora.subwords import BOS, EOS, PAD, UNK
+from xnmt_bench.corpora.sentence import SIDES
+from xnmt_bench.corpora.subwords import BOS, EOS, MARKER, PAD, UNK
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import decide
@@ -23,6 +25,7 @@ from xnmt_bench.nmt.base import Reader
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.nmt.huggingface import open_huggingface
+from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import load_explainer
 
 EXPLAINERS = ("attention", "gradient_norm", "weighted_gradient", "prediction_difference")
@@ -437,3 +440,59 @@ def test_rules_positions_are_of_the_sentence(model, pairs):
     relevance = load_explainer("prediction_difference").relevance(model, batch)
     assert relevance.source_BTS.shape == (*batch.target_BT.shape, batch.source_BS.shape[1])
     assert np.isfinite(relevance.source_BTS[0, 0, : len(pairs[0][0])]).all()
+
+
+# Training further ---------------------------------------------------------------------------
+
+
+def test_a_marian_is_fine_tuned_with_markers(workplace, tmp_path):
+    """It is saved as `save_pretrained` does, and `transformers` alone gives the same logits."""
+    sentences = list(ToyCorpus(train=200).sentences("train"))
+    build("marian", tmp_path / "m", tuple([getattr(s, side) for s in sentences] for side in SIDES))
+    changes = [
+        "nmt=marian", "corpus.train=200", "corpus.valid=10", "corpus.test=10", "nmt.beam=1",
+        "nmt.coreference.resolver=gold", "trainer.progress_bar=false", "device=cpu",
+        f"store={tmp_path}/store",
+    ]  # fmt: skip
+    tuned = [
+        f"nmt.initial={tmp_path}/m", "nmt.training.examples=gender",
+        "nmt.training.markers=inline", "nmt.training.max_updates=4",
+        "nmt.training.batch_sentences=8",
+    ]  # fmt: skip
+    job = Job(configure(*changes, *tuned))
+    assert job.system.name == "marian on gender with predicted markers"
+    folder, model = job.system.path, job.system.model
+    source, target = model.vocabularies
+    marked, plain = "the <ENT1> dog </ENT1> <ENT2> likes </ENT2> it .", "the dog likes it ."
+    pieces = source.pieces(source.encode(marked))
+    assert [p for p in pieces if "ENT" not in p] == source.pieces(source.encode(plain))
+    assert pieces.count("<ENT1>") == 1 and "▁" not in pieces
+    words = source.words(source.encode(marked))
+    assert [w for w in words if w >= 0] == source.words(source.encode(plain))
+    assert source.decode(source.encode(marked)) == source.decode(source.encode(plain))
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    alone = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    texts = tokenizer(marked, text_target="der Hund", return_tensors="pt")
+    start = torch.tensor([[alone.config.decoder_start_token_id]])
+    inputs = torch.cat([start, texts.labels[:, :-1]], dim=1)
+    with torch.no_grad():
+        their_logits = alone(input_ids=texts.input_ids, decoder_input_ids=inputs).logits
+    pair = (source.encode(marked) + [EOS], target.encode("der Hund") + [EOS])
+    our_logits = model(Batch.collate([pair]))
+    possible = our_logits.isfinite()
+    torch.testing.assert_close(
+        our_logits[possible], their_logits[..., model.target_ids][possible], rtol=0, atol=1e-5
+    )
+    # A marker is never written, here and there.
+    assert not possible[..., sorted(target.markers)].any()
+    written = alone.generate(texts.input_ids, max_new_tokens=20)
+    assert not MARKER.search(tokenizer.decode(written[0]))
+    again = Job(configure(*changes, f"nmt.path={folder}"))
+    assert again.outputs().texts == job.outputs().texts
+
+
+def test_families_that_are_not_trained_here(tmp_path):
+    job = Job(configure("nmt=m2m100", f"nmt.initial={tmp_path}", "device=cpu", f"store={tmp_path}"))
+    with pytest.raises(XnmtError, match="of Hugging Face's families only marian is trained here"):
+        _ = job.system.trained

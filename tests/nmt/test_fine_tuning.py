@@ -1,0 +1,334 @@
+"""Fine-tuning for coreference (Yehudai et al. 2023, section 4): examples, markers, equal updates."""
+
+import json
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from conftest import configure
+
+from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit, encode
+from xnmt_bench.corpora.sentence import Sentence
+from xnmt_bench.corpora.subwords import MARKER, WORDS, SentencePiece, marker_symbols, train_subwords
+from xnmt_bench.corpora.toy.coreference import ToyCoreference, link_far_words
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.nmt.batching import PairBatches, equal_batches
+from xnmt_bench.nmt.loading import load_model
+from xnmt_bench.nmt.training import smoothed_cross_entropy
+from xnmt_bench.nmt.training_options import NMTTrainingOptions
+from xnmt_bench.nmt.vocabulary import fit_vocabularies
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.registry import create
+from xnmt_bench.resolvers.markers import MarkedCorpus
+from xnmt_bench.words import Weighed
+from xnmt_bench.words.weighed import Tokens
+
+SMALL = [
+    "corpus=toy_coreference", "corpus.train=300", "corpus.valid=20", "corpus.test=20",
+    "corpus.suite=20", "corpus.far=0.1", "nmt=transformer", "nmt.sizes.dimension=16",
+    "nmt.sizes.feed_forward=16", "nmt.sizes.layers=1", "nmt.sizes.heads=2", "nmt.beam=1",
+    "trainer.progress_bar=false", "device=cpu", "threads=1", "nmt.coreference.resolver=gold",
+]  # fmt: skip
+TUNED = ["nmt.training.max_updates=3", "nmt.training.batch_sentences=8"]
+MARKED = "the <ENT1> guard </ENT1> <ENT2> sleeps </ENT2> because <ENT1> he </ENT1> is tired ."
+PLAIN = "the guard sleeps because he is tired ."
+
+
+@pytest.fixture(scope="module")
+def initial(workplace):
+    """A small system that fine-tuning starts from."""
+    return Job(configure(*SMALL, "nmt.training.max_epochs=1", f"store={workplace}/store"))
+
+
+def tuned(initial, examples, markers, *changes):
+    return Job(
+        configure(
+            *SMALL,
+            *TUNED,
+            f"nmt.initial={initial.system.path}",
+            f"store={initial.config.store}",
+            f"nmt.training.examples={examples}",
+            f"nmt.training.markers={markers}",
+            *changes,
+        )  # fmt: skip
+    )
+
+
+@pytest.fixture(scope="module")
+def marked(initial):
+    """The system that learns from gender examples with markers."""
+    return tuned(initial, "gender", "inline")
+
+
+# Markers in a vocabulary -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["bpe", "unigram"])
+def vocabulary(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp("subwords") / "a.model"
+    texts = [s.source for s in ToyCoreference(train=200).sentences("train")]
+    train_subwords(texts, path, request.param, 120)
+    return SentencePiece(path), SentencePiece(path, 8)
+
+
+def test_markers_are_whole_symbols_and_no_other_piece_changes(vocabulary):
+    plain, with_markers = vocabulary
+    assert len(with_markers) == len(plain) + 16
+    for text in (MARKED, "<ENT1> a </ENT1> <ENT1> b </ENT1>", "  <ENT8>  the   guard </ENT8> "):
+        pieces = with_markers.pieces(with_markers.encode(text))
+        words = [word for word in text.split() if not MARKER.fullmatch(word)]
+        expected = plain.pieces(plain.encode(" ".join(words)))
+        assert [piece for piece in pieces if not MARKER.fullmatch(piece)] == expected
+        assert [p for p in pieces if MARKER.fullmatch(p)] == MARKER.findall(text)
+    assert with_markers.encode(PLAIN) == plain.encode(PLAIN)
+
+
+def test_a_marker_is_a_piece_of_no_word(vocabulary):
+    plain, with_markers = vocabulary
+    ids = with_markers.encode(MARKED)
+    words = with_markers.words(ids)
+    assert [word for word in words if word >= 0] == plain.words(plain.encode(PLAIN))
+    assert {words[n] for n, i in enumerate(ids) if i in with_markers.markers} == {-1}
+    assert with_markers.decode(ids) == plain.decode(plain.encode(PLAIN))
+    assert plain.fingerprint != with_markers.fingerprint
+
+
+def test_markers_stand_alone_in_the_sentence_in_words():
+    source = Tokens(("▁the", "<ENT1>", "▁gu", "ard", "</ENT1>", "</s>"), (0, -1, 1, 1, -1, -1), "")
+    weights_TS = np.arange(12.0).reshape(2, 6)
+    target = Tokens(("▁die", "</s>"), (0, -1), "die")
+    whole = Weighed(0, source, target, weights_TS).whole()
+    assert whole.source.pieces == ("the", "<ENT1>", "guard", "</ENT1>", "</s>")
+    assert whole.source.words == (0, -1, 1, -1, -1)
+    assert whole.source.text == "the guard"
+    np.testing.assert_allclose(whole.weights_TS, [[0, 1, 5, 4, 5], [6, 7, 17, 10, 11]])
+
+
+# Which pairs a batch has -----------------------------------------------------------------------
+
+
+def split_of(source, target):
+    rows = [[WORDS] * n for n in source], [[WORDS] * n for n in target]
+    return EncodedSplit(*map(EncodedSide.of, rows), np.arange(len(source)))
+
+
+def test_batches_of_so_many_pairs_are_the_same_with_and_without_markers():
+    rng = np.random.default_rng(0)
+    target = rng.integers(2, 12, 103)
+    sources = target + 1, target + 1 + 4 * rng.integers(0, 3, 103)
+    batches = [PairBatches(split_of(s, target), 1, 5, 2, rows=8).indices for s in sources]
+    for first, second in zip(*batches, strict=True):
+        np.testing.assert_array_equal(first, second)
+    assert sorted(np.concatenate(batches[0])) == list(range(103))
+    assert sorted(map(len, batches[0])) == [7, *[8] * 12]
+
+
+def test_pairs_of_like_length_share_a_batch():
+    lengths = np.array([9, 1, 8, 2, 7, 3])
+    batches = equal_batches(lengths, np.arange(6), 2)
+    assert [lengths[b].tolist() for b in batches] == [[1, 2], [3, 7], [8, 9]]
+
+
+def test_sentences_that_markers_lengthen_are_kept(tmp_path, vocabulary):
+    plain, with_markers = vocabulary
+    corpus = ToyCoreference(train=60, valid=5, test=5, far=0.5)
+    longest = 12
+    counts = []
+    for number, (read, source) in enumerate(
+        ((corpus, plain), (MarkedCorpus(corpus, create("resolvers", "gold")), with_markers))
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        counts.append(encode(read, source, plain, longest, folder))
+    assert counts[0] == counts[1]
+    assert counts[0]["train"]["too_long"] > 0
+
+
+# Weights ---------------------------------------------------------------------------------------
+
+
+def test_rows_of_shared_pieces_are_kept_and_new_ones_are_means(vocabulary):
+    plain, with_markers = vocabulary
+    weights = {
+        "source_embedding.weight": torch.randn(len(plain), 3),
+        "encoder.weight": torch.randn(len(plain), 3),
+    }
+    fitted = fit_vocabularies(weights, (plain, plain), (with_markers, plain))
+    rows = fitted["source_embedding.weight"]
+    assert torch.equal(rows[: len(plain)], weights["source_embedding.weight"])
+    mean = weights["source_embedding.weight"][WORDS:].mean(0)
+    torch.testing.assert_close(rows[len(plain) :], mean.expand(16, 3))
+    assert fitted["encoder.weight"] is weights["encoder.weight"]
+
+
+def test_training_begins_with_the_initial_systems_numbers(initial, marked):
+    """With no learning rate to speak of, sentences without markers have the same distributions."""
+    still = tuned(initial, "all", "inline", "nmt.training.learning_rate=1e-12")
+    before, after = initial.system.model, still.system.model
+    pairs = [before.source_subwords.encode(PLAIN) + [3], before.target_subwords.encode("die") + [3]]
+    logits = [model(model.collate([tuple(pairs)])) for model in (before, after)]
+    torch.testing.assert_close(*logits, rtol=0, atol=1e-5)
+    assert len(after.source_subwords) == len(before.source_subwords) + 16
+    assert len(after.target_subwords) == len(before.target_subwords)
+
+
+def test_smoothing_leaves_impossible_words_out():
+    logits = torch.randn(5, 7, requires_grad=True)
+    holed = logits.clone()
+    holed[:, [2, 4]] = -torch.inf
+    labels = torch.tensor([0, 1, 3, 5, 6])
+    places = torch.tensor([0, 1, 2, 3, 4])
+    expected = F.cross_entropy(logits[:, [0, 1, 3, 5, 6]], places, label_smoothing=0.1)
+    loss = smoothed_cross_entropy(holed, labels, 0.1, "mean")
+    torch.testing.assert_close(loss, expected)
+    [gradient] = torch.autograd.grad(loss, logits)
+    assert gradient.isfinite().all()
+    whole = smoothed_cross_entropy(logits, labels, 0.1, "none")
+    expected = F.cross_entropy(logits, labels, label_smoothing=0.1, reduction="none")
+    assert torch.equal(whole, expected)
+
+
+def test_all_cells_take_the_same_updates_and_none_is_capped(initial):
+    names = set()
+    for examples, markers in product(("all", "coref", "gender"), ("none", "inline")):
+        job = tuned(initial, examples, markers)
+        facts = job.system.trained.facts
+        assert not facts["capped"]
+        names.add(job.system.name)
+    assert names == {
+        "transformer on all", "transformer on coref", "transformer on gender",
+        *(f"transformer on {e} with predicted markers" for e in ("all", "coref", "gender")),
+    }  # fmt: skip
+
+
+def test_examples_are_fewer_and_markers_do_not_change_their_number(initial):
+    counts = {
+        (examples, markers): tuned(initial, examples, markers).system.trained.facts[
+            "train_sentences"
+        ]
+        for examples, markers in product(("all", "coref", "gender"), ("none", "inline"))
+    }
+    assert counts["all", "none"] == 300 > counts["coref", "none"] > counts["gender", "none"] > 0
+    for examples in ("all", "coref", "gender"):
+        assert counts[examples, "none"] == counts[examples, "inline"]
+
+
+def test_options_at_their_defaults_leave_the_recipe_alone():
+    """Or no system of an earlier version would be found."""
+    recipe = NMTTrainingOptions().recipe
+    assert not {"examples", "markers", "max_updates", "batch_sentences"} & recipe.keys()
+    assert NMTTrainingOptions(examples="coref", max_updates=5).recipe.items() >= {
+        ("examples", "coref"), ("max_updates", 5),
+    }  # fmt: skip
+
+
+# Reading ---------------------------------------------------------------------------------------
+
+
+def test_predicted_gold_and_no_markers_are_read_by_one_system(initial, marked):
+    read = {
+        how: tuned(initial, "gender", "inline", f"nmt.coreference.read={how}")
+        for how in ("predicted", "gold", "none")
+    }
+    paths = {job.system.path for job in read.values()}
+    assert paths == {marked.system.path}
+    sources = {how: job.texts.split("test").source for how, job in read.items()}
+    markers = marked.system.subwords[0].markers
+    marked_sentences = {
+        how: sum(bool(markers & set(side[n].tolist())) for n in range(len(side)))
+        for how, side in sources.items()
+    }
+    # The resolver of this test is `gold`, so both find the same.
+    assert marked_sentences["gold"] == marked_sentences["predicted"] > 0
+    assert marked_sentences["none"] == 0
+    assert read["gold"].system.name == "transformer on gender with gold markers"
+    assert read["none"].system.name == "transformer on gender with markers, reading none"
+    assert {job.outputs().test_set for job in read.values()} == {initial.outputs().test_set}
+
+
+def test_a_saved_system_knows_its_markers(marked):
+    model = load_model(marked.system.path)
+    assert model.source_subwords.clusters == 8
+    assert not model.target_subwords.markers
+    description = json.loads((marked.system.path / "model.json").read_text())
+    assert description["marked_clusters"] == 8
+    opened = Job(configure("nmt=transformer", *SMALL[:6], f"nmt.path={marked.system.path}",
+                           "nmt.coreference.resolver=gold", f"store={marked.config.store}",
+                           "device=cpu", "nmt.beam=1", "trainer.progress_bar=false"))  # fmt: skip
+    assert opened.outputs().texts == marked.outputs().texts
+
+
+def test_explaining_a_sentence_marks_it(marked):
+    """Bare text has no annotation, so the resolver is one that reads text."""
+    job = Job(configure("nmt=transformer", *SMALL[:6], f"nmt.path={marked.system.path}",
+                        f"store={marked.config.store}", "device=cpu"))  # fmt: skip
+    text = "John sold the car because he needed money ."
+    marked_text = job.system.mark(text)
+    assert marked_text.count("<ENT1>") == marked_text.count("</ENT1>") == 2
+    [explanation] = create("explainers", "attention")(job.system.model, [(marked_text, "er ist")])
+    assert explanation.source_tokens.count("<ENT1>") == 2
+    with pytest.raises(XnmtError, match="the text holds a marker"):
+        job.system.mark("<ENT1> John </ENT1> sleeps .")
+
+
+# The corpus ------------------------------------------------------------------------------------
+
+
+def test_the_pronoun_follows_its_noun_and_nothing_else():
+    corpus = ToyCoreference(train=500, suite=120)
+    suite = corpus.suite()
+    genders = {"er": set(), "sie": set(), "es": set()}
+    english = {"er": set(), "sie": set(), "es": set()}
+    trained = {(s.source, s.target) for s in corpus.sentences("train")}
+    for sentence, item in zip(suite.sentences, suite.items, strict=True):
+        words = sentence.source.split()
+        assert words[item.pronoun] in ("he", "she")
+        genders[item.expected].add(words[item.entity.words[0]])
+        english[item.expected].add(words[item.pronoun])
+        assert (sentence.source, sentence.target) not in trained
+        start, *_ = item.other.words
+        assert words[start - 1] == "the"
+        # Links by rule are the gold ones, as far as they go.
+        links = link_far_words(sentence.source, sentence.target)
+        assert {(i, j) for i, j in links if i in (item.pronoun, *item.entity.words, start)} <= (
+            sentence.gold.sure
+        )
+        assert {i for i, _ in links} >= {item.pronoun, *item.entity.words, start}
+    # A noun has one pronoun, and each pronoun stands for he and for she.
+    assert not genders["er"] & genders["sie"] and not genders["sie"] & genders["es"]
+    assert all(forms == {"he", "she"} for forms in english.values())
+
+
+def test_a_translation_that_lacks_a_clause_lacks_its_links():
+    source = "the guard sleeps and the bridge is old because he is tired ."
+    assert link_far_words(source, "") == frozenset()
+    assert link_far_words(source, "die Wache schläft") == {(0, 0), (1, 1)}
+    assert link_far_words(source, "die Wache schläft weil") == {(0, 0), (1, 1)}
+
+
+# Bad input -------------------------------------------------------------------------------------
+
+
+def test_markers_in_a_text_for_a_system_without_them(tmp_path, vocabulary):
+    class Raw(ToyCoreference):
+        def sentences(self, split):
+            yield Sentence("the <ENT1> guard </ENT1> sleeps", "die Wache", "d", 0)
+
+    with pytest.raises(XnmtError, match="train, sentence 1: the text holds a marker: <ENT1>"):
+        encode(Raw(), vocabulary[0], vocabulary[0], 50, tmp_path)
+
+
+def test_a_training_split_without_clusters(initial, tmp_path):
+    none = tuned(initial, "coref", "none", "nmt.coreference.resolver=file",
+                 f"nmt.coreference.path={tmp_path}/none.jsonl")  # fmt: skip
+    [first, *_] = ToyCoreference(train=1).sentences("train")
+    line = {"tokens": first.source.split(), "clusters": []}
+    (tmp_path / "none.jsonl").write_text(json.dumps(line) + "\n")
+    with pytest.raises(XnmtError, match="no training sentence is a coref example"):
+        _ = none.system.trained
+
+
+def test_marker_symbols():
+    assert marker_symbols(2) == ["<ENT1>", "</ENT1>", "<ENT2>", "</ENT2>"]
