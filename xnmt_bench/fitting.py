@@ -57,7 +57,13 @@ class SeededModule(pl.LightningModule):
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Make this step's dropout a function of the seed and the step alone."""
         # The CPU's generator reads 32 bits only, so the seed has to be mixed into those.
-        torch.manual_seed((self.seed * 2_654_435_761 + self.global_step) % 2**32)
+        seed = (self.seed * 2_654_435_761 + self.global_step) % 2**32
+        if self.device.type == "cpu":
+            # `torch.manual_seed` also seeds GPUs: where none was used yet, it formats the call
+            # stack for a later error, in every step.
+            torch.default_generator.manual_seed(seed)
+        else:
+            torch.manual_seed(seed)
 
 
 class _Converged(pl.Callback):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
+from functools import lru_cache
 from itertools import count, islice
 from typing import Any
 
@@ -71,8 +71,10 @@ class ToyCorpus(Corpus):
             phrases = list(document.phrases())
             number += 1
             # A pair that was trained on would be remembered and not translated.
-            if split == "test" and any(phrase.texts in self._trained for phrase in phrases):
-                continue
+            if split == "test":
+                trained = _training_pairs(type(self), self._seed, self._sizes["train"])
+                if any(phrase.texts in trained for phrase in phrases):
+                    continue
             # The last document is cut, so that the count is exact.
             for position, phrase in enumerate(phrases[:sentences_left]):
                 annotation = gold(phrase.source, phrase.target)
@@ -82,17 +84,20 @@ class ToyCorpus(Corpus):
     def _document(self, split: Split, number: int) -> Document:
         return Document(Dice("toy", self._seed, split, number), f"{split}-{number}")
 
-    @cached_property
-    def _trained(self) -> frozenset[tuple[str, str]]:
-        """The pairs of the training split."""
-        documents = (self._document("train", number) for number in count())
-        # As long as the split: documents beyond it are not trained on.
-        phrases = (phrase for document in documents for phrase in document.phrases())
-        return frozenset(phrase.texts for phrase in islice(phrases, self._sizes["train"]))
-
     def recipe(self) -> dict[str, Any]:
         """Return the seed, the sizes and the version of the generator."""
         return {"kind": "toy", "seed": self._seed, "version": VERSION, **self._sizes}
+
+
+# Kept beyond a corpus, since each job of a sweep opens its own. One, as a corpus held before.
+@lru_cache(maxsize=1)
+def _training_pairs(kind: type[ToyCorpus], seed: int, sentences: int) -> frozenset[tuple[str, str]]:
+    """Return the pairs of a corpus's training split."""
+    corpus = kind(seed, sentences)
+    documents = (corpus._document("train", number) for number in count())
+    # As long as the split: documents beyond it are not trained on.
+    phrases = (phrase for document in documents for phrase in document.phrases())
+    return frozenset(phrase.texts for phrase in islice(phrases, sentences))
 
 
 class Document:
