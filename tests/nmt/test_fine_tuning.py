@@ -1,4 +1,4 @@
-"""Fine-tuning for coreference (Yehudai et al. 2023, section 4): examples, markers, equal updates."""
+"""Fine-tuning for coreference (Yehudai et al. 2023, section 4): examples, markers, updates."""
 
 import json
 from itertools import product
@@ -11,7 +11,14 @@ from conftest import configure
 
 from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit, encode
 from xnmt_bench.corpora.sentence import Sentence
-from xnmt_bench.corpora.subwords import MARKER, WORDS, SentencePiece, marker_symbols, train_subwords
+from xnmt_bench.corpora.subwords import (
+    EOS,
+    MARKER,
+    WORDS,
+    SentencePiece,
+    marker_symbols,
+    train_subwords,
+)
 from xnmt_bench.corpora.toy.coreference import ToyCoreference, link_far_words
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.batching import PairBatches, equal_batches
@@ -43,17 +50,9 @@ def initial(workplace):
 
 
 def tuned(initial, examples, markers, *changes):
-    return Job(
-        configure(
-            *SMALL,
-            *TUNED,
-            f"nmt.initial={initial.system.path}",
-            f"store={initial.config.store}",
-            f"nmt.training.examples={examples}",
-            f"nmt.training.markers={markers}",
-            *changes,
-        )  # fmt: skip
-    )
+    cell = [f"nmt.training.examples={examples}", f"nmt.training.markers={markers}"]
+    start = [f"nmt.initial={initial.system.path}", f"store={initial.config.store}"]
+    return Job(configure(*SMALL, *TUNED, *start, *cell, *changes))
 
 
 @pytest.fixture(scope="module")
@@ -167,8 +166,9 @@ def test_training_begins_with_the_initial_systems_numbers(initial, marked):
     """With no learning rate to speak of, sentences without markers have the same distributions."""
     still = tuned(initial, "all", "inline", "nmt.training.learning_rate=1e-12")
     before, after = initial.system.model, still.system.model
-    pairs = [before.source_subwords.encode(PLAIN) + [3], before.target_subwords.encode("die") + [3]]
-    logits = [model(model.collate([tuple(pairs)])) for model in (before, after)]
+    source, target = before.vocabularies
+    pair = ([*source.encode(PLAIN), EOS], [*target.encode("die"), EOS])
+    logits = [model(model.collate([pair])) for model in (before, after)]
     torch.testing.assert_close(*logits, rtol=0, atol=1e-5)
     assert len(after.source_subwords) == len(before.source_subwords) + 16
     assert len(after.target_subwords) == len(before.target_subwords)

@@ -478,7 +478,7 @@ def test_a_marian_is_fine_tuned_with_markers(workplace, tmp_path):
     inputs = torch.cat([start, texts.labels[:, :-1]], dim=1)
     with torch.no_grad():
         their_logits = alone(input_ids=texts.input_ids, decoder_input_ids=inputs).logits
-    pair = (source.encode(marked) + [EOS], target.encode("der Hund") + [EOS])
+    pair = ([*source.encode(marked), EOS], [*target.encode("der Hund"), EOS])
     our_logits = model(Batch.collate([pair]))
     possible = our_logits.isfinite()
     torch.testing.assert_close(
@@ -493,6 +493,7 @@ def test_a_marian_is_fine_tuned_with_markers(workplace, tmp_path):
 
 
 def test_families_that_are_not_trained_here(tmp_path):
-    job = Job(configure("nmt=m2m100", f"nmt.initial={tmp_path}", "device=cpu", f"store={tmp_path}"))
+    changes = ["nmt=m2m100", "nmt.path=null", f"nmt.initial={tmp_path}", f"store={tmp_path}"]
+    job = Job(configure(*changes, "device=cpu"))
     with pytest.raises(XnmtError, match="of Hugging Face's families only marian is trained here"):
         _ = job.system.trained

@@ -158,14 +158,9 @@ class System:
         """Open the model of another toolkit that training starts from, with markers if wanted.
 
         Raises:
-            XnmtError: it is of a family that is not trained here, or cannot be opened.
+            XnmtError: it cannot be opened.
         """
         nmt = self._config.nmt
-        if nmt.reader.family != MARIAN:
-            raise XnmtError(
-                f"nmt.initial with nmt={nmt.reader.family}: of Hugging Face's families only "
-                f"{MARIAN} is trained here"
-            )
         reader = plain(nmt.reader, complete=True)
         clusters = MOST_CLUSTERS if self.has_markers else 0
         try:
@@ -256,8 +251,7 @@ class System:
     def trained(self) -> Artefact:
         """The system trained as configured."""
         nmt = plain(self._config.nmt)
-        if not self._foreign:
-            self._check_architecture()
+        self._check_architecture()
         training = NMTTrainingOptions(**nmt["training"])
         corpus = divided(self._corpus, nmt.get("divide_and_rule"))
         if training.examples != "all":
@@ -327,6 +321,13 @@ class System:
 
     def _check_architecture(self) -> None:
         """Raise an XnmtError where this architecture cannot be trained as configured."""
+        if self._foreign:
+            if (family := self._config.nmt.reader.family) != MARIAN:
+                raise XnmtError(
+                    f"nmt.initial with nmt={family}: of Hugging Face's families only {MARIAN} is "
+                    "trained here"
+                )
+            return
         architecture: type[NMTModel] = load("architectures", self._config.nmt.architecture)
         if problem := architecture.refuses(self.trained_context):
             raise XnmtError(f"{self.name} {problem}")

@@ -8,9 +8,9 @@ away, and names that two writers spell differently.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
 from itertools import count, islice
 from typing import Any
 
@@ -30,6 +30,8 @@ from xnmt_bench.options import Count, Seed, Text
 
 VERSION = 2  # raise it when the same seed gives other sentences or another gold
 READER = "reader"  # the coreference chain of who is addressed
+# Kept beyond a corpus, since each job of a sweep opens its own. One, as a corpus held before.
+_trained_by_recipe: dict[str, frozenset[tuple[str, str]]] = {}
 STOP, QUESTION = (Phrase(word(m, "end", "end"), word(m, "end", "end", "end")) for m in ".?")
 
 
@@ -71,10 +73,8 @@ class ToyCorpus(Corpus):
             phrases = list(document.phrases())
             number += 1
             # A pair that was trained on would be remembered and not translated.
-            if split == "test":
-                trained = _training_pairs(type(self), self._seed, self._sizes["train"])
-                if any(phrase.texts in trained for phrase in phrases):
-                    continue
+            if split == "test" and any(phrase.texts in self._trained for phrase in phrases):
+                continue
             # The last document is cut, so that the count is exact.
             for position, phrase in enumerate(phrases[:sentences_left]):
                 annotation = gold(phrase.source, phrase.target)
@@ -84,20 +84,22 @@ class ToyCorpus(Corpus):
     def _document(self, split: Split, number: int) -> Document:
         return Document(Dice("toy", self._seed, split, number), f"{split}-{number}")
 
+    @property
+    def _trained(self) -> frozenset[tuple[str, str]]:
+        """The pairs of the training split."""
+        key = json.dumps(self.recipe(), sort_keys=True)
+        if key not in _trained_by_recipe:
+            documents = (self._document("train", number) for number in count())
+            # As long as the split: documents beyond it are not trained on.
+            phrases = (phrase for document in documents for phrase in document.phrases())
+            pairs = frozenset(phrase.texts for phrase in islice(phrases, self._sizes["train"]))
+            _trained_by_recipe.clear()
+            _trained_by_recipe[key] = pairs
+        return _trained_by_recipe[key]
+
     def recipe(self) -> dict[str, Any]:
         """Return the seed, the sizes and the version of the generator."""
         return {"kind": "toy", "seed": self._seed, "version": VERSION, **self._sizes}
-
-
-# Kept beyond a corpus, since each job of a sweep opens its own. One, as a corpus held before.
-@lru_cache(maxsize=1)
-def _training_pairs(kind: type[ToyCorpus], seed: int, sentences: int) -> frozenset[tuple[str, str]]:
-    """Return the pairs of a corpus's training split."""
-    corpus = kind(seed, sentences)
-    documents = (corpus._document("train", number) for number in count())
-    # As long as the split: documents beyond it are not trained on.
-    phrases = (phrase for document in documents for phrase in document.phrases())
-    return frozenset(phrase.texts for phrase in islice(phrases, sentences))
 
 
 class Document:
