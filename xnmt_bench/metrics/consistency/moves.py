@@ -15,6 +15,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.analyses.tuned import by_system, pair_tuned
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap, interval
 from xnmt_bench.measuring.measurement import Measurement
@@ -81,7 +82,7 @@ class Moves(Analysis):
 
     def _rows(self, panel: Panel) -> Iterator[Row]:
         for before, after in _pairs(panel):
-            measured = _measured(panel)
+            measured = by_system(panel)
             rows = [measured[before], measured[after]]
             joint = JointBootstrap([panel.metric, panel.metric], rows, self.draws)
             markers = _mean_result(panel.metric, measured[after], "marker_share")
@@ -111,20 +112,10 @@ def _condition(panel: Panel) -> list[str]:
     return [name for name in panel.condition if name != "explainer"]
 
 
-def _measured(panel: Panel) -> dict[str, list[Measurement]]:
-    """Return the measurements of each system, one for each training seed; there is no pivot."""
-    return panel.measured("", blind=True)
-
-
 def _pairs(panel: Panel) -> Iterator[tuple[str, str]]:
-    """Yield each fine-tuned system behind the one that it started from, by their names."""
-    if not panel.condition.get("explainer"):
-        return
-    names = list(_measured(panel))
-    for after in names:
-        # A fine-tuned system is called by its examples: `transformer on gender`.
-        if (before := after.partition(" on ")[0]) != after and before in names:
-            yield before, after
+    """Yield systems before and after fine-tuning, where an explainer was asked."""
+    if panel.condition.get("explainer"):
+        yield from pair_tuned(panel)
 
 
 def _forms(measurements: Sequence[Measurement]) -> dict[str, int]:
