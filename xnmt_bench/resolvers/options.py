@@ -1,4 +1,4 @@
-"""What a system is told of coreference in its source sentences."""
+"""Options of a system on coreference in its source sentences."""
 
 from __future__ import annotations
 

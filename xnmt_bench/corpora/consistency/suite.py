@@ -68,8 +68,8 @@ class Suite:
         name: as in results.
         sentences: all that are translated; targets are references, empty where there are none.
         items: the pronouns, in the order of their sentences.
-        link_words: returns the links of a source and its translation, where sentences of one form
-            tell them; None for most suites.
+        link_words: returns the links of a source and its translation, where all sentences have one
+            form; None for most suites.
     """
 
     name: str

@@ -59,8 +59,7 @@ class ToyCoreference(ToyCorpus):
 
     def recipe(self) -> dict[str, Any]:
         """Return the seed, the sizes, the share of far pronouns and the generator's version."""
-        own = {"kind": KIND, "version": VERSION, "far": self._far}
-        return super().recipe() | own
+        return super().recipe() | {"kind": KIND, "version": VERSION, "far": self._far}
 
     def suite(self) -> Suite:
         """Return sentences with a far pronoun each, with references and gold annotation."""
@@ -72,13 +71,13 @@ class ToyCoreference(ToyCorpus):
         return Suite(self.name, sentences, items, link_far_words)
 
     def _far_phrases(self) -> Iterator[Phrase]:
-        seen: set[tuple[str, str]] = set()
+        yielded: set[tuple[str, str]] = set()
         for number in count():
             document = self._document("test", -1 - number)  # dice that no split throws
             phrase = document.far_pronoun()
             # A sentence that was trained on would be remembered and not translated.
-            if phrase.texts not in self._trained and phrase.texts not in seen:
-                seen.add(phrase.texts)
+            if phrase.texts not in self._trained and phrase.texts not in yielded:
+                yielded.add(phrase.texts)
                 yield phrase
 
 
@@ -109,8 +108,7 @@ class FarDocument(Document):
         chain = f"far{self._count}"
         noun, sex = dice.pick(words.epicenes), dice.pick(SEXES)
         subject = NounPhrase(f"{chain}.a", chain, noun.english, noun.german, noun.gender, sex)
-        others = [thing for thing in words.objects if thing.gender != noun.gender]
-        other = dice.pick(others)
+        other = dice.pick([entry for entry in words.objects if entry.gender != noun.gender])
         between = NounPhrase(
             f"{chain}.o", f"{chain}.other", other.english, other.german, other.gender, other.sex
         )

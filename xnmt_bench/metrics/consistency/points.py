@@ -25,7 +25,7 @@ class Pointing:
 
     Attributes:
         right: 1 where the pronoun's entity outweighs the other one, 0 for the reverse, 0.5 for a
-            tie. None where there is no other entity in the sentence, or without links or relevance.
+            tie. None where the sentence lacks another entity, links or relevance.
         markers: the share of the relevance that stands on markers; None without links, relevance
             or markers.
     """
@@ -40,8 +40,8 @@ class WordWeights:
 
     Attributes:
         words_YX: sums over the pieces of source words, means over those of target words.
-        markers_Y: the share of a target word's relevance that stands on markers; None where the
-            source has none.
+        markers_Y: the share of a target word's relevance that stands on markers; None for a
+            source without markers.
     """
 
     words_YX: np.ndarray
