@@ -26,9 +26,12 @@ from xnmt_bench.nmt.loading import load_model
 from xnmt_bench.nmt.training import smoothed_cross_entropy
 from xnmt_bench.nmt.training_options import NMTTrainingOptions
 from xnmt_bench.nmt.vocabulary import fit_vocabularies
+from xnmt_bench.pipeline.clusters import StoredClusters
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import create
+from xnmt_bench.resolvers.base import Resolver
 from xnmt_bench.resolvers.markers import MarkedCorpus
+from xnmt_bench.store import Store
 from xnmt_bench.words import Weighed
 from xnmt_bench.words.weighed import Tokens
 
@@ -246,6 +249,29 @@ def test_predicted_gold_and_no_markers_are_read_by_one_system(initial, marked):
     assert read["gold"].system.name == "transformer on gender with gold markers"
     assert read["none"].system.name == "transformer on gender with markers, reading none"
     assert {job.outputs().test_set for job in read.values()} == {initial.outputs().test_set}
+
+
+def test_a_slow_resolver_reads_each_training_sentence_once(tmp_path):
+    class Counting(Resolver):
+        fingerprint, slow, read = "counting", True, 0
+
+        def resolve(self, sentences):
+            for sentence in sentences:
+                self.read += 1
+                words = sentence.source.split()
+                yield (((0, 0), (len(words) - 1, len(words) - 1)),) if len(words) % 2 else ()
+
+    corpus, resolver = ToyCoreference(train=40, valid=5, test=5), Counting()
+    expected = [list(Counting().resolve(corpus.sentences(split))) for split in ("train", "test")]
+    for _ in range(2):
+        stored = StoredClusters(Store(tmp_path), corpus, resolver)
+        assert list(stored.resolve(corpus.sentences("train"))) == expected[0]
+    assert resolver.read == 40
+    # Sentences of other splits stand among stored ones, in their order.
+    mixed = [s for pair in zip(corpus.sentences("test"), corpus.sentences("train"), strict=False)
+             for s in pair]  # fmt: skip
+    assert list(stored.resolve(mixed)) == list(Counting().resolve(mixed))
+    assert resolver.read == 45
 
 
 def test_a_saved_system_knows_its_markers(marked):

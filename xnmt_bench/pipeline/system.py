@@ -21,6 +21,7 @@ from xnmt_bench.nmt.context.divided import divided
 from xnmt_bench.nmt.loading import build_model, save_model, shipped, start_from, system_id
 from xnmt_bench.nmt.training_options import NMTTrainingOptions
 from xnmt_bench.nmt.validation import ContrastiveAccuracy, ValidationBLEU
+from xnmt_bench.pipeline.clusters import StoredClusters
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.pipeline.texts import Texts
 from xnmt_bench.registry import create, instantiate, load
@@ -110,8 +111,9 @@ class System:
 
     @cached_property
     def _resolver(self) -> Resolver:
-        """The configured resolver."""
-        return self._coreference.create_resolver()
+        """The configured resolver; a slow one remembers the training sentences."""
+        resolver = self._coreference.create_resolver()
+        return StoredClusters(self._store, self._corpus, resolver) if resolver.slow else resolver
 
     def mark(self, text: str) -> str:
         """Return a source sentence as the system reads it: with markers, if it has them.
@@ -125,7 +127,8 @@ class System:
             return text
         if self._coreference.read == "gold":
             raise XnmtError("nmt.coreference.read=gold: a bare sentence has no annotation")
-        [clusters] = self._resolver.resolve([Sentence(text, "", "", 0)])
+        # Not a stored one: no training sentence is needed for this.
+        [clusters] = self._coreference.create_resolver().resolve([Sentence(text, "", "", 0)])
         return mark(text, clusters or ()).text
 
     @property

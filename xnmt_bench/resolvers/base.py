@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar
 
 from xnmt_bench.corpora.sentence import Sentence
 
@@ -17,9 +18,11 @@ class Resolver(ABC):
 
     Attributes:
         fingerprint: of everything that decides the clusters, such as the bytes of a file.
+        slow: it reads the text alone and takes long, so its clusters of training text are stored.
     """
 
     fingerprint: str
+    slow: ClassVar[bool] = False
 
     @abstractmethod
     def resolve(self, sentences: Iterable[Sentence]) -> Iterator[Clusters | None]:

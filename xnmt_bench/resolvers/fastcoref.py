@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.errors import XnmtError
@@ -27,6 +27,8 @@ class FastCoref(Resolver):
     Raises:
         XnmtError: the package is missing, or its model cannot be loaded.
     """
+
+    slow: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import ClassVar
 
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.text import present
@@ -23,6 +24,8 @@ class Learnt(Resolver):
     Raises:
         DataError: the file is missing, damaged or of another version.
     """
+
+    slow: ClassVar[bool] = True
 
     def __init__(self, path: Text | Path | None = None) -> None:
         weights = present(Path(path)) if path is not None else WEIGHTS
