@@ -9,6 +9,7 @@ from typing import Any
 
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.system import training_work
 from xnmt_bench.progress import duration
 from xnmt_bench.store import Artefact, Store, Work
 
@@ -142,12 +143,14 @@ def plan_job(job: Job, metrics: Iterable[Metric]) -> Plan:
     if not any(not step.made and step.stage in FOUNDATIONS for step in steps):
         return Plan(tuple(steps), 0)
     # What stands on a missing vocabulary has no fingerprint yet, and so no step.
-    steps += [_unnamed(stage, job) for stage in FOUNDATIONS if stage not in stages]
+    absent = [stage for stage in FOUNDATIONS if stage not in stages]
+    if job.config.nmt.initial:  # which brings its vocabularies
+        absent = [stage for stage in absent if stage != "subwords"]
+    steps += [_unnamed(stage, job) for stage in absent]
     return Plan(tuple(steps), len(rows))
 
 
 def _unnamed(stage: str, job: Job) -> Step:
     """Return the step of an artefact that is missing and has no recipe yet."""
-    training = job.config.nmt.get("training")
-    work = Work(job.system.name, training.max_epochs, "epochs") if training else None
-    return Step(stage, False, work if stage == "nmt" else None, None)
+    work = training_work(job.config.nmt, job.system.name) if stage == "nmt" else None
+    return Step(stage, False, work, None)

@@ -316,7 +316,7 @@ class System:
             work,
             version=1,
             # Where a pass has many validations, each counts as an epoch, and none is as long.
-            amount=None if every else Work(kind, training.max_epochs, "epochs"),
+            amount=None if every else training_work(self._config.nmt, kind),
             encoded=texts.encoded,
             precision=self._options.precision,
             **recipe,
@@ -434,6 +434,21 @@ class System:
     def fingerprint(self) -> str:
         """Of everything that decides the system's numbers."""
         return self.model.fingerprint
+
+
+def training_work(nmt: DictConfig, kind: str) -> Work | None:
+    """Return how much a training has to do at most; None for a system that is not trained here.
+
+    Args:
+        nmt: the system's configuration.
+        kind: trainings of one kind take alike.
+    """
+    training = nmt.get("training")
+    if not training:
+        return None
+    if training.max_updates:
+        return Work(kind, training.max_updates, "updates")
+    return Work(kind, training.max_epochs, "epochs")
 
 
 def _name_extra(error: XnmtError) -> XnmtError:
