@@ -63,7 +63,9 @@ SIZES = {
         "nmt.sizes.dimension=64",
         "nmt.sizes.encoder_hidden=64",
         "nmt.sizes.decoder_hidden=96",
-        "nmt.training.max_epochs=12",
+        "nmt.training.max_epochs=6",
+        "nmt.training.learning_rate=0.008",
+        "nmt.training.warmup_steps=100",
     ],
 }
 

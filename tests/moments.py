@@ -30,11 +30,11 @@ WRITING = os.O_WRONLY | os.O_RDWR
 # Every stage of every metric, as small as it may be. Translations of a system that knows so little
 # end at a cap, so the sentences are few.
 JOB = [
-    "corpus.train=200",
-    "corpus.valid=20",
-    "corpus.test=20",
-    "corpus.subwords.source_size=300",
-    "corpus.subwords.target_size=400",
+    "corpus.train=80",
+    "corpus.valid=8",
+    "corpus.test=8",
+    "corpus.subwords.source_size=150",
+    "corpus.subwords.target_size=150",
     "nmt=concat",
     "nmt.sizes.dimension=16",
     "nmt.sizes.feed_forward=16",
@@ -43,8 +43,8 @@ JOB = [
     "nmt.training.max_epochs=2",
     "nmt.training.batch_tokens=400",
     "explainer=attention",
-    "rules.train_sentences=40",
-    "rules.shard_sentences=20",
+    "rules.train_sentences=20",
+    "rules.shard_sentences=10",
     "rules.largest_k=2",
     "proxy=fn",
     "proxy.training.max_epochs=2",

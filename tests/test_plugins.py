@@ -13,9 +13,9 @@ import torch
 from conftest import ROOT, batch_of, command, double
 
 TINY = [
-    "corpus.train=500", "corpus.valid=60", "corpus.test=60", "corpus.subwords.source_size=300",
-    "corpus.subwords.target_size=400", "nmt.beam=1", "nmt.training.max_epochs=3",
-    "nmt.training.batch_tokens=400", "nmt.training.warmup_steps=50", "rules.train_sentences=200",
+    "corpus.train=500", "corpus.valid=20", "corpus.test=20", "corpus.subwords.source_size=300",
+    "corpus.subwords.target_size=400", "nmt.beam=1", "nmt.training.max_epochs=2",
+    "nmt.training.batch_tokens=400", "nmt.training.warmup_steps=50", "rules.train_sentences=40",
     "rules.largest_k=1", "proxy.training.max_epochs=2", "trainer.progress_bar=false", "threads=1",
 ]  # fmt: skip
 
@@ -83,7 +83,7 @@ def test_a_metric_is_in_table_page_and_significance(results):
     assert [r["nmt"] for r in found] == ["shallow"] * 2  # of two widths
     for row in found:
         assert float(row["ratio_low"]) <= float(row["ratio"]) <= float(row["ratio_high"])
-        assert row["units"] == "60"
+        assert row["units"] == "20"
         assert row["signature"].startswith("LENGTH_RATIO|corpus:toy|")
     assert "Length of translations" in (results / "length_ratio.txt").read_text()
     assert (results / "length_ratio.svg").stat().st_size > 1000
@@ -100,7 +100,7 @@ def test_its_number_is_that_of_the_stored_translations(results):
     from xnmt_bench.corpora.toy import ToyCorpus
     from xnmt_bench.store import Store
 
-    references = sum(len(s.target) for s in ToyCorpus(train=500, test=60).sentences("test"))
+    references = sum(len(s.target) for s in ToyCorpus(train=500, test=20).sentences("test"))
     ratios = {
         sum(map(len, (made.path / "test.txt").read_text().split("\n")[:-1])) / references
         for made in Store(results.parent / "store").all("translation")
@@ -179,7 +179,7 @@ def test_an_explainer_on_embeddings_is_complete(transformer, monkeypatch):
 
     model, split = double(transformer.system.model), transformer.texts.split("test")
     batch, log_p_BT = decide(model, batch_of(split, [0]))
-    relevance = PathGradient(points=200).relevance(model, batch)
+    relevance = PathGradient(points=50).relevance(model, batch)
     zeros = [
         torch.zeros_like(model.embed_source(batch.source_BS)),
         torch.zeros_like(model.embed_target(batch.input_BT)),

@@ -19,18 +19,18 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.store import file_hash
 
 TINY = [
-    "corpus.train=400",
-    "corpus.valid=60",
-    "corpus.test=60",
+    "corpus.train=200",
+    "corpus.valid=20",
+    "corpus.test=30",
     "corpus.subwords.source_size=300",
-    "corpus.subwords.target_size=400",
+    "corpus.subwords.target_size=300",
     "nmt.sizes.dimension=32",
     "nmt.sizes.feed_forward=64",
     "nmt.beam=1",
-    "nmt.training.max_epochs=3",
+    "nmt.training.max_epochs=2",
     "nmt.training.batch_tokens=400",
     "nmt.training.warmup_steps=50",
-    "rules.train_sentences=200",
+    "rules.train_sentences=60",
     "rules.shard_sentences=10",
     "rules.largest_k=2",
     "proxy=fn",
@@ -402,7 +402,7 @@ def test_quality_alone_trains_no_proxy_and_explains_nothing(tmp_path):
     stages = {path.name for path in (tmp_path / "store").iterdir()}
     assert stages == {"subwords", "encoded", "nmt", "translation", "doubts"}
     [row] = table(tmp_path)
-    assert (row["metric"], row["status"], row["units"]) == ("quality", "ok", 60)
+    assert (row["metric"], row["status"], row["units"]) == ("quality", "ok", 30)
     assert row["bleu_low"] <= row["bleu"] <= row["bleu_high"]
 
 
@@ -462,12 +462,12 @@ def test_the_command_of_a_row_makes_it_again(whole, tmp_path):
 
 def test_a_file_of_translations_with_a_missing_line_is_one_line(tmp_path):
     file = tmp_path / "theirs.txt"
-    file.write_text("eins zwei\n" * 59, encoding="utf-8")
+    file.write_text("eins zwei\n" * 29, encoding="utf-8")
     given = [*PLAIN, *places(tmp_path), "metric=[quality]", f"outputs.path={file}"]
     done = command("evaluate.py", *given, cwd=tmp_path)
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
-    assert last == f"error: {file}: 59 lines, but there are 60 test sentences in toy"
+    assert last == f"error: {file}: 29 lines, but there are 30 test sentences in toy"
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "store").exists()
 

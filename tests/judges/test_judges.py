@@ -23,8 +23,8 @@ from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.pipeline.job import Job
 
 # They stop by themselves.
-TRAINING = ["proxy=fn", "proxy.training.max_epochs=60", "proxy.training.patience=4",
-            "proxy.training.learning_rate=0.003"]  # fmt: skip
+TRAINING = ["proxy=fn", "proxy.training.max_epochs=60", "proxy.training.patience=1",
+            "proxy.training.learning_rate=0.005"]  # fmt: skip
 
 
 def job_for(workplace, explainer, *more):

@@ -23,7 +23,8 @@ from xnmt_bench.rules.table import all_rules, shards
 
 def job_for(workplace, explainer, *more):
     changes = [*overrides("transformer"), f"store={workplace}/store", f"explainer={explainer}"]
-    return Job(configure(*changes, "proxy=fn", *more))
+    few = ["proxy=fn", "train_sentences=500", "proxy.training.learning_rate=0.003"]
+    return Job(configure(*changes, *few, *more))
 
 
 def own_distributions(job, split, indices):
