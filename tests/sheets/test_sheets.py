@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import time
+from importlib.util import find_spec
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +12,10 @@ import pytest
 from conftest import command
 from measured import FIDELITY, measured
 
-from xnmt_bench.errors import DataError
-from xnmt_bench.measuring.measurement import BLIND
+from xnmt_bench.errors import DataError, StoreError
+from xnmt_bench.measuring.measurement import BLIND, BLIND_EXPLAINER, read
 from xnmt_bench.measuring.units import Units
+from xnmt_bench.metrics.consistency import Consistency
 from xnmt_bench.metrics.coref_attention import CorefAttention
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.parquet import write_table
@@ -21,8 +23,13 @@ from xnmt_bench.sheets.consistency import ConsistencySheet
 from xnmt_bench.sheets.files import Sheet, read_filled, read_key, write_sheet
 from xnmt_bench.sheets.page import sheet_page
 from xnmt_bench.sheets.sheet import Item, ShownText, share_equally
+from xnmt_bench.sheets.triggers import TriggersSheet
 
 UNITS = Units("made", np.arange(2), {"log_likelihood": np.zeros(2), "rows": np.ones(2)})
+PRONOUNS = {
+    "corpus": "winomt", "lang_pair": "en-de", "nmt": "transformer", "links": "eflomal",
+    "morphology": "german_nouns", "learn_from": "", "resolver": "",
+}  # fmt: skip
 HOSTILE = ["</script>", 'say "a, b"', "<!--", "שלום", "e\u0301"]
 
 
@@ -67,6 +74,39 @@ def make_results(folder):
     identity = {"corpus": "toy", "lang_pair": "en-de", "nmt": "concat", "explainer": "attention",
                 "side": "source", "links_of": "all", "seed": ""}  # fmt: skip
     measured(CorefAttention, results, identity, UNITS, files={"examples": folder / "examples.json"})
+    return results
+
+
+def make_pronouns(folder):
+    """The same, with judged translations and the relevance of two explainers at their entities."""
+    results = make_results(folder)
+    judged = [
+        {"number": n, "source": "the doctor paid because she left", "left_out": left_out,
+         "translation": f"{article} zahlte{n} , weil sie ging", "consistent": consistent,
+         "entity_source": [0, 1], "entity_target": [0, 1], "entity_gender": gender,
+         "entity_back": back, "pronoun_source": [4], "pronoun_target": [5],
+         "pronoun_gender": "f", "pronoun_back": 0}
+        for n, article, gender, consistent, left_out, back in [
+            (0, "die Ärztin", "f", 1.0, "", 0), (1, "der Arzt", "m", 0.0, "", 0),
+            (2, "die Ärztin", "f", np.nan, "pronoun_undetermined", 0),
+            # Without a gender, and in an earlier sentence.
+            (3, "die Ärzte", "", np.nan, "entity_undetermined", 0),
+            (4, "die Ärztin", "f", 1.0, "", 1),
+            # The entity of sentence 0 again, for another of its pronouns.
+            (0, "die Ärztin", "f", 0.0, "", 0),
+        ]
+    ]  # fmt: skip
+    write_table(pa.Table.from_pylist(judged), folder / "judged.parquet")
+    for name, blind in (("attention", False), ("random", True)):
+        # Only attention weighs `she` most; the explainers left sentence 2 out.
+        weights = [0.1, 0.3, 0, 0, 0.5 * (not blind), 0.1]
+        rows = pa.table({"relevance": [[] if n == 2 else weights for n in range(len(judged))]})
+        write_table(rows, folder / f"entity_{name}.parquet")
+        files = {"judged": folder / "judged.parquet",
+                 "entity_relevance": folder / f"entity_{name}.parquet"}  # fmt: skip
+        for seed in ("1", "2"):
+            measured(Consistency, results, PRONOUNS | {"explainer": name, "seed": seed}, UNITS,
+                     files=files, **{BLIND_EXPLAINER: blind})  # fmt: skip
     return results
 
 
@@ -142,18 +182,107 @@ def test_links_of_heatmaps(tmp_path):
     assert float(table["context needed, hard", "attention"]["annotations"]) == 1
 
 
+def test_triggers_of_entities(tmp_path):
+    """Each entity with a gender once, under all explainers and seeds."""
+    results = make_pronouns(tmp_path)
+    done = make(tmp_path, "triggers", "sheet.items=null")
+    assert done.returncode == 0, done.stderr
+    rows, key = (read_csv(results / "sheets" / f"triggers{end}") for end in (".csv", ".key.csv"))
+    by_number = {k["number"]: (row, k) for row, k in zip(rows, key, strict=True)}
+    assert by_number.keys() == {"0", "1", "2"} and len(rows) == 3
+    shown, hidden = by_number["1"]
+    assert shown["source"] == "1:[the] 2:[doctor] 3:paid 4:because 5:she 6:left"
+    assert shown["target"] == "[der] [Arzt] zahlte1 , weil sie ging"
+    assert (shown["gender"], hidden["gender"]) == ("masculine", "m")
+    assert [by_number[n][1]["agrees"] for n in "012"] == ["yes", "no", "?"]
+    assert hidden["relevance:attention"] == "0.1 0.3 0 0 0.5 0.1"
+    assert hidden["blind:random"] == "0.1 0.3 0 0 0 0.1"
+    assert by_number["2"][1]["relevance:attention"] == ""
+    items = TriggersSheet().items(read("consistency", results, []))
+    assert [item.cause for item in items] == ["f yes", "m no", "f ?"]
+    # A pronoun's sheet has each pronoun once, too, and not once for each explainer.
+    assert make(tmp_path, "consistency", "sheet.items=null").returncode == 0
+    assert len(read_csv(results / "sheets" / "consistency.csv")) == 6
+
+
+def test_triggers_need_what_the_present_version_writes(tmp_path):
+    results = make_pronouns(tmp_path)
+    pronouns = pa.table({"number": [0], "pronoun_target": [[0]]})
+    write_table(pronouns, tmp_path / "judged.parquet")
+    files = {"judged": tmp_path / "judged.parquet"}
+    measured(Consistency, results, PRONOUNS | {"nmt": "old", "explainer": "", "seed": ""}, UNITS,
+             files=files)  # fmt: skip
+    with pytest.raises(StoreError, match="has no column 'entity_back': an earlier version wrote"):
+        list(TriggersSheet().items(read("consistency", results, [])))
+    done = make(tmp_path, "triggers")
+    assert done.returncode == 1
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_people_of_known_accuracy_beside_relevance(tmp_path):
+    """Two people: the pronoun, and the pronoun with its entity or no word at all."""
+    results = make_pronouns(tmp_path)
+    assert make(tmp_path, "triggers", "sheet.items=null").returncode == 0
+    rows, key = (read_csv(results / "sheets" / f"triggers{end}") for end in (".csv", ".key.csv"))
+    answers = {"0": ("5", "5"), "1": ("5", "5, 2"), "2": ("-", "-")}
+    paths = []
+    for person in range(2):
+        for row, hidden in zip(rows, key, strict=True):
+            row["triggers"] = answers[hidden["number"]][person]
+        paths.append(tmp_path / f"{person}.csv")
+        paths[-1].write_text(to_text(rows), encoding="utf-8")
+
+    def annotation(*files):
+        return command(
+            "evaluate.py", "metric=[annotation]", f"sheet.path=[{','.join(map(str, files))}]",
+            f"sheet.key={results}/sheets/triggers.key.csv", f"results={results}",
+            "bootstrap.samples=5", cwd=tmp_path,
+        )  # fmt: skip
+
+    done = annotation(*paths)
+    assert done.returncode == 0, done.stderr
+    table = {(r["between"], r["explainer"]): r for r in read_csv(results / "annotation.csv")}
+    people = table["people", ""]
+    assert float(people["exact"]) == pytest.approx(2 / 3)
+    masi = 1 - 2 / 3 * 1 / 2
+    assert float(people["agreement"]) == pytest.approx((1 + 1 - masi + 1) / 3)
+    if find_spec("krippendorff"):
+        # Of the ordered pairs of 5, 5, 5, 2 5, -, - 16 are of disjoint sets, 6 of near ones.
+        assert float(people["alpha"]) == pytest.approx(
+            1 - (2 * masi / 6) / ((6 * masi + 16) / (6 * 5))
+        )
+    # `she` is attention's first word and the last of the tied ones of random, `doctor` its first.
+    attention, random = table["relevance", "attention"], table["relevance", "random"]
+    assert [float(attention[c]) for c in ("average_precision", "hit_1", "hit_3")] == [1, 1, 1]
+    assert float(attention["annotations"]) == 4  # no word is no ranking
+    she = 1 / 6
+    random_precision = (3 * she + (1 + 2 / 6) / 2) / 4
+    assert [float(random[c]) for c in ("average_precision", "hit_1")] == [
+        pytest.approx(random_precision), 0.25,
+    ]  # fmt: skip
+    assert "random (blind)" in " ".join(done.stdout.split())
+    paths[1].write_text(paths[1].read_text().replace("5, 2", "5, 7"))
+    done = annotation(*paths)
+    assert done.returncode == 1
+    assert re.search(r"1.csv:\d: triggers='5 7': there is no word 7 among 6", done.stderr)
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
 def to_text(rows):
     quoted = [[f'"{cell}"' for cell in row.values()] for row in rows]
     return "\n".join(",".join(line) for line in [list(rows[0]), *quoted]) + "\n"
 
 
-@pytest.mark.parametrize("kind", ["words", "links"])
+@pytest.mark.parametrize("kind", ["words", "links", "triggers"])
 def test_nothing_that_people_get_tells_where_items_are_from(kind, tmp_path):
-    results = make_results(tmp_path)
+    results = make_pronouns(tmp_path)
     assert make(tmp_path, kind).returncode == 0
     for ending in ("html", "csv"):
         text = (results / "sheets" / f"{kind}.{ending}").read_text(encoding="utf-8")
-        for secret in ("attention", "random", "concat", "transformer", "toy", "automatic"):
+        for secret in (
+            *("attention", "random", "concat", "transformer", "toy", "automatic", "relevance"),
+            *("winomt", "eflomal", "german_nouns", "agrees"),
+        ):
             assert secret not in text, (ending, secret)
     page = (results / "sheets" / f"{kind}.html").read_text(encoding="utf-8")
     assert not re.search(r"https?://|src=", page)
@@ -260,16 +389,40 @@ def test_a_filled_sheet_is_written_as_it_was_read(sheet, tmp_path):
         read_filled(cut)
 
 
+def accept_downloads(browser, folder):
+    downloads = folder / "downloads"
+    downloads.mkdir()
+    browser.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(downloads)}
+    )
+    return downloads
+
+
+def wait_for(path):
+    for _ in range(50):
+        if path.exists():
+            break
+        time.sleep(0.1)
+    return path
+
+
+def assert_saved(saved, rows, folder):
+    """What the browser saved is what a spreadsheet writes, and what is written when it is read."""
+    other = folder / "spreadsheet.csv"
+    with other.open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    assert saved.read_bytes() == other.read_bytes()
+    assert read_filled(saved).csv().encode() == saved.read_bytes()
+
+
 def test_a_browser_fills_the_page_as_a_spreadsheet_does(sheet, browser, tmp_path):
     """By keys alone; the page is left in the middle and taken up again."""
     from selenium.webdriver.common.keys import Keys
 
     _, (page, path, _) = sheet
-    downloads = tmp_path / "downloads"
-    downloads.mkdir()
-    browser.execute_cdp_cmd(
-        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(downloads)}
-    )
+    downloads = accept_downloads(browser, tmp_path)
     browser.get(page.as_uri())
 
     def press(keys):
@@ -288,31 +441,23 @@ def test_a_browser_fills_the_page_as_a_spreadsheet_does(sheet, browser, tmp_path
     press(["j", "y", "f", "j", "y", "u", "k"])
     browser.find_element("css selector", "[data-question=is_translation][data-answer=no]").click()
     press(["s"])
-    saved = downloads / "consistency.csv"
-    for _ in range(50):
-        if saved.exists():
-            break
-        time.sleep(0.1)
+    saved = wait_for(downloads / "consistency.csv")
     rows = read_csv(path)
     answers = (("yes", "m", ""), ("no", "", 'said "no", twice'), ("no", "", ""), ("yes", "?", ""))
     for row, answer in zip(rows, answers, strict=True):
         row.update(zip(("is_translation", "gender", "comment"), answer, strict=True))
-    other = tmp_path / "spreadsheet.csv"
-    with other.open("w", encoding="utf-8-sig", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    assert saved.read_bytes() == other.read_bytes()
-    assert read_filled(saved).csv().encode() == saved.read_bytes()
+    assert_saved(saved, rows, tmp_path)
     assert not [e for e in browser.get_log("browser") if e["level"] == "SEVERE"]
 
 
-def test_words_are_chosen_by_keys(browser, tmp_path):
+@pytest.mark.parametrize(("kind", "question"), [("words", "deciding"), ("triggers", "triggers")])
+def test_words_are_chosen_by_keys(kind, question, browser, tmp_path):
     from selenium.webdriver.common.keys import Keys
 
-    results = make_results(tmp_path)
-    assert make(tmp_path, "words").returncode == 0
-    browser.get((results / "sheets" / "words.html").as_uri())
+    results = make_pronouns(tmp_path)
+    assert make(tmp_path, kind).returncode == 0
+    downloads = accept_downloads(browser, tmp_path)
+    browser.get((results / "sheets" / f"{kind}.html").as_uri())
     for key in (
         Keys.ARROW_RIGHT,
         Keys.ARROW_RIGHT,
@@ -320,11 +465,15 @@ def test_words_are_chosen_by_keys(browser, tmp_path):
         Keys.ARROW_LEFT,
         Keys.SPACE,
         Keys.ENTER,
-        "0",
+        *("0", "s"),
     ):
         browser.switch_to.active_element.send_keys(key)
     answers = browser.execute_script("return answers")
-    assert [answer.get("deciding") for answer in answers[:3]] == ["1 2", "-", None]
+    assert [answer.get(question) for answer in answers[:3]] == ["1 2", "-", None]
+    rows = read_csv(results / "sheets" / f"{kind}.csv")
+    for row, answer in zip(rows, ("1 2", "-"), strict=False):
+        row[question] = answer
+    assert_saved(wait_for(downloads / f"{kind}.csv"), rows, tmp_path)
 
 
 def test_a_kind_of_a_package_is_a_choice(tmp_path):

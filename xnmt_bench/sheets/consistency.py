@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -66,17 +67,10 @@ class ConsistencySheet(SheetKind):
 
     def items(self, measurements: Sequence[Measurement]) -> Iterator[Item]:
         """Yield the translations in which words are linked to the mention; see `SheetKind`."""
-        for measurement in measurements:
-            # Human translations come from no system.
-            if JUDGED not in measurement.files or measurement.facts.get(BLIND):
-                continue
-            path = measurement.file(JUDGED)
-            if NEEDED not in column_names(path):
-                cure = f"an earlier version wrote it; run {self.made_by} again"
-                raise StoreError(f"{path}: has no column {NEEDED!r}: {cure}")
-            for row in read_table(path).to_pylist():
+        for measured, rows in judged_translations(measurements, NEEDED, self.made_by):
+            for row in rows:
                 if row[f"{self.mention}_target"]:
-                    yield self._item(measurement.identity, row)
+                    yield self._item(measured[0].identity, row)
 
     def _item(self, identity: Mapping[str, Any], row: Mapping[str, Any]) -> Item:
         key = {column: str(identity[column]) for column in SYSTEM} | {
@@ -90,9 +84,50 @@ class ConsistencySheet(SheetKind):
             f"{AUTOMATIC}{IS_TRANSLATION}": YES,
             f"{AUTOMATIC}{GENDER}": row[f"{self.mention}_gender"] or UNKNOWN,
         }
-        texts = [
-            # By single blanks, as the marked places were counted; split() would drop an empty word.
-            ShownText("source", row["source"].split(" "), row[f"{self.mention}_source"]),
-            ShownText("target", row["translation"].split(" "), row[f"{self.mention}_target"]),
-        ]
-        return Item(texts, key, cause=row["left_out"])
+        return Item(shown_mention(row, self.mention), key, cause=row["left_out"])
+
+
+def judged_translations(
+    measurements: Sequence[Measurement], needed: str, made_by: str
+) -> Iterator[tuple[list[Measurement], list[dict[str, Any]]]]:
+    """Yield the judged pronouns of each system's translations, with the rows of results on them.
+
+    Several rows of results are on the same pronouns where explainers or resolvers stand beside
+    them.
+
+    Args:
+        measurements: of `metric=[consistency]`.
+        needed: a column that earlier versions did not write.
+        made_by: the command that measures them.
+
+    Raises:
+        StoreError: an earlier version wrote them.
+    """
+    groups: dict[tuple[str, ...], list[Measurement]] = defaultdict(list)
+    for m in measurements:
+        # Human translations come from no system.
+        if JUDGED in m.files and not m.facts.get(BLIND):
+            identity = (str(m.identity[c]) for c in (*SYSTEM, "links", "morphology"))
+            # A file is named by its digest, so one name is one content.
+            groups[(*identity, m.model, m.files[JUDGED])].append(m)
+    for _, measured in sorted(groups.items()):
+        path = measured[0].file(JUDGED)
+        if needed not in column_names(path):
+            cure = f"an earlier version wrote it; run {made_by} again"
+            raise StoreError(f"{path}: has no column {needed!r}: {cure}")
+        yield measured, read_table(path).to_pylist()
+
+
+def shown_mention(row: Mapping[str, Any], mention: str, numbered: bool = False) -> list[ShownText]:
+    """Return source and target of a judged pronoun, with a mention marked in both.
+
+    Args:
+        row: of `judged_translations`.
+        mention: `pronoun` or `entity`.
+        numbered: whether the words of the source are numbered.
+    """
+    return [
+        # By single blanks, as the marked places were counted; split() would drop an empty word.
+        ShownText("source", row["source"].split(" "), row[f"{mention}_source"], numbered),
+        ShownText("target", row["translation"].split(" "), row[f"{mention}_target"]),
+    ]

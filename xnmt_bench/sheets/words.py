@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,25 +42,45 @@ class WordsSheet(SheetKind):
 
     def items(self, measurements: Sequence[Measurement]) -> Iterator[Item]:
         """Yield the words that the system itself would write; see `SheetKind`."""
-        explained: dict[tuple[Any, ...], dict[str, Measurement]] = defaultdict(dict)
+        explained: dict[tuple[Any, ...], list[Measurement]] = defaultdict(list)
         sampled: dict[tuple[Any, ...], Measurement] = {}
         for m in sorted(measurements, key=lambda m: str(m.identity["seed"])):
             system = (*(m.identity[c] for c in (*SYSTEM, "scenario")), m.model)
             if WEIGHTS in m.files:
-                # Relevance is the same for every judge and k; of the seeds the first counts.
-                explained[system].setdefault(str(m.identity["explainer"]), m)
+                explained[system].append(m)
             if SAMPLE in m.files:
                 sampled.setdefault(system, m)
         for system in sorted(sampled.keys() & explained.keys(), key=str):
             identity = dict(zip((*SYSTEM, "scenario"), map(str, system), strict=False))
             weights_of = {
-                f"{BLIND if m.facts.get(BLIND_FACT) else RELEVANCE}{name}": {
-                    r.number: r.source_TS for r in shard_relevance(m.file(WEIGHTS))
-                }
-                for name, m in sorted(explained[system].items())
+                column: {r.number: r.source_TS for r in shard_relevance(path)}
+                for column, path in relevance_files(explained[system], WEIGHTS, BLIND_FACT).items()
             }
             for sentence in read_sample(sampled[system].file(SAMPLE)):
                 yield from _sentence_items(sentence, identity, weights_of)
+
+
+def relevance_files(
+    measurements: Iterable[Measurement], name: str, blind_fact: str
+) -> dict[str, Path]:
+    """Return the file with each explainer's relevance, by the explainer's column in the key.
+
+    Args:
+        measurements: rows of results of one system.
+        name: of the file in a row.
+        blind_fact: the fact of a row that says whether its explainer is blind.
+    """
+    files: dict[str, Path] = {}
+    # Relevance is the same in every row of an explainer but for the seed; the first seed counts.
+    in_order = sorted(
+        measurements, key=lambda m: (m.identity["explainer"], str(m.identity["seed"]))
+    )
+    for m in in_order:
+        column = f"{BLIND if m.facts.get(blind_fact) else RELEVANCE}{m.identity['explainer']}"
+        # `file` reads the whole file, so that it is asked once for each explainer.
+        if name in m.files and column not in files:
+            files[column] = m.file(name)
+    return files
 
 
 def _sentence_items(

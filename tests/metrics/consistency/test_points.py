@@ -6,9 +6,16 @@ import pytest
 from xnmt_bench.corpora.consistency import Entity, Item, chains
 from xnmt_bench.metrics.consistency import Consistency
 from xnmt_bench.metrics.consistency.judge import JudgedPronoun, TranslatedMention
-from xnmt_bench.metrics.consistency.points import Pointing, points, weigh_words
+from xnmt_bench.metrics.consistency.points import (
+    Pointing,
+    points,
+    weigh_suite,
+    weigh_words,
+    write_entity_relevance,
+)
 from xnmt_bench.metrics.consistency.statistics import results, statistics
 from xnmt_bench.morphology import GenderEvidence
+from xnmt_bench.parquet import read_table
 from xnmt_bench.pipeline.weighed_sentences import WeighedSentences
 from xnmt_bench.words import Tokens, Weighed
 from xnmt_bench.words.pieces import to_words
@@ -62,8 +69,9 @@ def test_weights_of_a_suites_words_beside_a_loop():
             assert found_YX[y, x] == pytest.approx(expected)
 
 
-def rights(*arguments):
-    return [pointing.right for pointing in points(*arguments)]
+def rights(weighings, texts, items, judged_pronouns):
+    weights = weigh_suite(weighings, texts, items)
+    return [pointing.right for pointing in points(weights, items, judged_pronouns)]
 
 
 def test_an_entity_weighs_what_its_heaviest_word_does():
@@ -90,6 +98,22 @@ def test_what_cannot_be_told_is_not_counted():
     judged_pronouns = [judged([4], other=False), judged([4]), judged([])]
     assert rights(weighings, texts, [alone, earlier, item], judged_pronouns) == [None] * 3
     assert rights(WeighedSentences("", False, list), texts, [item], [judged([4])]) == [None]
+
+
+def test_relevance_of_an_entity_is_the_mean_over_its_words(tmp_path):
+    """Empty of what is not linked, not explained, or stands in an earlier sentence."""
+    sentence = weighed()
+    weights = {0: weigh_words(sentence, SOURCE, TRANSLATION)}
+    items = [Item(0, 5, Entity((2,))), Item(0, 5, Entity((2,), 1)), Item(1, 5, Entity((2,)))]
+    pronoun = TranslatedMention(0, [5], [4], None)
+    linked, unlinked = (
+        JudgedPronoun(TranslatedMention(0, [2], words, None), pronoun, None, True, None, "")
+        for words in ([0, 1], [])
+    )
+    write_entity_relevance(weights, [*items, items[0]], [linked] * 3 + [unlinked], tmp_path)
+    first, *others = read_table(tmp_path / "entity_relevance.parquet")["relevance"].to_pylist()
+    assert first == pytest.approx((weights[0].words_YX[0] + weights[0].words_YX[1]) / 2)
+    assert others == [[], [], []]
 
 
 def test_it_points_where_the_pronoun_goes():
@@ -129,3 +153,16 @@ def test_on_a_system(transformer):
     assert len(pointing) > 3
     assert (columns["pointing"].sum(), columns["pointed"].sum()) == (len(pointing), sum(pointing))
     assert evidence.made_by["relevance"] == transformer.weighed_sentences().fingerprint
+    # Beside the judged pronouns, row by row: the relevance at the words of each entity.
+    pronouns, relevance = (
+        read_table(evidence.files[name]).to_pylist() for name in ("judged", "entity_relevance")
+    )
+    compared = 0
+    for row, values in zip(pronouns, relevance, strict=True):
+        if row["entity_target"] and not row["entity_back"]:
+            expected = weights[row["number"]][row["entity_target"]].mean(0)
+            assert values["relevance"] == pytest.approx(expected.tolist())
+            compared += 1
+        else:
+            assert values["relevance"] == []
+    assert compared > 3

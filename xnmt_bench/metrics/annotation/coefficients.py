@@ -42,6 +42,11 @@ def masi_of_answers(first: str, second: str) -> float:
     return masi(as_set(first), as_set(second))
 
 
+def sets_differ(first: str, second: str) -> float:
+    """Return 1 for answers that are not the same set of words, else 0."""
+    return float(as_set(first) != as_set(second))
+
+
 def differ(first: str, second: str) -> float:
     """Return the nominal distance of two answers."""
     return float(first != second)

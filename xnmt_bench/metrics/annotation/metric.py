@@ -25,6 +25,7 @@ from xnmt_bench.metrics.annotation.coefficients import (
     krippendorff_alpha,
     masi_of_answers,
     pairwise_agreement,
+    sets_differ,
 )
 from xnmt_bench.metrics.annotation.published import judged_annotations, read_links
 from xnmt_bench.metrics.annotation.relevance import SUMS, sum_over_people
@@ -54,7 +55,8 @@ class Annotation(Metric):
     note = (
         "With 95 % bootstrap intervals over items. Between people: agreement is the share of pairs "
         "of answers to one item that are the same (of sets of words, the mean of 1 - MASI "
-        "distance); kappa is Cohen's, of two people; alpha is Krippendorff's. Automatic: people "
+        "distance, beside the share of the same words); kappa is Cohen's, of two people; alpha is "
+        "Krippendorff's, of sets with the MASI distance. Automatic: people "
         "beside what was measured; with several people kappa is the mean of theirs. Relevance: "
         "agreement is the share of a person's n words among the explainer's n greatest, beside "
         "average precision and hit@k."
@@ -73,6 +75,14 @@ class Annotation(Metric):
             "higher",
             interval=True,
             meaning="share of answers that are the same",
+        ),
+        Column(
+            "exact",
+            "same words %",
+            hundredths,
+            "higher",
+            interval=True,
+            meaning="share of answers that are the same set of words",
         ),
         Column(
             "kappa",
@@ -280,7 +290,9 @@ class Annotation(Metric):
         }
         # Cohen's kappa is of two people and of nominal answers; of sets it would call near misses
         # whole errors.
-        if len(people) == 2 and not sets:
+        if sets:
+            results["exact"] = pairwise_agreement(people, weights_RU, sets_differ)
+        elif len(people) == 2:
             results["kappa"] = cohen_kappa(people[0], people[1], weights_RU)
         return results
 

@@ -104,6 +104,7 @@ def _placed(name: str, mention: TranslatedMention, start: Sequence[int]) -> dict
         f"{name}_source": [s + start[0] for s in mention.source],
         f"{name}_target": [t + start[1] for t in mention.target],
         f"{name}_gender": mention.gender or "",
+        f"{name}_back": mention.back,
     }
 
 

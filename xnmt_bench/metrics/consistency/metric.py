@@ -26,6 +26,7 @@ from xnmt_bench.errors import ConfigError, NotApplicable, StoreError, XnmtError
 from xnmt_bench.measuring.listing import Listing, names
 from xnmt_bench.measuring.measurement import (
     BLIND,
+    BLIND_EXPLAINER,
     DOUBTS,
     Evidence,
     Measurement,
@@ -45,8 +46,15 @@ from xnmt_bench.metrics.consistency.judge import (
 from xnmt_bench.metrics.consistency.links import EFLOMAL, EXPLAINER, TRAIN, WAYS
 from xnmt_bench.metrics.consistency.links import FILE as LINKS
 from xnmt_bench.metrics.consistency.listing import FILE, listing, write_judged
-from xnmt_bench.metrics.consistency.points import Pointing, points
-from xnmt_bench.metrics.consistency.statistics import BLIND_EXPLAINER, results, statistics
+from xnmt_bench.metrics.consistency.points import (
+    RELEVANCE_FILE,
+    Pointing,
+    WordWeights,
+    points,
+    weigh_suite,
+    write_entity_relevance,
+)
+from xnmt_bench.metrics.consistency.statistics import results, statistics
 from xnmt_bench.metrics.consistency.translation_set import REFERENCE, TranslationSet, translated
 from xnmt_bench.morphology import Morphology
 from xnmt_bench.options import Text
@@ -56,7 +64,7 @@ from xnmt_bench.registry import create, entries, load_all
 from xnmt_bench.store import file_hash, fingerprint
 
 log = logging.getLogger(__name__)
-JUDGED = "judged"  # of a measurement's files
+JUDGED, ENTITY_RELEVANCE = "judged", "entity_relevance"  # of a measurement's files
 ENGLISH = "en"  # of all suites
 one_digit = "{:.1f}".format
 count = "{:,.0f}".format
@@ -415,13 +423,15 @@ class Consistency(SumMetric):
         beside: dict[str, str] = {}
         resolved: list[bool | None] = []
         pointings: list[Pointing] = []
+        weights: dict[int, WordWeights] = {}
         forms = [suite.pronoun(item) for item in items]
         if resolver is not None:
             resolved = list(map(resolver.right, items))
             beside["resolver"] = resolver.fingerprint
         if self.relevance:
             weighed_sentences = translation_set.weighed_sentences
-            pointings = points(weighed_sentences, translation_set.pairs, items, judged)
+            weights = weigh_suite(weighed_sentences, translation_set.pairs, items)
+            pointings = points(weights, items, judged)
             beside["relevance"] = weighed_sentences.fingerprint
         columns = statistics(items, judged, resolved, pointings, forms)
         units = self._units(translation_set, columns, np.array([item.sentence for item in items]))
@@ -433,11 +443,27 @@ class Consistency(SumMetric):
         artefact = job.store.make(
             "consistency_judged",
             work,
-            version=3,
+            version=4,
             cheap=True,
             morphology=type(morphology).__name__,
             **dict[str, Any](made_by),
         )
+        files = {JUDGED: artefact.path / FILE}
+        if self.relevance:
+
+            def write_relevance(folder: Path) -> dict[str, Any]:
+                write_entity_relevance(weights, items, judged, folder)
+                return {}
+
+            relevance_artefact = job.store.make(
+                "consistency_relevance",
+                write_relevance,
+                version=1,
+                cheap=True,
+                judged=artefact,
+                relevance=beside["relevance"],
+            )
+            files[ENTITY_RELEVANCE] = relevance_artefact.path / RELEVANCE_FILE
         facts = {
             "genders": morphology.version,
             "left_out": len(suite.items) - len(items),
@@ -449,7 +475,7 @@ class Consistency(SumMetric):
             *_about_genders(judged, morphology.language, thresholds),
         ]
         facts |= {DOUBTS: doubts} if doubts else {}
-        return Evidence(units, made_by | beside, facts, {JUDGED: artefact.path / FILE})
+        return Evidence(units, made_by | beside, facts, files)
 
     def _about_links(self, links: Mapping[int, Links], thresholds: DictConfig) -> Iterator[str]:
         """Yield a doubt about what a file of links counts words from."""

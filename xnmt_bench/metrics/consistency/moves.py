@@ -18,9 +18,9 @@ from xnmt_bench.analyses.analysis import Analysis, Result
 from xnmt_bench.analyses.tuned import by_system, pair_tuned
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap, interval
-from xnmt_bench.measuring.measurement import Measurement
+from xnmt_bench.measuring.measurement import BLIND_EXPLAINER, Measurement
 from xnmt_bench.measuring.metric import Metric, Row
-from xnmt_bench.metrics.consistency.statistics import BLIND_EXPLAINER, POINTED, POINTING, POINTS_OF
+from xnmt_bench.metrics.consistency.statistics import POINTED, POINTING, POINTS_OF
 from xnmt_bench.options import Count, Seed
 from xnmt_bench.report.figure import legend_below
 from xnmt_bench.report.panels import Panel, distinguish

@@ -5,18 +5,23 @@ Shapes: Y words of the translation, X words of the source.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from xnmt_bench.corpora.consistency import Item
 from xnmt_bench.corpora.subwords import MARKER
 from xnmt_bench.metrics.consistency.judge import JudgedPronoun
 from xnmt_bench.metrics.consistency.links import Pairs, carried
+from xnmt_bench.parquet import write_table
 from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, skip_unreadable
 from xnmt_bench.words import Weighed
 from xnmt_bench.words.pieces import as_shares, to_words
+
+RELEVANCE_FILE = "entity_relevance.parquet"
 
 
 @dataclass(frozen=True)
@@ -48,11 +53,26 @@ class WordWeights:
     markers_Y: np.ndarray | None
 
 
+def weigh_suite(
+    weighed_sentences: WeighedSentences, pairs: Pairs, items: Sequence[Item]
+) -> dict[int, WordWeights]:
+    """Return the weights of the words of each sentence with a pronoun, by its number.
+
+    Args:
+        weighed_sentences: relevance for these translations.
+        pairs: the suite's sources and translations.
+        items: the pronouns.
+    """
+    sentences = {item.sentence for item in items}
+    return {
+        sentence.number: weigh_words(sentence, *pairs[sentence.number])
+        for sentence in skip_unreadable(weighed_sentences)
+        if sentence.number in sentences
+    }
+
+
 def points(
-    weighed_sentences: WeighedSentences,
-    pairs: Pairs,
-    items: Sequence[Item],
-    judged: Sequence[JudgedPronoun],
+    weights: Mapping[int, WordWeights], items: Sequence[Item], judged: Sequence[JudgedPronoun]
 ) -> list[Pointing]:
     """Return at what each pronoun's relevance points.
 
@@ -60,21 +80,42 @@ def points(
     pronoun, on average.
 
     Args:
-        weighed_sentences: relevance for these translations.
-        pairs: the suite's sources and translations.
+        weights: see `weigh_suite`.
         items: the pronouns.
         judged: their translations.
     """
-    sentences = {item.sentence for item in items}
-    weights = {
-        sentence.number: weigh_words(sentence, *pairs[sentence.number])
-        for sentence in skip_unreadable(weighed_sentences)
-        if sentence.number in sentences
-    }
     return [
         _point(weights.get(item.sentence), item, verdict)
         for item, verdict in zip(items, judged, strict=True)
     ]
+
+
+def write_entity_relevance(
+    weights: Mapping[int, WordWeights],
+    items: Sequence[Item],
+    judged: Sequence[JudgedPronoun],
+    folder: Path,
+) -> None:
+    """Write the relevance of each source word for each entity's translation, a row a pronoun.
+
+    It is the mean over the words that are linked to the entity. A row is empty where there are
+    none, where the sentence was not explained, and where the entity stands in an earlier sentence.
+
+    Args:
+        weights: see `weigh_suite`.
+        items: the pronouns.
+        judged: their translations.
+        folder: where the file goes.
+    """
+    rows = []
+    for item, verdict in zip(items, judged, strict=True):
+        sentence_weights, target = weights.get(item.sentence), list(verdict.entity.target)
+        if sentence_weights is None or not target or item.entity.back:
+            rows.append(np.zeros(0))
+        else:
+            rows.append(sentence_weights.words_YX[target].mean(0))
+    relevance = pa.array(rows, type=pa.list_(pa.float64()))
+    write_table(pa.table({"relevance": relevance}), folder / RELEVANCE_FILE)
 
 
 def weigh_words(sentence: Weighed, source: str, translation: str) -> WordWeights:

@@ -12,7 +12,6 @@ from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS, PLURAL, Judge
 from xnmt_bench.metrics.consistency.points import Pointing
 
 DECIDED = ("right", "wrong")
-BLIND_EXPLAINER = "blind_explainer"  # among a row's facts; a blind row is one of people
 POINTING, POINTED = "pointing ", "pointed "  # columns of each pronoun, by its form
 POINTS_OF = "points_right "  # results of each pronoun, by its form
 
