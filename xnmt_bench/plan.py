@@ -144,8 +144,10 @@ def plan_job(job: Job, metrics: Iterable[Metric]) -> Plan:
         return Plan(tuple(steps), 0)
     # What stands on a missing vocabulary has no fingerprint yet, and so no step.
     absent = [stage for stage in FOUNDATIONS if stage not in stages]
-    if job.config.nmt.initial:  # which brings its vocabularies
+    if job.config.nmt.path or job.config.nmt.initial:  # which brings its vocabularies
         absent = [stage for stage in absent if stage != "subwords"]
+    if job.config.nmt.path:
+        absent = [stage for stage in absent if stage != "nmt"]
     steps += [_unnamed(stage, job) for stage in absent]
     return Plan(tuple(steps), len(rows))
 

@@ -23,8 +23,9 @@ class CountJobs(Callback):
         """Keep the number of jobs: the product of all choices."""
         swept = [f"{key}={value}" for key, value in (config.hydra.sweeper.params or {}).items()]
         overrides = OverridesParser.create().parse_overrides([*swept, *config.hydra.overrides.task])
-        choices = (len(list(o.sweep_string_iterator())) for o in overrides if o.is_sweep_override())
-        # Sweeps of an experiment stand in its file, those of the user on the command line.
+        # A sweep of an experiment stands in its file; one on the command line replaces it.
+        last = {override.key_or_group: override for override in overrides}.values()
+        choices = (len(list(o.sweep_string_iterator())) for o in last if o.is_sweep_override())
         os.environ[JOBS] = str(math.prod(choices))
 
 

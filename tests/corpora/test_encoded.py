@@ -11,12 +11,16 @@ from xnmt_bench.corpora.subwords import EOS
 class Letters:
     """Stands for subwords: a letter is an id."""
 
+    markers = frozenset()
+
     def encode(self, text):
         return [ord(letter) for letter in text]
 
 
 class Listed:
     """A corpus of the pairs it is given."""
+
+    name, marked = "listed", False
 
     def __init__(self, **splits):
         self.splits = splits

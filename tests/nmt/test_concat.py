@@ -61,12 +61,16 @@ def concat(workplace, sentence_level):
 class Letters:
     """Stands for subwords: a letter is an id."""
 
+    markers = frozenset()
+
     def encode(self, text):
         return [ord(letter) for letter in text]
 
 
 class Documents:
     """Two documents."""
+
+    name, marked = "documents", False
 
     def sentences(self, split):
         for n, (text, document) in enumerate([("a", 0), ("b", 0), ("c", 0), ("d", 0), ("e", 1)]):

@@ -153,13 +153,16 @@ def system_id(folder: Path) -> str:
     return fingerprint({file.name: file_hash(file) for file in files})
 
 
-def start_from(model: NMTModel, sizes: dict[str, Any], path: str | Path) -> None:
-    """Give a model the weights of a trained system; an XnmtError if they do not fit.
+def start_from(model: NMTModel, sizes: dict[str, Any], path: str | Path) -> NMTModel:
+    """Give a model the weights of a trained system, and return that system.
 
     Args:
         model: with fresh weights.
         sizes: that it was built with.
-        path: the trained system's folder.
+        path: the trained system's folder, or a shipped one's name.
+
+    Raises:
+        XnmtError: its weights do not fit.
     """
     trained = load_model(path)  # its own errors name the folder
     description = (shipped(path) / "model.json").read_text(encoding="utf-8")
@@ -175,3 +178,4 @@ def start_from(model: NMTModel, sizes: dict[str, Any], path: str | Path) -> None
                 raise ValueError(f"of other sizes: {name} is {there}, here {here}")
     except ValueError as error:
         raise XnmtError(f"nmt.initial={path}: {error}") from None
+    return trained

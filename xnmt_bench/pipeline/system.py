@@ -184,6 +184,8 @@ class System:
             self._config.nmt.initial,
             self._config.corpus.subwords[f"{side}_model"],
         )
+        if not shipped(initial).is_dir():
+            raise XnmtError(f"nmt.initial={initial}: no such folder, and no shipped system")
         vocabulary = SentencePiece(shipped(initial) / f"{side}.model")
         if not configured or SentencePiece(configured).fingerprint == vocabulary.fingerprint:
             return vocabulary
@@ -345,7 +347,11 @@ class System:
         nmt = plain(self._config.nmt)
         model = build_model(nmt["architecture"], nmt["sizes"], *self.subwords)
         if nmt["initial"]:
-            start_from(model, nmt["sizes"], nmt["initial"])
+            initial = start_from(model, nmt["sizes"], nmt["initial"])
+            if initial.languages not in (None, languages(self._corpus)):
+                read, needed = map(" to ".join, (initial.languages, languages(self._corpus)))
+                problem = f"it translates {read}, and the corpus {self._corpus.name} is {needed}"
+                raise XnmtError(f"nmt.initial={nmt['initial']}: {problem}")
         return model
 
     def _save(self, model: NMTModel, folder: Path) -> None:
@@ -417,7 +423,7 @@ class System:
         if problem := model.refuses(self.context) or unlike(self.context, model.trained_context):
             raise XnmtError(f"{self.name} {problem}")
         if model.languages:
-            log.info("%s reads %s and writes %s", self.name, *model.languages)
+            log.info("%s reads %s and writes %s: %s", self.name, *model.languages, path)
         # Opened on the host by every reader, and moved once.
         return model.to(self._options.device)
 

@@ -7,11 +7,11 @@ from measured import measured
 from xnmt_bench.analyses.tuned import Tuned
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.measuring.measurement import BLIND_EXPLAINER
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.consistency import Consistency
 from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS
 from xnmt_bench.metrics.consistency.moves import Moves
-from xnmt_bench.metrics.consistency.statistics import BLIND_EXPLAINER
 from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import collect
 

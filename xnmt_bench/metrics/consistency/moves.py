@@ -55,8 +55,8 @@ class Moves(Analysis):
         rows = [row for panel in panels for row in self._rows(panel)]
         if not rows:
             raise NotApplicable(
-                "it takes a system and one fine-tuned from it, with "
-                "metric.consistency.relevance=true"
+                "it takes a system and one fine-tuned from it, both with "
+                "metric.consistency.relevance=true; nmt.path measures the first"
             )
         shown = [panel for panel in panels if any(True for _ in _pairs(panel))]
         distinction = distinguish(shown, but=("explainer", "seed"))
@@ -159,7 +159,7 @@ def _figure(rows: Sequence[Row]) -> Figure:
             label = "blind" if row["blind"] else "asks the model"
             ax.plot(100 * row["change"], place, "o", color=color, label=label)
         ax.set_yticks(range(len(group)), [row["explainer"].replace("_", " ") for row in group])
-        ax.invert_yaxis()
+        ax.set_ylim(len(group) - 0.4, -0.6)  # the first above, and room for whole dots
         ax.axvline(0, color="black", linewidth=0.6)
         ax.set_title(name, fontsize=10)
         ax.grid(axis="x", linewidth=0.3, alpha=0.6)
