@@ -31,8 +31,9 @@ FEWEST = 20  # pronouns of one form; fewer give no line of their own
 NOTE = (
     "How often the right entity of two outweighs the other at the words that translate the "
     "pronoun, before and after fine-tuning, of the same sentences; 50 is chance. n: pronouns after "
-    "it that have linked words and two entities. Change: after less before, with its 95 % interval by a paired bootstrap over sentences ({samples:,} samples). A "
-    "change of a blind explainer comes from other translations alone."
+    "it that have linked words and two entities. Change: after less before, with its 95 % interval "
+    "by a paired bootstrap over sentences ({samples:,} samples). A change of a blind explainer "
+    "comes from other translations alone."
 )
 COLORS = ("#2171b5", "#d94801", "#238b45", "#6a51a3", "#737373", "#b30000")
 
