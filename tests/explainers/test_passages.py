@@ -62,19 +62,19 @@ def test_what_is_known_of_no_model_is_read_as_it_stands(workplace, monkeypatch):
 
 
 def test_what_has_no_target_is_translated_behind_its_own_translations(workplace):
-    model = context_aware("cadec", workplace).system.model
+    system = context_aware("cadec", workplace).system
     text = " _eos ".join(SOURCES)
 
     def passage(target):
         return _passage(
-            model, configure(f"explain='{text}'", f"explain_target={target}", "nmt.beam=1")
+            system, configure(f"explain='{text}'", f"explain_target={target}", "nmt.beam=1")
         )
 
     behind_own = passage("null")
     assert behind_own.source == SOURCES[-1] and list(behind_own.source_context) == SOURCES[:-1]
-    first = _passage(model, configure(f"explain='{SOURCES[0]}'", "nmt.beam=1"))
+    first = _passage(system, configure(f"explain='{SOURCES[0]}'", "nmt.beam=1"))
     assert behind_own.target_context[0] == first.target
-    behind = _passage(model, configure(f"explain='{' _eos '.join(SOURCES[:2])}'", "nmt.beam=1"))
+    behind = _passage(system, configure(f"explain='{' _eos '.join(SOURCES[:2])}'", "nmt.beam=1"))
     assert list(behind_own.target_context[:2]) == [*behind.target_context, behind.target]
     last = passage(f"'{TARGETS[-1]}'")
     assert (list(last.target_context), last.target) == (

@@ -429,7 +429,7 @@ def test_a_sentence_of_no_corpus_has_its_languages_named(tmp_path, texts):
     done = command("evaluate.py", *german, *named, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     logged, first, second, *_ = done.stdout.splitlines()
-    assert logged.endswith("mbart reads de_DE and writes en_XX")
+    assert logged.endswith(f"mbart reads de_DE and writes en_XX: {tmp_path}/mine")
     assert first == "source (de_DE): der Hund schläft ."
     assert second == "target (en_XX): the dog sleeps ."
 
