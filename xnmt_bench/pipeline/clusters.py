@@ -71,9 +71,11 @@ class StoredClusters(Resolver):
         while part := list(islice(stream, TOGETHER)):
             stored = [self._by_text.get(_key(sentence.source)) for sentence in part]
             pairs = list(zip(part, stored, strict=True))
-            others = iter(self._resolver.resolve([s for s, clusters in pairs if clusters is None]))
+            resolved = iter(
+                self._resolver.resolve([s for s, clusters in pairs if clusters is None])
+            )
             for clusters in stored:
-                yield next(others) if clusters is None else clusters
+                yield next(resolved) if clusters is None else clusters
 
 
 def _key(text: str) -> int:
