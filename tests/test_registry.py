@@ -1,6 +1,6 @@
 """The one registry: names, what was meant by a wrong one, and collisions."""
 
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 
 import pytest
 from omegaconf import OmegaConf
@@ -37,13 +37,10 @@ METRICS = (
 def declare(monkeypatch, kind, **values):
     """Further packages that declare something of a kind."""
     group = f"xnmt_bench.{kind}"
-    installed = registry.entry_points
-
-    def more(group):
-        declared = [EntryPoint(n.rstrip("_"), v, group) for n, v in values.items()]
-        return [*installed(group=group), *(declared if group == f"xnmt_bench.{kind}" else [])]
-
-    monkeypatch.setattr(registry, "entry_points", more)
+    declared = [EntryPoint(n.rstrip("_"), v, group) for n, v in values.items()]
+    there = [point for kind in KINDS for point in entry_points(group=f"xnmt_bench.{kind}")]
+    more = EntryPoints([*there, *declared])
+    monkeypatch.setattr(registry, "installed", lambda: more)
     return group
 
 

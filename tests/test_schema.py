@@ -1,7 +1,5 @@
 """Every leaf of every configuration, with a wrong type, a value out of range and null."""
 
-import copy
-
 import pytest
 from conftest import ROOT, command, configure
 from omegaconf import OmegaConf
@@ -70,21 +68,20 @@ def wrong(value):
 WORD_OR_NUMBER = ("explainer.phi.heads",)
 
 
-def faulty(values, where, bad):
-    changed = copy.deepcopy(values)
-    node = changed
-    for key in where[:-1]:
-        node = node[key]
-    node[where[-1]] = bad
+def faulty(config, name, value, bad):
+    """The problems of a configuration with a bad value, which is then put back."""
+    OmegaConf.update(config, name, bad, merge=False)
     with pytest.raises(ConfigError) as error:
-        check(OmegaConf.create(changed))
+        check(config)
+    OmegaConf.update(config, name, value, merge=False)
     return error.value.problems
 
 
 @pytest.mark.parametrize("choice", [*choices(), "experiment=demo"])
 def test_every_leaf_with_every_fault(choice):
     values = OmegaConf.to_container(configure(choice, *GIVEN.get(choice, [])), resolve=True)
-    check(OmegaConf.create(values))
+    config = OmegaConf.create(values)
+    check(config)
     group, walked, tried = choice.partition("=")[0], 0, 0
     for where, value in leaves(values):
         name = ".".join(where)
@@ -98,10 +95,11 @@ def test_every_leaf_with_every_fault(choice):
                 continue
             if type(bad) is int and name in WORD_OR_NUMBER:
                 continue
-            problems = faulty(values, where, bad)
+            problems = faulty(config, name, value, bad)
             assert any(p.startswith((name, ".".join(where[:-1]))) for p in problems), (name, bad)
             assert all("\n" not in p for p in problems)
             tried += 1
+    assert OmegaConf.to_container(config) == values
     print(f"{choice}: {walked} leaves, {tried} faults")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from typing import Annotated, Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -49,6 +50,11 @@ def section(made_by: Callable[..., Any], but: Iterable[str] = ()) -> type[BaseMo
         made_by: the class or function.
         but: arguments that are not configured.
     """
+    return _section(made_by, frozenset(but))
+
+
+@cache  # building a schema takes longer than checking values against it
+def _section(made_by: Callable[..., Any], but: frozenset[str]) -> type[BaseModel]:
     # Annotations stand on `__init__`; a class itself has those of its attributes.
     function = made_by.__init__ if inspect.isclass(made_by) else made_by  # type: ignore[misc]
     try:

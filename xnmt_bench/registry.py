@@ -11,7 +11,8 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib.metadata import EntryPoint, entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Any
 
 from xnmt_bench.errors import XnmtError
@@ -48,6 +49,13 @@ KINDS = {
 }
 
 
+@cache  # a command asks some twenty times, and the answer is read from every installed package
+def installed() -> EntryPoints:
+    """Return what all installed packages add, as they were at the first call."""
+    declared = entry_points()
+    return EntryPoints(p for kind in KINDS for p in declared.select(group=f"xnmt_bench.{kind}"))
+
+
 def entries(kind: str) -> dict[str, EntryPoint]:
     """Return every declared thing of a kind by its name, in alphabetical order, not yet imported.
 
@@ -55,8 +63,9 @@ def entries(kind: str) -> dict[str, EntryPoint]:
         XnmtError: two packages declare the same name.
     """
     by_name: dict[str, EntryPoint] = {}
+    declared = installed().select(group=f"xnmt_bench.{kind}")
     # Sorted, so that messages and help do not depend on the order of installation.
-    for point in sorted(entry_points(group=f"xnmt_bench.{kind}"), key=lambda p: p.name):
+    for point in sorted(declared, key=lambda p: p.name):
         first = by_name.setdefault(point.name, point)
         # The same package installed twice declares the same entry twice, which does not collide.
         if first.value != point.value:

@@ -363,14 +363,14 @@ def test_a_language_that_the_model_does_not_know(tmp_path, texts):
 
 def test_the_whole_pipeline_on_a_trained_marian(tmp_path):
     """What a user does: a model of theirs, a corpus, two commands, a table."""
-    pairs = [(s.source, s.target) for s in ToyCorpus().sentences("train")]
+    pairs = [(s.source, s.target) for s in ToyCorpus(train=2000).sentences("train")]
     build("marian", tmp_path / "mine", tuple(map(list, zip(*pairs, strict=True))), 64, wild=False)
-    teach(tmp_path / "mine", pairs, steps=150)
+    teach(tmp_path / "mine", pairs, steps=120)
     shared = ["nmt=marian", f"nmt.path={tmp_path}/mine", f"store={tmp_path}/store", "threads=1",
-              "corpus.test=100", f"results={tmp_path}/results"]  # fmt: skip
+              "corpus.train=2000", "corpus.test=60", f"results={tmp_path}/results"]  # fmt: skip
     trained = command(
         "train.py", "-m", *shared, "explainer=prediction_difference,attention,random",
-        "rules.train_sentences=250", "proxy.training.max_epochs=6",
+        "rules.train_sentences=200", "proxy.training.max_epochs=5",
         "proxy.sizes.dimension=64",
         "trainer.progress_bar=false", cwd=tmp_path,
     )  # fmt: skip
