@@ -1,24 +1,25 @@
 """What fine-tuning changes: each fine-tuned system beside the one that it started from.
 
 Yehudai et al. 2023, section 4. A fine-tuned system is called by what it learnt from, such as
-`transformer on gender`; the one in front of ` on ` is where it started.
+`transformer on gender`; a row knows the system that its training started from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from xnmt_bench.analyses.analysis import Analysis, Result
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap, interval
-from xnmt_bench.measuring.measurement import Measurement
+from xnmt_bench.measuring.measurement import LINEAGE, Measurement
 from xnmt_bench.measuring.metric import Column, Row
 from xnmt_bench.options import Count, Seed
 from xnmt_bench.report.panels import Panel, distinguish
 from xnmt_bench.report.summary import Cell, Line, Summary
 
-ON = " on "
+# The name before, the name after, and the measurements of both.
+Pair = tuple[str, str, list[list[Measurement]]]
 NOTE = (
     "Change: after less before, each the mean of its systems, with its 95 % interval by a "
     "bootstrap over units that are the same for all of them ({samples:,} samples). Systems: how "
@@ -74,9 +75,7 @@ class Tuned(Analysis):
         return Result(list(chain(*by_panel)), identity, measured, summary)
 
     def _rows(self, panel: Panel, column: Column) -> Iterator[Row]:
-        measured = by_system(panel)
-        for before, after in pair_tuned(panel):
-            rows = [measured[before], measured[after]]
+        for before, after, rows in pair_tuned(panel):
             joint = JointBootstrap([panel.metric, panel.metric], rows, self._draws)
             values_2R = joint.values(column.name)
             change_R = values_2R[1] - values_2R[0]
@@ -95,22 +94,22 @@ class Tuned(Analysis):
             }
 
 
-def by_system(panel: Panel) -> Mapping[str, Sequence[Measurement]]:
-    """Return the measurements of each system by its own name; several trainings share one."""
-    grouped: dict[str, list[Measurement]] = {}
-    pivot = next(iter(panel.rows))  # they are sorted: the whole stands before its parts
-    # Panels tell trainings apart by their fingerprints; here they are replicates.
-    for measurement in chain(*panel.measured(pivot, blind=True).values()):
-        grouped.setdefault(measurement.identity["nmt"], []).append(measurement)
-    return grouped
+def pair_tuned(panel: Panel) -> Iterator[Pair]:
+    """Yield each fine-tuned system and the one that it started from, a pair for all trainings.
 
-
-def pair_tuned(panel: Panel) -> Iterator[tuple[str, str]]:
-    """Yield each fine-tuned system behind the one that it started from, by their names."""
+    Yields:
+        Both names, and the measurements of both: of the first those alone from which one of the
+        second started, of the second those alone whose first was measured too.
+    """
     if panel.metric.compared != "nmt":
         return
-    names = by_system(panel)
-    for after in names:
-        before = after.partition(ON)[0]
-        if before != after and before in names:
-            yield before, after
+    pivot = next(iter(panel.rows))  # they are sorted: the whole stands before its parts
+    by_name = panel.measured(pivot, blind=True)
+    systems = {m.model: (name, m) for name, rows in by_name.items() for m in rows}
+    for after, rows in by_name.items():
+        started = [(m, systems.get(m.facts.get(LINEAGE, {}).get("initial"))) for m in rows]
+        pairs = [(*initial, m) for m, initial in started if initial is not None]
+        names = list(dict.fromkeys(name for name, _, _ in pairs))
+        for before in names:
+            firsts = {first.model: first for name, first, _ in pairs if name == before}
+            yield before, after, [[*firsts.values()], [m for name, _, m in pairs if name == before]]

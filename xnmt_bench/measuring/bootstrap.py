@@ -1,4 +1,4 @@
-"""Bootstrap over units: every interval and every comparison of this project is drawn here."""
+"""Bootstrap over units, and t over systems: every interval and comparison is drawn here."""
 
 from __future__ import annotations
 
@@ -65,6 +65,16 @@ def interval(samples_R: np.ndarray) -> tuple[float, float]:
         return float("nan"), float("nan")
     low, high = np.nanpercentile(samples_R, [2.5, 97.5])
     return float(low), float(high)
+
+
+def t_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return the mean of two values or more, and both ends of its 95 % t-interval."""
+    from scipy import stats  # heavy, and most tables are of one system
+
+    of_mean = np.std(values, ddof=1) / np.sqrt(len(values))
+    half = float(stats.t.ppf(0.975, len(values) - 1) * of_mean)
+    center = float(np.mean(values))
+    return center, center - half, center + half
 
 
 def score(metric: Metric, measurement: Measurement, draws: Draws) -> ScoredRow:

@@ -38,6 +38,9 @@ BLIND_EXPLAINER = "blind_explainer"
 # What the experiment left out to be quick, a sentence each. Metrics count units as `left_out`.
 LEFT_OUT = "quick_left_out"
 CAPPED = "capped"  # training ended at its cap of epochs
+# How its system was trained: `family`, which replicates share, `seed` and `initial`; see
+# `pipeline.lineage`.
+LINEAGE = "lineage"
 VERSIONS = "versions"  # of the libraries that made what is behind the row, by name
 # What decides its numbers beside its columns, by name; rows that differ in one are never ranked
 # together.

@@ -18,6 +18,7 @@ from xnmt_bench.measuring.measurement import (
     BLIND,
     DOUBTS,
     LEFT_OUT,
+    LINEAGE,
     PIVOT,
     Evidence,
     Measurement,
@@ -246,6 +247,8 @@ class Metric(ABC):
                 # Of a file's relevance it is unknown whether a model was asked.
                 row_facts[BLIND] = job.explained.explainer.blind
             model = job.model_id if of_system else ""  # this may train the system
+            if of_system and (lineage := job.lineage):
+                row_facts[LINEAGE] = lineage
             open_doors = self.open_doors(job) if of_system else {}
             doors = {kind: door.fingerprint for kind, door in open_doors.items()}
             # The metric's own keys come last, so that it may override what the job says.

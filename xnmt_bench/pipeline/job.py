@@ -276,6 +276,11 @@ class Job:
         """The fingerprint of the system that is measured; empty where files stand for it."""
         return "" if self.from_files else self.system.fingerprint
 
+    @property
+    def lineage(self) -> dict[str, Any]:
+        """How the measured system was trained; see `read_lineage`. Empty for files."""
+        return {} if self.from_files else self.system.lineage
+
 
 class _Targets(CorpusView):
     """A corpus's test set with other targets."""

@@ -22,6 +22,7 @@ from xnmt_bench.nmt.loading import build_model, save_model, shipped, start_from,
 from xnmt_bench.nmt.training_options import NMTTrainingOptions
 from xnmt_bench.nmt.validation import ContrastiveAccuracy, ValidationBLEU
 from xnmt_bench.pipeline.clusters import StoredClusters
+from xnmt_bench.pipeline.lineage import STARTED_FROM, read_lineage
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.pipeline.texts import Texts
 from xnmt_bench.registry import create, instantiate, load
@@ -157,15 +158,19 @@ class System:
         nmt = self._config.nmt
         return bool(nmt.initial) and not nmt.path and "family" in nmt.reader
 
-    def _open_initial(self) -> HuggingFaceModel:
-        """Open the model of another toolkit that training starts from, with markers if wanted.
+    def _open_initial(self, clusters: int | None = None) -> HuggingFaceModel:
+        """Open the model of another toolkit that training starts from.
+
+        Args:
+            clusters: that have markers; as many as training needs, if not given.
 
         Raises:
             XnmtError: it cannot be opened.
         """
         nmt = self._config.nmt
         reader = plain(nmt.reader, complete=True)
-        clusters = MOST_CLUSTERS if self.has_markers else 0
+        if clusters is None:
+            clusters = MOST_CLUSTERS if self.has_markers else 0
         try:
             model: HuggingFaceModel = instantiate(
                 f"nmt {self.name!r}", reader | {"clusters": clusters}, nmt.initial
@@ -311,7 +316,8 @@ class System:
             )
             self._save(module.model, folder)  # type: ignore[arg-type]
             clean(folder)
-            return {**facts, "name": nmt["name"], "train_sentences": len(train)}
+            started = self._describe_initial() if nmt["initial"] else {}
+            return {**facts, **started, "name": nmt["name"], "train_sentences": len(train)}
 
         return self._store.make(
             "nmt",
@@ -323,6 +329,19 @@ class System:
             precision=self._options.precision,
             **recipe,
         )
+
+    def _describe_initial(self) -> dict[str, Any]:
+        """Return the fingerprint of the system that training starts from, and its family."""
+        folder = shipped(self._config.nmt.initial)
+        # Without further markers, as it is measured.
+        initial = self._open_initial(0).fingerprint if self._foreign else system_id(folder)
+        family = read_lineage(folder).get("family")
+        return dict(zip(STARTED_FROM, (initial, family), strict=True))
+
+    @property
+    def lineage(self) -> dict[str, Any]:
+        """How it was trained; see `read_lineage`."""
+        return read_lineage(self.path)
 
     def _check_architecture(self) -> None:
         """Raise an XnmtError where this architecture cannot be trained as configured."""

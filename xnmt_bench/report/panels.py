@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from statistics import mean
 from typing import Any
 
+from xnmt_bench.measuring.bootstrap import t_interval
 from xnmt_bench.measuring.measurement import (
     BLIND,
     CAPPED,
     DOUBTS,
     LEFT_OUT,
+    LINEAGE,
     OK,
     SETTINGS,
     VERSIONS,
@@ -31,7 +33,7 @@ class Panel:
         metric: of the numbers.
         condition: the columns that all its rows share.
         rows: by value of the pivot (empty without a pivot) and by name of what is
-            compared, a row for each seed.
+            compared, a row for each seed, and for each system of several trainings.
         references: rows that stand beside them unranked, by value of the pivot.
         pivot_values: how each value of the pivot stands in tables, of all panels of the metric.
     """
@@ -124,11 +126,22 @@ def ends(name: str) -> tuple[str, str, str]:
 
 
 def pooled(column: Column, rows: Iterable[ScoredRow]) -> tuple[float, float, float] | None:
-    """Return the mean over seeds and the union of their intervals; None where none has a number."""
+    """Return the mean of rows and an interval; None where none has a number.
+
+    Of one system, the interval is the union of its seeds' intervals. Of several, the system is the
+    unit: a 95 % t-interval over their means.
+    """
     name, low, high = ends(column.name)
-    seeds = [s.values for s in rows if _number(s, name)]
-    if not seeds:
+    by_system: dict[str, list[Mapping[str, Any]]] = {}
+    for scored_row in rows:
+        if _number(scored_row, name):
+            system = origin(scored_row.measurement)
+            by_system.setdefault(system, []).append(scored_row.values)
+    if not by_system:
         return None
+    if len(by_system) > 1:
+        return t_interval([mean(v[name] for v in seeds) for seeds in by_system.values()])
+    [seeds] = by_system.values()
     # The union of intervals is wide on purpose: it holds the spread of seeds too.
     value = mean(v[name] for v in seeds)
     return value, min(v.get(low, value) for v in seeds), max(v.get(high, value) for v in seeds)
@@ -183,7 +196,7 @@ def _by_condition(
     columns = [column for column in columns if column not in inside]
     grouped: dict[tuple[Any, ...], list[ScoredRow]] = {}
     for scored_row in rows:
-        row = scored_row.row | {"model": origin(scored_row.measurement)}
+        row = scored_row.row | {"model": family(scored_row.measurement)}
         values = tuple(row[column] for column in columns)
         grouped.setdefault(values, []).append(scored_row)
     shared = {key.name for key in metric.keys if key.shared}
@@ -282,7 +295,7 @@ def compared_name(metric: Metric, scored_row: ScoredRow, scored: Sequence[Scored
     """Return what a row compares: an explainer's name, or a system's."""
     m = scored_row.measurement
     if metric.compared == "nmt":
-        return system_name(m.identity["nmt"], origin(m), scored)
+        return system_name(m.identity["nmt"], family(m), scored)
     name, relevance = m.identity[metric.compared], m.content.get("relevance")
     if m.identity["nmt"] or not relevance:
         return str(name)
@@ -292,11 +305,17 @@ def compared_name(metric: Metric, scored_row: ScoredRow, scored: Sequence[Scored
     return f"{name} {relevance[:6]}" if several else str(name)
 
 
-def system_name(name: str, fingerprint: str, scored: Iterable[ScoredRow]) -> str:
-    """Return a system's name, with its fingerprint where several systems share the name."""
+def system_name(name: str, family_name: str, scored: Iterable[ScoredRow]) -> str:
+    """Return a system's name, with that of its family where several families share the name."""
     same_name = (s.measurement for s in scored if s.measurement.identity["nmt"] == name)
-    several = len({origin(other) for other in same_name}) > 1
-    return f"{name} {fingerprint[:6]}" if several else name
+    several = len({family(other) for other in same_name}) > 1
+    return f"{name} {family_name[:6]}" if several else name
+
+
+def family(measurement: Measurement) -> str:
+    """Return what systems share that differ in `nmt.seed` alone; else the system's own."""
+    lineage: dict[str, Any] = measurement.facts.get(LINEAGE, {})
+    return str(lineage.get("family") or origin(measurement))
 
 
 def origin(measurement: Measurement) -> str:

@@ -13,7 +13,7 @@ from xnmt_bench.measuring.bootstrap import Draws, score
 from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import ScoredRow, read
 from xnmt_bench.measuring.metric import Metric
-from xnmt_bench.report.panels import origin, panels, sortable, sortable_pivot, system_name
+from xnmt_bench.report.panels import family, panels, sortable, sortable_pivot, system_name
 from xnmt_bench.report.summary import ShownTable, show, write_rows, write_summary
 from xnmt_bench.report.table import csv_columns, tables
 from xnmt_bench.report.tracking import Tracker
@@ -46,12 +46,12 @@ def about_systems(
     """Return the notes that other metrics give on the systems in a metric's table."""
     metric_rows = scored[metric][1]
     # Of one name and fingerprint, for any corpus of the other metrics.
-    systems = {(s.measurement.identity["nmt"], origin(s.measurement)) for s in metric_rows}
+    systems = {(s.measurement.identity["nmt"], family(s.measurement)) for s in metric_rows}
     notes = []
     for other, rows in (pair for name, pair in scored.items() if name != metric):
         for scored_row in rows:
             row, text = scored_row.row, other.about_system(scored_row.row)
-            system = (row["nmt"], origin(scored_row.measurement))
+            system = (row["nmt"], family(scored_row.measurement))
             if system in systems and text:
                 where = f"{row['corpus']} {row['lang_pair']} {system_name(*system, metric_rows)}"
                 notes.append(f"{where}: {text}.")

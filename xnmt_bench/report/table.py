@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from xnmt_bench.measuring.measurement import FAILED, ScoredRow
+from xnmt_bench.measuring.measurement import FAILED, LINEAGE, ScoredRow
 from xnmt_bench.measuring.metric import Column, Metric, PivotValue
 from xnmt_bench.report.panels import (
     CAP,
@@ -16,6 +16,7 @@ from xnmt_bench.report.panels import (
     compared_name,
     distinguish,
     ends,
+    family,
     origin,
     panels,
     pivot_values_of,
@@ -30,6 +31,14 @@ CAPPED_NOTE = f"{CAP} training ended at its cap of epochs, not by itself."
 LOSES = "‡"  # beside a number that a blind row beats
 LOSES_NOTE = f"{LOSES} a row that never asks the model is better."
 SEEDS = "Several seeds: their mean, and the union of their intervals."
+SYSTEMS = (
+    "Several trainings of a system (nmt.seed), {counts}: their mean, with a 95 % t-interval over "
+    "the trainings."
+)
+ONE_SYSTEM = (
+    "Each system is one training, and intervals hold the test set alone; sweep nmt.seed=0,1,2 to "
+    "see how trainings differ."
+)
 
 
 def csv_columns(metric: Metric) -> list[str]:
@@ -172,6 +181,17 @@ def test_sentences(scored_row: ScoredRow) -> str:
     return str(settings_of(scored_row).get("test sentences", ""))
 
 
+def about_trainings(scored: Iterable[ScoredRow]) -> str:
+    """Return how many trainings rows are of; empty where no system was trained here."""
+    trainings: dict[str, set[str]] = {}
+    for m in (s.measurement for s in scored if LINEAGE in s.measurement.facts):
+        trainings.setdefault(family(m), set()).add(origin(m))
+    counts = sorted({len(systems) for systems in trainings.values()})
+    if max(counts, default=1) > 1:
+        return SYSTEMS.format(counts=" or ".join(map(str, counts)))
+    return ONE_SYSTEM if counts else ""
+
+
 def _notes(metric: Metric, scored: Sequence[ScoredRow], about: Sequence[str]) -> list[str]:
     notes = [metric.note, *_remarks(scored)]
     seeds = Counter(
@@ -180,6 +200,8 @@ def _notes(metric: Metric, scored: Sequence[ScoredRow], about: Sequence[str]) ->
     )
     if max(seeds.values(), default=0) > 1:
         notes[0] += f" {SEEDS}"
+    if trained := about_trainings(scored):
+        notes.append(trained)
     headline = metric.headline
     several_tests = len({test_sentences(s) for s in scored} - {""}) > 1
     for scored_row in scored:
@@ -194,7 +216,7 @@ def _notes(metric: Metric, scored: Sequence[ScoredRow], about: Sequence[str]) ->
             ]
             kinds += [f"test sentences: {test_sentences(scored_row)}"] if several_tests else []
             which = ", ".join([str(row[metric.pivot]) if metric.pivot else "", *kinds])
-            system = system_name(row["nmt"], origin(scored_row.measurement), scored)
+            system = system_name(row["nmt"], family(scored_row.measurement), scored)
             where = f"{row['corpus']} {row['lang_pair']} {system}"
             value = f"{headline.heading} {headline.form(row[headline.name])}"
             value += f" {CAP}" if capped([scored_row]) else ""

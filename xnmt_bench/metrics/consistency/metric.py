@@ -28,6 +28,7 @@ from xnmt_bench.measuring.measurement import (
     BLIND,
     BLIND_EXPLAINER,
     DOUBTS,
+    LINEAGE,
     Evidence,
     Measurement,
     PlannedRow,
@@ -550,4 +551,7 @@ def _identify(
     columns: Row, job: Job | None, facts: dict[str, Any], content: dict[str, str]
 ) -> RowIdentity:
     """Return the identity of a row; the job is that of a system's own translations."""
-    return RowIdentity(columns, job.model_id if job else "", facts, content)
+    if job is None:
+        return RowIdentity(columns, "", facts, content)
+    model = job.model_id  # this may train the system
+    return RowIdentity(columns, model, facts | {LINEAGE: job.lineage}, content)

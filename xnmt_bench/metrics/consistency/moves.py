@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from xnmt_bench.analyses.analysis import Analysis, Result
-from xnmt_bench.analyses.tuned import by_system, pair_tuned
+from xnmt_bench.analyses.tuned import Pair, pair_tuned
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap, interval
 from xnmt_bench.measuring.measurement import BLIND_EXPLAINER, Measurement
@@ -82,12 +82,10 @@ class Moves(Analysis):
         return Result(rows, identity, measured, summary, _figure(rows))
 
     def _rows(self, panel: Panel) -> Iterator[Row]:
-        for before, after in _pairs(panel):
-            measured = by_system(panel)
-            rows = [measured[before], measured[after]]
+        for before, after, rows in _pairs(panel):
             joint = JointBootstrap([panel.metric, panel.metric], rows, self.draws)
-            markers = _mean_result(panel.metric, measured[after], "marker_share")
-            for form, count in _forms(measured[after]).items():
+            markers = _mean_result(panel.metric, rows[1], "marker_share")
+            for form, count in _forms(rows[1]).items():
                 values_2R = joint.values("points_right" if form == ALL else POINTS_OF + form)
                 change_R = values_2R[1] - values_2R[0]
                 low, high = interval(change_R[1:])
@@ -97,7 +95,7 @@ class Moves(Analysis):
                     "tuned": after,
                     "explainer": panel.condition["explainer"],
                     "pronoun": form,
-                    "blind": bool(measured[after][0].facts.get(BLIND_EXPLAINER)),
+                    "blind": bool(rows[1][0].facts.get(BLIND_EXPLAINER)),
                     "n": count,
                     "before": float(values_2R[0, 0]),
                     "after": float(values_2R[1, 0]),
@@ -113,7 +111,7 @@ def _condition(panel: Panel) -> list[str]:
     return [name for name in panel.condition if name != "explainer"]
 
 
-def _pairs(panel: Panel) -> Iterator[tuple[str, str]]:
+def _pairs(panel: Panel) -> Iterator[Pair]:
     """Yield systems before and after fine-tuning, where an explainer was asked."""
     if panel.condition.get("explainer"):
         yield from pair_tuned(panel)
