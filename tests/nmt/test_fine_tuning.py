@@ -218,6 +218,30 @@ def test_examples_are_fewer_and_markers_do_not_change_their_number(initial):
         assert counts[examples, "none"] == counts[examples, "inline"]
 
 
+def test_a_system_knows_its_replicates_and_where_it_started(initial):
+    cell = ["nmt.training.max_epochs=1", f"store={initial.config.store}"]
+    others = {
+        name: Job(configure(*SMALL, *cell, *change))
+        for name, change in {
+            "replicate": ["nmt.seed=1"],
+            "wider": ["nmt.sizes.feed_forward=24"],
+        }.items()
+    }
+    family = initial.lineage["family"]
+    assert initial.lineage == {"family": family, "seed": 0, "initial": None}
+    assert others["replicate"].lineage == {"family": family, "seed": 1, "initial": None}
+    assert others["wider"].lineage["family"] != family
+    # Each of two replicates starts from its own, and they are replicates all the same.
+    first, second = (tuned(start, "gender", "none", f"nmt.seed={seed}")
+                     for seed, start in enumerate((initial, others["replicate"])))  # fmt: skip
+    assert first.lineage["initial"] == initial.model_id
+    assert second.lineage["initial"] == others["replicate"].model_id
+    assert first.lineage["family"] == second.lineage["family"] != family
+    # A folder says the same as the configuration that trained it.
+    opened = Job(configure(*SMALL, f"nmt.path={first.system.path}", cell[1]))
+    assert opened.lineage == first.lineage
+
+
 def test_options_at_their_defaults_leave_the_recipe_alone():
     """Or no system of an earlier version would be found."""
     recipe = NMTTrainingOptions().recipe

@@ -9,7 +9,8 @@ from xnmt_bench.measuring.measurement import SETTINGS
 from xnmt_bench.metrics.aer.metric import AER as AlignmentErrorRate
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.quality import Quality
-from xnmt_bench.report.panels import distinguish, panels
+from xnmt_bench.report.panels import distinguish, panels, pooled
+from xnmt_bench.report.table import about_trainings
 
 
 def row(ppl=4.0, model="m0", status="ok", derived=False, **identity):
@@ -31,6 +32,37 @@ def test_panels_hold_each_explainers_seeds():
         "scenario": "teacher_forcing", "learned_from": "teacher_forcing", "train_sentences": 900,
         "settings": "",
     }  # fmt: skip
+
+
+def trained(ppl, nmt_seed, family="f", **identity):
+    """A row of one of several trainings that differ in `nmt.seed` alone."""
+    lineage = {"family": family, "seed": nmt_seed, "initial": None}
+    values = {"ppl": ppl, "ppl_low": ppl - 1, "ppl_high": ppl + 1}
+    return scored(FIDELITY | identity, values, model=f"{family}{nmt_seed}", lineage=lineage)
+
+
+def test_trainings_of_one_system_are_pooled_by_a_t_interval():
+    # Two seeds of the judge on the first: a system counts once, with the mean of its seeds.
+    rows = [trained(3.0, 0), trained(5.0, 0, seed=2), trained(6.0, 1), trained(8.0, 2)]
+    [panel] = panels(Fidelity(), rows)
+    assert panel.condition["model"] == "f"
+    value, low, high = pooled(panel.metric.headline, panel.of("fn", "attention"))
+    assert value == pytest.approx(6.0)
+    # The standard deviation of 4, 6 and 8 is 2, and the t of two degrees of freedom is 4.3027.
+    half = 4.302653 * 2 / 3**0.5
+    assert (low, high) == (pytest.approx(6 - half, abs=1e-4), pytest.approx(6 + half, abs=1e-4))
+    assert "Several trainings of a system (nmt.seed), 3:" in about_trainings(rows)
+
+
+def test_one_training_says_that_it_is_one():
+    assert "Each system is one training" in about_trainings([trained(3.0, 0), trained(5.0, 0)])
+    assert about_trainings([row()]) == ""  # nothing is known of how it was trained
+
+
+def test_trainings_of_other_options_are_not_pooled():
+    built = panels(Fidelity(), [trained(3.0, 0), trained(4.0, 0, family="g")])
+    assert [panel.condition["model"] for panel in built] == ["f", "g"]
+    assert distinguish(built).texts == [["transformer f"], ["transformer g"]]
 
 
 @pytest.mark.parametrize(

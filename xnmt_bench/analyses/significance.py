@@ -22,7 +22,7 @@ NOTE = (
     "{effect} of the first {thing} {preposition} that of the second, with its 95 % interval by a "
     "bootstrap over units{paired} (at least {samples:,} samples): {below}. n.s.: not significant "
     "at {level:g}, p-values corrected for the number of pairs (Holm). seeds: smaller than the "
-    "spread of the seeds, so not called a difference."
+    "spread of the seeds, or of the trainings (nmt.seed), so not called a difference."
 )
 ONE_SEED = (
     "These proxies were trained with one seed, so nothing is known of the spread of seeds; sweep "

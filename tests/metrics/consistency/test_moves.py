@@ -7,7 +7,7 @@ from measured import measured
 from xnmt_bench.analyses.tuned import Tuned
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
-from xnmt_bench.measuring.measurement import BLIND_EXPLAINER
+from xnmt_bench.measuring.measurement import BLIND_EXPLAINER, LINEAGE
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.consistency import Consistency
 from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS
@@ -23,9 +23,13 @@ ROW = {
 
 
 def write_row(
-    folder, pointed, forms, markers=None, blind=False, model="m", columns=None, **identity
-):
-    """A row whose explainer points at the right entity where `pointed` is 1."""
+    folder, pointed, forms, markers=None, blind=False, model="m", columns=None, initial=None,
+    **identity,
+):  # fmt: skip
+    """A row whose explainer points at the right entity where `pointed` is 1.
+
+    Systems of one name differ in their seeds alone; `initial` is where training started.
+    """
     ones, zeros = np.ones(SENTENCES), np.zeros(SENTENCES)
     more = columns or {}
     columns = {"items": ones, "determined": ones, "consistent": ones, "pronoun_n": zeros,
@@ -38,8 +42,10 @@ def write_row(
     if markers is not None:
         columns |= {"marker_n": ones, "on_markers": ones * markers}
     units = Units("suite", np.arange(SENTENCES), columns | more)
-    facts = {"genders": "made", "left_out": 0, BLIND_EXPLAINER: blind}
-    measured(Consistency, folder, ROW | identity, units, model=model, **facts)
+    row = ROW | identity
+    lineage = {"family": row["nmt"], "seed": 0, "initial": initial}
+    facts = {"genders": "made", "left_out": 0, BLIND_EXPLAINER: blind, LINEAGE: lineage}
+    measured(Consistency, folder, row, units, model=model, **facts)
 
 
 @pytest.fixture
@@ -56,7 +62,15 @@ def test_the_change_is_after_less_before_of_the_same_pronouns(tmp_path, forms):
     before = np.tile([1.0, 0.0], SENTENCES // 2)
     after = np.where(forms == "she", 1.0, before)
     write_row(tmp_path, before, forms)
-    write_row(tmp_path, after, forms, markers=0.25, nmt="small on gender with gold markers")
+    write_row(
+        tmp_path,
+        after,
+        forms,
+        markers=0.25,
+        nmt="small on gender with gold markers",
+        model="n",
+        initial="m",
+    )
     rows = {row["pronoun"]: row for row in moved(tmp_path).rows}
     assert list(rows) == ["all", "he", "she"]  # ten of `his` are too few
     assert rows["all"]["change"] == pytest.approx(15 / 100)
@@ -72,7 +86,10 @@ def test_explainers_stand_side_by_side_and_blind_ones_say_so(tmp_path, forms):
     for name in ("attention", "nearest"):
         for nmt in ("small", "small on coref"):
             pointed = np.ones(SENTENCES) * (nmt != "small")
-            write_row(tmp_path, pointed, forms, blind=name == "nearest", explainer=name, nmt=nmt)
+            more = {} if nmt == "small" else {"model": "n", "initial": "m"}
+            write_row(
+                tmp_path, pointed, forms, blind=name == "nearest", explainer=name, nmt=nmt, **more
+            )
     result = moved(tmp_path)
     of_all = [row for row in result.rows if row["pronoun"] == "all"]
     assert {row["explainer"]: row["blind"] for row in of_all} == {
@@ -86,7 +103,7 @@ def test_explainers_stand_side_by_side_and_blind_ones_say_so(tmp_path, forms):
 def test_seeds_of_systems_are_averaged(tmp_path, forms):
     for model, share in (("a", 0.0), ("b", 1.0)):
         write_row(tmp_path, np.zeros(SENTENCES), forms, model=model)
-        tuned = {"nmt": "small on coref", "model": f"{model} tuned"}
+        tuned = {"nmt": "small on coref", "model": f"{model} tuned", "initial": model}
         write_row(tmp_path, np.full(SENTENCES, share), forms, **tuned)
     [row] = [row for row in moved(tmp_path).rows if row["pronoun"] == "all"]
     assert row["change"] == pytest.approx(0.5)
@@ -101,7 +118,10 @@ def test_what_fine_tuning_changes_of_a_headline(tmp_path, forms):
             values = (rng.random(SENTENCES) < share).astype(float)
             consistent.setdefault(nmt, []).append(values)
             write_row(tmp_path, values, forms, nmt=nmt, model=f"{nmt} {seed}",
-                      columns={"consistent": values})  # fmt: skip
+                      columns={"consistent": values},
+                      initial=f"small {seed}" if nmt != "small" else None)  # fmt: skip
+    # Another training of the same name that no fine-tuning started from is not among them.
+    write_row(tmp_path, np.zeros(SENTENCES), forms, nmt="small", model="left out")
     scored = collect(Consistency(), tmp_path, Draws(9, 0))
     [row] = Tuned(samples=200).analyse(panels(Consistency(), scored)).rows
     assert (row["system"], row["tuned"]) == ("small", "small on coref")
