@@ -170,6 +170,7 @@ class SystemSection(Section):
     beam: Few
     coreference: section(CoreferenceOptions) | None = None  # type: ignore[valid-type]
     architecture: Text | None = None
+    corpus: dict[str, Any] | None = None
     seed: Seed = 0
 
 

@@ -30,6 +30,10 @@ class ReversedCorpus(CorpusView):
             # Documents and places stay: a context is on both sides.
             yield Sentence(s.target, s.source, s.document, s.position, gold)
 
+    def vocabulary_corpus(self) -> Corpus:
+        """Return the same of the wrapped corpus, with its sides exchanged."""
+        return ReversedCorpus(self.corpus.vocabulary_corpus())
+
     def recipe(self) -> dict[str, Any]:
         """Return the corpus's own recipe, marked."""
         return {"reversed": self.corpus.recipe()}

@@ -35,6 +35,23 @@ class Mention:
 
 
 @dataclass(frozen=True, slots=True)
+class Planted:
+    """A target word that either of two source words decides, by construction.
+
+    Attributes:
+        slot: its kind, such as `opening`.
+        word: the target word's position in its sentence, counted from 0.
+        link: the source word that is translated by it.
+        cue: the source word that says it again.
+    """
+
+    slot: str
+    word: int
+    link: int
+    cue: int
+
+
+@dataclass(frozen=True, slots=True)
 class Gold:
     """Gold annotation of a sentence pair, on words separated by white space, counted from 0.
 
@@ -45,6 +62,7 @@ class Gold:
         target_mentions: the same on the target side.
         deciding_source: for each target word, the source words that decide it.
         deciding_prefix: for each target word, the earlier target words that decide it.
+        planted: target words with a link and a cue, where a corpus was made with them.
     """
 
     sure: Links = frozenset()
@@ -53,6 +71,7 @@ class Gold:
     target_mentions: tuple[Mention, ...] = ()
     deciding_source: tuple[frozenset[int], ...] = ()
     deciding_prefix: tuple[frozenset[int], ...] = ()
+    planted: tuple[Planted, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +133,10 @@ class Corpus(ABC):
     def contrastive(self, split: Split) -> list[ContrastiveSet]:
         """Return the corpus's own contrastive sets of a split; empty for none."""
         return []
+
+    def vocabulary_corpus(self) -> Corpus:
+        """Return the corpus whose training split vocabularies are learnt from; itself for most."""
+        return self
 
     def counts(self) -> Iterator[str]:
         """Return counts worth a line each, beside published ones where there are any."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -85,16 +85,21 @@ class Job:
     @cached_property
     def corpus(self) -> Corpus:
         """The configured corpus, streaming."""
-        settings = plain(self.config.corpus, complete=True)
+        return self._open_corpus({})
+
+    def _open_corpus(self, changes: Mapping[str, Any]) -> Corpus:
+        settings = plain(self.config.corpus, complete=True) | changes
         node = {key: value for key, value in settings.items() if key not in CORPUS_EXTRAS}
         corpus: Corpus = instantiate(f"corpus {self.config.corpus.name!r}", node)
         # Wrapped last, so that the corpus itself knows nothing of directions.
-        return ReversedCorpus(corpus) if self.config.corpus.reversed else corpus
+        return ReversedCorpus(corpus) if settings["reversed"] else corpus
 
     @cached_property
     def system(self) -> System:
         """The NMT system."""
-        return System(self.config, self.store, self.corpus, self.options)
+        changes = plain(self.config.nmt.get("corpus") or {})
+        learnt = self._open_corpus(changes) if changes else self.corpus
+        return System(self.config, self.store, self.corpus, self.options, learnt)
 
     @cached_property
     def texts(self) -> Texts:

@@ -47,14 +47,21 @@ class System:
     Args:
         config: the job's whole configuration; `nmt` and `corpus` are read.
         store: where it lies.
-        corpus: what it is trained on, if it is trained here.
+        corpus: what is translated.
         options: how training runs.
+        learnt: what it is trained on, if it is trained here; the same corpus, if not given.
     """
 
     def __init__(
-        self, config: DictConfig, store: Store, corpus: Corpus, options: TrainerOptions
+        self,
+        config: DictConfig,
+        store: Store,
+        corpus: Corpus,
+        options: TrainerOptions,
+        learnt: Corpus | None = None,
     ) -> None:
         self._config, self._store, self._corpus, self._options = config, store, corpus, options
+        self._learnt = learnt or corpus
         context = plain(config.nmt.context)
         self.read_sentences: int | None = context.pop("read")
         self.trained_context = Context(**context)
@@ -69,7 +76,9 @@ class System:
         """As in results; with the sentences that it reads, where these are fewer than it could."""
         few = self.context.sentences < self.trained_context.sentences
         read = f" reading {self.context.sentences}" if few else ""
-        return f"{self._config.nmt.name}{read}{self._describe_coreference()}"
+        learnt = self._config.nmt.get("corpus") or {}
+        on = "".join(f" on {option}={value}" for option, value in learnt.items())
+        return f"{self._config.nmt.name}{on}{read}{self._describe_coreference()}"
 
     def _describe_coreference(self) -> str:
         """Return how it was fine-tuned for coreference, and which markers it reads."""
@@ -206,17 +215,18 @@ class System:
         if model := subwords[f"{side}_model"]:
             return SentencePiece(model)
         kind, size = subwords.type, subwords[f"{side}_size"]
+        corpus = self._corpus.vocabulary_corpus()
 
         def work(folder: Path) -> None:
             # Of the training split alone: test words must not shape the vocabulary.
-            texts: Iterator[str] = (getattr(s, side) for s in self._corpus.sentences("train"))
+            texts: Iterator[str] = (getattr(s, side) for s in corpus.sentences("train"))
             train_subwords(texts, folder / "subwords.model", kind, size)
 
         artefact = self._store.make(
             "subwords",
             work,
             version=1,
-            corpus=self._corpus.recipe(),
+            corpus=corpus.recipe(),
             side=side,
             type=kind,
             size=size,
@@ -263,7 +273,7 @@ class System:
         nmt = plain(self._config.nmt)
         self._check_architecture()
         training = NMTTrainingOptions(**nmt["training"])
-        corpus = divided(self._corpus, nmt.get("divide_and_rule"))
+        corpus = divided(self._learnt, nmt.get("divide_and_rule"))
         if training.examples != "all":
             corpus = ExamplesCorpus(corpus, self._resolver, training.examples)
         # In the full context, also where fewer sentences are read later.
@@ -340,8 +350,9 @@ class System:
 
     @property
     def lineage(self) -> dict[str, Any]:
-        """How it was trained; see `read_lineage`."""
-        return read_lineage(self.path)
+        """How it was trained, as `read_lineage` has it, and `learnt`: `nmt.corpus`, if given."""
+        learnt = plain(self._config.nmt.get("corpus") or {})
+        return read_lineage(self.path) | ({"learnt": learnt} if learnt else {})
 
     def _check_architecture(self) -> None:
         """Raise an XnmtError where this architecture cannot be trained as configured."""

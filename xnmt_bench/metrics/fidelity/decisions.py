@@ -113,6 +113,28 @@ class TestDecisions:
         return {"browsed_rules": folder / RULES_FILE, "browsed_relevance": folder / RELEVANCE_FILE}
 
     @cached_property
+    def planted(self) -> dict[str, np.ndarray]:
+        """Which test decisions are of a planted word, its first piece, by slot; (N,) each.
+
+        Those alone in which the system says the target's own word.
+        """
+        rules = self.rules
+        annotation = {} if rules.scenario == REAL else rules.explained.texts.gold(EVALUATED)
+        steps: dict[str, dict[int, int]] = {}  # of each slot: the step by sentence
+        split, target = rules.test_split, self._job.system.subwords[1]
+        for index, number in enumerate(split.number.tolist()):
+            planted = annotation[number].planted if number in annotation else ()
+            word_T = target.current_words(split.target[index].tolist()) if planted else []
+            for word in planted:
+                steps.setdefault(word.slot, {})[number] = word_T.index(word.word)
+        sentence_N, step_N = rules.test.sentence_N.tolist(), rules.test.step_N
+        right_N = rules.test.label_N == rules.target_words
+        return {
+            slot: right_N & (step_N == [of_slot.get(n, -1) for n in sentence_N])
+            for slot, of_slot in steps.items()
+        }
+
+    @cached_property
     def density(self) -> Density:
         """How often the explainer's training rules come back, at k = 1 (Li et al. 2020, Table 2).
 

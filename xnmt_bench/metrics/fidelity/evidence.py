@@ -16,6 +16,9 @@ from xnmt_bench.measuring.measurement import CAPPED, DOUBTS, SETTINGS, Evidence
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity.decisions import FACETS_FILE, SAMPLE_FILE, TestDecisions
 
+# Columns of units, each in front of a slot: decisions of planted words, and their log-likelihoods.
+PLANTED, LIKELIHOOD_OF = "planted ", "planted log-likelihood "
+
 
 def evidence_of(
     judge: Judge, decisions: TestDecisions, browsed: int, compare_distributions: bool
@@ -82,6 +85,9 @@ def sum_by_sentence(
     summed = {"log_likelihood": scores.log_likelihood_N, **columns}
     if scores.correct_N is not None:
         summed["correct"] = scores.correct_N
+    for slot, planted_N in decisions.planted.items():
+        summed[PLANTED + slot] = planted_N
+        summed[LIKELIHOOD_OF + slot] = planted_N * scores.log_likelihood_N
     counted_N = np.ones(len(scores), dtype=bool)
     facts: dict[str, Any] = {SETTINGS: {"test sentences": rules.job.explained_sentences}}
     made_by = {"scores": judge.judged.fingerprint}

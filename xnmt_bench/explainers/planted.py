@@ -1,0 +1,78 @@
+"""Explanations that always name one planted word, for any model: the two sides of a trial.
+
+`toy_twins` has target words that either of two source words decides, the link and the cue. One of
+these explanations is right of a system that uses the link, the other of a system that uses the cue.
+A judge that sees the model has to tell which (see docs/guide/trial.md).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from xnmt_bench.corpora.sentence import Planted
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.explainers.base import Explainer, Relevance
+from xnmt_bench.explainers.nearest import Nearest
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Batch
+
+
+class NamesPlanted(Explainer):
+    """One of the two words first and the other last; all else by nearness.
+
+    Both explanations therefore share every word of a rule but the one that they name.
+    """
+
+    blind: ClassVar[bool] = True
+    needs_gold: ClassVar[bool] = True
+
+    @abstractmethod
+    def words(self, planted: Planted) -> tuple[int, int]:
+        """Return the source word that is named, and the one that is kept out."""
+
+    def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
+        """Read the planted words off the corpus; neither model nor labels play a part.
+
+        Raises:
+            NotApplicable: the corpus plants no words.
+        """
+        if batch.gold is None or not any(gold.planted for gold in batch.gold):
+            raise NotApplicable("these sentences have no planted words")
+        near = Nearest().relevance(model, batch)
+        source_BTS = near.source_BTS.cpu().clone()
+        # The distances of `nearest` lie between -1 and 0.
+        first, last = 1.0, -2.0
+        source, target = model.vocabularies
+        for row, gold in enumerate(batch.gold):
+            source_S = torch.tensor(source.current_words(batch.source_BS[row].tolist()))
+            target_T = torch.tensor(target.current_words(batch.target_BT[row].tolist()))
+            for planted in gold.planted:
+                named, kept_out = self.words(planted)
+                steps_T = (target_T == planted.word)[:, None]
+                self._set(source_BTS[row], steps_T & (source_S == named), first)
+                self._set(source_BTS[row], steps_T & (source_S == kept_out), last)
+        return Relevance(source_BTS.to(batch.source_BS.device), near.prefix_BTT)
+
+    @staticmethod
+    def _set(relevance_TS: Tensor, where_TS: Tensor, value: float) -> None:
+        relevance_TS[where_TS & ~relevance_TS.isnan()] = value
+
+
+class NamesLink(NamesPlanted):
+    """The planted word in its own place, which the target word translates."""
+
+    def words(self, planted: Planted) -> tuple[int, int]:
+        """Return link and cue."""
+        return planted.link, planted.cue
+
+
+class NamesCue(NamesPlanted):
+    """The planted word at the end of the sentence, which says the marks again."""
+
+    def words(self, planted: Planted) -> tuple[int, int]:
+        """Return cue and link."""
+        return planted.cue, planted.link
