@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from xnmt_bench.corpora.sentence import Corpus, Gold, Links, Sentence, Split, languages
+from xnmt_bench.corpora.substitutes import BothSides
 from xnmt_bench.corpora.view import CorpusView
 
 
@@ -29,6 +30,11 @@ class ReversedCorpus(CorpusView):
             )
             # Documents and places stay: a context is on both sides.
             yield Sentence(s.target, s.source, s.document, s.position, gold)
+
+    def substitutes(self) -> BothSides | None:
+        """Return the wrapped corpus's, with its sides exchanged."""
+        inner = self.corpus.substitutes()
+        return inner and BothSides(inner.target, inner.source)
 
     def vocabulary_corpus(self) -> Corpus:
         """Return the same of the wrapped corpus, with its sides exchanged."""

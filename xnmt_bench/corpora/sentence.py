@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from xnmt_bench.corpora.contrastive.group import ContrastiveSet
+    from xnmt_bench.corpora.substitutes import BothSides
 
 Split = Literal["train", "valid", "test"]
 SIDES = ("source", "target")
@@ -43,12 +44,16 @@ class Planted:
         word: the target word's position in its sentence, counted from 0.
         link: the source word that is translated by it.
         cue: the source word that says it again.
+        other_links: words in the link's place that ask for another target word.
+        other_cues: the same in the cue's place.
     """
 
     slot: str
     word: int
     link: int
     cue: int
+    other_links: tuple[str, ...] = ()
+    other_cues: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +142,10 @@ class Corpus(ABC):
     def vocabulary_corpus(self) -> Corpus:
         """Return the corpus whose training split vocabularies are learnt from; itself for most."""
         return self
+
+    def substitutes(self) -> BothSides | None:
+        """Return which words may replace each other, where the corpus knows its grammar."""
+        return None
 
     def counts(self) -> Iterator[str]:
         """Return counts worth a line each, beside published ones where there are any."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
+from xnmt_bench.corpora.substitutes import BothSides
 
 
 class CorpusView(Corpus):
@@ -35,6 +36,14 @@ class CorpusView(Corpus):
     def words(self, text: str, language: str) -> str:
         """Return a text from elsewhere, tokenised and cased as the wrapped corpus is."""
         return self.corpus.words(text, language)
+
+    def substitutes(self) -> BothSides | None:
+        """Return the wrapped corpus's."""
+        return self.corpus.substitutes()
+
+    def vocabulary_corpus(self) -> Corpus:
+        """Return the corpus that vocabularies of the wrapped one are learnt from."""
+        return self.corpus.vocabulary_corpus()
 
     def counts(self) -> Iterator[str]:
         """Yield the counts of the wrapped corpus."""

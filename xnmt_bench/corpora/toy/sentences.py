@@ -15,6 +15,8 @@ from itertools import count, islice
 from typing import Any
 
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
+from xnmt_bench.corpora.substitutes import BothSides
+from xnmt_bench.corpora.toy.categories import toy_substitutes
 from xnmt_bench.corpora.toy.grammar import (
     Clause,
     Ellipsis,
@@ -96,6 +98,10 @@ class ToyCorpus(Corpus):
             _trained_by_recipe.clear()
             _trained_by_recipe[key] = pairs
         return _trained_by_recipe[key]
+
+    def substitutes(self) -> BothSides:
+        """Return the grammar's categories."""
+        return toy_substitutes()
 
     def recipe(self) -> dict[str, Any]:
         """Return the seed, the sizes and the version of the generator."""

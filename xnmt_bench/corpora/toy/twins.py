@@ -15,11 +15,11 @@ last one and nowhere else. No judge needs the link to know *that* a mark comes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from xnmt_bench.corpora.sentence import SPLITS, Corpus, Gold, Planted, Sentence, Split
+from xnmt_bench.corpora.sentence import SPLITS, Corpus, Gold, Mention, Planted, Sentence, Split
 from xnmt_bench.corpora.toy.lexicon import Dice
 from xnmt_bench.corpora.toy.sentences import ToyCorpus
 from xnmt_bench.options import Count, Seed, Text
@@ -76,62 +76,75 @@ class ToyTwins(ToyCorpus):
 def _mark(sentence: Sentence, hides: Hidden, dice: Dice) -> Sentence:
     """Return a sentence of the toy corpus between marks."""
     # All draws are made whatever is hidden, so that the true marks are the same for both twins.
-    opening, closing = dice.pick(OPENINGS), dice.pick(CLOSINGS)
-    other_cue = dice.pick(CUES)
-    source_opening, source_closing = dice.pick(OPENINGS), dice.pick(CLOSINGS)
-    target_opening, target_closing = dice.pick(OPENINGS), dice.pick(CLOSINGS)
-    cue = CUES[OPENINGS.index(opening) * len(CLOSINGS) + CLOSINGS.index(closing)]
+    true = dice.pick(OPENINGS), dice.pick(CLOSINGS)
+    cue = CUES[OPENINGS.index(true[0]) * len(CLOSINGS) + CLOSINGS.index(true[1])]
+    any_cue = dice.pick(CUES)
+    any_source = dice.pick(OPENINGS), dice.pick(CLOSINGS)
+    any_target = dice.pick(OPENINGS), dice.pick(CLOSINGS)
     if hides in ("cue", "all"):
-        cue = other_cue
-    source_marks = (opening, closing)
-    if hides in ("link", "all"):
-        source_marks = (source_opening, source_closing)
-    target_marks = (target_opening, target_closing) if hides == "all" else (opening, closing)
-    source = f"{source_marks[0][0]} : {sentence.source} ; {source_marks[1][0]} {cue}"
-    target = f"{target_marks[0][1]} : {sentence.target} ; {target_marks[1][1]}"
-    assert sentence.gold is not None
-    annotation = _annotate(sentence, hides)
-    return replace(sentence, source=source, target=target, gold=annotation)
+        cue = any_cue
+    source = any_source if hides in ("link", "all") else true
+    target = any_target if hides == "all" else true
+    return replace(
+        sentence,
+        source=f"{source[0][0]} : {sentence.source} ; {source[1][0]} {cue}",
+        target=f"{target[0][1]} : {sentence.target} ; {target[1][1]}",
+        gold=_annotate(sentence, hides, (source[0][0], source[1][0], cue)),
+    )
 
 
-def _annotate(sentence: Sentence, hides: Hidden) -> Gold:
-    """Return the sentence's annotation between marks; only true links of marks are links."""
+def _annotate(sentence: Sentence, hides: Hidden, marks: tuple[str, str, str]) -> Gold:
+    """Return a sentence's annotation between marks, of which only true links are links.
+
+    Args:
+        sentence: of the toy corpus.
+        hides: what is drawn anew.
+        marks: the source's opening and closing mark, and its cue.
+    """
     inner = sentence.gold
     assert inner is not None
-    source_length, target_length = len(sentence.source.split()), len(sentence.target.split())
     # Two words stand in front of the sentence, and the closing mark is the second behind it.
-    first, source_last, target_last = 0, source_length + 3, target_length + 3
-    cue = source_last + 1
-    frame = {(1, 1), (source_length + 2, target_length + 2)}
-    marks = {(first, first), (source_last, target_last)} if hides in ("nothing", "cue") else set()
-    sure = frozenset({(i + 2, j + 2) for i, j in inner.sure} | frame | marks)
-    possible = sure | {(i + 2, j + 2) for i, j in inner.possible}
+    ends = [len(text.split()) + 3 for text in (sentence.source, sentence.target)]
+    links, cue = {OPENING: (0, 0), CLOSING: (ends[0], ends[1])}, ends[0] + 1
+    true_links = set(links.values()) if hides in ("nothing", "cue") else set()
+    frame = {(1, 1), (ends[0] - 1, ends[1] - 1)} | true_links
+    cues = {cue} if hides in ("nothing", "link") else set()
     deciding = {
-        "nothing": lambda link: frozenset({link, cue}),
-        "cue": lambda link: frozenset({link}),
-        "link": lambda _: frozenset({cue}),
-        "all": lambda _: frozenset[int](),
-    }[hides]
-
-    def shift(words: frozenset[int]) -> frozenset[int]:
-        return frozenset(place + 2 for place in words)
-
+        slot: frozenset(cues | ({link} if hides in ("nothing", "cue") else set()))
+        for slot, (link, _) in links.items()
+    }
     none = frozenset[int]()
-    of_source = tuple(map(shift, inner.deciding_source))
-    of_prefix = tuple(map(shift, inner.deciding_prefix))
+
+    def shift(places: Iterable[int]) -> frozenset[int]:
+        return frozenset(place + 2 for place in places)
+
+    def shift_mentions(mentions: Sequence[Mention]) -> tuple[Mention, ...]:
+        return tuple(replace(m, words=tuple(w + 2 for w in m.words)) for m in mentions)
+
     return Gold(
-        sure=sure,
-        possible=frozenset(possible),
-        source_mentions=tuple(
-            replace(m, words=tuple(w + 2 for w in m.words)) for m in inner.source_mentions
+        sure=frozenset({(i + 2, j + 2) for i, j in inner.sure} | frame),
+        possible=frozenset({(i + 2, j + 2) for i, j in inner.possible} | frame),
+        source_mentions=shift_mentions(inner.source_mentions),
+        target_mentions=shift_mentions(inner.target_mentions),
+        deciding_source=(
+            *(deciding[OPENING], none, *map(shift, inner.deciding_source)),
+            *(none, deciding[CLOSING]),
         ),
-        target_mentions=tuple(
-            replace(m, words=tuple(w + 2 for w in m.words)) for m in inner.target_mentions
-        ),
-        deciding_source=(deciding(first), none, *of_source, none, deciding(source_last)),
-        deciding_prefix=(none, none, *of_prefix, none, none),
-        planted=(
-            Planted(OPENING, first, first, cue),
-            Planted(CLOSING, target_last, source_last, cue),
-        ),
+        deciding_prefix=(none, none, *map(shift, inner.deciding_prefix), none, none),
+        planted=tuple(_plant(slot, *links[slot], cue, marks) for slot in links),
     )
+
+
+def _plant(slot: str, link: int, word: int, cue: int, marks: tuple[str, str, str]) -> Planted:
+    """Return a planted word, with the words that would ask for another one in its place."""
+    opening, closing, cue_word = marks
+    pairs, mark = (OPENINGS, opening) if slot == OPENING else (CLOSINGS, closing)
+
+    def said(cue_word: str) -> int:
+        """Return which mark of the slot a cue says."""
+        both = divmod(CUES.index(cue_word), len(CLOSINGS))
+        return both[0] if slot == OPENING else both[1]
+
+    other_links = tuple(english for english, _ in pairs if english != mark)
+    other_cues = tuple(other for other in CUES if said(other) != said(cue_word))
+    return Planted(slot, word, link, cue, other_links, other_cues)

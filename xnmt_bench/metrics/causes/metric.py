@@ -1,0 +1,252 @@
+"""Causes as a metric: does an explainer name the words that change the model's decision?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.measurement import SETTINGS, Evidence, PlannedRow, ScoredRow
+from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, ratio
+from xnmt_bench.measuring.units import Units
+from xnmt_bench.metrics.causes.effects import Interventions
+from xnmt_bench.metrics.causes.ranks import SIDES, judge_side, word_relevance
+from xnmt_bench.metrics.causes.table import Decision, load, save
+from xnmt_bench.options import Count, Part
+from xnmt_bench.pipeline.explained import EVALUATED
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.rules.extract import TEACHER_FORCING
+from xnmt_bench.rules.table import SentenceRelevance
+from xnmt_bench.store import Artefact, Work
+
+FILE = "effects.parquet"
+FEWEST = 100  # usable decisions of a side; fewer show nothing
+
+
+class Causes(SumMetric):
+    """Whether the words that an explainer names change the decision when they are changed.
+
+    A unit is a sentence; its sums are over its decisions, first pieces of target words.
+
+    Args:
+        substitutes: of a word, at most.
+        least: the greatest effect that a side needs for a decision to be usable there.
+        sentences: test sentences; null for all that are explained.
+    """
+
+    name = "causes"
+    title = "Causes: what changes the decision"
+    note = (
+        "Which: words are replaced by others of their category, all else fixed. Causal@k: the "
+        "effects of the k words that the explainer names, over the greatest sum of effects of k "
+        "words, with its 95 % bootstrap interval over sentences. Chance: of k words drawn at "
+        "random. That: the word's embedding is the vocabulary's mean. The prefix stays, so these "
+        "are direct effects. A decision counts on a side where some word has an effect of at least "
+        "metric.causes.least (0.05 by default) and the k words named have substitutes."
+    )
+    keys = (Key("explainer", "explainer"), Key("k", "k", "k = {}"), Key("seed", "seed"))
+    columns = (
+        *(
+            Column(
+                f"causal_{side}",
+                f"causal@k {side}",
+                hundredths,
+                "higher",
+                interval=True,
+                meaning=f"effect of the {side} words named, of the greatest there is, by which",
+            )
+            for side in SIDES
+        ),
+        *(
+            Column(
+                f"chance_{side}",
+                f"chance {side}",
+                hundredths,
+                meaning=f"the same of {side} words drawn at random",
+            )
+            for side in SIDES
+        ),
+        *(
+            Column(
+                f"strongest_{side}",
+                f"strongest % {side}",
+                hundredths,
+                meaning=f"share of the decisions whose first {side} word has the greatest effect",
+            )
+            for side in SIDES
+        ),
+        *(
+            Column(
+                f"tau_{side}",
+                f"tau {side}",
+                "{:+.2f}".format,
+                meaning=f"Kendall's tau-b of relevance and effect over {side} words, by decision",
+            )
+            for side in SIDES
+        ),
+        *(
+            Column(
+                f"causal_that_{side}",
+                f"that: causal@k {side}",
+                hundredths,
+                meaning=f"as causal@k {side}, where the word is taken away",
+            )
+            for side in SIDES
+        ),
+        Column("link", "effect of the link", "{:.3f}".format, shown=False),
+        Column("cue", "effect of the cue", "{:.3f}".format, shown=False),
+        *(
+            Column(f"unknown_{side}", f"unknown % {side}", hundredths, shown=False)
+            for side in SIDES
+        ),
+        *(Column(f"usable_{side}", f"decisions {side}", count, shown=False) for side in SIDES),
+    )
+
+    def __init__(
+        self, substitutes: Count = 4, least: Part = 0.05, sentences: Count | None = None
+    ) -> None:
+        self.substitutes, self.least, self.sentences = substitutes, least, sentences
+
+    def measure(self, job: Job) -> Iterator[PlannedRow]:
+        """Yield the explainer's row."""
+        yield self.plan(job, lambda: self._evidence(job), explained=True, k=job.config.k)
+
+    def _evidence(self, job: Job) -> Evidence:
+        """Return the sums of one explainer.
+
+        Raises:
+            NotApplicable: the corpus knows no substitutes, or too few decisions are usable.
+        """
+        if job.corpus.substitutes() is None:
+            raise NotApplicable(
+                f"{job.corpus.name} does not say which words may replace each other"
+            )
+        relevances = job.relevance(TEACHER_FORCING, source_alone=True)
+        artefact = self._effects(job)
+        effects = load(artefact.path / FILE)
+        split, vocabularies = job.texts.split(EVALUATED), job.system.subwords
+        index_of = {number: index for index, number in enumerate(split.number.tolist())}
+        numbers, rows = [], []
+        for relevance in relevances.read():
+            if relevance.number in effects:
+                ids = [x[index_of[relevance.number]] for x in (split.source, split.target)]
+                words = [v.words(x.tolist()) for v, x in zip(vocabularies, ids, strict=True)]
+                sums = self._sum(effects[relevance.number], relevance, words, job.config.k)
+                numbers.append(relevance.number)
+                rows.append(sums)
+        names = dict.fromkeys(name for row in rows for name in row)
+        columns = {name: np.array([row.get(name, 0.0) for row in rows]) for name in names}
+        if columns.get("usable_source", np.zeros(1)).sum() < FEWEST:
+            raise NotApplicable(f"fewer than {FEWEST} decisions have a source word with an effect")
+        units = Units(job.texts.test_set, np.asarray(numbers), columns)
+        facts = {
+            SETTINGS: {
+                "test sentences": len(numbers),
+                "substitutes": self.substitutes,
+                "least effect": self.least,
+            },
+            "as_long": artefact.facts["as_long"],
+        }
+        made_by = {"effects": artefact.fingerprint, "relevance": relevances.fingerprint}
+        return Evidence(units, made_by, facts)
+
+    def _sum(
+        self,
+        decisions: Sequence[Decision],
+        relevance: SentenceRelevance,
+        words: Sequence[Sequence[int]],
+        k: int,
+    ) -> dict[str, float]:
+        """Return a sentence's sums; `words` are those of both sides' pieces."""
+        sums = Counter[str]()
+        for decision in decisions:
+            row = decision.step - relevance.first
+            by_side = (relevance.source_TS[row], relevance.prefix_TT[row])
+            for side, relevance_X, words_X in zip(SIDES, by_side, words, strict=True):
+                relevance_W = word_relevance(relevance_X, words_X)
+                for kind, name in (("which", side), ("that", f"that_{side}")):
+                    effect_W = decision.effects[kind, side]
+                    if shares := judge_side(relevance_W, effect_W, k, self.least):
+                        sums.update({f"{key}_{name}": n for key, n in vars(shares).items()})
+            if decision.planted:
+                effect_W = decision.effects["which", "source"]
+                link, cue = (float(effect_W[place]) for place in decision.planted)
+                sums.update({"link": link, "cue": cue, "planted": 1.0})
+        return dict(sums)
+
+    def _effects(self, job: Job) -> Artefact:
+        """Return the effects of each word of the test sentences, the same for every explainer."""
+        system, split = job.system, job.texts.split(EVALUATED)
+        limits = [n for n in (self.sentences, job.config.rules.test_sentences) if n]
+        count = min([*limits, len(split)])
+        categories = job.corpus.substitutes()
+        assert categories is not None, "asked before"
+
+        def work(folder: Path) -> dict[str, float]:
+            interventions = Interventions(system.model, categories, self.substitutes)
+            sentences = job.texts.sentences(EVALUATED, count)
+            measured = [
+                (number, sentence, interventions.effects(number, sentence))
+                for number, sentence in zip(split.number[:count].tolist(), sentences, strict=True)
+            ]
+            save(measured, folder / FILE)
+            used, as_long = (
+                sum(getattr(effects, name) for _, _, effects in measured)
+                for name in ("substitutes", "as_long")
+            )
+            return {"as_long": as_long / max(used, 1)}
+
+        return job.store.make(
+            "causes",
+            work,
+            version=1,
+            amount=Work(f"causes of {system.name}", count, "sentences"),
+            model=system,
+            encoded=job.texts.encoded,
+            sentences=count,
+            substitutes=self.substitutes,
+        )
+
+    def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Return means over usable decisions, by side."""
+        results: dict[str, np.ndarray] = {}
+        for side in SIDES:
+            if f"usable_{side}" not in sums_R:
+                continue
+            judged = sums_R[f"judged_{side}"]
+            results |= {
+                f"causal_{side}": ratio(sums_R[f"causal_{side}"], judged),
+                f"chance_{side}": ratio(sums_R[f"chance_{side}"], judged),
+                f"strongest_{side}": ratio(sums_R[f"strongest_{side}"], judged),
+                f"tau_{side}": ratio(sums_R[f"tau_{side}"], sums_R[f"ranked_{side}"]),
+                f"unknown_{side}": 1 - ratio(judged, sums_R[f"usable_{side}"]),
+                f"usable_{side}": sums_R[f"usable_{side}"],
+            }
+            if f"judged_that_{side}" in sums_R:
+                causal = sums_R[f"causal_that_{side}"]
+                results[f"causal_that_{side}"] = ratio(causal, sums_R[f"judged_that_{side}"])
+        for word in ("link", "cue"):
+            if word in sums_R:
+                results[word] = ratio(sums_R[word], sums_R["planted"])
+        return results
+
+    def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
+        """Return how long substitutes are, and what the planted words of twins do."""
+        measured = [s for s in scored if s.measurement.ok]
+        as_long = [s.measurement.facts["as_long"] for s in measured]
+        notes = [f"{100 * min(as_long):.0f} % of the substitutes have as many pieces."] * bool(
+            as_long
+        )
+        planted = {
+            (s.row["corpus"], s.row["nmt"]): (s.values["link"], s.values["cue"])
+            for s in measured
+            if "link" in s.values
+        }
+        return notes + [
+            f"{corpus} {nmt}: on planted decisions the link's effect is {link:.3f}, the cue's "
+            f"{cue:.3f}."
+            for (corpus, nmt), (link, cue) in sorted(planted.items())
+        ]

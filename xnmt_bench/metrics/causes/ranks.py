@@ -1,0 +1,89 @@
+"""How well an explainer's ranking of one side's words fits their effects on one decision.
+
+Shapes: W words of a side, X its pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+SIDES = ("source", "prefix")
+
+
+@dataclass(frozen=True)
+class Shares:
+    """One decision's part in the sums of one side.
+
+    Attributes:
+        usable: 1; the side has a word with an effect.
+        judged: whether all words named have a known effect.
+        causal: effects of the words named, over the greatest sum there is.
+        chance: the same of words drawn at random.
+        strongest: whether the first word named has the greatest effect.
+        ranked: whether tau is known, which it is not where relevance or effects are all equal.
+        tau: Kendall's tau-b of relevance and effect over words of known effect.
+    """
+
+    usable: float
+    judged: float = 0.0
+    causal: float = 0.0
+    chance: float = 0.0
+    strongest: float = 0.0
+    ranked: float = 0.0
+    tau: float = 0.0
+
+
+def word_relevance(relevance_X: np.ndarray, words: Sequence[int]) -> np.ndarray:
+    """Return the relevance of each word, (W,): that of its best piece, as in rules.
+
+    Args:
+        relevance_X: of pieces, EOS last; NaN for what the step cannot see.
+        words: the word of each piece, -1 for EOS.
+    """
+    relevance_W = np.full(max(words) + 1, np.nan)
+    for word, relevance in zip(words[:-1], relevance_X, strict=False):
+        relevance_W[word] = np.fmax(relevance_W[word], relevance)
+    return relevance_W
+
+
+def judge_side(
+    relevance_W: np.ndarray, effect_W: np.ndarray, k: int, least: float
+) -> Shares | None:
+    """Return how one decision's ranking fits the effects; None where the side is not usable.
+
+    Args:
+        relevance_W: of each word; NaN for what the step cannot see.
+        effect_W: of each word; NaN for what the step cannot see, or what has no substitute.
+        k: words that are named.
+        least: the greatest effect that makes the side usable.
+    """
+    known_W = ~np.isnan(effect_W) & ~np.isnan(relevance_W)
+    if not known_W.any() or effect_W[known_W].max() < least:
+        return None
+    seen = np.flatnonzero(~np.isnan(relevance_W))
+    named = seen[np.argsort(-relevance_W[seen], kind="stable")][:k]
+    if not known_W[named].all():
+        return Shares(1.0)
+    effects = np.sort(effect_W[known_W])[::-1]
+    greatest = effects[:k].sum()
+    tau = _tau_b(relevance_W[known_W], effect_W[known_W])
+    return Shares(
+        1.0,
+        1.0,
+        float(effect_W[named].sum() / greatest),
+        float(min(k, len(effects)) * effects.mean() / greatest),
+        float(effect_W[named[0]] >= effects[0]),
+        float(not np.isnan(tau)),
+        float(np.nan_to_num(tau)),
+    )
+
+
+def _tau_b(first_W: np.ndarray, second_W: np.ndarray) -> float:
+    """Return Kendall's tau-b; NaN where either is constant."""
+    upper = np.triu_indices(len(first_W), 1)
+    signs = [np.sign(x[upper[0]] - x[upper[1]]) for x in (first_W, second_W)]
+    pairs = [np.abs(sign).sum() for sign in signs]
+    return float(signs[0] @ signs[1] / np.sqrt(pairs[0] * pairs[1])) if all(pairs) else np.nan

@@ -1,0 +1,65 @@
+"""Effects on disk: Parquet, one row a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from xnmt_bench.corpora.sentence import Sentence
+from xnmt_bench.metrics.causes.effects import Effects
+from xnmt_bench.metrics.causes.ranks import SIDES
+from xnmt_bench.parquet import read_table, write_table
+
+KINDS = ("which", "that")
+NONE = -1  # the place of no word
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The effects of all words on one decision.
+
+    Attributes:
+        step: of the decision.
+        planted: places of link and cue, where it is a planted one.
+        effects: by kind and side, (W,); NaN for words that are unknown or not seen.
+    """
+
+    step: int
+    planted: tuple[int, int] | None
+    effects: dict[tuple[str, str], np.ndarray]
+
+
+def save(rows: Iterable[tuple[int, Sentence, Effects]], path: Path) -> None:
+    """Write the effects of sentences, each with its number."""
+    table = []
+    for number, sentence, effects in rows:
+        planted = {
+            p.slot: (p.link, p.cue) for p in (sentence.gold.planted if sentence.gold else ())
+        }
+        for n, step in enumerate(effects.step_N.tolist()):
+            link, cue = planted.get(effects.slot_N[n], (NONE, NONE))
+            row = {"sentence": number, "step": step, "link": link, "cue": cue}
+            by_kind = {"which": effects.which, "that": effects.that}
+            row |= {f"{kind}_{side}": by_kind[kind][s][n].tolist()
+                    for kind in KINDS for s, side in enumerate(SIDES)}  # fmt: skip
+            table.append(row)
+    write_table(pa.Table.from_pylist(table), path)
+
+
+def load(path: Path) -> dict[int, list[Decision]]:
+    """Return the decisions of each sentence by its number.
+
+    Raises:
+        StoreError: the file is not readable.
+    """
+    by_sentence: dict[int, list[Decision]] = {}
+    for row in read_table(path).to_pylist():
+        planted = None if row["link"] == NONE else (row["link"], row["cue"])
+        effects = {(kind, side): np.array(row[f"{kind}_{side}"], dtype=float)
+                   for kind in KINDS for side in SIDES}  # fmt: skip
+        by_sentence.setdefault(row["sentence"], []).append(Decision(row["step"], planted, effects))
+    return by_sentence
