@@ -24,6 +24,7 @@ METRICS = (
     "aer",
     "annotation",
     "antecedent",
+    "causes",
     "confidence",
     "consistency",
     "contrastive",

@@ -74,6 +74,7 @@ class Causes(SumMetric):
                 f"strongest_{side}",
                 f"strongest % {side}",
                 hundredths,
+                shown=False,
                 meaning=f"share of the decisions whose first {side} word has the greatest effect",
             )
             for side in SIDES
@@ -83,6 +84,7 @@ class Causes(SumMetric):
                 f"tau_{side}",
                 f"tau {side}",
                 "{:+.2f}".format,
+                shown=False,
                 meaning=f"Kendall's tau-b of relevance and effect over {side} words, by decision",
             )
             for side in SIDES
@@ -95,6 +97,13 @@ class Causes(SumMetric):
                 meaning=f"as causal@k {side}, where the word is taken away",
             )
             for side in SIDES
+        ),
+        Column(
+            "causal_planted",
+            "causal@k planted",
+            hundredths,
+            interval=True,
+            meaning="causal@k source on the decisions of planted words alone",
         ),
         Column("link", "effect of the link", "{:.3f}".format, shown=False),
         Column("cue", "effect of the cue", "{:.3f}".format, shown=False),
@@ -165,16 +174,18 @@ class Causes(SumMetric):
         for decision in decisions:
             row = decision.step - relevance.first
             by_side = (relevance.source_TS[row], relevance.prefix_TT[row])
-            for side, relevance_X, words_X in zip(SIDES, by_side, words, strict=True):
-                relevance_W = word_relevance(relevance_X, words_X)
-                for kind, name in (("which", side), ("that", f"that_{side}")):
-                    effect_W = decision.effects[kind, side]
-                    if shares := judge_side(relevance_W, effect_W, k, self.least):
-                        sums.update({f"{key}_{name}": n for key, n in vars(shares).items()})
+            ranked = [word_relevance(*side) for side in zip(by_side, words, strict=True)]
+            for (kind, side), effect_W in decision.effects.items():
+                relevance_W = ranked[SIDES.index(side)]
+                if shares := judge_side(relevance_W, effect_W, k, self.least):
+                    name = side if kind == "which" else f"that_{side}"
+                    sums.update({f"{key}_{name}": n for key, n in vars(shares).items()})
             if decision.planted:
                 effect_W = decision.effects["which", "source"]
                 link, cue = (float(effect_W[place]) for place in decision.planted)
                 sums.update({"link": link, "cue": cue, "planted": 1.0})
+                if shares := judge_side(ranked[0], effect_W, k, self.least):
+                    sums.update({"causal_planted": shares.causal, "judged_planted": shares.judged})
         return dict(sums)
 
     def _effects(self, job: Job) -> Artefact:
@@ -228,6 +239,9 @@ class Causes(SumMetric):
             if f"judged_that_{side}" in sums_R:
                 causal = sums_R[f"causal_that_{side}"]
                 results[f"causal_that_{side}"] = ratio(causal, sums_R[f"judged_that_{side}"])
+        if "causal_planted" in sums_R:
+            causal = sums_R["causal_planted"]
+            results["causal_planted"] = ratio(causal, sums_R["judged_planted"])
         for word in ("link", "cue"):
             if word in sums_R:
                 results[word] = ratio(sums_R[word], sums_R["planted"])

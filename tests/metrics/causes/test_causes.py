@@ -1,0 +1,115 @@
+"""Causes: effects against one row at a time, and rankings against numbers worked out by hand."""
+
+import numpy as np
+import pytest
+import torch
+from conftest import double
+
+from xnmt_bench.corpora.substitutes import Substitutes, Unit
+from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.metrics.causes.effects import PREFIX, SOURCE, Interventions, mean_embedding
+from xnmt_bench.metrics.causes.ranks import judge_side, word_relevance
+
+
+def test_units_are_the_longest_entries_and_have_the_others_of_their_category():
+    categories = Substitutes([["dog", "ice cream", "cat"], ["cream", "milk"]])
+    units = list(categories.units(["the", "ice", "cream", "and", "cream", "dog"]))
+    assert units == [
+        Unit(1, 3, (("dog",), ("cat",))),
+        Unit(4, 5, (("milk",),)),
+        Unit(5, 6, (("ice", "cream"), ("cat",))),
+    ]
+
+
+@pytest.fixture(scope="module")
+def measured(transformer):
+    """A model in float64, sentences, and their effects."""
+    model = double(transformer.system.model)
+    categories = transformer.corpus.substitutes()
+    sentences = dict(enumerate(transformer.texts.sentences("test", 3)))
+    interventions = Interventions(model, categories, 3)
+    return model, interventions, sentences, {
+        n: interventions.effects(n, sentence) for n, sentence in sentences.items()
+    }  # fmt: skip
+
+
+def distribution(model, source, target):
+    """A text's distributions, one pair alone."""
+    ids = [[*vocabulary.encode(text), EOS] for vocabulary, text in
+           zip(model.vocabularies, (source, target), strict=True)]  # fmt: skip
+    with torch.no_grad():
+        return model(model.collate([tuple(ids)])).softmax(-1)[0].numpy(), ids
+
+
+def test_effects_equal_those_of_one_row_at_a_time(measured):
+    model, interventions, sentences, by_number = measured
+    compared = 0
+    for number, sentence in sentences.items():
+        effects, texts = by_number[number], [sentence.source.split(), sentence.target.split()]
+        clean_TV, ids = distribution(model, *map(" ".join, texts))
+        words = model.target_subwords.words(ids[PREFIX])
+        for side in (SOURCE, PREFIX):
+            for unit in interventions._categories[side].units(texts[side]):
+                drawn = list(interventions._choose(number, side, unit, texts[side]))
+                assert len(drawn) == len(set(drawn)) == min(3, len(unit.others))
+                for n, step in enumerate(effects.step_N):
+                    distances = []
+                    for entry in drawn:
+                        changed = list(texts)
+                        changed[side] = [*texts[side][: unit.start], *entry,
+                                         *texts[side][unit.stop :]]  # fmt: skip
+                        new_TV, new_ids = distribution(model, *map(" ".join, changed))
+                        moved = len(new_ids[PREFIX]) - len(ids[PREFIX])
+                        distances.append(np.abs(new_TV[step + moved] - clean_TV[step]).sum() / 2)
+                    effect = effects.which[side][n, unit.start]
+                    if side == PREFIX and words[step] < unit.stop:
+                        assert np.isnan(effect)
+                        continue
+                    assert effect == pytest.approx(np.mean(distances), abs=1e-8)
+                    compared += 1
+    assert compared > 50
+
+
+def test_a_word_that_is_taken_away_has_the_mean_embedding(measured):
+    model, _, sentences, by_number = measured
+    sentence, effects = sentences[0], by_number[0]
+    clean_TV, ids = distribution(model, sentence.source, sentence.target)
+    words = model.source_subwords.words(ids[SOURCE])
+    batch = model.collate([tuple(ids)])
+    for word in range(len(sentence.source.split())):
+        embedded = model.embed_source(batch.source_BS).clone()
+        for piece, own in enumerate(words):
+            if own == word:
+                embedded[0, piece] = mean_embedding(model, model.source_subwords, SOURCE)
+        encoding = model.encode(embedded, batch.layout)
+        with torch.no_grad():
+            states = model.decode(encoding, model.embed_target(batch.input_BT))
+            new_TV = model.logits(states).softmax(-1)[0].numpy()
+        for n, step in enumerate(effects.step_N):
+            expected = np.abs(new_TV[step] - clean_TV[step]).sum() / 2
+            assert effects.that[SOURCE][n, word] == pytest.approx(expected, abs=1e-8)
+
+
+def test_decisions_are_first_pieces_without_eos(measured):
+    _, _, sentences, by_number = measured
+    for number, sentence in sentences.items():
+        assert len(by_number[number].step_N) == len(sentence.target.split())
+
+
+def test_a_word_is_as_relevant_as_its_best_piece():
+    relevance = np.array([0.1, 0.5, np.nan, 0.2, 9.0])
+    np.testing.assert_array_equal(word_relevance(relevance, [0, 0, 1, 2, -1]), [0.5, np.nan, 0.2])
+
+
+def test_shares_of_one_decision():
+    effect, relevance = np.array([0.2, 0.8, np.nan, 0.4]), np.array([3.0, 2.0, 0.5, 1.0])
+    one = judge_side(relevance, effect, 1, 0.05)
+    assert (one.judged, one.causal, one.strongest) == (1, pytest.approx(0.25), 0)
+    assert one.chance == pytest.approx((1.4 / 3) / 0.8)
+    # Of three pairs of known words, one is in the order of the effects.
+    assert one.tau == pytest.approx(-1 / 3)
+    two = judge_side(relevance, effect, 2, 0.05)
+    assert two.causal == pytest.approx(1.0 / 1.2)
+    unknown = judge_side(np.array([0.0, 1.0, 2.0, 0.5]), effect, 1, 0.05)
+    assert (unknown.usable, unknown.judged) == (1, 0)
+    assert judge_side(relevance, effect, 1, 0.9) is None  # nothing has so great an effect
