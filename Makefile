@@ -13,7 +13,7 @@ DEMO := experiment=demo rules.train_sentences=320 corpus.test=200 nmt.sizes.drop
 	launcher=joblib nmt=transformer_128,rnn_search_128
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow device lint bench fairseq clean
+.PHONY: help install demo trial test test-slow device lint bench fairseq clean
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -30,6 +30,10 @@ demo: install ## train two NMT systems and all proxies on the toy corpus, print 
 	$(ONE_THREAD) $(BIN)/python train.py -m explainer=attention,gradient_norm,weighted_gradient,\
 	prediction_difference,lexicon,code,nearest,random,gold_alignment $(DEMO)
 	$(BIN)/python evaluate.py
+
+trial: install ## the trial of judges on one pair of twins, and its table (minutes)
+	$(ONE_THREAD) $(BIN)/python train.py -m experiment=trial launcher=joblib
+	$(BIN)/python evaluate.py experiment=trial
 
 # The older of the two transformers that are supported, beside the newer one and in front of it.
 $(VENV)/transformers4: $(VENV)/.installed

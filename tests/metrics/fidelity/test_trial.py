@@ -1,0 +1,157 @@
+"""The trial of judges: on rows made by hand, and planted explanations on a real model."""
+
+import numpy as np
+import pytest
+import torch
+from conftest import batch_of, configure
+from measured import FIDELITY, measured
+
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.explainers.base import decide
+from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.measuring.measurement import LINEAGE
+from xnmt_bench.measuring.units import Units
+from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.metrics.fidelity.evidence import LIKELIHOOD_OF, PLANTED
+from xnmt_bench.metrics.fidelity.trial import Trial
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.registry import load_explainer
+from xnmt_bench.report.panels import panels
+from xnmt_bench.report.report import collect
+
+SENTENCES = 120
+SLOTS = ("opening", "closing")
+
+
+def write_row(folder, twin, name, advantage, nmt_seed=0, judge="base", wrong=()):
+    """A row that prefers the link by `advantage`, a number or one a slot, on every decision."""
+    advantages = np.broadcast_to(advantage, len(SLOTS))
+    columns = {"log_likelihood": np.full(SENTENCES, -1.0), "rows": np.ones(SENTENCES)}
+    right = ~np.isin(np.arange(SENTENCES), wrong)
+    noise = np.random.default_rng(nmt_seed).normal(0, 0.01, SENTENCES)  # of the sentence
+    for slot, of_slot in zip(SLOTS, advantages, strict=True):
+        columns[PLANTED + slot] = right.astype(float)
+        likelihood = -2 + noise + (of_slot if name == "names_link" else 0.0)
+        columns[LIKELIHOOD_OF + slot] = right * likelihood
+    units = Units("twins", np.arange(SENTENCES), columns)
+    row = FIDELITY | {"nmt": f"small on hides={twin}", "explainer": name, "instantiation": judge}
+    lineage = {"family": twin, "seed": nmt_seed, "initial": None, "learnt": {"hides": twin}}
+    measured(Fidelity, folder, row, units, model=f"{twin}{nmt_seed}", **{LINEAGE: lineage})
+
+
+def write_twins(folder, in_l, in_c, **more):
+    for twin, advantage in (("cue", in_l), ("link", in_c)):
+        for name in ("names_link", "names_cue"):
+            write_row(folder, twin, name, advantage, **more)
+
+
+def tried(folder, **options):
+    scored = collect(Fidelity(), folder, Draws(9, 0))
+    return Trial(samples=200, **options).analyse(panels(Fidelity(), scored))
+
+
+def of_all(result):
+    return {row["judge"]: row for row in result.rows if row["slot"] == "all"}
+
+
+def test_response_bias_and_who_passes(tmp_path):
+    write_twins(tmp_path, 1.5, -0.5, judge="base")  # changes its sign with the system
+    write_twins(tmp_path, 0.9, 0.9, judge="sa")  # reads the text
+    rows = of_all(tried(tmp_path))
+    base, sa = rows["base"], rows["sa"]
+    assert (base["response"], base["bias"]) == (pytest.approx(1.0), pytest.approx(0.5))
+    assert (sa["response"], sa["bias"]) == (pytest.approx(0.0), pytest.approx(0.9))
+    assert base["passes"] and not sa["passes"]
+    assert base["margin"] == pytest.approx(base["response"] - abs(base["bias"]))
+    assert (base["decisions"], base["pairs"]) == (2 * SENTENCES, 1)
+
+
+def test_slots_stand_apart(tmp_path):
+    write_twins(tmp_path, (1.0, 3.0), (1.0, -3.0))
+    rows = {row["slot"]: row for row in tried(tmp_path).rows}
+    assert not rows["opening"]["passes"] and rows["closing"]["passes"]
+    assert rows["all"]["advantage_c"] == pytest.approx(-1.0)
+
+
+def test_only_decisions_that_all_systems_get_right_count(tmp_path):
+    write_twins(tmp_path, 1.0, -1.0)
+    write_row(tmp_path, "cue", "names_link", 1.0, wrong=range(7))
+    write_row(tmp_path, "cue", "names_cue", 1.0, wrong=range(7))
+    write_row(tmp_path, "link", "names_link", -1.0, wrong=range(5, 10))
+    assert of_all(tried(tmp_path))["base"]["decisions"] == 2 * (SENTENCES - 10)
+
+
+def test_of_several_pairs_the_pair_is_the_unit(tmp_path):
+    for seed, in_l in enumerate((1.0, 2.0, 3.0)):
+        write_twins(tmp_path, in_l, -4.0, nmt_seed=seed)
+    row = of_all(tried(tmp_path))["base"]
+    # The t of two degrees of freedom, over a standard deviation of 1.
+    half = 4.302653 / 3**0.5
+    assert row["advantage_l"] == pytest.approx(2.0)
+    assert row["advantage_l_high"] == pytest.approx(2 + half, abs=1e-4)
+    # One-sided: t = 2 / (1 / sqrt 3) = 3.4641 with two degrees of freedom.
+    assert row["p"] == pytest.approx(0.03709, abs=1e-4)
+    assert row["passes"] and row["pairs"] == 3
+    assert row["advantage_l_drawn_low"] < 2 < row["advantage_l_drawn_high"]
+    assert not of_all(tried(tmp_path, level=0.03))["base"]["passes"]
+
+
+def test_the_tests_of_several_judges_are_corrected(tmp_path):
+    for judge in ("base", "sa"):
+        for seed, in_l in enumerate((1.0, 2.0, 3.0)):
+            write_twins(tmp_path, in_l, -4.0, nmt_seed=seed, judge=judge)
+    rows = of_all(tried(tmp_path))
+    assert [row["p_corrected"] for row in rows.values()] == [
+        pytest.approx(2 * 0.03709, abs=1e-4)
+    ] * 2
+    assert not any(row["passes"] for row in rows.values())
+
+
+def test_what_it_takes(tmp_path):
+    write_row(tmp_path, "cue", "names_link", 1.0)
+    with pytest.raises(NotApplicable, match="names_link,names_cue on corpus=toy_twins"):
+        tried(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def twins(workplace):
+    """A job on twins' text, of a system that has hardly learnt."""
+    return Job(configure(
+        "corpus=toy_twins", "corpus.train=300", "corpus.valid=20", "corpus.test=20",
+        "nmt.corpus={hides:cue}", "nmt=transformer", "nmt.sizes.dimension=16",
+        "nmt.sizes.feed_forward=16", "nmt.sizes.layers=1", "nmt.sizes.heads=2",
+        "nmt.training.max_epochs=1", "trainer.progress_bar=false", "device=cpu", "threads=1",
+        f"store={workplace}/store",
+    ))  # fmt: skip
+
+
+def test_a_system_learns_from_text_of_its_own(twins):
+    assert twins.system.name == "transformer on hides=cue"
+    assert twins.lineage["learnt"] == {"hides": "cue"}
+    clean = twins.changed({"nmt": {"corpus": None}})
+    assert clean.system.trained.fingerprint != twins.system.trained.fingerprint
+    assert clean.texts.encoded.fingerprint == twins.texts.encoded.fingerprint
+
+
+def test_both_explanations_share_every_word_but_the_one_they_name(twins):
+    model, split = twins.system.model, twins.texts.split("test")
+    golds = tuple(twins.texts.gold("test")[n] for n in range(4))
+    batch, _ = decide(model, batch_of(split, range(4)))
+    batch.__dict__["gold"] = golds
+    link, cue = (
+        load_explainer(f"names_{word}").relevance(model, batch) for word in ("link", "cue")
+    )
+    torch.testing.assert_close(link.prefix_BTT, cue.prefix_BTT, equal_nan=True)
+    for row, gold in enumerate(golds):
+        source = model.source_subwords.words(batch.source_BS[row].tolist())
+        target = model.target_subwords.words(batch.target_BT[row].tolist())
+        by_word = {planted.word: planted for planted in gold.planted}
+        for step, word in enumerate(target):
+            best = [
+                source[int(r.source_BTS[row, step].nan_to_num(-9).argmax())] for r in (link, cue)
+            ]
+            if word in by_word:
+                assert best == [by_word[word].link, by_word[word].cue]
+            else:
+                same = link.source_BTS[row, step], cue.source_BTS[row, step]
+                torch.testing.assert_close(*same, equal_nan=True)
