@@ -119,7 +119,9 @@ class TestDecisions:
         Those alone in which the system says the target's own word.
         """
         rules = self.rules
-        annotation = {} if rules.scenario == REAL else rules.explained.texts.gold(EVALUATED)
+        if rules.scenario == REAL or not self._job.corpus.generated:
+            return {}  # before the whole corpus is read
+        annotation = rules.explained.texts.gold(EVALUATED)
         steps: dict[str, dict[int, int]] = {}  # of each slot: the step by sentence
         split, target = rules.test_split, self._job.system.subwords[1]
         for index, number in enumerate(split.number.tolist()):
