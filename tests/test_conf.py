@@ -236,6 +236,9 @@ def test_an_experiment_sets_what_its_file_says(name):
             assert list(config.get(group) or {}) == chosen
         else:
             assert config.hydra.runtime.choices[group] == chosen
+    # The names of what is swept have dots of their own.
+    for swept, values in (file.pop("hydra", {}).get("sweeper", {}).get("params", {})).items():
+        assert config.hydra.sweeper.params[swept] == values
     for path, value in leaves(file):
         assert OmegaConf.select(config, path) == value, path
 
