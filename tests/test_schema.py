@@ -26,7 +26,7 @@ GIVEN = {
 }  # fmt: skip
 LISTS = {"metric", "analysis"}
 # Leaves that belong to Hydra's groups of files, or to an experiment, and reach no code of ours.
-FREE = ("learning_rate.", "analysis.agreement.fixed.")
+FREE = ("learning_rate.", "analysis.agreement.fixed.", "nmt.corpus")
 # Which have a value today.
 NULLABLE = ("explainer.phi.layer", "rules.train_sentences", "doubts.", "sheet.items")
 

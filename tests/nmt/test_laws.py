@@ -100,7 +100,8 @@ def assert_untouched(before, model):
         assert torch.equal(weight, after[3][name]), name
 
 
-@pytest.mark.parametrize("name", sorted(entries("explainers")))
+# Planted words are in no corpus of these systems.
+@pytest.mark.parametrize("name", sorted({*entries("explainers")} - {"names_link", "names_cue"}))
 def test_a_model_leaves_an_explainer_as_it_entered(system, name):
     split, indices = pairs_of(system, 3)
     model = system.system.model

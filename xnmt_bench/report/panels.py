@@ -171,7 +171,7 @@ def panels(metric: Metric, scored: Sequence[ScoredRow]) -> list[Panel]:
                 reference.row[metric.pivot]: reference
                 for reference in references
                 if metric.pivot
-                and all(reference.row[c] in ("", v) for c, v in condition.items())
+                and all(_value_of(reference, c) in ("", v) for c, v in condition.items())
                 and agree(settings, settings_of(reference))
             }
             built.append(panel)
@@ -184,6 +184,11 @@ def panels(metric: Metric, scored: Sequence[ScoredRow]) -> list[Panel]:
         ]
 
     return sorted(built, key=place)
+
+
+def _value_of(scored_row: ScoredRow, column: str) -> Any:
+    """Return a row's value of a column of a condition, in which a system stands by its family."""
+    return family(scored_row.measurement) if column == "model" else scored_row.row[column]
 
 
 def _by_condition(
