@@ -1,6 +1,7 @@
 """Packages that add explainers, metrics, a judge, a proxy, an architecture, an analysis."""
 
 import csv
+import json
 import math
 import os
 import shutil
@@ -196,9 +197,15 @@ def test_an_analysis_answers_for_every_metric(results):
     for metric in ("fidelity", "length_ratio"):
         text = (results / f"{metric}_best.md").read_text()
         assert "!" in text  # its option came through
-    # Two widths are two families, whose names end in their fingerprints.
+    # Two widths are two families, whose names end in the first digits of their fingerprints.
+    described = map(json.loads, (p.read_text() for p in
+                                 (results / "measurements" / "length_ratio").glob("*.json")))  # fmt: skip
+    family_of = {row["model"]: row["facts"]["lineage"]["family"] for row in described}
+    ratios = {f"{r['nmt']} {family_of[r['model']][:6]}": float(r["ratio"]) for r in
+              rows(results / "length_ratio.csv")}  # fmt: skip
     [best] = rows(results / "length_ratio_best.csv")
-    assert best["best"].startswith("shallow ")
+    assert len(ratios) == 2
+    assert best["best"] == min(ratios, key=ratios.get)
 
 
 def test_a_metric_of_a_file_opens_no_model(site, tmp_path):

@@ -169,7 +169,7 @@ def test_mentions_of_the_target_stand_on_the_systems_own_output(attention):
         assert spoken.words == output.split()
         for mention in spoken.mentions:
             assert mention.texts == tuple(spoken.words[w] for w in mention.words)
-    assert units(attention.coreference, "target")["links"].sum() > 3
+    assert units(attention.coreference, "target")["links"].sum() > 10
 
 
 def test_uniform_attention_has_no_significant_weight(attention):
