@@ -198,8 +198,10 @@ def test_an_analysis_answers_for_every_metric(results):
         text = (results / f"{metric}_best.md").read_text()
         assert "!" in text  # its option came through
     # Two widths are two families, whose names end in the first digits of their fingerprints.
-    described = map(json.loads, (p.read_text() for p in
-                                 (results / "measurements" / "length_ratio").glob("*.json")))  # fmt: skip
+    described = [
+        json.loads(path.read_text(encoding="utf-8"))
+        for path in (results / "measurements" / "length_ratio").glob("*.json")
+    ]
     family_of = {row["model"]: row["facts"]["lineage"]["family"] for row in described}
     ratios = {f"{r['nmt']} {family_of[r['model']][:6]}": float(r["ratio"]) for r in
               rows(results / "length_ratio.csv")}  # fmt: skip

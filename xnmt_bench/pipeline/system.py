@@ -343,7 +343,7 @@ class System:
     def _describe_initial(self) -> dict[str, Any]:
         """Return the fingerprint of the system that training starts from, and its family."""
         folder = shipped(self._config.nmt.initial)
-        # Without further markers, as it is measured.
+        # Without further markers, as its own rows have it.
         initial = self._open_initial(0).fingerprint if self._foreign else system_id(folder)
         family = read_lineage(folder).get("family")
         return dict(zip(STARTED_FROM, (initial, family), strict=True))

@@ -23,9 +23,11 @@ SENTENCES = 120
 SLOTS = ("opening", "closing")
 
 
-def write_row(folder, twin, name, advantage, nmt_seed=0, judge="base", wrong=()):
+def write_row(
+    folder, twin, name, advantage, nmt_seed=0, judge="base", wrong=(), family=None
+):  # fmt: skip
     """A row that prefers the link by `advantage`, a number or one a slot, on every decision."""
-    advantages = np.broadcast_to(advantage, len(SLOTS))
+    advantages = advantage if np.ndim(advantage) else [advantage] * len(SLOTS)
     columns = {"log_likelihood": np.full(SENTENCES, -1.0), "rows": np.ones(SENTENCES)}
     right = ~np.isin(np.arange(SENTENCES), wrong)
     noise = np.random.default_rng(nmt_seed).normal(0, 0.01, SENTENCES)  # of the sentence
@@ -35,7 +37,12 @@ def write_row(folder, twin, name, advantage, nmt_seed=0, judge="base", wrong=())
         columns[LIKELIHOOD_OF + slot] = right * likelihood
     units = Units("twins", np.arange(SENTENCES), columns)
     row = FIDELITY | {"nmt": f"small on hides={twin}", "explainer": name, "instantiation": judge}
-    lineage = {"family": twin, "seed": nmt_seed, "initial": None, "learnt": {"hides": twin}}
+    lineage = {
+        "family": family or twin,
+        "seed": nmt_seed,
+        "initial": None,
+        "learnt": {"hides": twin},
+    }
     measured(Fidelity, folder, row, units, model=f"{twin}{nmt_seed}", **{LINEAGE: lineage})
 
 
@@ -79,6 +86,31 @@ def test_only_decisions_that_all_systems_get_right_count(tmp_path):
     write_row(tmp_path, "cue", "names_cue", 1.0, wrong=range(7))
     write_row(tmp_path, "link", "names_link", -1.0, wrong=range(5, 10))
     assert of_all(tried(tmp_path))["base"]["decisions"] == 2 * (SENTENCES - 10)
+
+
+def test_both_slots_of_a_sentence_are_drawn_together(tmp_path):
+    """Decisions of a sentence depend on each other: two slots alike are no more than one."""
+    rng = np.random.default_rng(0)
+    of_sentence = rng.normal(1, 1, SENTENCES)
+    for twin, sign in (("cue", 1), ("link", -1)):
+        for name in ("names_link", "names_cue"):
+            write_row(tmp_path, twin, name, [sign * of_sentence] * 2)
+    rows = {row["slot"]: row for row in tried(tmp_path).rows}
+    widths = [rows[s]["response_high"] - rows[s]["response_low"] for s in ("all", "opening")]
+    assert widths[0] == pytest.approx(widths[1])
+
+
+def test_what_a_judge_has_learnt_stands_beside(tmp_path):
+    write_twins(tmp_path, 1.0, -1.0)
+    # -2 from either word, and the advantage is that of the link: -1 in L; in C the cue has -2.
+    assert of_all(tried(tmp_path))["base"]["log_q"] == pytest.approx(-1.5, abs=0.01)
+
+
+def test_systems_of_other_options_are_not_mixed(tmp_path):
+    write_twins(tmp_path, 1.0, -1.0)
+    write_row(tmp_path, "cue", "names_link", 5.0, nmt_seed=1, family="wider")
+    with pytest.raises(NotApplicable, match="several systems of other options are called small"):
+        tried(tmp_path)
 
 
 def test_of_several_pairs_the_pair_is_the_unit(tmp_path):

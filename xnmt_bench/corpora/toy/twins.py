@@ -5,7 +5,7 @@
 
 The first target word, and the last, can be known from the *link*, the mark in its own place, or
 from the *cue*, a last source word that says both marks again. Training text can hide one of them:
-its words are drawn anew, so that they say nothing. A system that learns where the cue is hidden
+its words are drawn anew, at random. A system that learns where the cue is hidden
 uses the links, its twin that learns where the links are hidden uses the cue. On the test set, where
 nothing is hidden, both say the same. So it is known of each which word decided.
 
@@ -41,7 +41,7 @@ class ToyTwins(ToyCorpus):
         seed: another seed is another corpus.
         train, valid, test: numbers of sentences.
         hides: what is drawn anew in training and validation: nothing, the cue, the source marks
-            (link), or source marks, cue and target marks, each by itself (all).
+            (link), or source marks, cue and target marks, independently (all).
         name: the corpus's name in results.
     """
 
@@ -58,7 +58,7 @@ class ToyTwins(ToyCorpus):
         self._hides = hides
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
-        """Stream the split; whatever is hidden, nothing but the hidden words differs."""
+        """Stream the split; corpora that hide other words differ in these words alone."""
         hides: Hidden = "nothing" if split == "test" else self._hides
         for number, sentence in enumerate(super().sentences(split)):
             yield _mark(sentence, hides, Dice(KIND, self._seed, split, number))
@@ -75,7 +75,7 @@ class ToyTwins(ToyCorpus):
 
 def _mark(sentence: Sentence, hides: Hidden, dice: Dice) -> Sentence:
     """Return a sentence of the toy corpus between marks."""
-    # All draws are made whatever is hidden, so that the true marks are the same for both twins.
+    # All draws are made each time, so that the true marks are the same for both twins.
     true = dice.pick(OPENINGS), dice.pick(CLOSINGS)
     cue = CUES[OPENINGS.index(true[0]) * len(CLOSINGS) + CLOSINGS.index(true[1])]
     any_cue = dice.pick(CUES)

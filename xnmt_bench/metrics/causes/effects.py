@@ -2,9 +2,9 @@
 
 Two interventions, which ask different things. *Which*: the word is replaced by others of its
 category, all else fixed, so that only what it says changes. *That*: all its pieces get the mean of
-the vocabulary's embeddings, so that it says nothing, not even that a word of its kind is there. An
+the vocabulary's embeddings, so that even the kind of the word is gone. An
 effect is the total variation distance between a step's distributions with and without the change,
-0 to 1, a mean over substitutes. The prefix stays as it is, so these are controlled direct effects:
+0 to 1, a mean over substitutes. The prefix is not changed, so these are controlled direct effects:
 what a changed word would change by way of an earlier target word is not in them.
 
 Shapes: N decisions, T steps, V target vocabulary, W words of a side, R rows of a batch.
@@ -36,7 +36,6 @@ class Effects:
 
     Attributes:
         step_N: the decisions: first pieces of words, without EOS.
-        label_N: the model's choice at each.
         slot_N: the slot of each planted decision, else empty.
         which: of source and prefix, effects by substitutes, (N, W); NaN for a word without any.
         that: of source and prefix, effects by the mean embedding, (N, W).
@@ -44,7 +43,6 @@ class Effects:
     """
 
     step_N: np.ndarray
-    label_N: np.ndarray
     slot_N: list[str]
     which: list[np.ndarray]
     that: list[np.ndarray]
@@ -100,7 +98,7 @@ class Interventions:
             sentence: its target is the prefix of each decision.
         """
         texts = [sentence.source.split(), sentence.target.split()]
-        ids = self._encode(texts)
+        ids = self.encode(texts)
         target_words = self._model.target_subwords.words(ids[PREFIX])
         first_T = np.diff(target_words, prepend=-1) != 0
         first_T[-1] = False  # EOS
@@ -111,7 +109,7 @@ class Interventions:
         [clean_TV] = self._distributions([ids])
         changes = list(self._changes(number, texts, sentence.gold or Gold()))
         changed_ids = [
-            self._encode([c.words if side == c.side else texts[side] for side in (SOURCE, PREFIX)])
+            self.encode([c.words if side == c.side else texts[side] for side in (SOURCE, PREFIX)])
             for c in changes
         ]
         sums, counts = ([np.zeros((len(step_N), len(text))) for text in texts] for _ in range(2))
@@ -136,11 +134,10 @@ class Interventions:
             for s, c in zip(sums, counts, strict=True)
         ]
         that = [self._erase(side, ids, texts[side], step_N, word_N, clean_TV) for side in (0, 1)]
-        label_N = clean_TV[step_N].argmax(-1)
-        return Effects(step_N, label_N, slot_N, which, that, len(changes), as_long)
+        return Effects(step_N, slot_N, which, that, len(changes), as_long)
 
-    def _encode(self, texts: Sequence[Sequence[str]]) -> list[list[int]]:
-        """Return the ids of both sides."""
+    def encode(self, texts: Sequence[Sequence[str]]) -> list[list[int]]:
+        """Return the ids of both sides, EOS last, of their words."""
         sides = zip(self._model.vocabularies, texts, strict=True)
         return [[*vocabulary.encode(" ".join(words)), EOS] for vocabulary, words in sides]
 
@@ -198,7 +195,7 @@ class Interventions:
         word_of_piece = torch.tensor(vocabulary.words(ids[side])[:-1], device=device_of(model))
         batch: Batch = model.collate([(ids[SOURCE], ids[PREFIX])] * len(words))
         embedded = [model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)]
-        # Input j + 1 is target piece j, and EOS is no input.
+        # Input j + 1 is target piece j, and EOS is not an input.
         shift = 1 if side == PREFIX else 0
         changed_RXD = embedded[side].clone()
         erased_RX = torch.zeros(changed_RXD.shape[:2], dtype=torch.bool, device=changed_RXD.device)

@@ -18,6 +18,7 @@ from xnmt_bench.metrics.causes.table import Decision, load, save
 from xnmt_bench.options import Count, Part
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.texts import name_sentences
 from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.table import SentenceRelevance
 from xnmt_bench.store import Artefact, Work
@@ -148,12 +149,14 @@ class Causes(SumMetric):
                 rows.append(sums)
         names = dict.fromkeys(name for row in rows for name in row)
         columns = {name: np.array([row.get(name, 0.0) for row in rows]) for name in names}
-        if columns.get("usable_source", np.zeros(1)).sum() < FEWEST:
-            raise NotApplicable(f"fewer than {FEWEST} decisions have a source word with an effect")
+        few = [s for s in SIDES if columns.get(f"usable_{s}", np.zeros(1)).sum() < FEWEST]
+        if len(few) == len(SIDES):
+            raise NotApplicable(f"fewer than {FEWEST} decisions have a word with an effect")
+        columns = {n: c for n, c in columns.items() if not n.endswith(tuple(f"_{s}" for s in few))}
         units = Units(job.texts.test_set, np.asarray(numbers), columns)
         facts = {
             SETTINGS: {
-                "test sentences": len(numbers),
+                "test sentences": name_sentences(units.number_U),
                 "substitutes": self.substitutes,
                 "least effect": self.least,
             },
@@ -199,6 +202,13 @@ class Causes(SumMetric):
         def work(folder: Path) -> dict[str, float]:
             interventions = Interventions(system.model, categories, self.substitutes)
             sentences = job.texts.sentences(EVALUATED, count)
+            for index, sentence in enumerate(sentences):
+                ids = [split.source[index].tolist(), split.target[index].tolist()]
+                # A context, or markers, would be lost where words are encoded anew.
+                if interventions.encode([sentence.source.split(), sentence.target.split()]) != ids:
+                    raise NotApplicable(
+                        "the system reads more than the words of a sentence, such as its context"
+                    )
             measured = [
                 (number, sentence, interventions.effects(number, sentence))
                 for number, sentence in zip(split.number[:count].tolist(), sentences, strict=True)

@@ -17,7 +17,7 @@ from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity.decisions import FACETS_FILE, SAMPLE_FILE, TestDecisions
 
 # Columns of units, each in front of a slot: decisions of planted words, and their log-likelihoods.
-PLANTED, LIKELIHOOD_OF = "planted ", "planted log-likelihood "
+PLANTED, LIKELIHOOD_OF = "planted ", "log-likelihood of planted "
 
 
 def evidence_of(

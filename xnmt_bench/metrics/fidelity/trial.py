@@ -6,7 +6,7 @@ link: how much more log-probability a judge gives the label from the link than f
 a decision. A judge that sees the model has A > 0 in the link's system L and A < 0 in the cue's
 system C; a judge that reads the text, the labels and the words alone has the same A in both.
 
-Shapes: P pairs of twins, U sentences, R draws.
+Shapes: P pairs of twins, S slots, U sentences, R draws.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from xnmt_bench.measuring.units import common
 from xnmt_bench.metrics.fidelity.evidence import LIKELIHOOD_OF, PLANTED
 from xnmt_bench.options import Count, Seed, Share
 from xnmt_bench.report.figure import legend_below
-from xnmt_bench.report.panels import Panel
+from xnmt_bench.report.panels import Panel, family
 from xnmt_bench.report.summary import Cell, Line, Summary
 
 EXPLANATIONS = ("names_link", "names_cue")
@@ -42,7 +42,9 @@ NOTE = (
     "in nats a planted decision that both twins get right; L uses the link, C the cue. Response "
     "s = (A_L - A_C) / 2, bias b = (A_L + A_C) / 2. Passes: s > |b|, so that A changes its sign "
     "with the system. Of one pair, the 95 % interval of s - |b| has to be above 0; of several, a "
-    "one-sided t-test over pairs decides at {level:g} (Holm over the judges of one text)."
+    "one-sided t-test over pairs decides at {level:g} (Holm over the judges of one text). Log Q: "
+    "of the label, from the word that the system uses; a judge whose log Q is that of a guess has "
+    "not learnt the planted words, and its A says nothing."
 )
 ONE_PAIR = (
     "One pair of twins: intervals are by a bootstrap over sentences ({samples:,} samples), and "
@@ -73,32 +75,37 @@ class Case:
     heading: str
     rows: dict[int, dict[str, dict[str, list[Measurement]]]] = field(default_factory=dict)
 
-    def advantages(self, slot: str) -> np.ndarray:
-        """Return A by pair, twin and sentence, (P, 2, U): sentences that all share, both right."""
-        slots = self.slots if slot == ALL else [slot]
+    def likelihoods(self, slots: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Return log Q of labels, summed by sentence, and how many there are.
+
+        Args:
+            slots: of the decisions; those alone count that all systems get right.
+
+        Returns:
+            (P, 2, 2, U) by pair, twin and explanation, and (U,).
+        """
         pairs = [
             [[m.units() for m in self.rows[seed][twin][name]]
              for twin in TWINS for name in EXPLANATIONS]
             for seed in self.seeds
         ]  # fmt: skip
+        shape = (len(pairs), len(TWINS), len(EXPLANATIONS))
         numbers = common([u for cells in pairs for cell in cells for u in cell])
-        if numbers is None:
-            return np.zeros((len(pairs), len(TWINS), 0))
-        by_slot = []
-        for name in slots:
-            right_PXU, likelihood_PXU = (
-                np.array([
-                    [np.mean([u.take(numbers)[column + name] for u in cell], axis=0)
-                     for cell in cells]
-                    for cells in pairs
-                ])
-                for column in (PLANTED, LIKELIHOOD_OF)
-            )  # fmt: skip
-            both_U = (right_PXU == 1).all(axis=(0, 1))
-            # Cells come in the order L link, L cue, C link, C cue.
-            advantage_P2U = likelihood_PXU[:, 0::2] - likelihood_PXU[:, 1::2]
-            by_slot.append(advantage_P2U[:, :, both_U])
-        return np.concatenate(by_slot, axis=2)
+        if numbers is None:  # of other test sets
+            return np.zeros((*shape, 0)), np.zeros(0)
+
+        def of(column: str) -> np.ndarray:
+            """Return a column, the mean of the judge's seeds, (P, 2, 2, U)."""
+            values = [
+                [np.mean([u.take(numbers)[column] for u in cell], axis=0) for cell in cells]
+                for cells in pairs
+            ]
+            return np.array(values).reshape(*shape, -1)
+
+        right_SU = np.array([(of(PLANTED + slot) == 1).all(axis=(0, 1, 2)) for slot in slots])
+        parts = zip(slots, right_SU, strict=True)
+        summed = sum(of(LIKELIHOOD_OF + slot) * right_U for slot, right_U in parts)
+        return np.asarray(summed), right_SU.sum(axis=0)
 
     @property
     def seeds(self) -> list[int]:
@@ -113,9 +120,17 @@ class Case:
     def slots(self) -> list[str]:
         """The slots that its rows have."""
         [first, *_] = self.rows[self.seeds[0]][TWINS[0]][EXPLANATIONS[0]]
-        columns = first.units().columns
-        return [name.removeprefix(PLANTED) for name in columns
-                if name.startswith(PLANTED) and not name.startswith(LIKELIHOOD_OF)]  # fmt: skip
+        names = first.units().columns
+        return [name.removeprefix(PLANTED) for name in names if name.startswith(PLANTED)]
+
+    @property
+    def families(self) -> list[set[str]]:
+        """The families of systems of each twin; more than one are systems of other options."""
+        return [
+            {family(m) for twins in self.rows.values() for rows in twins.get(twin, {}).values()
+             for m in rows}
+            for twin in TWINS
+        ]  # fmt: skip
 
 
 class Trial(Analysis):
@@ -140,6 +155,12 @@ class Trial(Analysis):
                 "it takes explainer=names_link,names_cue on corpus=toy_twins, of systems with "
                 "nmt.corpus={hides:cue},{hides:link}"
             )
+        for case in cases:
+            if any(len(names) > 1 for names in case.families):
+                raise NotApplicable(
+                    f"several systems of other options are called {case.architecture}; report "
+                    "them from results folders of their own, or name them by nmt.name"
+                )
         rows = [row for case in cases for row in self._judge(case)]
         if not rows:
             raise NotApplicable(f"fewer than {FEWEST} planted decisions are right in both twins")
@@ -152,7 +173,7 @@ class Trial(Analysis):
             counts = " or ".join(str(count) for count in pairs if count > 1)
             notes.append(PAIRS.format(pairs=counts, samples=self._draws.samples))
         heads = ["judges learn from", "system", "k", "judge", "slot", "A in L", "A in C",
-                 "response s", "bias b", "passes", "decisions", "pairs"]  # fmt: skip
+                 "response s", "bias b", "log Q", "passes", "decisions", "pairs"]  # fmt: skip
         lines = [Line((row["corpus"], row["system"], row["k"]), _cells(row)) for row in rows]
         summary = Summary("The trial of judges: who sees the model?", heads, lines, notes, 5)
         identity = (*cases[0].condition, "system", "judge", "slot")
@@ -161,12 +182,15 @@ class Trial(Analysis):
 
     def _judge(self, case: Case) -> Iterator[Row]:
         for slot in (ALL, *case.slots):
-            advantage_P2U = case.advantages(slot)
-            pairs, _, decisions = advantage_P2U.shape
-            if decisions < FEWEST:
+            log_q_P22U, count_U = case.likelihoods(case.slots if slot == ALL else [slot])
+            if count_U.sum() < FEWEST:
                 continue
-            mean_P2 = advantage_P2U.mean(axis=2)
-            drawn_R2 = self._resample(advantage_P2U)
+            advantage_P2U = log_q_P22U[:, :, 0] - log_q_P22U[:, :, 1]
+            mean_P2 = advantage_P2U.sum(axis=2) / count_U.sum()
+            drawn_R2 = self._resample(advantage_P2U, count_U)
+            pairs = len(case.seeds)
+            # The link in L, the cue in C.
+            right_PU = (log_q_P22U[:, 0, 0] + log_q_P22U[:, 1, 1]) / 2
             row: Row = {
                 **case.condition,
                 "system": case.architecture,
@@ -174,7 +198,8 @@ class Trial(Analysis):
                 "heading": case.heading,
                 "slot": slot,
                 "pairs": pairs,
-                "decisions": decisions,
+                "decisions": int(count_U.sum()),
+                "log_q": float(right_PU.sum() / count_U.sum() / pairs),
             }
             for name, of_twins in _FUNCTIONS.items():
                 drawn = interval(of_twins(drawn_R2))
@@ -182,19 +207,23 @@ class Trial(Analysis):
                 value, *ends = t_interval(values_P) if pairs > 1 else (values_P[0], *drawn)
                 row |= {name: float(value), f"{name}_low": ends[0], f"{name}_high": ends[1]}
                 row |= {f"{name}_drawn_low": drawn[0], f"{name}_drawn_high": drawn[1]}
-            row["by_pair"] = "; ".join(f"{a:.3f} {c:.3f}" for a, c in mean_P2)
+            by_seed = zip(case.seeds, mean_P2, strict=True)
+            row["by_pair"] = "; ".join(f"seed {n}: {a:.3f} {c:.3f}" for n, (a, c) in by_seed)
             row["p"] = _p(_FUNCTIONS["margin"](mean_P2))
             yield row
 
-    def _resample(self, advantage_P2U: np.ndarray) -> np.ndarray:
+    def _resample(self, advantage_P2U: np.ndarray, count_U: np.ndarray) -> np.ndarray:
         """Return both means, (R, 2), of draws of pairs, and of sentences alike for all pairs."""
-        pairs, _, decisions = advantage_P2U.shape
+        pairs, _, sentences = advantage_P2U.shape
         samples, seed = self._draws.samples, self._draws.seed
-        sentences = weights(decisions, samples, seed)
         drawn_RP = np.concatenate([*weights(pairs, samples, seed, stream=1)])
         means_RP2 = np.concatenate(
-            [np.einsum("ru,ptu->rpt", block_RU, advantage_P2U) for block_RU in sentences]
-        ) / decisions  # fmt: skip
+            [
+                np.einsum("ru,ptu->rpt", block_RU, advantage_P2U)
+                / (block_RU @ count_U)[:, None, None]
+                for block_RU in weights(sentences, samples, seed)
+            ]
+        )
         return np.asarray(np.einsum("rp,rpt->rt", drawn_RP, means_RP2) / pairs)
 
     def _test(self, rows: Sequence[Row]) -> None:
@@ -210,10 +239,10 @@ class Trial(Analysis):
                 row["p_corrected"] = float(p)
             for row in members:
                 row.setdefault("p_corrected", float("nan"))
-                sure = (
-                    row["p_corrected"] < self._level if row["pairs"] > 1 else row["margin_low"] > 0
+                several = row["pairs"] > 1
+                row["passes"] = bool(
+                    row["p_corrected"] < self._level if several else row["margin_low"] > 0
                 )
-                row["passes"] = bool(sure)
 
 
 # Of A in L and in C, the last axis. The margin is above 0 where A has the right sign in both.
@@ -236,7 +265,7 @@ def _p(margin_P: np.ndarray) -> float:
 
 
 def _cases(panels: Sequence[Panel]) -> list[Case]:
-    """Return what each judge says of twins, from rows of both explanations."""
+    """Return the cases of rows of both explanations, by everything that they share."""
     cases: dict[tuple[Any, ...], Case] = {}
     for panel in panels:
         condition = {c: v for c, v in panel.condition.items() if c not in ("nmt", "model")}
@@ -265,13 +294,14 @@ def _cells(row: Row) -> list[Cell]:
     numbers = (shown(n) for n in ("advantage_l", "advantage_c", "response", "bias"))
     texts = (
         row["corpus"], row["system"], str(row["k"]), row["heading"], row["slot"], *numbers,
-        "yes" if row["passes"] else "no", f"{row['decisions']:,}", str(row["pairs"]),
+        f"{row['log_q']:.2f}", "yes" if row["passes"] else "no",
+        f"{row['decisions']:,}", str(row["pairs"]),
     )  # fmt: skip
     return [Cell(text) for text in texts]
 
 
 def _figure(rows: Sequence[Row]) -> Figure:
-    """Return A in L against A in C, a point a pair and judge, one axes a text that judges read."""
+    """Return A in L against A in C: a point a pair and judge, axes for each text judges read."""
     of_all = [row for row in rows if row["slot"] == ALL]
     texts = list(dict.fromkeys(row["corpus"] for row in of_all))
     judges = list(dict.fromkeys(row["heading"] for row in of_all))
@@ -283,7 +313,8 @@ def _figure(rows: Sequence[Row]) -> Figure:
         sharey=True,
         figsize=(1.0 + 3.4 * len(texts), 4.4),
     )
-    points = [np.array([pair.split() for pair in row["by_pair"].split("; ")], float)
+    # Behind its seed, each pair has two numbers.
+    points = [np.array([pair.split()[2:] for pair in row["by_pair"].split("; ")], float)
               for row in of_all]  # fmt: skip
     reach = 1.15 * max(np.abs(np.concatenate(points)).max(), 0.1)
     for ax, text in zip(axes[0], texts, strict=True):
