@@ -1,14 +1,24 @@
 """Causes: effects against one row at a time, and rankings against numbers worked out by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from conftest import double
+from measured import SYSTEM, measured
 
 from xnmt_bench.corpora.substitutes import Substitutes, Unit
 from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.corpora.toy.twins import ToyTwins
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.measuring.measurement import NOT_APPLICABLE
+from xnmt_bench.metrics.causes import Causes
 from xnmt_bench.metrics.causes.effects import PREFIX, SOURCE, Interventions, mean_embedding
 from xnmt_bench.metrics.causes.ranks import judge_side, word_relevance
+from xnmt_bench.report.report import collect
+from xnmt_bench.report.table import tables
 
 
 def test_units_are_the_longest_entries_and_have_the_others_of_their_category():
@@ -22,7 +32,7 @@ def test_units_are_the_longest_entries_and_have_the_others_of_their_category():
 
 
 @pytest.fixture(scope="module")
-def measured(transformer):
+def changed(transformer):
     """A model in float64, sentences, and their effects."""
     model = double(transformer.system.model)
     categories = transformer.corpus.substitutes()
@@ -41,8 +51,8 @@ def distribution(model, source, target):
         return model(model.collate([tuple(ids)])).softmax(-1)[0].numpy(), ids
 
 
-def test_effects_equal_those_of_one_row_at_a_time(measured):
-    model, interventions, sentences, by_number = measured
+def test_effects_equal_those_of_one_row_at_a_time(changed):
+    model, interventions, sentences, by_number = changed
     compared = 0
     for number, sentence in sentences.items():
         effects, texts = by_number[number], [sentence.source.split(), sentence.target.split()]
@@ -55,10 +65,10 @@ def test_effects_equal_those_of_one_row_at_a_time(measured):
                 for n, step in enumerate(effects.step_N):
                     distances = []
                     for entry in drawn:
-                        changed = list(texts)
-                        changed[side] = [*texts[side][: unit.start], *entry,
+                        replaced = list(texts)
+                        replaced[side] = [*texts[side][: unit.start], *entry,
                                          *texts[side][unit.stop :]]  # fmt: skip
-                        new_TV, new_ids = distribution(model, *map(" ".join, changed))
+                        new_TV, new_ids = distribution(model, *map(" ".join, replaced))
                         moved = len(new_ids[PREFIX]) - len(ids[PREFIX])
                         distances.append(np.abs(new_TV[step + moved] - clean_TV[step]).sum() / 2)
                     effect = effects.which[side][n, unit.start]
@@ -70,8 +80,8 @@ def test_effects_equal_those_of_one_row_at_a_time(measured):
     assert compared > 50
 
 
-def test_a_word_that_is_taken_away_has_the_mean_embedding(measured):
-    model, _, sentences, by_number = measured
+def test_a_word_that_is_taken_away_has_the_mean_embedding(changed):
+    model, _, sentences, by_number = changed
     sentence, effects = sentences[0], by_number[0]
     clean_TV, ids = distribution(model, sentence.source, sentence.target)
     words = model.source_subwords.words(ids[SOURCE])
@@ -90,8 +100,30 @@ def test_a_word_that_is_taken_away_has_the_mean_embedding(measured):
             assert effects.that[SOURCE][n, word] == pytest.approx(expected, abs=1e-8)
 
 
-def test_decisions_are_first_pieces_without_eos(measured):
-    _, _, sentences, by_number = measured
+def test_on_planted_decisions_a_word_is_replaced_by_what_asks_for_another(transformer):
+    """The model has never met the marks, which does not matter: only whose effects are averaged."""
+    model = double(transformer.system.model)
+    sentence = next(ToyTwins(train=20, valid=1, test=3).sentences("test"))
+    effects = Interventions(model, transformer.corpus.substitutes(), 3).effects(0, sentence)
+    clean_TV, _ = distribution(model, sentence.source, sentence.target)
+    source = sentence.source.split()
+    for planted in sentence.gold.planted:
+        n = effects.slot_N.index(planted.slot)
+        for place, others in (
+            (planted.link, planted.other_links),
+            (planted.cue, planted.other_cues),
+        ):
+            distances = []
+            for other in others:
+                words = [*source[:place], other, *source[place + 1 :]]
+                new_TV, _ = distribution(model, " ".join(words), sentence.target)
+                step = effects.step_N[n]
+                distances.append(np.abs(new_TV[step] - clean_TV[step]).sum() / 2)
+            assert effects.which[SOURCE][n, place] == pytest.approx(np.mean(distances), abs=1e-8)
+
+
+def test_decisions_are_first_pieces_without_eos(changed):
+    _, _, sentences, by_number = changed
     for number, sentence in sentences.items():
         assert len(by_number[number].step_N) == len(sentence.target.split())
 
@@ -113,3 +145,28 @@ def test_shares_of_one_decision():
     unknown = judge_side(np.array([0.0, 1.0, 2.0, 0.5]), effect, 1, 0.05)
     assert (unknown.usable, unknown.judged) == (1, 0)
     assert judge_side(relevance, effect, 1, 0.9) is None  # nothing has so great an effect
+
+
+def test_a_corpus_that_knows_no_substitutes_is_not_applicable(transformer):
+    job = transformer.changed({})
+    job.corpus.substitutes = lambda: None
+    with pytest.raises(NotApplicable, match="toy does not say which words may replace each other"):
+        next(iter(Causes().measure(job))).make()
+
+
+def test_a_table_of_rows_that_are_not_applicable(tmp_path):
+    row = SYSTEM | {"explainer": "attention", "k": 1, "seed": ""}
+    measured(Causes, tmp_path, row, NOT_APPLICABLE)
+    scored = collect(Causes(), tmp_path, Draws(9, 0))
+    [(_, summary)] = tables(Causes(), scored, [])
+    assert "n/a" in [cell.text for line in summary.lines for cell in line.cells]
+
+
+def test_a_system_that_reads_more_than_words_is_not_applicable(transformer):
+    job = transformer.changed({})
+    read = job.texts.sentences("test", 3)
+    # The ids hold a word that these sentences lack, as they hold a context's.
+    shorter = [replace(s, source=s.source.partition(" ")[2]) for s in read]
+    job.texts.sentences = lambda *_: shorter
+    with pytest.raises(NotApplicable, match="reads more than the words of a sentence"):
+        next(iter(Causes(sentences=3).measure(job))).make()

@@ -260,10 +260,10 @@ class Causes(SumMetric):
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
         """Return how long substitutes are, and what the planted words of twins do."""
         measured = [s for s in scored if s.measurement.ok]
-        as_long = [s.measurement.facts["as_long"] for s in measured]
-        notes = [f"{100 * min(as_long):.0f} % of the substitutes have as many pieces."] * bool(
-            as_long
-        )
+        if not measured:
+            return []
+        as_long = min(s.measurement.facts["as_long"] for s in measured)
+        notes = [f"{100 * as_long:.0f} % of the substitutes have as many pieces as the word."]
         planted = {
             (s.row["corpus"], s.row["nmt"]): (s.values["link"], s.values["cue"])
             for s in measured
