@@ -1,10 +1,12 @@
 """Every configuration in the tree is composed and instantiated."""
 
+import re
 from pathlib import Path
 
 import hydra
 import pytest
 from conftest import DATA, ROOT, configure
+from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
 from proxies.base import Proxy, Vocabulary
@@ -25,6 +27,7 @@ from xnmt_bench.run import configured_metrics
 CONF = ROOT / "conf"
 NEEDS = {
     "multi30k": [f"corpus.root={DATA}/multi30k"],
+    "multi30k_twins": [f"corpus.data={DATA}/multi30k"],
     "fairseq_bin": [
         "corpus.root=/nowhere",
         "corpus.source_language=en",
@@ -79,10 +82,18 @@ def test_every_group_is_covered_here():
     }
 
 
+def test_no_configuration_sets_the_mode():
+    """Which `warm` relies on."""
+    mode = re.compile(r"^\s*mode:", re.MULTILINE)
+    assert [path for path in CONF.rglob("*.yaml") if mode.search(path.read_text())] == []
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        assert compose("config", return_hydra_config=True).hydra.mode is None
+
+
 @pytest.mark.parametrize("name", names("corpus"))
 def test_corpora(name):
     corpus = Job(configure(f"corpus={name}", *NEEDS.get(name, []))).corpus
-    assert corpus.name == (f"{name}_nothing" if name == "toy_twins" else name)
+    assert corpus.name == (f"{name}_nothing" if name.endswith("twins") else name)
     if name == "toy" or (DATA.exists() and name not in ("text", "fairseq_bin")):
         assert all(next(corpus.sentences(s), None) for s in SPLITS)
 

@@ -234,28 +234,32 @@ class TestShippedSystem:
 
     def test_scores_do_not_depend_on_the_processors_instructions(self, tmp_path):
         code = (
-            "import sys, torch, xnmt_bench; torch.set_num_threads(int(sys.argv[1]));"
-            "m = xnmt_bench.load('tatoeba_de_en');"
-            "pair = [('Der Hund schläft.', 'The dog is sleeping.')];"
-            "names = ['attention', 'gradient_norm', 'weighted_gradient', 'prediction_difference'];"
-            "torch.save([xnmt_bench.load_explainer(n)(m, pair)[0].source_TS for n in names],"
-            " sys.argv[2])"
+            "import sys, torch, xnmt_bench\n"
+            "m = xnmt_bench.load('tatoeba_de_en')\n"
+            "pair = [('Der Hund schläft.', 'The dog is sleeping.')]\n"
+            "names = ['attention', 'gradient_norm', 'weighted_gradient', 'prediction_difference']\n"
+            "for path, threads in zip(sys.argv[1::2], map(int, sys.argv[2::2])):\n"
+            "    torch.set_num_threads(threads)\n"
+            "    torch.save("
+            "[xnmt_bench.load_explainer(n)(m, pair)[0].source_TS for n in names], path)\n"
         )
         settings = [
-            ({}, 1),
-            ({}, 2),
-            ({"ATEN_CPU_CAPABILITY": "default"}, 1),
-            ({"ATEN_CPU_CAPABILITY": "avx2"}, 1),
-            ({"ONEDNN_MAX_CPU_ISA": "SSE41"}, 1),
+            ({}, (1, 2)),
+            ({"ATEN_CPU_CAPABILITY": "default"}, (1,)),
+            ({"ATEN_CPU_CAPABILITY": "avx2"}, (1,)),
+            ({"ONEDNN_MAX_CPU_ISA": "SSE41"}, (1,)),
         ]
         saved = []
         for number, (environment, threads) in enumerate(settings):
-            path = tmp_path / f"{number}.pt"
+            paths = [tmp_path / f"{number}-{count}.pt" for count in threads]
+            arguments = [str(x) for pair in zip(paths, threads, strict=True) for x in pair]
+            # A processor's instructions are chosen when torch is imported.
             subprocess.run(
-                [sys.executable, "-c", code, str(threads), str(path)],
+                [sys.executable, "-c", code, *arguments],
                 env={**os.environ, **environment}, check=True, cwd=ROOT,
             )  # fmt: skip
-            saved.append(torch.load(path, weights_only=True))
+            saved += [torch.load(path, weights_only=True) for path in paths]
+        assert len(saved) == 5
         for other in saved[1:]:
             for first_TS, other_TS in zip(saved[0], other, strict=True):
                 assert (first_TS - other_TS).abs().max() <= 1e-4 * first_TS.abs().max()

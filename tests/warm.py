@@ -1,5 +1,6 @@
 """Does once, in the server of `forked`, what each run of a command would do again."""
 
+from hydra._internal.hydra import Hydra
 from hydra.core.plugins import Plugins
 
 from xnmt_bench.code_hash import code_hash
@@ -13,6 +14,9 @@ for cls in [*load_all("explainers").values(), *load_all("judges").values()]:
     code_hash(cls)
 # Hydra looks through its plug-ins when they are first asked for.
 Plugins.instance()
+# Hydra composes each configuration a first time to read `hydra.mode`, which none of ours sets
+# (tests/test_conf.py). None is what it finds there.
+Hydra.get_mode = lambda *_, **__: None
 # The languages of the toy corpora. Their model is unpacked for each set of languages.
 if language.available():
     language.code("en")

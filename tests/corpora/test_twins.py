@@ -4,7 +4,10 @@ from collections import Counter
 
 import pytest
 
-from xnmt_bench.corpora.toy.twins import CLOSINGS, CUES, OPENINGS, ToyTwins
+from xnmt_bench.corpora.reversed import ReversedCorpus
+from xnmt_bench.corpora.sentence import Sentence
+from xnmt_bench.corpora.twins import CLOSINGS, CUES, MIRRORS, OPENINGS, ToyTwins, Twins
+from xnmt_bench.corpora.view import CorpusView
 
 SIZES = {"train": 400, "valid": 20, "test": 60}
 HIDES = ("nothing", "cue", "link", "all")
@@ -76,3 +79,50 @@ def test_the_annotation_names_planted_words_and_only_true_links(hides):
             # Each other cue says another mark in this slot, and those left out say the same.
             assert all(said(other)[slot] != said(cue)[slot] for other in planted.other_cues)
             assert all(said(c)[slot] == said(cue)[slot] for c in {*CUES} - {*planted.other_cues})
+
+
+def test_mirrored_words_say_the_marks_in_either_order():
+    orders = Counter()
+    for sentence in ToyTwins(**SIZES, grammar="mirrored").sentences("test"):
+        source, target = sentence.source.split(), sentence.target.split()
+        assert source[0] == ":" and source[-3] == ";"
+        for planted in sentence.gold.planted:
+            link, cue = source[planted.link], source[planted.cue]
+            assert MIRRORS.index(link) == CUES.index(cue)
+            assert said(cue) == (target[0], target[-1])
+            slot = ("opening", "closing").index(planted.slot)
+            assert all(said(c)[slot] != said(cue)[slot] for c in planted.other_cues)
+            others = [CUES[MIRRORS.index(m)] for m in planted.other_links]
+            assert tuple(others) == planted.other_cues
+        orders[planted.link < planted.cue] += 1
+    assert min(orders.values()) > 15  # of 60
+
+
+@pytest.mark.parametrize("hides", HIDES)
+def test_what_the_mirrored_grammar_hides(hides):
+    links = cues = 0
+    for sentence in ToyTwins(**SIZES, hides=hides, grammar="mirrored").sentences("train"):
+        source, target = sentence.source.split(), sentence.target.split()
+        [planted, _] = sentence.gold.planted
+        links += said(CUES[MIRRORS.index(source[planted.link])]) == (target[0], target[-1])
+        cues += said(source[planted.cue]) == (target[0], target[-1])
+    assert links == SIZES["train"] if hides in ("nothing", "cue") else links < 90
+    assert cues == SIZES["train"] if hides in ("nothing", "link") else cues < 90
+
+
+def test_twins_of_text_from_german_have_german_marks_in_the_source():
+    class Pairs(CorpusView):
+        def sentences(self, split):
+            return iter([Sentence("ein Hund", "a dog", "d", 0)])
+
+        def recipe(self):
+            return {}
+
+    reversed_corpus = Pairs(ReversedCorpus(ToyTwins(**SIZES)))
+    corpus = Twins(reversed_corpus, "cue")
+    [sentence] = corpus.sentences("train")
+    opening, closing, _, *target = marks(sentence)
+    assert GERMAN[target[0]] == opening and GERMAN[target[1]] == closing
+    # Without an annotation of the sentence, only the planted words are known.
+    assert len(sentence.gold.planted) == 2 and not sentence.gold.possible
+    assert corpus.substitutes().target.units([target[0]])

@@ -100,6 +100,7 @@ class Corpus(ABC):
         generated: the sentences were made by a program.
         tokenizer: what put blanks between words, where `raw` takes them out again.
         marked: source sentences hold markers around the mentions of clusters.
+        plants: it is known of some target words which source words may decide them.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Corpus(ABC):
     generated: bool = False
     tokenizer: str | None = None
     marked: bool = False
+    plants: bool = False
 
     @abstractmethod
     def sentences(self, split: Split) -> Iterator[Sentence]:

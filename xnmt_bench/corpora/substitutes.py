@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 
 Entry = tuple[str, ...]  # its words
 
@@ -44,6 +45,18 @@ class Substitutes:
                     self._others.setdefault(entry, others)
         self._longest = max(map(len, self._others), default=0)
 
+    def beside(self, categories: Iterable[Iterable[str]]) -> Substitutes:
+        """Return these categories and further ones, which come first."""
+        both = Substitutes(categories)
+        both._others = {**self._others, **both._others}
+        both._longest = max(self._longest, both._longest)
+        return both
+
+    @property
+    def digest(self) -> str:
+        """What decides the categories, for recipes."""
+        return sha256(repr(sorted(self._others.items())).encode()).hexdigest()
+
     def units(self, words: Sequence[str]) -> Iterator[Unit]:
         """Yield the units of a sentence from left to right, the longest entry first."""
         start = 0
@@ -62,6 +75,11 @@ class BothSides:
 
     source: Substitutes
     target: Substitutes
+
+    @property
+    def digest(self) -> str:
+        """What decides the categories of both, for recipes."""
+        return sha256(f"{self.source.digest} {self.target.digest}".encode()).hexdigest()
 
 
 def by_key(pairs: Iterable[tuple[str, str]]) -> Mapping[str, list[str]]:

@@ -21,7 +21,7 @@ class CorpusView(Corpus):
         self.corpus = corpus
         # A view that lost `tokenizer` would be detokenised twice, or not at all.
         self.name, self.generated, self.tokenizer = corpus.name, corpus.generated, corpus.tokenizer
-        self.marked = corpus.marked
+        self.marked, self.plants = corpus.marked, corpus.plants
         # Copied and not forwarded: a subclass may set them otherwise.
         self.source_language, self.target_language = languages(corpus)
 

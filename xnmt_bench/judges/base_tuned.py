@@ -21,6 +21,7 @@ from xnmt_bench.judges.rule_set import RuleSet
 from xnmt_bench.measuring.measurement import CAPPED
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.options import Count
+from xnmt_bench.pipeline.decisions import Decisions
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.rules.table import Rules
 from xnmt_bench.store import Artefact, Work
@@ -63,10 +64,15 @@ class BaseTuned(Judge):
         return [self.place, self.name, self.sentences or 0]
 
     @property
+    def learnt_decisions(self) -> Decisions:
+        """The system's decisions that it learns from."""
+        return self.rules.decisions
+
+    @property
     def train_sentences(self) -> int:
         """The number of sentences that it learns from, at most all that there are."""
         # Labels are cheap, so it may learn from more sentences than are explained.
-        available = len(self.rules.explained.texts.split("train"))
+        available = len(self.learnt_decisions.texts.split("train"))
         return min(self.sentences or self.rules.train_sentences, available)
 
     @cached_property
@@ -80,9 +86,9 @@ class BaseTuned(Judge):
             from xnmt_bench.fitting import fit
             from xnmt_bench.judges.tuning import Tuning
 
-            sentences = self.train_sentences
-            contexts = rules.decisions.visible_words(rules.learned_from, sentences)
-            split = rules.decisions.split("train", rules.learned_from, sentences)
+            sentences, decisions = self.train_sentences, self.learnt_decisions
+            contexts = decisions.visible_words(rules.learned_from, sentences)
+            split = decisions.split("train", rules.learned_from, sentences)
             module, facts = fit(
                 lambda: Tuning(
                     self._copy_model(True), split, contexts, rules.k, training, config.seed
@@ -109,7 +115,7 @@ class BaseTuned(Judge):
                 f"{self.row_name} on {rules.job.system.name}", training.max_epochs, "epochs"
             ),
             # No rules in the recipe: all explainers share one tuned model.
-            labels=rules.training_labels(self.train_sentences),
+            labels=self.learnt_decisions.labels("train", rules.learned_from, self.train_sentences),
             admit_special=rules.decisions.extraction.admit_special,
             k=rules.k,
             training=vars(training),

@@ -136,7 +136,7 @@ class Explained:
         def work(folder: Path) -> dict[str, Any]:
             # Gold is read for the few explainers that need it; it costs a pass over the corpus.
             gold = self.texts.gold(name) if explainer.needs_gold else None
-            if gold is not None and not any(g.possible for g in gold.values()):
+            if gold is not None and not any(g.possible or g.planted for g in gold.values()):
                 raise NotApplicable(f"the {name} sentences have no gold alignment")
             done = extract(
                 self.system.model,

@@ -119,9 +119,11 @@ class Job:
             return []
         return list(about_pairs(pairs, self.texts, self.store, self.config.doubts))
 
-    def translations(self, corpus: Corpus | None = None) -> Translations:
-        """Return the system's own translations of the corpus, or of a metric's own test set."""
-        texts = self.texts if corpus is None else self.system.read(corpus, (EVALUATED,))
+    def translations(
+        self, corpus: Corpus | None = None, splits: Sequence[Split] = (EVALUATED,)
+    ) -> Translations:
+        """Return the system's own translations of the corpus, or of splits of another one."""
+        texts = self.texts if corpus is None else self.system.read(corpus, splits)
         return Translations(self.store, self.system, texts, self.config.nmt.beam, self.progress)
 
     def outputs(self, corpus: Corpus | None = None) -> Outputs:
@@ -194,9 +196,14 @@ class Job:
         return self._explained()
 
     def _explained(self, corpus: Corpus | None = None) -> Explained:
-        translations = self.translations(corpus)
-        decisions = Decisions(self.config, self.store, translations, self.progress)
-        return Explained(self.config, self.store, decisions)
+        return Explained(self.config, self.store, self.decisions(corpus))
+
+    def decisions(
+        self, corpus: Corpus | None = None, splits: Sequence[Split] = (EVALUATED,)
+    ) -> Decisions:
+        """Return the system's decisions on the corpus, or on splits of another one."""
+        translations = self.translations(corpus, splits)
+        return Decisions(self.config, self.store, translations, self.progress)
 
     def relevance(
         self,

@@ -10,7 +10,7 @@ from measured import SYSTEM, measured
 
 from xnmt_bench.corpora.substitutes import Substitutes, Unit
 from xnmt_bench.corpora.subwords import EOS
-from xnmt_bench.corpora.toy.twins import ToyTwins
+from xnmt_bench.corpora.twins import ToyTwins
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.measurement import NOT_APPLICABLE
@@ -170,3 +170,29 @@ def test_a_system_that_reads_more_than_words_is_not_applicable(transformer):
     job.texts.sentences = lambda *_: shorter
     with pytest.raises(NotApplicable, match="reads more than the words of a sentence"):
         next(iter(Causes(sentences=3).measure(job))).make()
+
+
+def test_change_and_flips_equal_those_of_one_row_at_a_time(changed):
+    model, interventions, sentences, by_number = changed
+    compared = 0
+    for number, sentence in sentences.items():
+        effects, source = by_number[number], sentence.source.split()
+        clean_TV, _ = distribution(model, sentence.source, sentence.target)
+        for unit in interventions._categories[SOURCE].units(source):
+            news_KTV = [
+                distribution(
+                    model,
+                    " ".join([*source[: unit.start], *entry, *source[unit.stop :]]),
+                    sentence.target,
+                )[0]
+                for entry in interventions._choose(number, SOURCE, unit, source)
+            ]
+            for n, step in enumerate(effects.step_N):
+                label = clean_TV[step].argmax()
+                logs = [np.log(new_TV[step, label]) for new_TV in news_KTV]
+                lost = [new_TV[step].argmax() != label for new_TV in news_KTV]
+                change = np.mean(logs) - np.log(clean_TV[step, label])
+                assert effects.change[SOURCE][n, unit.start] == pytest.approx(change, abs=1e-7)
+                assert effects.flips[SOURCE][n, unit.start] == pytest.approx(np.mean(lost))
+                compared += 1
+    assert compared > 20

@@ -2,10 +2,12 @@
 
 Two interventions, which ask different things. *Which*: the word is replaced by others of its
 category, all else fixed, so that only what it says changes. *That*: all its pieces get the mean of
-the vocabulary's embeddings, so that even the kind of the word is gone. An
-effect is the total variation distance between a step's distributions with and without the change,
-0 to 1, a mean over substitutes. The prefix is not changed, so these are controlled direct effects:
-what a changed word would change by way of an earlier target word is not in them.
+the vocabulary's embeddings, so that even the kind of the word is gone. An effect is the total
+variation distance between a step's distributions with and without the change, 0 to 1, a mean over
+substitutes. Beside it stand the change of log P(label), which has a direction, and the share of
+substitutes after which the model chooses another word. The prefix is not changed, so these are
+controlled direct effects: what a changed word would change by way of an earlier target word is not
+in them.
 
 Shapes: N decisions, T steps, V target vocabulary, W words of a side, R rows of a batch.
 """
@@ -38,6 +40,8 @@ class Effects:
         step_N: the decisions: first pieces of words, without EOS.
         slot_N: the slot of each planted decision, else empty.
         which: of source and prefix, effects by substitutes, (N, W); NaN for a word without any.
+        change: the same of log P(label), in nats; below 0 where the label loses by it.
+        flips: the same of choices, the share of substitutes after which the label is not chosen.
         that: of source and prefix, effects by the mean embedding, (N, W).
         substitutes, as_long: how many were used, and how many of them have as many pieces.
     """
@@ -45,6 +49,8 @@ class Effects:
     step_N: np.ndarray
     slot_N: list[str]
     which: list[np.ndarray]
+    change: list[np.ndarray]
+    flips: list[np.ndarray]
     that: list[np.ndarray]
     substitutes: int
     as_long: int
@@ -107,12 +113,14 @@ class Interventions:
         slots = {planted.word: planted.slot for planted in (sentence.gold or Gold()).planted}
         slot_N = [slots.get(word, "") for word in word_N.tolist()]
         [clean_TV] = self._distributions([ids])
+        clean_NV = clean_TV[step_N]
         changes = list(self._changes(number, texts, sentence.gold or Gold()))
         changed_ids = [
             self.encode([c.words if side == c.side else texts[side] for side in (SOURCE, PREFIX)])
             for c in changes
         ]
-        sums, counts = ([np.zeros((len(step_N), len(text))) for text in texts] for _ in range(2))
+        # Of each side: total variation, change of log P(label), flips, and their number.
+        sums = [np.zeros((4, len(step_N), len(text))) for text in texts]
         as_long = 0
         for change, new, new_TV in zip(
             changes, changed_ids, self._distributions(changed_ids), strict=True
@@ -126,15 +134,15 @@ class Interventions:
                 place_N = step_N + longer  # what stands behind the change moves with it
             rows = np.flatnonzero(seen_N)
             columns = np.arange(change.unit.start, change.unit.stop)
-            distances = _total_variation(new_TV[place_N[rows]], clean_TV[step_N[rows]])
-            sums[change.side][np.ix_(rows, columns)] += distances[:, None]
-            counts[change.side][np.ix_(rows, columns)] += 1
-        which = [
-            np.divide(s, c, out=np.full_like(s, np.nan), where=c > 0)
-            for s, c in zip(sums, counts, strict=True)
-        ]
+            compared = _compare(new_TV[place_N[rows]], clean_NV[rows])
+            sums[change.side][np.ix_(np.arange(4), rows, columns)] += compared[:, :, None]
+        which, changed, flips = (
+            [np.divide(s[kind], s[-1], out=np.full_like(s[-1], np.nan), where=s[-1] > 0)
+             for s in sums]
+            for kind in range(3)
+        )  # fmt: skip
         that = [self._erase(side, ids, texts[side], step_N, word_N, clean_TV) for side in (0, 1)]
-        return Effects(step_N, slot_N, which, that, len(changes), as_long)
+        return Effects(step_N, slot_N, which, changed, flips, that, len(changes), as_long)
 
     def encode(self, texts: Sequence[Sequence[str]]) -> list[list[int]]:
         """Return the ids of both sides, EOS last, of their words."""
@@ -222,6 +230,14 @@ def mean_embedding(model: NMTModel, vocabulary: Subwords, side: int) -> Tensor:
 
 def _put(words: Sequence[str], unit: Unit, entry: Entry) -> list[str]:
     return [*words[: unit.start], *entry, *words[unit.stop :]]
+
+
+def _compare(new_NV: np.ndarray, clean_NV: np.ndarray) -> np.ndarray:
+    """Return total variation, change of log P(label), whether the label is lost, and 1; (4, N)."""
+    label_N, row_N = clean_NV.argmax(-1), np.arange(len(clean_NV))
+    change_N = np.log(new_NV[row_N, label_N]) - np.log(clean_NV[row_N, label_N])
+    lost_N = new_NV.argmax(-1) != label_N
+    return np.stack([_total_variation(new_NV, clean_NV), change_N, lost_N, np.ones(len(row_N))])
 
 
 def _total_variation(first_NV: np.ndarray, second_NV: np.ndarray) -> np.ndarray:

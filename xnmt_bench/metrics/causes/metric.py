@@ -8,12 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
+from xnmt_bench.corpora.bands import categories_of
+from xnmt_bench.corpora.substitutes import BothSides
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import SETTINGS, Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, ratio
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.causes.effects import Interventions
-from xnmt_bench.metrics.causes.ranks import SIDES, judge_side, word_relevance
+from xnmt_bench.metrics.causes.ranks import SIDES, first_words, judge_side, word_relevance
 from xnmt_bench.metrics.causes.table import Decision, load, save
 from xnmt_bench.options import Count, Part
 from xnmt_bench.pipeline.explained import EVALUATED
@@ -24,6 +26,7 @@ from xnmt_bench.rules.table import SentenceRelevance
 from xnmt_bench.store import Artefact, Work
 
 FILE = "effects.parquet"
+HEURISTIC = "frequency and ending (a heuristic)"
 FEWEST = 100  # usable decisions of a side; fewer show nothing
 
 
@@ -36,6 +39,8 @@ class Causes(SumMetric):
         substitutes: of a word, at most.
         least: the greatest effect that a side needs for a decision to be usable there.
         sentences: test sentences; null for all that are explained.
+        heuristic: exchange words of like frequency, ending and capital (`corpora.bands`) and not
+            of one category of the corpus's grammar; a corpus without a grammar needs it.
     """
 
     name = "causes"
@@ -95,7 +100,28 @@ class Causes(SumMetric):
                 f"causal_that_{side}",
                 f"that: causal@k {side}",
                 hundredths,
+                interval=True,
                 meaning=f"as causal@k {side}, where the word is taken away",
+            )
+            for side in SIDES
+        ),
+        *(
+            Column(
+                f"change_{side}",
+                f"log P {side}",
+                "{:+.2f}".format,
+                shown=False,
+                meaning=f"change of log P(label) when the {side} words named are replaced, in nats",
+            )
+            for side in SIDES
+        ),
+        *(
+            Column(
+                f"flips_{side}",
+                f"flips % {side}",
+                hundredths,
+                shown=False,
+                meaning=f"share of the replaced {side} words after which the label is not chosen",
             )
             for side in SIDES
         ),
@@ -116,9 +142,14 @@ class Causes(SumMetric):
     )
 
     def __init__(
-        self, substitutes: Count = 4, least: Part = 0.05, sentences: Count | None = None
+        self,
+        substitutes: Count = 4,
+        least: Part = 0.05,
+        sentences: Count | None = None,
+        heuristic: bool = False,
     ) -> None:
         self.substitutes, self.least, self.sentences = substitutes, least, sentences
+        self.heuristic = heuristic
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield the explainer's row."""
@@ -130,12 +161,10 @@ class Causes(SumMetric):
         Raises:
             NotApplicable: the corpus knows no substitutes, or too few decisions are usable.
         """
-        if job.corpus.substitutes() is None:
-            raise NotApplicable(
-                f"{job.corpus.name} does not say which words may replace each other"
-            )
+        # Before the relevance, which costs more: a corpus without substitutes has no causes.
+        categories = categories_of(job.corpus, self.heuristic, "metric.causes.heuristic")
         relevances = job.relevance(TEACHER_FORCING, source_alone=True)
-        artefact = self._effects(job)
+        artefact = self._effects(job, categories)
         effects = load(artefact.path / FILE)
         split, vocabularies = job.texts.split(EVALUATED), job.system.subwords
         index_of = {number: index for index, number in enumerate(split.number.tolist())}
@@ -159,6 +188,7 @@ class Causes(SumMetric):
                 "test sentences": name_sentences(units.number_U),
                 "substitutes": self.substitutes,
                 "least effect": self.least,
+                "words exchanged by": HEURISTIC if self.heuristic else "grammar",
             },
             "as_long": artefact.facts["as_long"],
         }
@@ -178,11 +208,17 @@ class Causes(SumMetric):
             row = decision.step - relevance.first
             by_side = (relevance.source_TS[row], relevance.prefix_TT[row])
             ranked = [word_relevance(*side) for side in zip(by_side, words, strict=True)]
-            for (kind, side), effect_W in decision.effects.items():
-                relevance_W = ranked[SIDES.index(side)]
-                if shares := judge_side(relevance_W, effect_W, k, self.least):
-                    name = side if kind == "which" else f"that_{side}"
-                    sums.update({f"{key}_{name}": n for key, n in vars(shares).items()})
+            for relevance_W, side in zip(ranked, SIDES, strict=True):
+                for kind, name in (("which", side), ("that", f"that_{side}")):
+                    shares = judge_side(relevance_W, decision.effects[kind, side], k, self.least)
+                    if shares:
+                        sums.update({f"{key}_{name}": n for key, n in vars(shares).items()})
+                    if shares and kind == "which":
+                        # No word where one named has no substitute: the sums stay.
+                        named = first_words(relevance_W, k if shares.judged else 0)
+                        for what in ("change", "flips"):
+                            effect_W = decision.effects[what, side]
+                            sums[f"{what}_{side}"] += effect_W[named].sum() / max(len(named), 1)
             if decision.planted:
                 effect_W = decision.effects["which", "source"]
                 link, cue = (float(effect_W[place]) for place in decision.planted)
@@ -191,13 +227,11 @@ class Causes(SumMetric):
                     sums.update({"causal_planted": shares.causal, "judged_planted": shares.judged})
         return dict(sums)
 
-    def _effects(self, job: Job) -> Artefact:
+    def _effects(self, job: Job, categories: BothSides) -> Artefact:
         """Return the effects of each word of the test sentences, the same for every explainer."""
         system, split = job.system, job.texts.split(EVALUATED)
         limits = [n for n in (self.sentences, job.config.rules.test_sentences) if n]
         count = min([*limits, len(split)])
-        categories = job.corpus.substitutes()
-        assert categories is not None, "asked before"
 
         def work(folder: Path) -> dict[str, float]:
             interventions = Interventions(system.model, categories, self.substitutes)
@@ -229,6 +263,7 @@ class Causes(SumMetric):
             encoded=job.texts.encoded,
             sentences=count,
             substitutes=self.substitutes,
+            categories=categories.digest,
         )
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
@@ -243,6 +278,8 @@ class Causes(SumMetric):
                 f"chance_{side}": ratio(sums_R[f"chance_{side}"], judged),
                 f"strongest_{side}": ratio(sums_R[f"strongest_{side}"], judged),
                 f"tau_{side}": ratio(sums_R[f"tau_{side}"], sums_R[f"ranked_{side}"]),
+                f"change_{side}": ratio(sums_R[f"change_{side}"], judged),
+                f"flips_{side}": ratio(sums_R[f"flips_{side}"], judged),
                 f"unknown_{side}": 1 - ratio(judged, sums_R[f"usable_{side}"]),
                 f"usable_{side}": sums_R[f"usable_{side}"],
             }

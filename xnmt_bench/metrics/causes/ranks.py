@@ -49,6 +49,12 @@ def word_relevance(relevance_X: np.ndarray, words: Sequence[int]) -> np.ndarray:
     return relevance_W
 
 
+def first_words(relevance_W: np.ndarray, k: int) -> np.ndarray:
+    """Return the k words of greatest relevance that a step sees, ties to the leftmost."""
+    seen = np.flatnonzero(~np.isnan(relevance_W))
+    return np.asarray(seen[np.argsort(-relevance_W[seen], kind="stable")][:k])
+
+
 def judge_side(
     relevance_W: np.ndarray, effect_W: np.ndarray, k: int, least: float
 ) -> Shares | None:
@@ -63,8 +69,7 @@ def judge_side(
     known_W = ~np.isnan(effect_W) & ~np.isnan(relevance_W)
     if not known_W.any() or effect_W[known_W].max() < least:
         return None
-    seen = np.flatnonzero(~np.isnan(relevance_W))
-    named = seen[np.argsort(-relevance_W[seen], kind="stable")][:k]
+    named = first_words(relevance_W, k)
     if not known_W[named].all():
         return Shares(1.0)
     effects = np.sort(effect_W[known_W])[::-1]

@@ -14,7 +14,7 @@ from xnmt_bench.metrics.causes.effects import Effects
 from xnmt_bench.metrics.causes.ranks import SIDES
 from xnmt_bench.parquet import read_table, write_table
 
-KINDS = ("which", "that")
+KINDS = ("which", "change", "flips", "that")
 NONE = -1  # the place of no word
 
 
@@ -43,8 +43,7 @@ def save(rows: Iterable[tuple[int, Sentence, Effects]], path: Path) -> None:
         for n, step in enumerate(effects.step_N.tolist()):
             link, cue = planted.get(effects.slot_N[n], (NONE, NONE))
             row = {"sentence": number, "step": step, "link": link, "cue": cue}
-            by_kind = {"which": effects.which, "that": effects.that}
-            row |= {f"{kind}_{side}": by_kind[kind][s][n].tolist()
+            row |= {f"{kind}_{side}": getattr(effects, kind)[s][n].tolist()
                     for kind in KINDS for s, side in enumerate(SIDES)}  # fmt: skip
             table.append(row)
     write_table(pa.Table.from_pylist(table), path)

@@ -119,7 +119,7 @@ class TestDecisions:
         Those alone in which the system says the target's own word.
         """
         rules = self.rules
-        if rules.scenario == REAL or not self._job.corpus.generated:
+        if rules.scenario == REAL or not self._job.corpus.plants:
             return {}  # before the whole corpus is read
         annotation = rules.explained.texts.gold(EVALUATED)
         steps: dict[str, dict[int, int]] = {}  # of each slot: the step by sentence

@@ -1,0 +1,103 @@
+"""Diagnosticity: pairs that a judge orders as the causes do, counted by hand."""
+
+import numpy as np
+import pytest
+from measured import FIDELITY, SYSTEM, measured
+
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.measuring.measurement import BLIND
+from xnmt_bench.measuring.units import Units
+from xnmt_bench.metrics.causes import Causes
+from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.metrics.fidelity.diagnosticity import Diagnosticity
+from xnmt_bench.metrics.fidelity.evidence import LIKELIHOOD_OF, PLANTED
+from xnmt_bench.report.panels import panels
+from xnmt_bench.report.report import collect
+
+SENTENCES = 200
+# Causal@1 of each explanation, all decisions and planted ones; `lexicon` and `random` are blind.
+CAUSAL = {
+    "attention": (0.9, 0.9),
+    "gradient_norm": (0.7, 0.8),
+    "lexicon": (0.7, 0.1),  # ties with gradient_norm on all decisions
+    "random": (0.3, 0.2),
+}
+
+
+def write_causes(folder, names=CAUSAL):
+    for name in names:
+        source, planted = CAUSAL[name]
+        ones = np.ones(SENTENCES)
+        noise = np.random.default_rng(0).normal(0, 0.02, SENTENCES)
+        columns = {
+            f"{key}_{side}": ones for key in ("usable", "judged") for side in ("source", "prefix")
+        }
+        for side in ("source", "prefix"):
+            columns |= {f"causal_{side}": source + noise}
+            columns |= dict.fromkeys(
+                (f"{key}_{side}" for key in ("chance", "strongest", "tau", "change", "flips")),
+                0.1 * ones,
+            ) | {f"ranked_{side}": ones}  # fmt: skip
+        columns |= {"causal_planted": planted + noise, "judged_planted": ones}
+        row = SYSTEM | {"explainer": name, "k": 1, "seed": ""}
+        blind = name in ("lexicon", "random")
+        units = Units("toy test", np.arange(SENTENCES), columns)
+        measured(Causes, folder, row, units, **{BLIND: blind, "as_long": 1.0})
+
+
+def write_judge(folder, judge, log_q, planted_log_q):
+    for name, of_all, of_planted in zip(CAUSAL, log_q, planted_log_q, strict=True):
+        ones = np.ones(SENTENCES)
+        columns = {"log_likelihood": of_all * ones, "rows": ones, PLANTED + "opening": ones,
+                   LIKELIHOOD_OF + "opening": of_planted * ones}  # fmt: skip
+        row = FIDELITY | {"explainer": name, "instantiation": judge}
+        units = Units("toy test", np.arange(SENTENCES), columns)
+        measured(Fidelity, folder, row, units, **{BLIND: name in ("lexicon", "random")})
+
+
+def analysed(folder):
+    by_metric = {
+        m.name: panels(m, collect(m, folder, Draws(99, 0))) for m in (Fidelity(), Causes())
+    }
+    [(name, result)] = Diagnosticity().results(by_metric)
+    assert name == "fidelity_causes_diagnosticity"
+    return {(row["judge"], row["truth"]): row for row in result.rows}, result
+
+
+def test_pairs_are_counted_and_ties_of_causes_left_out(tmp_path):
+    write_causes(tmp_path)
+    write_judge(tmp_path, "base", (-1, -2, -3, -4), (-1, -2, -4, -3))
+    # Puts lexicon first everywhere.
+    write_judge(tmp_path, "sa", (-2, -3, -1, -4), (-2, -3, -1, -4))
+    rows, result = analysed(tmp_path)
+    # Six pairs; gradient_norm and lexicon have the same causes on all decisions.
+    assert (rows["base", "which"]["right"], rows["base", "which"]["pairs"]) == (1.0, 5)
+    assert (rows["base", "planted"]["right"], rows["base", "planted"]["pairs"]) == (1.0, 6)
+    sa = rows["sa", "planted"]
+    # Lexicon is wrongly before attention, gradient_norm and random.
+    assert sa["right"] == pytest.approx(3 / 6)
+    assert (sa["blind_right"], sa["blind_pairs"]) == (pytest.approx(2 / 4), 4)
+    assert sa["wrong"].split("; ") == [
+        "lexicon before attention", "lexicon before gradient_norm", "lexicon before random"
+    ]  # fmt: skip
+    # On all decisions it is wrong of attention alone.
+    assert rows["sa", "which"]["right"] == pytest.approx(4 / 5)
+    texts = [[cell.text for cell in line.cells] for line in result.summary.lines]
+    assert ["toy", "transformer", "1", "sa", "planted", "50", "6", "50", "4"] in [
+        [t.replace("SA", "sa") for t in line[:9]] for line in texts
+    ]
+
+
+def test_a_tie_of_the_judge_is_not_right(tmp_path):
+    write_causes(tmp_path, ["attention", "random"])
+    write_judge(tmp_path, "base", (-1, -1, -1, -1), (-1, -1, -1, -1))
+    rows, _ = analysed(tmp_path)
+    assert (rows["base", "planted"]["right"], rows["base", "planted"]["pairs"]) == (0, 1)
+
+
+def test_it_takes_both_metrics(tmp_path):
+    write_judge(tmp_path, "base", (-1, -2, -3, -4), (-1, -2, -4, -3))
+    judged = panels(Fidelity(), collect(Fidelity(), tmp_path, Draws(9, 0)))
+    with pytest.raises(NotApplicable, match=r"metric=\[fidelity,causes\]"):
+        list(Diagnosticity().results({"fidelity": judged}))

@@ -1,0 +1,65 @@
+"""Base, swapped: the NMT model, tuned on sentences in which words that go together part.
+
+In clean text a word that the model uses and another that always stands beside it say the same, so a
+judge that learns from it cannot tell which of them decides. Where each word is drawn from its
+category, only words that the model uses predict what it says.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from xnmt_bench.corpora.bands import categories_of
+from xnmt_bench.corpora.swapped import SwappedCorpus
+from xnmt_bench.judges.base_tuned import BaseTuned
+from xnmt_bench.judges.rule_set import RuleSet
+from xnmt_bench.options import Count, Part
+from xnmt_bench.pipeline.decisions import Decisions
+
+
+class BaseSwapped(BaseTuned):
+    """The NMT model, fine-tuned as `base_tuned` on sentences with exchanged words.
+
+    Labels are the system's on the new sentences.
+
+    Args:
+        rules: the explainer's rules, which it is tested on.
+        sentences: the number of training sentences; null for as many as are explained.
+        share: the probability with which a word is drawn anew.
+        heuristic: exchange words of like frequency, ending and capital (`corpora.bands`) and not
+            of one category of the corpus's grammar; a corpus without a grammar needs it.
+    """
+
+    name = "base_swapped"
+    heading = "Base, swapped"
+    place = 12
+
+    def __init__(
+        self,
+        rules: RuleSet,
+        sentences: Count | None = None,
+        share: Part = 1.0,
+        heuristic: bool = False,
+    ) -> None:
+        super().__init__(rules, sentences)
+        self.share, self.heuristic = share, heuristic
+
+    @property
+    def row_name(self) -> str:
+        """Such as `base_swapped`, with the options that are not the defaults."""
+        share = f"[share={self.share:g}]" if self.share < 1 else ""
+        return super().row_name + share + ("[heuristic]" if self.heuristic else "")
+
+    @property
+    def row_heading(self) -> str:
+        """Such as `Base, swapped (heuristic)`."""
+        options = [f"{100 * self.share:g} %"] * (self.share < 1) + ["heuristic"] * self.heuristic
+        return super().row_heading + (f" ({', '.join(options)})" if options else "")
+
+    @cached_property
+    def learnt_decisions(self) -> Decisions:
+        """The system's decisions on the training sentences with exchanged words."""
+        job = self.rules.job
+        categories = categories_of(job.corpus, self.heuristic, "judge.base_swapped.heuristic")
+        swapped = SwappedCorpus(job.corpus, categories, self.share, job.config.seed)
+        return job.decisions(swapped, ("train",))
