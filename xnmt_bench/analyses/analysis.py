@@ -73,6 +73,22 @@ class Analysis(ABC):
             raise NotApplicable("; ".join(reasons) or "no metric has results")
 
 
+def varying_words(
+    title: str, rows: Sequence[Row], phrases: Mapping[str, str]
+) -> tuple[list[str], str]:
+    """Return the columns in which rows differ, and the title with what they share.
+
+    Args:
+        title: how it starts.
+        rows: of the table.
+        phrases: of each column, how its value stands in the title, such as `k = {}`.
+    """
+    values = {name: {row[name] for row in rows} for name in phrases}
+    varying = [name for name in phrases if len(values[name]) > 1]
+    shared = [phrases[n].format(*values[n]) for n in phrases if n not in varying]
+    return varying, title + (f" ({', '.join(shared)})" if shared else "")
+
+
 def pivoted(
     title: str,
     panels: Sequence[Panel],

@@ -12,7 +12,7 @@ from itertools import combinations
 from statistics import mean
 from typing import Any
 
-from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.analyses.analysis import Analysis, Result, varying_words
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import ScoredRow
 from xnmt_bench.measuring.metric import Row
@@ -24,6 +24,7 @@ CAUSES = "causes"  # the metric whose order is the truth
 PLANTED_CAUSE = "causal_planted"
 # What is true of a pair, and the column of causes that says so.
 TRUTHS = {"which": "causal_source", "that": "causal_that_source", "planted": PLANTED_CAUSE}
+WORDS = {"nmt": "{}", "k": "k = {}"}  # in the title, where all rows share them
 SHOWN = 3  # pairs that are named
 NOTE = (
     "Right: of the pairs of explanations whose causal@k intervals do not meet, those that the "
@@ -52,10 +53,11 @@ class Diagnosticity(Analysis):
         condition = dict.fromkeys(
             name for panel in judged for name in panel.condition if name in rows[0]
         )
-        heads = ["judges learn from", "system", "k", "judge", "truth", "right %", "pairs",
+        words, title = varying_words("Diagnosticity: judges and causes", rows, WORDS)
+        heads = ["judges learn from", *words, "judge", "truth", "right %", "pairs",
                  "blind pairs: right %", "pairs", "put first wrongly"]  # fmt: skip
-        lines = [Line(tuple(row[c] for c in condition), _cells(row)) for row in rows]
-        summary = Summary("Diagnosticity: judges and causes", heads, lines, [NOTE], 5)
+        lines = [Line(tuple(row[c] for c in condition), _cells(row, words)) for row in rows]
+        summary = Summary(title, heads, lines, [NOTE], 3 + len(words))
         identity = (*condition, "judge", "truth")
         measured = tuple(n for n in rows[0] if n not in (*identity, "heading"))
         yield f"fidelity_{CAUSES}_{self.name}", Result(rows, identity, measured, summary)
@@ -144,11 +146,11 @@ def _interval(row: ScoredRow, column: str) -> tuple[float, float] | None:
     return None if low is None or high is None or low != low else (low, high)
 
 
-def _cells(row: dict[str, Any]) -> list[Cell]:
+def _cells(row: dict[str, Any], words: Sequence[str]) -> list[Cell]:
     named = row["wrong"].split("; ")
     wrong = ", ".join(named[:SHOWN]) + (f" and {len(named) - SHOWN} more" * (len(named) > SHOWN))
     blind = f"{100 * row['blind_right']:.0f}" if row["blind_pairs"] else ""
-    texts = (row["corpus"], row["nmt"], str(row["k"]), row["heading"], row["truth"],
+    texts = (row["corpus"], *(str(row[word]) for word in words), row["heading"], row["truth"],
              f"{100 * row['right']:.0f}", str(row["pairs"]), blind, str(row["blind_pairs"]),
              wrong)  # fmt: skip
     return [Cell(text) for text in texts]

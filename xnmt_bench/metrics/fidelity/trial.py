@@ -20,7 +20,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.analyses.analysis import Analysis, Result, varying_words
 from xnmt_bench.analyses.significance import holm
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, interval, t_interval, weights
@@ -33,6 +33,7 @@ from xnmt_bench.report.figure import legend_below
 from xnmt_bench.report.panels import Panel, family
 from xnmt_bench.report.summary import Cell, Line, Summary
 
+WORDS = {"system": "{}", "k": "k = {}"}  # in the title, where all rows share them
 EXPLANATIONS = ("names_link", "names_cue")
 TWINS = ("cue", "link")  # what each learnt without: the link's system L first, the cue's system C
 ALL = "all"
@@ -40,8 +41,8 @@ FEWEST = 100  # decisions; fewer show nothing
 NOTE = (
     "A: how much more log-probability the judge gives the label from the link than from the cue, "
     "in nats a planted decision that both twins get right; L uses the link, C the cue. Response "
-    "s = (A_L - A_C) / 2, bias b = (A_L + A_C) / 2. Passes: s > |b|, so that A changes its sign "
-    "with the system. Of one pair, the 95 % interval of s - |b| has to be above 0; of several, a "
+    "s = (A_L - A_C) / 2, bias b = (A_L + A_C) / 2; intervals of A stand in the CSV. Passes: "
+    "s > |b|, so that A changes its sign with the system. Of one pair, the 95 % interval of s - |b| has to be above 0; of several, a "
     "one-sided t-test over pairs decides at {level:g} (Holm over the judges of one text). Log Q: "
     "of the label, from the word that the system uses; a judge whose log Q is that of a guess has "
     "not learnt the planted words, and its A says nothing."
@@ -172,10 +173,11 @@ class Trial(Analysis):
         if pairs[-1] > 1:
             counts = " or ".join(str(count) for count in pairs if count > 1)
             notes.append(PAIRS.format(pairs=counts, samples=self._draws.samples))
-        heads = ["judges learn from", "system", "k", "judge", "slot", "A in L", "A in C",
-                 "response s", "bias b", "log Q", "passes", "decisions", "pairs"]  # fmt: skip
-        lines = [Line((row["corpus"], row["system"], row["k"]), _cells(row)) for row in rows]
-        summary = Summary("The trial of judges: who sees the model?", heads, lines, notes, 5)
+        words, title = varying_words("The trial of judges: who sees the model?", rows, WORDS)
+        heads = ["judges learn from", *words, "judge", "slot", "A in L", "A in C", "s", "b",
+                 "log Q", "passes", "decisions", "pairs"]  # fmt: skip
+        lines = [Line((row["corpus"], row["system"], row["k"]), _cells(row, words)) for row in rows]
+        summary = Summary(title, heads, lines, notes, 3 + len(words))
         identity = (*cases[0].condition, "system", "judge", "slot")
         measured = tuple(name for name in rows[0] if name not in (*identity, "heading"))
         return Result(rows, identity, measured, summary, _figure(rows))
@@ -286,14 +288,15 @@ def _cases(panels: Sequence[Panel]) -> list[Case]:
     return [*cases.values()]
 
 
-def _cells(row: Row) -> list[Cell]:
+def _cells(row: Row, words: Sequence[str]) -> list[Cell]:
     def shown(name: str) -> str:
         value, low, high = (row[key] for key in (name, f"{name}_low", f"{name}_high"))
         return f"{value:+.2f} [{low:+.2f}, {high:+.2f}]"
 
-    numbers = (shown(n) for n in ("advantage_l", "advantage_c", "response", "bias"))
+    advantages = (f"{row[name]:+.2f}" for name in ("advantage_l", "advantage_c"))
     texts = (
-        row["corpus"], row["system"], str(row["k"]), row["heading"], row["slot"], *numbers,
+        row["corpus"], *(str(row[word]) for word in words), row["heading"], row["slot"],
+        *advantages, shown("response"), shown("bias"),
         f"{row['log_q']:.2f}", "yes" if row["passes"] else "no",
         f"{row['decisions']:,}", str(row["pairs"]),
     )  # fmt: skip
