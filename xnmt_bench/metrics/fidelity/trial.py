@@ -40,13 +40,12 @@ ALL = "all"
 FEWEST = 100  # decisions; fewer show nothing
 NOTE = (
     "A: how much more log-probability the judge gives the label from the link than from the cue, "
-    "in nats a planted decision that both twins get right; L uses the link, C the cue. Response "
-    "s = (A_L - A_C) / 2, bias b = (A_L + A_C) / 2; intervals of A stand in the CSV. Passes: "
-    "s > |b|, so that A changes its sign with the system. Of one pair, the 95 % interval of s - "
-    "|b| has to be above 0; of several, a one-sided t-test over pairs decides at {level:g} (Holm over "
-    "the judges of one text). Log Q: "
-    "of the label, from the word that the system uses; a judge whose log Q is that of a guess has "
-    "not learnt the planted words, and its A says nothing."
+    "in nats a planted decision that both twins get right; L uses the link, C the cue. Response s "
+    "= (A_L - A_C) / 2, bias b = (A_L + A_C) / 2; intervals of A stand in the CSV. Passes: s > "
+    "|b|, so that A changes its sign with the system. Of one pair, the 95 % interval of s - |b| "
+    "has to be above 0; of several, a one-sided t-test over pairs decides at {level:g} (Holm over "
+    "the judges of one text). Log Q: of the label, from the word that the system uses; a judge "
+    "whose log Q is that of a guess has not learnt the planted words, and its A says nothing."
 )
 ONE_PAIR = (
     "One pair of twins: intervals are by a bootstrap over sentences ({samples:,} samples), and "
