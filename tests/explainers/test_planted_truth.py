@@ -49,7 +49,16 @@ class Copier(NMTModel):
         raise NotImplementedError
 
 
-@pytest.mark.parametrize("name", ["prediction_difference", "gradient_norm", "weighted_gradient"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "prediction_difference",
+        "gradient_norm",
+        "weighted_gradient",
+        "integrated_gradients",
+        "shapley",
+    ],
+)
 @pytest.mark.parametrize("side", ["source", "prefix"])
 def test_the_planted_word_is_ranked_first(name, side):
     torch.manual_seed(0)

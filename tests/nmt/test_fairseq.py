@@ -21,6 +21,7 @@ from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.explainers.gradient import SharedPass
+from xnmt_bench.explainers.objective import Objective
 from xnmt_bench.nmt.base import Reader
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.decoding import translate
@@ -116,7 +117,7 @@ def test_attention_is_fairseqs(name, model, batch, recorded):
 def test_gradients_are_fairseqs(name, model, batch, recorded):
     """Of the sum of every step's first choice; theirs enters before the scaling of embeddings."""
     labelled, _ = decide(model, batch)
-    shared = SharedPass(model, labelled, together=3)
+    shared = SharedPass(model, labelled, 3, Objective())
     parts = []
     for steps in chain.from_iterable(shared.chunks()):
         of_source, of_inputs = shared.gradient(None, (*shared.inputs,), steps)

@@ -130,9 +130,15 @@ def test_attention_is_the_models_own(model, pairs):
     batch = Batch.collate(pairs)
     encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
     weights = model.attention(encoding, model.embed_target(batch.input_BT))
+    encoder = model.encoder_attention(model.embed_source(batch.source_BS), batch.layout)
     found = theirs(model, pairs, output_attentions=True)
     before, frame = len(model.before_source), len(model.before_target) - 1
     for row, (x, y) in enumerate(pairs):
+        words = slice(before, before + len(x))
+        expected = torch.stack(found.encoder_attentions)[:, row, :, words, words]
+        got = encoder[row, :, :, : len(x), : len(x)]
+        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+        assert (encoder[row, :, :, : len(x), len(x) :] == 0).all()
         cross = torch.stack(found.cross_attentions)[:, row, :, frame : frame + len(y)]
         expected = cross[..., before : before + len(x)]
         got = weights.cross_BLHTS[row, :, :, : len(y)]

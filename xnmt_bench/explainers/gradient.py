@@ -1,4 +1,4 @@
-"""Gradients of P(y given c_t) with respect to word embeddings (Li et al. 2020, Eq. 5).
+"""Gradients with respect to word embeddings (Li et al. 2020, Eq. 5), of P(y given c_t) by default.
 
 Captum's gradient methods run one forward pass for each gradient. Here all steps of a sentence share
 one pass: Captum is handed a gradient function that walks back through the graph that is already
@@ -20,7 +20,8 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from xnmt_bench.device import Room
-from xnmt_bench.explainers.base import Explainer, Relevance, in_parts, require_labels
+from xnmt_bench.explainers.base import Explainer, Relevance, in_parts
+from xnmt_bench.explainers.objective import Foil, Objective, Of
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.options import Count
@@ -35,26 +36,38 @@ def chunk_of(steps: int) -> int:
 
 
 class SharedPass:
-    """One teacher-forced forward pass, and the gradients of steps' label probabilities.
+    """One teacher-forced forward pass, and the gradients of a number of each step.
 
     Args:
         model: the model under explanation.
         batch: B labelled sentences.
         together: how many steps walk back in one pass; of one chunk at most.
+        objective: the number.
+        embeddings: of source and decoder inputs; those of the batch's ids, if not given.
+        words_BTC: the words of the number; those that the objective finds, if not given.
 
     Attributes:
         inputs: the leaves, source (B, S, D) and decoder input (B, T, D) embeddings.
     """
 
-    def __init__(self, model: NMTModel, batch: Batch, together: int) -> None:
-        self._model, self._together = model, together
-        self._labels_BT = require_labels(batch)
+    def __init__(
+        self,
+        model: NMTModel,
+        batch: Batch,
+        together: int,
+        objective: Objective,
+        embeddings: tuple[Tensor, Tensor] | None = None,
+        words_BTC: Tensor | None = None,
+    ) -> None:
+        self._model, self._together, self._objective = model, together, objective
+        self._words_BTC = objective.words(model, batch) if words_BTC is None else words_BTC
         self._explained_T: list[bool] = batch.current_BT.any(0).tolist()
+        embeddings = embeddings or embed(model, batch)
         self.inputs = tuple(
             # Leaves of the graph: weights need no gradients, and embedding tables are left as they
             # were.
             x.detach().requires_grad_()
-            for x in (model.embed_source(batch.source_BS), model.embed_target(batch.input_BT))
+            for x in embeddings
         )
         with self._recorded():
             self._prefix = model.prefix(model.encode(self.inputs[0], batch.layout))
@@ -71,8 +84,8 @@ class SharedPass:
                 # Steps of context sentences are not explained.
                 steps = [step for step in range(self._start, stop) if self._explained_T[step]]
                 if steps:
-                    labels_BX = self._labels_BT[:, self._start : stop]
-                    self._slope_BXD = _output_gradient(self._model, self._states_BXD, labels_BX)
+                    words_BXC = self._words_BTC[:, self._start : stop]
+                    self._slope_BXD = self._output_gradient(words_BXC)
             places = range(0, len(steps), self._together)
             yield [steps[place : place + self._together] for place in places]
 
@@ -88,7 +101,7 @@ class SharedPass:
     def gradient(
         self, _forward: Any, inputs: tuple[Tensor, ...], steps: Sequence[int], *_: Any
     ) -> Any:
-        """Return the gradients of P(label | c_t) at n steps, (n, B, ...), as Captum needs."""
+        """Return the gradients of the number of n steps, (n, B, ...), as Captum needs."""
         places = torch.as_tensor(steps) - self._start
         slopes_nBXD = self._slope_BXD.new_zeros(len(steps), *self._slope_BXD.shape)
         slopes_nBXD[range(len(steps)), :, places] = self._slope_BXD[:, places].transpose(0, 1)
@@ -110,26 +123,34 @@ class SharedPass:
             for g, x in zip(gradients, inputs, strict=True)
         )
 
+    def _output_gradient(self, words_BXC: Tensor) -> Tensor:
+        """Return the gradient of each step's number with respect to its own state."""
+        flat, words = self._states_BXD.detach().flatten(0, 1), words_BXC.flatten(0, 1)
+        parts, rows = [], self._model.output_rows(flat)
+        for s, w in zip(flat.split(rows), words.split(rows), strict=True):
+            leaf = s.requires_grad_()
+            # The output layer is walked once a step here; the gradients of words go on from the
+            # state.
+            value_N = self._objective.value(self._model, leaf, w)
+            parts.append(torch.autograd.grad(value_N.sum(), leaf)[0])
+        return torch.cat(parts).view_as(self._states_BXD)
 
-def _output_gradient(model: NMTModel, states_BXD: Tensor, labels_BX: Tensor) -> Tensor:
-    """Return the gradient of each label's probability with respect to its own state."""
-    flat, labels = states_BXD.detach().flatten(0, 1), labels_BX.flatten()
-    parts, rows = [], model.output_rows(flat)
-    for s, y in zip(flat.split(rows), labels.split(rows), strict=True):
-        leaf = s.requires_grad_()
-        # The output layer is walked once a step here; the gradients of words go on from the state.
-        probability = model.log_probability(leaf, y).exp()
-        parts.append(torch.autograd.grad(probability.sum(), leaf)[0])
-    return torch.cat(parts).view_as(states_BXD)
+
+def embed(model: NMTModel, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Return the embeddings of source ids (B, S, D) and decoder inputs (B, T, D)."""
+    return model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)
 
 
 class CaptumGradient(Explainer):
     """Base of explainers by a gradient method of Captum's, over one shared pass.
 
     A subclass sets `method` to the class of Captum's and `options` to the arguments of its
-    `attribute`.
+    `attribute`, and may override `reduce`.
 
     Args:
+        of: what is explained: the label's probability, its logarithm or its logit.
+        foil: `second`, the most probable word but the label, whose number is subtracted; None for
+            none.
         positions: of the decoder, from which several steps walk back in one pass; as those of
             prediction difference.
     """
@@ -138,18 +159,29 @@ class CaptumGradient(Explainer):
     options: ClassVar[dict[str, Any]] = {}
     sizes = ("positions",)
 
-    def __init__(self, positions: Count | None = None) -> None:
+    def __init__(
+        self, of: Of = "probability", foil: Foil | None = None, positions: Count | None = None
+    ) -> None:
+        self._objective = Objective(of, foil)
         self._room = Room(positions, cpu=512, each=2**20)
 
+    def reduce(self, attributions: Tensor) -> Tensor:
+        """Return the relevance of words (...) of what Captum says of their dimensions (..., D)."""
+        return attributions.sum(-1)
+
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
-        """Sum Captum's attributions over the embedding; T backward passes over one forward."""
+        """Reduce Captum's attributions over the embedding; T backward passes over one forward.
+
+        Raises:
+            NotApplicable: of log-probabilities with a foil; see `Objective`.
+        """
         return self._room.tried(batch.source_BS.device, partial(self._relevance, model, batch))
 
     def _relevance(self, model: NMTModel, batch: Batch, positions: int) -> Relevance:
         def attributed(part: Batch) -> tuple[Tensor, Tensor]:
             size, steps = part.target_BT.shape
             together = min(chunk_of(steps), max(1, positions // (size * steps)))
-            shared = SharedPass(model, part, together)
+            shared = SharedPass(model, part, together, self._objective)
             # Captum asks for a forward function; the shared pass has run it already.
             method = self.method(_no_forward)
             method.gradient_func = shared.gradient
@@ -161,7 +193,7 @@ class CaptumGradient(Explainer):
                 # 0 where another sentence needs the step, so that no number depends on the batch.
                 now_BT = part.current_BT[:, some, None]
                 for whole_BTX, x_nBXD in zip(scores, attributions, strict=True):
-                    whole_BTX[:, some] = x_nBXD.detach().sum(-1).transpose(0, 1) * now_BT
+                    whole_BTX[:, some] = self.reduce(x_nBXD.detach()).transpose(0, 1) * now_BT
             return scores  # type: ignore[return-value]
 
         return in_parts(batch, lambda _, t: positions // (t * chunk_of(t)), attributed)

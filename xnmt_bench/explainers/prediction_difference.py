@@ -16,40 +16,56 @@ from captum.attr import FeatureAblation
 from torch import Tensor
 
 from xnmt_bench.device import Room
-from xnmt_bench.explainers.base import Explainer, Relevance, in_parts, require_labels
+from xnmt_bench.explainers.base import Explainer, Relevance, in_parts
+from xnmt_bench.explainers.objective import Foil, Objective, Of
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
-from xnmt_bench.nmt.switched import SwitchedOff
+from xnmt_bench.nmt.switched import Removal, SwitchedOff
 from xnmt_bench.options import Count
 
 FEW = 128  # positions in one pass, below which weights are read for too few
 
 
 class PredictionDifference(Explainer):
-    """P(y given c_t) - P(y given c_t without w), w's embedding replaced by zero.
+    """P(y given c_t) - P(y given c_t without w), w's embedding replaced by zero by default.
 
     Args:
+        of: what is explained: the label's probability, its logarithm or its logit.
+        foil: `second`, the most probable word but the label, whose number is subtracted; None for
+            none.
+        removal: what replaces the embedding: zero, the mean of the vocabulary, or the unknown
+            word's.
         positions: decoder positions computed in one pass, by default what is fast on a processor
             and what the free memory of a GPU holds. It bounds memory and never changes a result.
     """
 
     sizes = ("positions",)
 
-    def __init__(self, positions: Count | None = None) -> None:
+    def __init__(
+        self,
+        of: Of = "probability",
+        foil: Foil | None = None,
+        removal: Removal = "zero",
+        positions: Count | None = None,
+    ) -> None:
+        self._objective, self._removal = Objective(of, foil), removal
         self._room = Room(positions, cpu=2048, each=2**18)
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
-        """Ablate each source word and each prefix word once."""
-        return self._room.tried(batch.source_BS.device, partial(_relevance, model, batch))
+        """Ablate each source word and each prefix word once.
 
+        Raises:
+            NotApplicable: of log-probabilities with a foil; see `Objective`.
+        """
+        return self._room.tried(batch.source_BS.device, partial(self._relevance, model, batch))
 
-@torch.no_grad()
-def _relevance(model: NMTModel, batch: Batch, positions: int) -> Relevance:
-    def ablated(part: Batch) -> tuple[Tensor, Tensor]:
-        ablation = Ablation(model, part, positions)
-        return ablation.source(), ablation.inputs()
+    @torch.no_grad()
+    def _relevance(self, model: NMTModel, batch: Batch, positions: int) -> Relevance:
+        def ablated(part: Batch) -> tuple[Tensor, Tensor]:
+            ablation = Ablation(model, part, positions, self._objective, self._removal)
+            return ablation.source(), ablation.inputs()
 
-    return in_parts(batch, lambda s, t: positions // (s * t), ablated)
+        return in_parts(batch, lambda s, t: positions // (s * t), ablated)
 
 
 Changed = tuple[Tensor, Tensor, Tensor]
@@ -57,39 +73,52 @@ Changed = tuple[Tensor, Tensor, Tensor]
 
 
 class Ablation:
-    """Probability of a batch's labels that is lost without each word.
+    """What the number of each step loses without each word.
 
     Captum asks with R rows, row block after row block: b0 b1 .. b0 b1 .., one word less in each.
     """
 
-    def __init__(self, model: NMTModel, batch: Batch, positions: int) -> None:
+    def __init__(
+        self,
+        model: NMTModel,
+        batch: Batch,
+        positions: int,
+        objective: Objective,
+        removal: Removal,
+    ) -> None:
         self._model, self._batch, self._positions = model, batch, positions
-        self._labels_BT, self._now_BT = require_labels(batch), batch.current_BT
-        self._switched = SwitchedOff(model, batch)
+        self._objective, self._words_BTC = objective, objective.words(model, batch)
+        self._now_BT = batch.current_BT
+        self._switched = SwitchedOff(model, batch, removal)
         everything = torch.ones_like(batch.source_BS)
         encoding = self._switched.encoding(torch.arange(len(everything)), everything)
         # Read once: a removed prefix word goes on from a fork of it.
         self._prefix = model.prefix(encoding)
         whole_BTD = self._prefix.read(self._switched.input_BTD)
-        self._whole_BT = model.log_probability(whole_BTD, self._labels_BT).exp()
+        self._whole_BT = self._value(whole_BTD.flatten(0, 1), self._words_BTC.flatten(0, 1)).view(
+            batch.target_BT.shape
+        )
 
     def source(self) -> Tensor:
-        """Return P without each source word, (B, T, S)."""
-        rows, steps = self._labels_BT.shape
+        """Return what is lost without each source word, (B, T, S)."""
+        rows, steps = self._now_BT.shape
         together = self._positions // (rows * steps)
         return self._lost(self._without_source, self._batch.source_BS.shape[1], together)
 
     def inputs(self) -> Tensor:
-        """Return P without each decoder input, (B, T, T). Input 0 is BOS and no word: 0."""
-        rows, steps = self._labels_BT.shape
+        """Return what is lost without each decoder input, (B, T, T); input 0 is BOS: 0."""
+        rows, steps = self._now_BT.shape
         parts = [self._whole_BT.new_zeros(rows, steps, 1)]
         if steps > 1:
             parts.append(self._lost(self._without_input, steps - 1, steps - 1))
         return torch.cat(parts, dim=2)
 
-    def _lost(self, probability: Callable[[Tensor], Tensor], words: int, together: int) -> Tensor:
-        (rows, steps), device = self._labels_BT.shape, self._labels_BT.device
-        lost = FeatureAblation(probability).attribute(
+    def _value(self, states_ND: Tensor, words_NC: Tensor) -> Tensor:
+        return self._objective.value(self._model, states_ND, words_NC)
+
+    def _lost(self, value: Callable[[Tensor], Tensor], words: int, together: int) -> Tensor:
+        (rows, steps), device = self._now_BT.shape, self._now_BT.device
+        lost = FeatureAblation(value).attribute(
             # A switch for each word, 1 for on; the baseline of 0 switches it off.
             torch.ones(rows, words, device=device),
             baselines=0.0,
@@ -100,28 +129,26 @@ class Ablation:
     def _without_source(self, keep_RS: Tensor) -> Tensor:
         """Encode anew without the words switched off; every step may change."""
         rows_R = self._rows(keep_RS)
-        probability_RT = self._whole_BT[rows_R]
+        value_RT = self._whole_BT[rows_R]
         # What is off in the padding of a shorter sentence changes nothing.
         off_R = ((keep_RS == 0) & self._batch.source_mask_BS[rows_R]).any(1)
         if off_R.any():
             rows = rows_R[off_R]
             encoding = self._switched.encoding(rows, keep_RS[off_R])
             states = self._model.decode(encoding, self._switched.input_BTD[rows])
-            now_RT, some_RT = self._now_BT[rows], probability_RT[off_R]
-            labels = self._labels_BT[rows][now_RT]
+            now_RT, some_RT = self._now_BT[rows], value_RT[off_R]
             # Only steps that are explained reach the output layer.
-            some_RT[now_RT] = self._model.log_probability(states[now_RT], labels).exp()
-            probability_RT[off_R] = some_RT
-        return probability_RT
+            some_RT[now_RT] = self._value(states[now_RT], self._words_BTC[rows][now_RT])
+            value_RT[off_R] = some_RT
+        return value_RT
 
     def _without_input(self, keep_RX: Tensor) -> Tensor:
         """Go on behind the steps before the word that is off; only those after it change."""
         rows_R = self._rows(keep_RX)
-        probability_RT = self._whole_BT[rows_R]
+        value_RT = self._whole_BT[rows_R]
         for row, step, states in _together(self._changed(rows_R, keep_RX), self._positions):
-            labels = self._labels_BT[rows_R[row], step]
-            probability_RT[row, step] = self._model.log_probability(states, labels).exp()
-        return probability_RT
+            value_RT[row, step] = self._value(states, self._words_BTC[rows_R[row], step])
+        return value_RT
 
     def _changed(self, rows_R: Tensor, keep_RX: Tensor) -> Iterator[Changed]:
         """Yield the steps of some rows that a removed word changes, block by block of words."""
@@ -142,7 +169,7 @@ class Ablation:
 
     def _blocks(self) -> Iterator[tuple[int, int]]:
         """Yield decoder inputs whose removals are read together, from the first of them on."""
-        (rows, steps), start, most = self._labels_BT.shape, 1, self._positions
+        (rows, steps), start, most = self._now_BT.shape, 1, self._positions
         while start < steps:
             steps_left = steps - start
             count = max(
@@ -157,7 +184,7 @@ class Ablation:
 
     def _rows(self, keep_RX: Tensor) -> Tensor:
         """Return the sentence that each row is of."""
-        return torch.arange(len(keep_RX), device=keep_RX.device) % len(self._labels_BT)
+        return torch.arange(len(keep_RX), device=keep_RX.device) % len(self._now_BT)
 
 
 def _together(changed: Iterable[Changed], most: int) -> Iterator[Changed]:

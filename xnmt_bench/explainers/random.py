@@ -34,16 +34,17 @@ class Random(Explainer):
         )
         for row, (s, t) in enumerate(lengths):
             # Drawn on the CPU, without the padding: neither device nor batch plays a part.
-            generator = self._generator(batch.source_BS[row, :s], batch.target_BT[row, :t])
+            generator = seeded(self.seed, batch.source_BS[row, :s], batch.target_BT[row, :t])
             source_BTS[row, :t, :s] = torch.rand(t, s, generator=generator)
             input_BTT[row, :t, :t] = torch.rand(t, t, generator=generator)
         device = batch.source_BS.device
         return Relevance.of_inputs(batch, source_BTS.to(device), input_BTT.to(device))
 
-    def _generator(self, source: Tensor, target: Tensor) -> torch.Generator:
-        value = self.seed
-        for i in [*source.tolist(), *target.tolist()]:
-            # A polynomial hash over a Mersenne prime: Python's own hash may differ between
-            # versions.
-            value = (value * 1_000_003 + i + 1) % (2**61 - 1)
-        return torch.Generator().manual_seed(value)
+
+def seeded(seed: int, source_S: Tensor, target_T: Tensor) -> torch.Generator:
+    """Return a generator that a seed and a sentence's own ids decide, on every platform."""
+    value = seed
+    for i in [*source_S.tolist(), *target_T.tolist()]:
+        # A polynomial hash over a Mersenne prime: Python's own hash may differ between versions.
+        value = (value * 1_000_003 + i + 1) % (2**61 - 1)
+    return torch.Generator().manual_seed(value)

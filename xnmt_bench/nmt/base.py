@@ -49,6 +49,8 @@ class NMTModel(nn.Module, ABC):
         trained_context: the sentences around each that it was trained with, where that is known.
         reads_alone: whether it encodes each source sentence alone, closed by EOS.
         starts_trained: whether training it starts from a trained system.
+        one_stack: whether each decoder layer attends to itself and then to the states of one
+            encoder, which is what following attention through layers takes.
     """
 
     source_subwords: Subwords
@@ -60,6 +62,7 @@ class NMTModel(nn.Module, ABC):
     trained_context: Context | None = None
     reads_alone: ClassVar[bool] = False
     starts_trained: ClassVar[bool] = False
+    one_stack: ClassVar[bool] = False
 
     @classmethod
     def refuses(cls, context: Context) -> str | None:

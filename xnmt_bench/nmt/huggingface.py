@@ -167,6 +167,7 @@ class HuggingFaceModel(NMTModel):
     """An encoder-decoder of `transformers` with eager attention, in the frame of its ids."""
 
     reads_separators = False
+    one_stack = True
     tokenizer: PreTrainedTokenizerBase
     source_subwords: HubSubwords
     target_subwords: HubSubwords
@@ -201,6 +202,20 @@ class HuggingFaceModel(NMTModel):
 
     def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
         """Encode source embeddings in their frame; `extra` holds the mask of the whole."""
+        encoded, mask = self._encode(source_BSD, layout)
+        return Encoding(encoded.last_hidden_state, layout, (mask,))
+
+    def encoder_attention(self, source_BSD: Tensor, layout: Layout) -> Tensor:
+        """Return the encoder's self-attention (B, L, H, S, S), less what goes to the frame."""
+        encoded, _ = self._encode(source_BSD, layout, output_attentions=True)
+        before = len(self.before_source)
+        words = slice(before, before + source_BSD.shape[1])
+        weights = torch.stack(encoded.attentions, dim=1)[..., words, words]
+        # What follows the source stands in the padding of shorter rows.
+        return weights * layout.mask_BS[:, None, None, None]
+
+    def _encode(self, source_BSD: Tensor, layout: Layout, **options: Any) -> tuple[Any, Tensor]:
+        """Run the encoder on the embeddings in their frame; also return the mask of the whole."""
         encoder = self.model.get_encoder()
         before, after = (
             self._embed(encoder, ids).expand(len(source_BSD), -1, -1)
@@ -214,8 +229,7 @@ class HuggingFaceModel(NMTModel):
             behind = end_B1 + places[: after.shape[1]]
             framed = framed.scatter(1, behind[..., None].expand_as(after), after)
         mask = places < end_B1 + after.shape[1]
-        states = encoder(inputs_embeds=framed, attention_mask=mask.long()).last_hidden_state
-        return Encoding(states, layout, (mask,))
+        return encoder(inputs_embeds=framed, attention_mask=mask.long(), **options), mask
 
     def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
         """Decode a teacher-forced prefix: states (B, T, D)."""

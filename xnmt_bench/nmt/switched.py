@@ -1,4 +1,4 @@
-"""A batch whose words can be switched off: their embeddings replaced by zero.
+"""A batch whose words can be switched off: their embeddings replaced, by zero as a rule.
 
 What Base (Li et al. 2020, section 3.3) and prediction difference (Li et al. 2019) both ask. BOS,
 EOS and padding are the caller's to keep. Shapes: as in `nmt.base`; R rows, of any sentences of the
@@ -7,32 +7,66 @@ batch.
 
 from __future__ import annotations
 
+from typing import Literal
+
+import torch
 from torch import Tensor
 
+from xnmt_bench.corpora.subwords import UNK, WORDS
+from xnmt_bench.device import device_of
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch, Encoding
+
+Removal = Literal["zero", "mean", "unk"]
+SOURCE, TARGET = 0, 1
 
 
 class SwitchedOff:
     """The embeddings of a batch, without some words.
 
+    Args:
+        model: whose embeddings.
+        batch: the sentences.
+        removal: what replaces an embedding; see `replacement`.
+
     Attributes:
         source_BSD, input_BTD: the embeddings of all words.
     """
 
-    def __init__(self, model: NMTModel, batch: Batch) -> None:
+    def __init__(self, model: NMTModel, batch: Batch, removal: Removal = "zero") -> None:
         self._model, self._layout = model, batch.layout
         self.source_BSD = model.embed_source(batch.source_BS)
         self.input_BTD = model.embed_target(batch.input_BT)
+        self._off = [None if removal == "zero" else replacement(model, side, removal)
+                     for side in (SOURCE, TARGET)]  # fmt: skip
 
     def encoding(self, rows_R: Tensor, keep_RS: Tensor) -> Encoding:
         """Encode some rows, keeping the source words that are not 0."""
-        source_RSD = self.source_BSD[rows_R]
-        # Multiplied and not masked in place: the whole embeddings serve every other row.
-        source_RSD = source_RSD * keep_RS[..., None].to(source_RSD)
+        source_RSD = self._switch(self.source_BSD[rows_R], keep_RS, SOURCE)
         return self._model.encode(source_RSD, self._layout.select(rows_R))
 
     def inputs(self, rows_R: Tensor, keep_RX: Tensor, start: int = 0) -> Tensor:
         """Return decoder inputs (R, X, D) of some rows, from one on, with the kept words."""
         input_RXD = self.input_BTD[rows_R, start : start + keep_RX.shape[1]]
-        return input_RXD * keep_RX[..., None].to(input_RXD)
+        return self._switch(input_RXD, keep_RX, TARGET)
+
+    def _switch(self, embedded_RXD: Tensor, keep_RX: Tensor, side: int) -> Tensor:
+        # Multiplied and not masked in place: the whole embeddings serve every other row.
+        keep_RX1 = keep_RX[..., None].to(embedded_RXD)
+        switched_RXD, off_D = embedded_RXD * keep_RX1, self._off[side]
+        return switched_RXD if off_D is None else switched_RXD + (1 - keep_RX1) * off_D
+
+
+def replacement(model: NMTModel, side: int, removal: Removal) -> Tensor:
+    """Return what stands in the place of a word that is switched off, (D,).
+
+    Args:
+        model: whose embeddings.
+        side: SOURCE or TARGET.
+        removal: zero; the unweighted mean of the vocabulary's embeddings, without special symbols;
+            or the embedding of the unknown word.
+    """
+    vocabulary, embed = model.vocabularies[side], (model.embed_source, model.embed_target)[side]
+    ids = [UNK] if removal == "unk" else range(WORDS, len(vocabulary))
+    embedded_1XD = embed(torch.tensor([*ids], device=device_of(model))[None])
+    return embedded_1XD[0].mean(0) * (removal != "zero")

@@ -180,6 +180,8 @@ class Transformer(LinearOutput, NMTModel):
             (segment-shifted positions, Lupo et al. 2022).
     """
 
+    one_stack = True
+
     def __init__(
         self,
         source_subwords: Subwords,

@@ -15,8 +15,9 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.measurement import NOT_APPLICABLE
 from xnmt_bench.metrics.causes import Causes
-from xnmt_bench.metrics.causes.effects import PREFIX, SOURCE, Interventions, mean_embedding
+from xnmt_bench.metrics.causes.effects import PREFIX, SOURCE, Interventions
 from xnmt_bench.metrics.causes.ranks import judge_side, word_relevance
+from xnmt_bench.nmt.switched import replacement
 from xnmt_bench.report.report import collect
 from xnmt_bench.report.table import tables
 
@@ -90,7 +91,7 @@ def test_a_word_that_is_taken_away_has_the_mean_embedding(changed):
         embedded = model.embed_source(batch.source_BS).clone()
         for piece, own in enumerate(words):
             if own == word:
-                embedded[0, piece] = mean_embedding(model, model.source_subwords, SOURCE)
+                embedded[0, piece] = replacement(model, SOURCE, "mean")
         encoding = model.encode(embedded, batch.layout)
         with torch.no_grad():
             states = model.decode(encoding, model.embed_target(batch.input_BT))

@@ -20,14 +20,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from xnmt_bench.corpora.sentence import Gold, Sentence
 from xnmt_bench.corpora.substitutes import BothSides, Entry, Unit
-from xnmt_bench.corpora.subwords import EOS, WORDS, Subwords
+from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.device import device_of
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
+from xnmt_bench.nmt.switched import replacement
 
 SOURCE, PREFIX = 0, 1
 
@@ -209,7 +209,7 @@ class Interventions:
         erased_RX = torch.zeros(changed_RXD.shape[:2], dtype=torch.bool, device=changed_RXD.device)
         places = torch.arange(len(words), device=changed_RXD.device)[:, None]
         erased_RX[:, shift : shift + len(word_of_piece)] = word_of_piece == places
-        changed_RXD[erased_RX] = mean_embedding(model, vocabulary, side).to(changed_RXD)
+        changed_RXD[erased_RX] = replacement(model, side, "mean").to(changed_RXD)
         embedded[side] = changed_RXD
         states = model.decode(model.encode(embedded[SOURCE], batch.layout), embedded[PREFIX])
         new_RTV = model.logits(states).softmax(-1).double().cpu().numpy()
@@ -219,13 +219,6 @@ class Interventions:
         if side == PREFIX:
             effect_NW[word_N[:, None] <= np.arange(len(words))] = np.nan
         return effect_NW
-
-
-def mean_embedding(model: NMTModel, vocabulary: Subwords, side: int) -> Tensor:
-    """Return the unweighted mean of a vocabulary's embeddings, (D,), without special symbols."""
-    ids = torch.arange(WORDS, len(vocabulary), device=device_of(model))[None]
-    embedded = model.embed_source(ids) if side == SOURCE else model.embed_target(ids)
-    return embedded[0].mean(0)
 
 
 def _put(words: Sequence[str], unit: Unit, entry: Entry) -> list[str]:

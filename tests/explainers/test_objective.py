@@ -1,0 +1,133 @@
+"""What is explained, and what replaces a word: each option against its definition, in float64."""
+
+import pytest
+import torch
+from conftest import batch_of, double
+from test_exactness import assert_same, visible
+
+from xnmt_bench.corpora.subwords import UNK, WORDS
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.explainers.base import decide
+from xnmt_bench.explainers.objective import Objective
+from xnmt_bench.registry import load_explainer
+
+NUMBERS = {
+    "probability": lambda logits: logits.softmax(-1),
+    "log_probability": lambda logits: logits.log_softmax(-1),
+    "logit": lambda logits: logits,
+}
+CHOICES = [
+    {"of": "log_probability"},
+    {"of": "logit"},
+    {"foil": "second"},
+    {"of": "logit", "foil": "second"},
+]
+
+
+@pytest.fixture(scope="module")
+def case(transformer):
+    """A model in float64 and a labelled batch of sentences of several lengths."""
+    model = double(transformer.system.model)
+    batch, _ = decide(model, batch_of(transformer.texts.split("test"), range(4)))
+    return model, batch
+
+
+def value(model, batch, source, inputs, step, of="probability", foil=None):
+    """The number of one step of each sentence, by a full pass; the foil is found by sorting."""
+    whole = model.decode(
+        model.encode(model.embed_source(batch.source_BS), batch.layout),
+        model.embed_target(batch.input_BT),
+    )
+    states = model.decode(model.encode(source, batch.layout), inputs)
+    number_BV = NUMBERS[of](model.logits(states[:, step]))
+    label_B = batch.labels_BT[:, step]
+    result = number_BV.gather(-1, label_B[:, None])[:, 0]
+    if foil is None:
+        return result
+    ranked_BV = model.logits(whole[:, step]).argsort(-1, descending=True)
+    # The label may be no first choice, in the padding of a shorter sentence.
+    second_B = torch.where(ranked_BV[:, 0] == label_B, ranked_BV[:, 1], ranked_BV[:, 0])
+    return result - number_BV.gather(-1, second_B[:, None])[:, 0]
+
+
+@pytest.mark.parametrize("options", CHOICES, ids=str)
+def test_gradients_are_of_the_chosen_number(case, options):
+    model, batch = case
+    relevance = load_explainer("weighted_gradient", **options).relevance(model, batch)
+    source, prefix = (torch.zeros_like(x) for x in (relevance.source_BTS, relevance.prefix_BTT))
+    for step in range(source.shape[1]):
+        embedded = (model.embed_source(batch.source_BS), model.embed_target(batch.input_BT))
+        leaves = [x.clone().requires_grad_() for x in embedded]
+        total = value(model, batch, *leaves, step, **options).sum()
+        of_source, of_inputs = torch.autograd.grad(total, leaves)
+        source[:, step] = (of_source * leaves[0]).sum(-1).detach()
+        prefix[:, step, :-1] = (of_inputs * leaves[1]).sum(-1).detach()[:, 1:]
+    source, prefix = visible(batch, source, prefix)
+    assert_same(relevance.source_BTS, source)
+    assert_same(relevance.prefix_BTT, prefix)
+
+
+def test_the_l2_norm(case):
+    model, batch = case
+    relevance = load_explainer("gradient_norm", norm="l2").relevance(model, batch)
+    step = 2
+    source = model.embed_source(batch.source_BS).clone().requires_grad_()
+    total = value(model, batch, source, model.embed_target(batch.input_BT), step).sum()
+    [of_source] = torch.autograd.grad(total, [source])
+    expected = of_source.square().sum(-1).sqrt()
+    seen = ~relevance.source_BTS[:, step].isnan()
+    torch.testing.assert_close(
+        relevance.source_BTS[:, step][seen], expected[seen], rtol=1e-9, atol=0
+    )
+
+
+@pytest.mark.parametrize(
+    "options", [*CHOICES, {"removal": "mean"}, {"removal": "unk", "of": "logit"}], ids=str
+)
+def test_prediction_difference_is_of_the_chosen_number_and_removal(case, options):
+    model, batch = case
+    options = dict(options)
+    relevance = load_explainer("prediction_difference", **options).relevance(model, batch)
+    removal = options.pop("removal", "zero")
+    source_BSD, input_BTD = model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)
+
+    def replaced(embedded, place, embed, size):
+        ids = torch.arange(WORDS, size) if removal == "mean" else torch.tensor([UNK])
+        new = embedded.clone()
+        new[:, place] = embed(ids[None])[0].mean(0) if removal != "zero" else 0
+        return new
+
+    sizes = [len(v) for v in model.vocabularies]
+    (b, s), t = batch.source_BS.shape, batch.target_BT.shape[1]
+    source, prefix = torch.zeros(b, t, s).double(), torch.zeros(b, t, t).double()
+    for step in range(t):
+        whole = value(model, batch, source_BSD, input_BTD, step, **options)
+        for i in range(s):
+            changed = replaced(source_BSD, i, model.embed_source, sizes[0])
+            source[:, step, i] = whole - value(model, batch, changed, input_BTD, step, **options)
+        for j in range(step):
+            changed = replaced(input_BTD, j + 1, model.embed_target, sizes[1])
+            prefix[:, step, j] = whole - value(model, batch, source_BSD, changed, step, **options)
+    source, prefix = visible(batch, source, prefix)
+    assert_same(relevance.source_BTS, source)
+    assert_same(relevance.prefix_BTT, prefix)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gradient_norm", "weighted_gradient", "prediction_difference", "integrated_gradients",
+     "shapley", "lime"],
+)  # fmt: skip
+def test_log_probabilities_with_a_foil_are_those_of_logits(case, name):
+    explainer = load_explainer(name, of="log_probability", foil="second")
+    with pytest.raises(NotApplicable, match="see of=logit"):
+        explainer.relevance(*case)
+
+
+def test_the_foil_is_the_most_probable_word_but_the_label(case):
+    model, batch = case
+    words_BTC = Objective(foil="second").words(model, batch)
+    logits_BTV = model(batch)
+    top_BT2 = logits_BTV.topk(2).indices
+    current = batch.current_BT
+    assert torch.equal(words_BTC[current], top_BT2[current])

@@ -1,0 +1,93 @@
+"""Integrated gradients: gradients along the way from no word to the words, times the words."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import chain
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from xnmt_bench.device import Room
+from xnmt_bench.explainers.base import Explainer, Relevance, in_parts
+from xnmt_bench.explainers.gradient import SharedPass, chunk_of, embed
+from xnmt_bench.explainers.objective import Foil, Objective, Of
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Batch
+from xnmt_bench.options import Count
+
+
+class IntegratedGradients(Explainer):
+    """The integral of the gradient from zero embeddings to the words' (Sundararajan et al. 2017).
+
+    BOS, and what a system puts around a sentence, stay. Points and weights are Gauss and
+    Legendre's, as in Captum. The sum over words misses f(words) - f(zero) by the error of the
+    quadrature, which more points lessen.
+
+    Args:
+        of: what is explained: the label's probability, its logarithm or its logit.
+        foil: `second`, the most probable word but the label, whose number is subtracted; None for
+            none.
+        points: on the way; each costs as much as the gradients do.
+        positions: of the decoder, computed in one pass. It bounds memory and changes no result.
+    """
+
+    sizes = ("positions",)
+
+    def __init__(
+        self,
+        of: Of = "probability",
+        foil: Foil | None = None,
+        points: Count = 50,
+        positions: Count | None = None,
+    ) -> None:
+        self._objective = Objective(of, foil)
+        nodes, weights = np.polynomial.legendre.leggauss(points)
+        # From [-1, 1] to [0, 1].
+        self._points, self._weights = (1 + nodes) / 2, weights / 2
+        self._room = Room(positions, cpu=512, each=2**20)
+
+    def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
+        """Sum over points; T backward passes at each."""
+        return self._room.tried(batch.source_BS.device, partial(self._relevance, model, batch))
+
+    def _relevance(self, model: NMTModel, batch: Batch, positions: int) -> Relevance:
+        return in_parts(
+            batch,
+            lambda _, t: positions // (t * chunk_of(t)),
+            partial(self._integrate, model, positions),
+        )
+
+    def _integrate(self, model: NMTModel, positions: int, part: Batch) -> tuple[Tensor, Tensor]:
+        """Return scores over source ids (B, T, S) and decoder inputs (B, T, T)."""
+        size, steps = part.target_BT.shape
+        words_BTC, (source_BSD, input_BTD) = self._objective.words(model, part), embed(model, part)
+        # What moves: all but the first input, BOS.
+        moving_BTD = input_BTD.clone()
+        moving_BTD[:, 0] = 0
+        scores = [x.new_zeros(size, steps, x.shape[1]) for x in (source_BSD, input_BTD)]
+        together = max(1, positions // (size * steps))
+        for start in range(0, len(self._points), together):
+            point_P, weight_P = (
+                torch.as_tensor(x[start : start + together]).to(source_BSD)
+                for x in (self._points, self._weights)
+            )
+            rows = [*range(size)] * len(point_P)
+            point_R11 = point_P.repeat_interleave(size)[:, None, None]
+            moved = (source_BSD[rows] * point_R11, (input_BTD - moving_BTD)[rows]
+                     + moving_BTD[rows] * point_R11)  # fmt: skip
+            walking = min(chunk_of(steps), max(1, positions // (len(rows) * steps)))
+            shared = SharedPass(
+                model, part.take(rows), walking, self._objective, moved, words_BTC[rows]
+            )
+            for some in chain.from_iterable(shared.chunks()):
+                now_BT = part.current_BT[:, some, None]
+                gradients = shared.gradient(None, shared.inputs, some)
+                for whole_BTX, g_nRXD, end_BXD in zip(
+                    scores, gradients, (source_BSD, moving_BTD), strict=True
+                ):
+                    slope_nPBXD = g_nRXD.unflatten(1, (len(point_P), size))
+                    sum_nBXD = torch.einsum("npbxd,p->nbxd", slope_nPBXD, weight_P)
+                    whole_BTX[:, some] += (sum_nBXD * end_BXD).sum(-1).transpose(0, 1) * now_BT
+        return scores[0], scores[1]

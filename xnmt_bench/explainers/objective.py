@@ -1,0 +1,71 @@
+"""What an explanation is of: a number of one step's distribution, for one word or against another.
+
+Why this word, or why this word and not that one? With a foil the number is that of the label less
+that of the foil (Yin and Neubig 2022).
+
+Shapes: as in `nmt.base`; C words of a step, 1 or with a foil 2; N steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.explainers.base import require_labels
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Batch, Forced
+
+Of = Literal["probability", "log_probability", "logit"]
+Foil = Literal["second"]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A number of each step, whose dependence on the words is explained.
+
+    Attributes:
+        of: the label's probability, its logarithm, or its logit.
+        foil: `second`, the most probable word but the label; None for none.
+    """
+
+    of: Of = "probability"
+    foil: Foil | None = None
+
+    @torch.no_grad()
+    def words(self, model: NMTModel, batch: Batch) -> Tensor:
+        """Return each step's label and, behind it, its foil, (B, T, C).
+
+        Raises:
+            NotApplicable: of log-probabilities with a foil, whose difference is that of logits.
+        """
+        if self.foil and self.of == "log_probability":
+            raise NotApplicable(
+                "less that of a foil, log-probabilities differ as logits do: see of=logit"
+            )
+        labels_BT = require_labels(batch)
+        if not self.foil:
+            return labels_BT[..., None]
+        flat, labels = Forced.of(model, batch).states_BTD.flatten(0, 1), labels_BT.flatten()
+        rows = model.output_rows(flat)
+        seconds = [
+            model.logits(s).scatter(1, y[:, None], -torch.inf).argmax(1)
+            for s, y in zip(flat.split(rows), labels.split(rows), strict=True)
+        ]
+        return torch.stack([labels_BT, torch.cat(seconds).view_as(labels_BT)], dim=-1)
+
+    def value(self, model: NMTModel, states_ND: Tensor, words_NC: Tensor) -> Tensor:
+        """Return the number of each step, (N,), from its state."""
+        values = [self._value(model, states_ND, word_N) for word_N in words_NC.unbind(-1)]
+        return values[0] - values[1] if len(values) > 1 else values[0]
+
+    def _value(self, model: NMTModel, states_ND: Tensor, word_N: Tensor) -> Tensor:
+        if self.of == "logit":
+            rows = model.output_rows(states_ND)
+            parts = zip(states_ND.split(rows), word_N.split(rows), strict=True)
+            return torch.cat([model.logits(s).gather(1, w[:, None])[:, 0] for s, w in parts])
+        log_p_N = model.log_probability(states_ND, word_N)
+        return log_p_N if self.of == "log_probability" else log_p_N.exp()
