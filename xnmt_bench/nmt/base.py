@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.subwords import PAD, Subwords
 from xnmt_bench.device import device_of
+from xnmt_bench.errors import NotApplicable
 from xnmt_bench.nmt import output
 from xnmt_bench.nmt.batch import (
     AttentionWeights,
@@ -29,6 +30,7 @@ from xnmt_bench.nmt.batch import (
     Layout,
     pad,
 )
+from xnmt_bench.nmt.blocks import Blocks
 from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.nmt.vocabulary import fit_vocabularies
 
@@ -140,6 +142,14 @@ class NMTModel(nn.Module, ABC):
     def encoder_attention(self, source_BSD: Tensor, layout: Layout) -> Tensor | None:
         """Return the encoder's self-attention (B, L, H, S, S); None for a model without it."""
         return None
+
+    def attention_blocks(self, batch: Batch) -> Blocks:
+        """Return what each attention block adds, under teacher forcing, in evaluation mode.
+
+        Raises:
+            NotApplicable: of this model it cannot be read.
+        """
+        raise NotApplicable(f"the attention blocks of {type(self).__name__} cannot be read")
 
     def forward(self, batch: Batch) -> Tensor:
         """Return logits (B, T, V) of every step under teacher forcing, from ids."""

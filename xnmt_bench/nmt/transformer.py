@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from xnmt_bench.corpora.subwords import PAD, SEPARATOR, Subwords
 from xnmt_bench.device import exact
 from xnmt_bench.nmt.base import NMTModel, Reader, last_of
-from xnmt_bench.nmt.batch import AttentionWeights, Encoding, Layout
+from xnmt_bench.nmt.batch import AttentionWeights, Batch, Encoding, Layout
+from xnmt_bench.nmt.blocks import AttentionBlock, Blocks
 from xnmt_bench.nmt.output import LinearOutput
 from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.options import Few, Natural, Rate, Size
@@ -162,6 +163,38 @@ class Layer(nn.Module):
                 x = norm(x + self.dropout(block(x)))
         return x
 
+    def blocks(
+        self, x_BQD: Tensor, mask: Tensor, memories: Sequence[Memory] = ()
+    ) -> tuple[Tensor, list[AttentionBlock]]:
+        """Return what `forward` does in evaluation mode, and its attention blocks.
+
+        Args:
+            x_BQD: states of this side.
+            mask: True where a state may attend to another of this side.
+            memories: what is attended to beside it; in a decoder, the other side.
+        """
+        blocks = []
+        attended = [(self.self_attention, None), *zip(self.attentions, memories, strict=True)]
+        for norm, (attention, memory) in zip(self.norms, attended, strict=False):
+            read_BQD = norm(x_BQD) if self.pre_norm else x_BQD
+            own_side = Memory(attention.key_value(read_BQD), mask) if memory is None else memory
+            weights: list[Tensor] = []
+            summed_BQD = x_BQD + attention(read_BQD, own_side.keys_values, own_side.mask, weights)
+            output_BQD = summed_BQD if self.pre_norm else norm(summed_BQD)
+            values_BKD = own_side.keys_values.chunk(2, dim=-1)[1]
+            values_BHKE = values_BKD.unflatten(-1, (attention.heads, -1)).transpose(1, 2)
+            behind = None if self.pre_norm else norm
+            blocks.append(
+                AttentionBlock(
+                    weights[0], values_BHKE, attention.out, x_BQD, summed_BQD, output_BQD, behind
+                )
+            )
+            x_BQD = output_BQD
+        last = self.norms[-1]
+        if self.pre_norm:
+            return x_BQD + self.feed_forward(last(x_BQD)), blocks
+        return last(x_BQD + self.feed_forward(x_BQD)), blocks
+
 
 class Transformer(LinearOutput, NMTModel):
     """An encoder-decoder Transformer.
@@ -287,6 +320,22 @@ class Transformer(LinearOutput, NMTModel):
         for layer, keys_values in zip(self.decoder, encoding.extra, strict=True):
             x = layer(x, allowed, [Memory(keys_values, source_mask, cross)], prefix)
         return self.decoder_norm(x)
+
+    def attention_blocks(self, batch: Batch) -> Blocks:
+        """Return what each attention block adds, under teacher forcing, in evaluation mode."""
+        layout, encoder = batch.layout, []
+        x = self.place(self.embed_source(batch.source_BS), layout.source_BS)
+        source_mask = layout.mask_BS[:, None, None]
+        for layer in self.encoder:
+            x, [block] = layer.blocks(x, source_mask)  # type: ignore[operator]
+            encoder.append(block)
+        keys_values = self.keys_values(self.encoder_norm(x))
+        x = self.place(self.embed_target(batch.input_BT), layout.input_BT, target=True)
+        allowed, decoder = causal(batch.input_BT), []
+        for layer, memory in zip(self.decoder, keys_values, strict=True):
+            x, [own, cross] = layer.blocks(x, allowed, [Memory(memory, source_mask)])  # type: ignore[operator]
+            decoder.append((own, cross))
+        return Blocks(encoder, decoder)
 
     def reader(self, encoding: Encoding) -> Reader:
         """Keep the keys and values of what it has read."""

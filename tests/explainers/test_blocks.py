@@ -1,0 +1,164 @@
+"""Explainers that read what attention blocks add: against the block, and the authors' code."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from conftest import DATA, ROOT, batch_of, double
+
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.explainers import alti
+from xnmt_bench.explainers.base import decide
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Batch
+from xnmt_bench.nmt.fairseq.opening import open_fairseq
+from xnmt_bench.registry import load_explainer
+
+REFERENCE = DATA / "reference" / "alti_plus.json"
+FAIRSEQ = ROOT / "tests" / "fixtures" / "fairseq"
+SYSTEMS = ("transformer", "transformer_pre_norm")
+
+
+def opened(name):
+    """A model of fairseq's, post-norm or pre-norm, in float64."""
+    folder = FAIRSEQ / name
+    codes = next(str(folder / c) for c in ("codes", "sentencepiece.model")
+                 if (folder / c).exists())  # fmt: skip
+    options = {"source_codes": codes, "target_codes": codes,
+               "source_language": "en", "target_language": "de"}  # fmt: skip
+    return double(open_fairseq(str(folder / "checkpoint_best.pt"), **options))
+
+
+@pytest.fixture(scope="module", params=["native", *SYSTEMS])
+def case(request, transformer):
+    """A model in float64, and a labelled batch of two sentences."""
+    if request.param == "native":
+        model = double(transformer.system.model)
+        batch = batch_of(transformer.texts.split("test"), range(2))
+    else:
+        model = opened(request.param)
+        batch = Batch.collate([([6, 9, 62, 74, 3], [22, 94, 112, 3]), ([9, 6, 3], [9, 62, 3])])
+    return model, decide(model, batch)[0]
+
+
+def blocks_of(model, batch):
+    blocks = model.attention_blocks(batch)
+    return [*blocks.encoder, *(block for pair in blocks.decoder for block in pair)]
+
+
+def test_vectors_residual_and_bias_are_the_blocks_output(case):
+    for block in blocks_of(*case):
+        added = block.vectors().sum(2) + block.out.bias
+        summed = block.input_BQD + added
+        torch.testing.assert_close(summed, block.summed_BQD, rtol=0, atol=1e-10)
+        parts = torch.cat(
+            [block.vectors(), block.input_BQD[:, :, None],
+             block.out.bias.expand_as(block.input_BQD)[:, :, None]], dim=2
+        )  # fmt: skip
+        output = block.normed(parts).sum(2)
+        if block.norm is not None:
+            output = output + block.norm.bias
+        torch.testing.assert_close(output, block.output_BQD, rtol=0, atol=1e-10)
+
+
+def test_the_blocks_are_those_of_the_pass_itself(case):
+    model, batch = case
+    blocks = model.attention_blocks(batch)
+    source_BSD = model.embed_source(batch.source_BS)
+    weights = model.attention(
+        model.encode(source_BSD, batch.layout), model.embed_target(batch.input_BT)
+    )
+    encoder = model.encoder_attention(source_BSD, batch.layout)
+    for layer, block in enumerate(blocks.encoder):
+        torch.testing.assert_close(block.weights_BHQK, encoder[:, layer], rtol=0, atol=1e-12)
+    for layer, (own, cross) in enumerate(blocks.decoder):
+        for block, expected in ((own, weights.prefix_BLHTT), (cross, weights.cross_BLHTS)):
+            torch.testing.assert_close(block.weights_BHQK, expected[:, layer], rtol=0, atol=1e-12)
+
+
+def test_attention_norm_is_the_length_of_a_words_vector(case):
+    """Head by head, word by word."""
+    model, batch = case
+    relevance = load_explainer("attention_norm", layer=0).relevance(model, batch)
+    _, cross = model.attention_blocks(batch).decoder[0]
+    for step in (0, 2):
+        for word in range(2):
+            vector = torch.zeros(cross.out.out_features).double()
+            for head, values_KE in enumerate(cross.values_BHKE[0]):
+                width = values_KE.shape[1]
+                mapped = cross.out.weight[:, head * width : (head + 1) * width] @ values_KE[word]
+                vector += cross.weights_BHQK[0, head, step, word] * mapped
+            assert float(relevance.source_BTS[0, step, word]) == pytest.approx(float(vector.norm()))
+
+
+def test_alti_sums_to_1_and_sees_no_future(case, monkeypatch):
+    model, batch = case
+    kept = {}
+
+    def of_inputs(batch, source_BTS, input_BTT):
+        kept.update(source=source_BTS, inputs=input_BTT)
+        return None
+
+    monkeypatch.setattr(alti.Relevance, "of_inputs", of_inputs)
+    load_explainer("alti").relevance(model, batch)
+    total_BT = kept["source"].sum(-1) + kept["inputs"].sum(-1)
+    here = batch.target_mask_BT
+    torch.testing.assert_close(total_BT[here], torch.ones_like(total_BT[here]), rtol=0, atol=1e-9)
+    assert kept["inputs"].triu(1).abs().max() == 0
+
+
+def test_alti_does_not_depend_on_batch_and_padding(case):
+    model, batch = case
+    together = load_explainer("alti").relevance(model, batch)
+    alone = load_explainer("alti").relevance(model, batch.take([1]))
+    for whole, part in zip(vars(together).values(), vars(alone).values(), strict=True):
+        here = whole[1, : part.shape[1], : part.shape[2]]
+        torch.testing.assert_close(here, part[0], rtol=1e-9, atol=1e-12, equal_nan=True)
+
+
+@pytest.mark.skipif(not REFERENCE.exists(), reason="no shared/data here")
+@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("theirs", [False, True], ids=["deviation", "their_deviation"])
+def test_alti_equals_its_authors_code(name, theirs, monkeypatch):
+    """They divide by the unbiased deviation, d - 1, of a post-norm, and add eps to it."""
+    model = opened(name)
+    if theirs:
+
+        def normed(block, part_BQXD):
+            if block.norm is None:
+                return part_BQXD
+            deviation = block.summed_BQD.std(-1)[..., None, None] + block.norm.eps
+            centred = part_BQXD - part_BQXD.mean(-1, keepdim=True)
+            return centred / deviation * block.norm.weight
+
+        def shares(block, vectors_BQXD):
+            if block.norm is not None:  # the output too is divided so
+                output = normed(block, block.summed_BQD[:, :, None])[:, :, 0] + block.norm.bias
+                block = replace(block, output_BQD=output)
+            return of_output(block, vectors_BQXD)
+
+        of_output = alti._shares
+        monkeypatch.setattr("xnmt_bench.nmt.blocks.AttentionBlock.normed", normed)
+        monkeypatch.setattr(alti, "_shares", shares)
+    tolerance = 2e-5 if theirs or name == "transformer_pre_norm" else 1e-3
+    for recorded in json.loads(REFERENCE.read_text())["systems"][name]["sentences"]:
+        batch = Batch.collate([(recorded["source"], recorded["target"])])
+        relevance = load_explainer("alti").relevance(model, batch)
+        expected_TX = torch.tensor(recorded["contributions"]).double()
+        s = len(recorded["source"])
+        ours, prefix = relevance.source_BTS[0], relevance.prefix_BTT[0]
+        assert (ours - expected_TX[:, :s]).abs().max() < tolerance
+        seen = ~prefix[:, :-1].isnan()
+        # Input 0 is BOS.
+        difference = (prefix[:, :-1] - expected_TX[:, s + 1 :])[seen]
+        assert difference.abs().max() < tolerance
+
+
+def test_a_model_whose_blocks_cannot_be_read_is_not_applicable():
+    class Recurrent:
+        attention_blocks = NMTModel.attention_blocks
+
+    for name in ("alti", "attention_norm"):
+        with pytest.raises(NotApplicable, match="blocks of Recurrent cannot be read"):
+            load_explainer(name).relevance(Recurrent(), None)

@@ -1,0 +1,72 @@
+"""ALTI+: what each word contributes, through all layers, by what each block really adds."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from xnmt_bench.explainers.base import Explainer, Relevance
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Batch
+from xnmt_bench.nmt.blocks import AttentionBlock
+
+
+class Alti(Explainer):
+    """Contributions of words to the last decoder block (Ferrando et al. 2022, ALTI and ALTI+).
+
+    A block's output y is a sum of transformed vectors, one of each state that it reads, the
+    residual among them. What j contributes is max(0, |y| - |y - T_j|) in the l1 norm, as a share of
+    the sum over j. Shares are multiplied through the layers, the encoder's into attention to the
+    source. Each row sums to 1, over source words, EOS and inputs, BOS included. Feed-forward
+    blocks, a last norm and the norms inside a pre-norm layer stand outside, as in the paper. Labels
+    play no part.
+    """
+
+    attends: ClassVar[bool] = True
+
+    @torch.no_grad()
+    def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
+        """Roll contributions through encoder and decoder.
+
+        Raises:
+            NotApplicable: the model's blocks cannot be read.
+        """
+        blocks = model.attention_blocks(batch)
+        source_BSS = torch.eye(batch.source_BS.shape[1]).to(blocks.encoder[0].input_BQD)
+        for block in blocks.encoder:
+            source_BSS = _own_side(block) @ source_BSS
+        first = blocks.decoder[0][0].input_BQD
+        from_input_BTT = torch.eye(first.shape[1]).to(first).expand(len(first), -1, -1)
+        from_source_BTS = first.new_zeros(*first.shape[:2], batch.source_BS.shape[1])
+        for own, cross in blocks.decoder:
+            own_BTT = _own_side(own)
+            cross_BTX = _contributions(cross, cross.input_BQD[:, :, None])
+            to_source_BTS, residual_BT1 = cross_BTX[..., :-1], cross_BTX[..., -1:]
+            from_source_BTS = residual_BT1 * (own_BTT @ from_source_BTS)
+            from_source_BTS = from_source_BTS + to_source_BTS @ source_BSS
+            from_input_BTT = residual_BT1 * (own_BTT @ from_input_BTT)
+        return Relevance.of_inputs(batch, from_source_BTS, from_input_BTT)
+
+
+def _own_side(block: AttentionBlock) -> Tensor:
+    """Return the contributions of self-attention's states, (B, Q, Q), a state's own with them."""
+    vectors_BQKD = block.vectors()
+    diagonal = torch.arange(vectors_BQKD.shape[1])
+    vectors_BQKD[:, diagonal, diagonal] += block.input_BQD
+    return _shares(block, vectors_BQKD)
+
+
+def _contributions(block: AttentionBlock, residual_BQ1D: Tensor) -> Tensor:
+    """Return the contributions of what is attended to and, last, of the residual, (B, Q, K + 1)."""
+    return _shares(block, torch.cat([block.vectors(), residual_BQ1D], dim=2))
+
+
+def _shares(block: AttentionBlock, vectors_BQXD: Tensor) -> Tensor:
+    """Return each vector's share of what a block puts out, by the l1 norm."""
+    output_BQ1D = block.output_BQD[:, :, None]
+    length_BQ1 = output_BQ1D.abs().sum(-1)
+    without_BQX = (output_BQ1D - block.normed(vectors_BQXD)).abs().sum(-1)
+    brought_BQX = (length_BQ1 - without_BQX).clamp(min=0)
+    return brought_BQX / brought_BQX.sum(-1, keepdim=True)

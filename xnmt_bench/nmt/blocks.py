@@ -1,0 +1,71 @@
+"""What each attention block of a model adds to its input, taken apart by where it comes from.
+
+Shapes: as in `nmt.base`; Q states that attend, K that are attended to, E = D/H of a head.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class AttentionBlock:
+    """Attention, its residual, and the norm behind it if there is one.
+
+    Attributes:
+        weights_BHQK: of attention.
+        values_BHKE: of each head.
+        out: the layer that joins the heads.
+        input_BQD: the residual.
+        summed_BQD: residual and what is added.
+        output_BQD: the same behind the norm, or as it is.
+        norm: a post-norm's LayerNorm; None in a pre-norm model.
+    """
+
+    weights_BHQK: Tensor
+    values_BHKE: Tensor
+    out: nn.Linear
+    input_BQD: Tensor
+    summed_BQD: Tensor
+    output_BQD: Tensor
+    norm: Any
+
+    def vectors(self) -> Tensor:
+        """Return what comes from each state that is attended to, (B, Q, K, D).
+
+        Their sum and the output layer's bias are what the block adds (Kobayashi et al. 2020,
+        Eq. 4).
+        """
+        out_DHE = self.out.weight.unflatten(1, (self.weights_BHQK.shape[1], -1))
+        mapped_BHKD = torch.einsum("bhke,dhe->bhkd", self.values_BHKE, out_DHE)
+        return torch.einsum("bhqk,bhkd->bqkd", self.weights_BHQK, mapped_BHKD)
+
+    def normed(self, part_BQXD: Tensor) -> Tensor:
+        """Return parts (B, Q, X, D) of `summed_BQD` as they go through the norm.
+
+        With the deviation of the sum the norm is linear, so that parts, the bias's and the norm's
+        own bias sum to the output.
+        """
+        if self.norm is None:
+            return part_BQXD
+        variance_BQ = self.summed_BQD.var(-1, correction=0)
+        deviation_BQ11 = (variance_BQ + self.norm.eps).sqrt()[..., None, None]
+        centred_BQXD = part_BQXD - part_BQXD.mean(-1, keepdim=True)
+        return centred_BQXD / deviation_BQ11 * self.norm.weight
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The attention blocks of one teacher-forced pass.
+
+    Attributes:
+        encoder: self-attention, layer by layer.
+        decoder: self-attention and attention to the source, layer by layer.
+    """
+
+    encoder: list[AttentionBlock]
+    decoder: list[tuple[AttentionBlock, AttentionBlock]]
