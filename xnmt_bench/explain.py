@@ -13,7 +13,7 @@ from rich.console import Console
 
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.sentence import SIDES
-from xnmt_bench.errors import MissingError, XnmtError
+from xnmt_bench.errors import MissingError, NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explanation, translated
 from xnmt_bench.nmt.loading import SHIPPED, shipped
 from xnmt_bench.pipeline.job import Job
@@ -42,8 +42,13 @@ def explain(config: DictConfig) -> None:
     explanations: dict[str, Explanation] = {}
     for name in load_all("explainers"):
         explainer = load_explainer(name)
-        if not explainer.blind:  # blind explainers do not ask the model
-            [explanations[name]] = explainer(model, [passage])
+        # Blind explainers do not ask the model.
+        if not explainer.blind and not explainer.a_dial:
+            try:
+                [explanations[name]] = explainer(model, [passage])
+            except NotApplicable as error:  # it does not cover this model; the others do
+                console.print(f"{name}: n/a: {error}\n", markup=False, highlight=False)
+                continue
             for table in terminal_heatmaps(name, explanations[name], console.width):
                 console.print(table, "")
     console.print(legend(explanations.values()), "")

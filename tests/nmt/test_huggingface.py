@@ -393,6 +393,8 @@ def test_the_whole_pipeline_on_a_trained_marian(tmp_path):
     one = command("evaluate.py", *shared, "explain=the dog sleeps .", cwd=tmp_path)
     assert one.returncode == 0, one.stderr
     assert "prediction difference" in one.stdout
+    # Its blocks are not read, which costs the others nothing.
+    assert "alti: n/a: the attention blocks of HuggingFaceModel cannot be read" in one.stdout
 
 
 def test_a_model_without_separators_reads_no_context(marian, tmp_path):

@@ -118,6 +118,8 @@ class Explainer(ABC):
         tells_own_side: it has `own_side`; of any other explainer relevance has to stand for that.
         attends: its relevance is attention, which does not weigh prefix words against source words.
         gives_shares: its relevance of source words is shares of each step as it stands.
+        a_dial: it replaces another explainer's relevance to try judges, and shows nothing of a
+            sentence.
         sizes: options that say how much is computed at once and change no result.
     """
 
@@ -127,6 +129,7 @@ class Explainer(ABC):
     tells_own_side: ClassVar[bool] = False
     attends: ClassVar[bool] = False
     gives_shares: bool = False
+    a_dial: ClassVar[bool] = False
     sizes: ClassVar[tuple[str, ...]] = ()
 
     def prepare(self, train: EncodedSplit) -> Mapping[str, np.ndarray] | None:

@@ -6,7 +6,7 @@ A judge that words cannot deceive gives a code no more credit than random draws.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -33,6 +33,8 @@ class Diluted(Explainer):
         share: the probability that a decision's relevance is replaced.
         seed: another seed is another draw.
     """
+
+    a_dial: ClassVar[bool] = True
 
     def __init__(
         self,
