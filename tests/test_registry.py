@@ -63,7 +63,11 @@ def test_nothing_is_imported_before_it_is_asked_for(monkeypatch):
 @pytest.mark.parametrize(
     ("kind", "name", "message"),
     [
-        ("explainers", "atention", r"no explainer 'atention'; did you mean attention\?"),
+        (
+            "explainers",
+            "atention",
+            "no explainer 'atention'; did you mean attention or attention_norm",
+        ),
         ("explainers", "gradient_nrom", "no explainer 'gradient_nrom'; did you mean gradient_norm"),
         ("metrics", "fidelty", r"no metric 'fidelty'; did you mean fidelity\?"),
         ("analyses", "densty", r"no analysis 'densty'; did you mean density\?"),

@@ -9,8 +9,8 @@ its words are drawn anew, at random. A system that learns where the cue is hidde
 its twin that learns where the links are hidden uses the cue. On the test set, where nothing is
 hidden, both say the same. So it is known of each which word decided.
 
-In the mirrored grammar two words of like kinds and in either order say both marks, so that nothing
-but the system tells them apart:
+In the mirrored grammar two words of like kinds and in either order say both marks, so that only the
+system prefers one of them:
 
     : the dog sleeps . ; cora bruno    or    ... ; bruno cora
 

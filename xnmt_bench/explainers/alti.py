@@ -40,8 +40,8 @@ class Alti(Explainer):
         first = blocks.decoder[0][0].input_BQD
         from_input_BTT = torch.eye(first.shape[1]).to(first).expand(len(first), -1, -1)
         from_source_BTS = first.new_zeros(*first.shape[:2], batch.source_BS.shape[1])
-        for own, cross in blocks.decoder:
-            own_BTT = _own_side(own)
+        for to_itself, cross in blocks.decoder:
+            own_BTT = _own_side(to_itself)
             cross_BTX = _contributions(cross, cross.input_BQD[:, :, None])
             to_source_BTS, residual_BT1 = cross_BTX[..., :-1], cross_BTX[..., -1:]
             from_source_BTS = residual_BT1 * (own_BTT @ from_source_BTS)

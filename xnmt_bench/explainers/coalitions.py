@@ -1,4 +1,4 @@
-"""What a model says of one sentence when some of its words are switched off.
+"""A model's numbers for one sentence of which some words are switched off.
 
 Under teacher forcing one row, with some words on, answers for all steps at once. Rows that keep the
 same source words share an encoding.

@@ -166,7 +166,7 @@ class CaptumGradient(Explainer):
         self._room = Room(positions, cpu=512, each=2**20)
 
     def reduce(self, attributions: Tensor) -> Tensor:
-        """Return the relevance of words (...) of what Captum says of their dimensions (..., D)."""
+        """Return the relevance of words (...) from attributions of dimensions (..., D)."""
         return attributions.sum(-1)
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:

@@ -72,8 +72,8 @@ class Lime(Explainer):
         steps = value_RT.shape[1]
         score_TX = value_RT.new_zeros(steps, keep_RX.shape[1])
         for step in part.current_BT[0].nonzero()[:, 0].tolist():
-            seen = some.source + step  # source words and earlier target words
-            score_TX[step, :seen] = self._regress(keep_RX[:, :seen], value_RT[:, step])
+            visible = some.source + step  # source words and earlier target words
+            score_TX[step, :visible] = self._regress(keep_RX[:, :visible], value_RT[:, step])
         source_TS, prefix_TU = score_TX.split([some.source, some.prefix], dim=1)
         return source_TS[None], torch.nn.functional.pad(prefix_TU, (1, 0))[None]
 

@@ -34,7 +34,7 @@ class Rollout(Explainer):
         """Roll the encoder into the decoder.
 
         Raises:
-            NotApplicable: the model is no stack of attention layers.
+            NotApplicable: the layers of the model are not one stack of attention.
         """
         if not model.one_stack:
             raise NotApplicable("its layers are not one stack of attention to roll out")

@@ -22,7 +22,7 @@ class AttentionBlock:
         out: the layer that joins the heads.
         input_BQD: the residual.
         summed_BQD: residual and what is added.
-        output_BQD: the same behind the norm, or as it is.
+        output_BQD: the same behind the norm; equal to it without one.
         norm: a post-norm's LayerNorm; None in a pre-norm model.
     """
 

@@ -333,8 +333,8 @@ class Transformer(LinearOutput, NMTModel):
         x = self.place(self.embed_target(batch.input_BT), layout.input_BT, target=True)
         allowed, decoder = causal(batch.input_BT), []
         for layer, memory in zip(self.decoder, keys_values, strict=True):
-            x, [own, cross] = layer.blocks(x, allowed, [Memory(memory, source_mask)])  # type: ignore[operator]
-            decoder.append((own, cross))
+            x, [to_itself, cross] = layer.blocks(x, allowed, [Memory(memory, source_mask)])  # type: ignore[operator]
+            decoder.append((to_itself, cross))
         return Blocks(encoder, decoder)
 
     def reader(self, encoding: Encoding) -> Reader:

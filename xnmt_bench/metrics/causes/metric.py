@@ -216,9 +216,9 @@ class Causes(SumMetric):
                     if shares and kind == "which":
                         # No word where one named has no substitute: the sums stay.
                         named = first_words(relevance_W, k if shares.judged else 0)
-                        for what in ("change", "flips"):
-                            effect_W = decision.effects[what, side]
-                            sums[f"{what}_{side}"] += effect_W[named].sum() / max(len(named), 1)
+                        for effect in ("change", "flips"):
+                            effect_W = decision.effects[effect, side]
+                            sums[f"{effect}_{side}"] += effect_W[named].sum() / max(len(named), 1)
             if decision.planted:
                 effect_W = decision.effects["which", "source"]
                 link, cue = (float(effect_W[place]) for place in decision.planted)

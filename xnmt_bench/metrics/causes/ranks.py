@@ -51,8 +51,8 @@ def word_relevance(relevance_X: np.ndarray, words: Sequence[int]) -> np.ndarray:
 
 def first_words(relevance_W: np.ndarray, k: int) -> np.ndarray:
     """Return the k words of greatest relevance that a step sees, ties to the leftmost."""
-    seen = np.flatnonzero(~np.isnan(relevance_W))
-    return np.asarray(seen[np.argsort(-relevance_W[seen], kind="stable")][:k])
+    visible = np.flatnonzero(~np.isnan(relevance_W))
+    return np.asarray(visible[np.argsort(-relevance_W[visible], kind="stable")][:k])
 
 
 def judge_side(

@@ -22,7 +22,7 @@ from xnmt_bench.report.summary import Cell, Line, Summary
 
 CAUSES = "causes"  # the metric whose order is the truth
 PLANTED_CAUSE = "causal_planted"
-# What is true of a pair, and the column of causes that says so.
+# What orders a pair, and its column of causes.
 TRUTHS = {"which": "causal_source", "that": "causal_that_source", "planted": PLANTED_CAUSE}
 WORDS = {"nmt": "{}", "k": "k = {}"}  # in the title, where all rows share them
 SHOWN = 3  # pairs that are named
@@ -109,15 +109,15 @@ def _pairs(
     With each, whether the judge is right, and whether one of both is blind.
     """
     [(_, by_name)] = truth.rows.items()
-    known = {}
+    scored = {}
     for name in panel.rows[judge]:
         score = _score(panel, judge, name, column)
         caused = [_interval(row, column) for row in by_name.get(name, ())]
         if score is not None and caused and None not in caused:
             lows, highs = zip(*caused, strict=True)  # type: ignore[arg-type]
-            known[name] = (score, min(lows), max(highs))
-    for first, second in combinations(sorted(known, key=lambda n: known[n][0]), 2):
-        (score_a, low_a, high_a), (score_b, low_b, high_b) = known[first], known[second]
+            scored[name] = (score, min(lows), max(highs))
+    for first, second in combinations(sorted(scored, key=lambda n: scored[n][0]), 2):
+        (score_a, low_a, high_a), (score_b, low_b, high_b) = scored[first], scored[second]
         if low_a > high_b or low_b > high_a:
             mixed = panel.blind(first) != panel.blind(second)
             # A tie orders nothing, and is not right.
@@ -129,10 +129,10 @@ def _score(panel: Panel, judge: str, name: str, column: str) -> float | None:
     if column != PLANTED_CAUSE:
         return panel.rank(judge, name)
     scores = []
-    for scored in panel.of(judge, name):
-        if not scored.measurement.ok or scored.derived:
+    for row in panel.of(judge, name):
+        if not row.measurement.ok or row.derived:
             continue
-        units = scored.measurement.units()
+        units = row.measurement.units()
         slots = [c.removeprefix(PLANTED) for c in units.columns if c.startswith(PLANTED)]
         count = sum(units[PLANTED + slot].sum() for slot in slots)
         if count:
