@@ -326,8 +326,11 @@ def _figure(rows: Sequence[Row]) -> Figure:
         ax.plot([-reach, reach], [-reach, reach], color="#999999", linewidth=0.8, linestyle=":")
         for row, points_P2 in zip(of_all, points, strict=True):
             if row["corpus"] == text:
-                color = COLORS[judges.index(row["heading"]) % len(COLORS)]
-                ax.plot(*points_P2.T, "o", color=color, label=row["heading"], markersize=6)
+                number = judges.index(row["heading"])
+                # Later ones are smaller, so that points in one place all show.
+                size = 5 + 7 * (1 - number / len(judges))
+                color = COLORS[number % len(COLORS)]
+                ax.plot(*points_P2.T, "o", color=color, label=row["heading"], markersize=size)
         ax.axhline(0, color="black", linewidth=0.6)
         ax.axvline(0, color="black", linewidth=0.6)
         ax.set_xlim(-reach, reach)
