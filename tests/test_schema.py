@@ -11,6 +11,7 @@ CONF = ROOT / "conf"
 # What has to be given before a configuration is whole.
 GIVEN = {
     "corpus=multi30k": ["corpus.root=somewhere"],
+    "corpus=multi30k_twins": ["corpus.data=somewhere"],
     "corpus=text": ["corpus.root=x", "corpus.source_language=de", "corpus.target_language=en"],
     "corpus=fairseq_bin": ["corpus.root=x", "corpus.source_language=de",
                            "corpus.target_language=en"],

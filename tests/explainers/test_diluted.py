@@ -11,7 +11,7 @@ from xnmt_bench.registry import load_explainer
 @pytest.fixture(scope="module")
 def batch(transformer):
     split = transformer.texts.split("test")
-    labelled, _ = decide(transformer.system.model, batch_of(split, range(40)))
+    labelled, _ = decide(transformer.system.model, batch_of(split, range(16)))
     return labelled
 
 
@@ -40,6 +40,6 @@ def test_both_dials_replace_the_same_decisions_and_more_by_and_by(transformer, b
         by_code, by_draw = (replaced(model, batch, by=by, share=share) for by in ("code", "random"))
         assert torch.equal(by_code, by_draw)
         counted = by_code[batch.target_mask_BT].double().mean()
-        assert counted == pytest.approx(share, abs=0.09)  # of some 500 decisions
+        assert counted == pytest.approx(share, abs=0.12)  # of some 200 decisions
         assert before is None or not (before & ~by_code).any()
         before = by_code

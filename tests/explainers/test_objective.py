@@ -28,7 +28,7 @@ CHOICES = [
 def case(transformer):
     """A model in float64 and a labelled batch of sentences of several lengths."""
     model = double(transformer.system.model)
-    batch, _ = decide(model, batch_of(transformer.texts.split("test"), range(4)))
+    batch, _ = decide(model, batch_of(transformer.texts.split("test"), range(2)))
     return model, batch
 
 

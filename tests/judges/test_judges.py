@@ -5,12 +5,14 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from conftest import configure, overrides
+from conftest import batch_of, configure, overrides
 
 from proxies.data import DrawnRules, VisibleWords, unpack
-from xnmt_bench.errors import XnmtError
+from xnmt_bench.errors import NotApplicable, XnmtError
+from xnmt_bench.explainers.base import decide
 from xnmt_bench.judges import RuleSet
 from xnmt_bench.judges.base import Base
+from xnmt_bench.judges.base_swapped import BaseSwapped
 from xnmt_bench.judges.base_tuned import BaseTuned
 from xnmt_bench.judges.evalx import EvalX
 from xnmt_bench.judges.from_evalx import FromEvalX
@@ -190,6 +192,36 @@ def test_a_tuned_base_is_a_better_base(transformer, workplace):
     assert after > before + 0.3
     # The system itself is what it was.
     assert not any(p.requires_grad for p in job.system.model.parameters())
+
+
+def test_exchanged_words_teach_another_base(transformer, workplace):
+    job = job_for(workplace, "random", "proxy.training.max_epochs=1")
+    rules = RuleSet(job)
+    swapped, tuned = BaseSwapped(rules, 60), BaseTuned(rules, 60)
+    learnt, texts = swapped.learnt_decisions, job.texts
+    before, after = texts.sentences("train", 60), learnt.texts.sentences("train", 60)
+    assert sum(a.source != b.source for a, b in zip(before, after, strict=True)) > 40
+    # Labels are the system's own, of the new sentences.
+    contexts = learnt.visible_words(rules.learned_from, 60)
+    split = learnt.split("train", rules.learned_from, 60)
+    batch, _ = decide(job.system.model, batch_of(split, [0]))
+    here = contexts.sentence_N == 0
+    assert contexts.label_N[here].tolist() == batch.labels_BT[0].tolist()
+    assert swapped.trained.fingerprint != tuned.trained.fingerprint
+    assert not np.array_equal(swapped.scores().log_likelihood_N, tuned.scores().log_likelihood_N)
+
+
+def test_a_swapped_base_is_named_by_its_options_and_needs_categories(transformer, workplace):
+    rules = RuleSet(job_for(workplace, "random"))
+    assert BaseSwapped(rules).row_name == "base_swapped"
+    half = BaseSwapped(rules, 300, share=0.5, heuristic=True)
+    assert half.row_name == "base_swapped@300[share=0.5][heuristic]"
+    assert half.row_heading == "Base, swapped (300) (50 %, heuristic)"
+    grammar, bands = (BaseSwapped(rules, heuristic=h).learnt_decisions for h in (False, True))
+    assert grammar.texts.corpus.recipe() != bands.texts.corpus.recipe()
+    rules.job.corpus.substitutes = lambda: None
+    with pytest.raises(NotApplicable, match=r"judge\.base_swapped\.heuristic=true"):
+        BaseSwapped(rules).learnt_decisions  # noqa: B018
 
 
 def test_shared_proxies_need_no_rules_of_training_sentences(transformer, workplace):
