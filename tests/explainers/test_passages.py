@@ -96,5 +96,5 @@ def test_from_the_command_line(tmp_path):
     assert command("train.py", *small, "metric=[]", cwd=tmp_path).returncode == 0
     done = command("evaluate.py", *small, f"explain={' _eos '.join(SOURCES[2:])}", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "source: the door is red . _eos it is small ." in done.stdout
+    assert "source (en): the door is red . _eos it is small ." in done.stdout
     assert (tmp_path / "results" / "explanation.png").exists()
