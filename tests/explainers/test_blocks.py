@@ -162,3 +162,10 @@ def test_a_model_whose_blocks_cannot_be_read_is_not_applicable():
     for name in ("alti", "attention_norm"):
         with pytest.raises(NotApplicable, match="blocks of Recurrent cannot be read"):
             load_explainer(name).relevance(Recurrent(), None)
+
+
+def test_which_of_them_weigh_prefix_words_against_source_words():
+    """The shares of `alti` and `rollout` are of both sides; norms of two blocks do not compare."""
+    weigh = {n: not load_explainer(n).attends for n in ("alti", "rollout", "attention_norm")}
+    assert weigh == {"alti": True, "rollout": True, "attention_norm": False}
+    assert not any(load_explainer(name).tells_own_side for name in weigh)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -23,8 +21,6 @@ class Alti(Explainer):
     blocks, a last norm and the norms inside a pre-norm layer stand outside, as in the paper. Labels
     play no part.
     """
-
-    attends: ClassVar[bool] = True
 
     @torch.no_grad()
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 
 from xnmt_bench.explainers.attention import Attention
-from xnmt_bench.explainers.base import Relevance
+from xnmt_bench.explainers.base import Explainer, Relevance
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
-from xnmt_bench.nmt.blocks import AttentionBlock
 
 
-class AttentionNorm(Attention):
+class AttentionNorm(Explainer):
     """The norm of a word's weighted and mapped value vector (Kobayashi et al. 2020, Eq. 5).
 
     A great weight on a short vector brings little. Source words by attention to the source, prefix
@@ -19,13 +20,16 @@ class AttentionNorm(Attention):
 
     Args:
         layer: which layer, counted from 0, negative from the end; None for the mean of all.
+
+    Raises:
+        XnmtError: the model has no such layer.
     """
 
-    gives_shares = False
+    attends: ClassVar[bool] = True
 
     def __init__(self, layer: int | None = -1) -> None:
-        super().__init__(layer, "mean")
-        self.gives_shares = False
+        # Chooses the layer as attention does.
+        self._layers = Attention(layer)
 
     @torch.no_grad()
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
@@ -36,13 +40,9 @@ class AttentionNorm(Attention):
         """
         blocks = model.attention_blocks(batch).decoder
 
-        def reduced(side: int) -> torch.Tensor:
-            norms = [_norms(block[side]) for block in blocks]
-            # One head, since heads are summed before the norm is taken.
-            return self.reduce(torch.stack(norms, dim=1)[:, :, None])
+        def norms(side: int) -> torch.Tensor:
+            by_layer = [block[side].vectors().norm(dim=-1) for block in blocks]
+            # One head: the norm is of the sum over heads.
+            return self._layers.reduce(torch.stack(by_layer, dim=1)[:, :, None])
 
-        return Relevance.of_inputs(batch, reduced(1), reduced(0))
-
-
-def _norms(block: AttentionBlock) -> torch.Tensor:
-    return block.vectors().norm(dim=-1)
+        return Relevance.of_inputs(batch, norms(1), norms(0))

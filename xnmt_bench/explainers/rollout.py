@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -26,8 +24,6 @@ class Rollout(Explainer):
     1, over source words, EOS and inputs, BOS included, less what goes to ids that a model itself
     puts around a sentence. Labels play no part.
     """
-
-    attends: ClassVar[bool] = True
 
     @torch.no_grad()
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
