@@ -26,7 +26,7 @@ $(VENV)/.installed: pyproject.toml
 
 install: $(VENV)/.installed ## make .venv and install everything into it
 
-demo: install ## train two NMT systems and all proxies on the toy corpus, print the table (four minutes)
+demo: install ## train two NMT systems and all proxies on the toy corpus, print the table (some five minutes)
 	$(ONE_THREAD) $(BIN)/python train.py -m explainer=attention,gradient_norm,weighted_gradient,\
 	prediction_difference,lexicon,code,nearest,random,gold_alignment $(DEMO)
 	$(BIN)/python evaluate.py
