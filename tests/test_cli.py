@@ -84,7 +84,10 @@ def test_what_hydra_would_not_compose_is_one_line(tmp_path, argument, message):
     [
         ("metric=[fidelity,qualty]", "no metric 'qualty'; did you mean quality?"),
         ("analysis=[densty]", "no analysis 'densty'; did you mean density?"),
-        ("explainer=random,atention", "no explainer 'atention'; did you mean attention or"),
+        (
+            "explainer=random,atention",
+            "no explainer 'atention'; did you mean attention or attention_norm?",
+        ),
         ("experiment=li2020/tabel1", "no experiment 'li2020/tabel1'; did you mean li2020/table1"),
         ("+experiment=li2020/tabel1", "no experiment 'li2020/tabel1'; did you mean li2020/table1"),
         ("nmt=_native", "no nmt '_native'; there are "),

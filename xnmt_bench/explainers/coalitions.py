@@ -8,13 +8,20 @@ Shapes: R rows, S source ids, U words of the prefix (decoder inputs but BOS), T 
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from functools import partial
+
 import torch
 from torch import Tensor
 
-from xnmt_bench.explainers.objective import Objective
+from xnmt_bench.device import Room
+from xnmt_bench.explainers.base import Explainer, Relevance, in_parts
+from xnmt_bench.explainers.objective import Foil, Objective, Of
+from xnmt_bench.explainers.random import seeded
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.switched import Removal, SwitchedOff
+from xnmt_bench.options import Count, Seed
 
 
 class Coalitions:
@@ -29,6 +36,7 @@ class Coalitions:
 
     Attributes:
         source, prefix: numbers of words, S with EOS and U.
+        device: where rows are wanted.
     """
 
     def __init__(
@@ -37,13 +45,13 @@ class Coalitions:
         batch: Batch,
         objective: Objective,
         positions: int,
-        removal: Removal = "zero",
+        removal: Removal,
     ) -> None:
         self._model, self._batch, self._objective = model, batch, objective
         self._words_TC = objective.words(model, batch)[0]
         self._switched = SwitchedOff(model, batch, removal)
         self.source, steps = batch.source_BS.shape[1], batch.target_BT.shape[1]
-        self.prefix = steps - 1
+        self.prefix, self.device = steps - 1, batch.source_BS.device
         self._rows = max(1, positions // steps)
 
     @torch.no_grad()
@@ -69,3 +77,55 @@ class Coalitions:
             self._model, states_RTD.flatten(0, 1), words_RTC.flatten(0, 1)
         )
         return value_N.view(words_RTC.shape[:2])
+
+
+class CoalitionExplainer(Explainer):
+    """Base of explainers that switch many words off at once, sentence by sentence.
+
+    A subclass overrides `scores`. A sentence's own ids and the seed decide what it draws.
+
+    Args:
+        of: what is explained: the label's probability, its logarithm or its logit.
+        foil: `second`, the most probable word but the label, whose number is subtracted; None for
+            none.
+        removal: what replaces the embedding of a word that is off.
+        seed: another seed is another draw.
+        positions: of the decoder, computed in one pass. It bounds memory and changes no result.
+    """
+
+    sizes = ("positions",)
+
+    def __init__(
+        self, of: Of, foil: Foil | None, removal: Removal, seed: Seed, positions: Count | None
+    ) -> None:
+        self._objective, self._removal, self._seed = Objective(of, foil), removal, seed
+        self._room = Room(positions, cpu=2048, each=2**18)
+
+    @abstractmethod
+    def scores(self, sentence: Coalitions, generator: torch.Generator) -> Tensor:
+        """Return the score of each word at each step, source first, (T, S + U).
+
+        Args:
+            sentence: whose words may be switched off.
+            generator: of all draws, on the CPU.
+        """
+
+    def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
+        """Score the words of each sentence.
+
+        Raises:
+            NotApplicable: of log-probabilities with a foil; see `Objective`.
+        """
+        return self._room.tried(batch.source_BS.device, partial(self._relevance, model, batch))
+
+    def _relevance(self, model: NMTModel, batch: Batch, positions: int) -> Relevance:
+        def explain(part: Batch) -> tuple[Tensor, Tensor]:
+            sentence = Coalitions(model, part, self._objective, positions, self._removal)
+            generator = seeded(self._seed, part.source_BS[0], part.target_BT[0])
+            score_TX = self.scores(sentence, generator) * part.current_BT[0, :, None]
+            source_TS, prefix_TU = score_TX.split([sentence.source, sentence.prefix], dim=1)
+            # Input 0 is BOS and no word.
+            return source_TS[None], torch.nn.functional.pad(prefix_TU, (1, 0))[None]
+
+        # One sentence at a time, whose rows fill a pass.
+        return in_parts(batch, lambda *_: 1, explain)

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import torch
 from torch import Tensor
 
-from xnmt_bench.device import Room, exact
-from xnmt_bench.explainers.base import Explainer, Relevance, in_parts
-from xnmt_bench.explainers.coalitions import Coalitions
-from xnmt_bench.explainers.objective import Foil, Objective, Of
-from xnmt_bench.explainers.random import seeded
-from xnmt_bench.nmt.base import NMTModel
-from xnmt_bench.nmt.batch import Batch
+from xnmt_bench.device import exact
+from xnmt_bench.explainers.coalitions import CoalitionExplainer, Coalitions
+from xnmt_bench.explainers.objective import Foil, Of
 from xnmt_bench.nmt.switched import Removal
 from xnmt_bench.options import Count, Positive, Seed
 
 
-class Lime(Explainer):
+class Lime(CoalitionExplainer):
     """Weights of a ridge regression on which words are on (Ribeiro et al. 2016).
 
     Each row has every word on with probability 1/2, and serves all steps; a step's regression is on
@@ -29,15 +23,8 @@ class Lime(Explainer):
         samples: rows of a sentence.
         ridge: the penalty on squared weights.
         width: of the kernel.
-        of: what is explained: the label's probability, its logarithm or its logit.
-        foil: `second`, the most probable word but the label, whose number is subtracted; None for
-            none.
-        removal: what replaces the embedding of a word that is off.
-        seed: another seed draws other rows.
-        positions: of the decoder, computed in one pass. It bounds memory and changes no result.
+        of, foil, removal, seed, positions: as for `CoalitionExplainer`.
     """
-
-    sizes = ("positions",)
 
     def __init__(
         self,
@@ -50,32 +37,20 @@ class Lime(Explainer):
         seed: Seed = 0,
         positions: Count | None = None,
     ) -> None:
+        super().__init__(of, foil, removal, seed, positions)
         self._samples, self._ridge, self._width = samples, ridge, width
-        self._seed, self._removal, self._objective = seed, removal, Objective(of, foil)
-        self._room = Room(positions, cpu=2048, each=2**18)
 
-    def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
-        """Fit each step of each sentence; the sentence's own ids decide its rows."""
-        return self._room.tried(batch.source_BS.device, partial(self._relevance, model, batch))
-
-    def _relevance(self, model: NMTModel, batch: Batch, positions: int) -> Relevance:
-        # One sentence at a time, whose rows fill a pass.
-        return in_parts(batch, lambda *_: 1, partial(self._fit, model, positions))
-
-    def _fit(self, model: NMTModel, positions: int, part: Batch) -> tuple[Tensor, Tensor]:
-        """Return scores over source ids (1, T, S) and decoder inputs (1, T, T)."""
-        some = Coalitions(model, part, self._objective, positions, self._removal)
-        generator = seeded(self._seed, part.source_BS[0], part.target_BT[0])
-        drawn_RX = torch.rand(self._samples, some.source + some.prefix, generator=generator) < 0.5
-        keep_RX = drawn_RX.to(part.source_BS.device)
-        value_RT = some.values(keep_RX)
-        steps = value_RT.shape[1]
-        score_TX = value_RT.new_zeros(steps, keep_RX.shape[1])
-        for step in part.current_BT[0].nonzero()[:, 0].tolist():
-            visible = some.source + step  # source words and earlier target words
-            score_TX[step, :visible] = self._regress(keep_RX[:, :visible], value_RT[:, step])
-        source_TS, prefix_TU = score_TX.split([some.source, some.prefix], dim=1)
-        return source_TS[None], torch.nn.functional.pad(prefix_TU, (1, 0))[None]
+    def scores(self, sentence: Coalitions, generator: torch.Generator) -> Tensor:
+        """Return the weights of each step's regression, (T, S + U)."""
+        words = sentence.source + sentence.prefix
+        drawn_RX = torch.rand(self._samples, words, generator=generator) < 0.5
+        keep_RX = drawn_RX.to(sentence.device)
+        value_RT = sentence.values(keep_RX)
+        score_TX = value_RT.new_zeros(value_RT.shape[1], words)
+        for step, value_R in enumerate(value_RT.unbind(1)):
+            visible = sentence.source + step  # source words and earlier target words
+            score_TX[step, :visible] = self._regress(keep_RX[:, :visible], value_R)
+        return score_TX
 
     def _regress(self, keep_RX: Tensor, value_R: Tensor) -> Tensor:
         """Return the weights of words, (X,), with an intercept that is not penalised."""
