@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import DATA, ROOT, batch_of, double
+from conftest import DATA, ROOT, batch_of, configure, double, overrides, trained
 
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.explainers import alti
+from xnmt_bench.explain import explain
+from xnmt_bench.explainers import alti, value_zeroing
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
@@ -92,7 +93,25 @@ def test_attention_norm_is_the_length_of_a_words_vector(case):
             assert float(relevance.source_BTS[0, step, word]) == pytest.approx(float(vector.norm()))
 
 
-def test_alti_sums_to_1_and_sees_no_future(case, monkeypatch):
+def test_a_block_turns_as_it_does_without_a_value(case):
+    """One value after another set to zero, head by head."""
+    for block in blocks_of(*case):
+        scores = value_zeroing.scores(block)
+        for place in range(block.values_BHKE.shape[2]):
+            values = block.values_BHKE.clone()
+            values[:, :, place] = 0
+            heads = (block.weights_BHQK @ values).transpose(1, 2).flatten(2)
+            output = block.input_BQD + block.out(heads)
+            output = output if block.norm is None else block.norm(output)
+            dot = (output * block.output_BQD).sum(-1)
+            cosine = dot / (output.norm(dim=-1) * block.output_BQD.norm(dim=-1))
+            torch.testing.assert_close(scores[..., place], 1 - cosine, rtol=0, atol=1e-12)
+        nothing = (block.weights_BHQK == 0).all(1)
+        assert (scores[nothing] == 0).all()
+
+
+@pytest.mark.parametrize("name", ["alti", "value_zeroing"])
+def test_shares_sum_to_1_and_see_no_future(case, monkeypatch, name):
     model, batch = case
     kept = {}
 
@@ -101,17 +120,18 @@ def test_alti_sums_to_1_and_sees_no_future(case, monkeypatch):
         return None
 
     monkeypatch.setattr(alti.Relevance, "of_inputs", of_inputs)
-    load_explainer("alti").relevance(model, batch)
+    load_explainer(name).relevance(model, batch)
     total_BT = kept["source"].sum(-1) + kept["inputs"].sum(-1)
     here = batch.target_mask_BT
     torch.testing.assert_close(total_BT[here], torch.ones_like(total_BT[here]), rtol=0, atol=1e-9)
     assert kept["inputs"].triu(1).abs().max() == 0
 
 
-def test_alti_does_not_depend_on_batch_and_padding(case):
+@pytest.mark.parametrize("name", ["alti", "value_zeroing"])
+def test_shares_do_not_depend_on_batch_and_padding(case, name):
     model, batch = case
-    together = load_explainer("alti").relevance(model, batch)
-    alone = load_explainer("alti").relevance(model, batch.take([1]))
+    together = load_explainer(name).relevance(model, batch)
+    alone = load_explainer(name).relevance(model, batch.take([1]))
     for whole, part in zip(vars(together).values(), vars(alone).values(), strict=True):
         here = whole[1, : part.shape[1], : part.shape[2]]
         torch.testing.assert_close(here, part[0], rtol=1e-9, atol=1e-12, equal_nan=True)
@@ -159,13 +179,33 @@ def test_a_model_whose_blocks_cannot_be_read_is_not_applicable():
     class Recurrent:
         attention_blocks = NMTModel.attention_blocks
 
-    for name in ("alti", "attention_norm"):
+    for name in ("alti", "attention_norm", "value_zeroing"):
         with pytest.raises(NotApplicable, match="blocks of Recurrent cannot be read"):
             load_explainer(name).relevance(Recurrent(), None)
 
 
 def test_which_of_them_weigh_prefix_words_against_source_words():
     """The shares of `alti` and `rollout` are of both sides; norms of two blocks do not compare."""
-    weigh = {n: not load_explainer(n).attends for n in ("alti", "rollout", "attention_norm")}
-    assert weigh == {"alti": True, "rollout": True, "attention_norm": False}
+    weigh = {
+        n: not load_explainer(n).attends
+        for n in ("alti", "rollout", "value_zeroing", "attention_norm")
+    }
+    assert weigh == {"alti": True, "rollout": True, "value_zeroing": True, "attention_norm": False}
     assert not any(load_explainer(name).tells_own_side for name in weigh)
+
+
+def test_what_does_not_cover_a_system_costs_the_others_nothing(
+    workplace, tmp_path, monkeypatch, capsys
+):
+    trained("rnn_search", workplace)
+    changes = [f"store={workplace}/store", "corpus.seed=0", f"results={tmp_path}"]
+    config = configure(*overrides("rnn_search"), *changes, "explain=the dog sleeps .")
+    by_blocks = ("alti", "attention_norm", "value_zeroing")
+    names = [*by_blocks, "attention"]
+    monkeypatch.setattr("xnmt_bench.explain.load_all", lambda kind: dict.fromkeys(names))
+    explain(config)
+    shown = capsys.readouterr().out
+    for name in by_blocks:
+        assert f"{name}: n/a: the attention blocks of RNNSearch cannot be read" in shown
+    assert "attention: n/a" not in shown
+    assert (tmp_path / "explanation.png").exists()

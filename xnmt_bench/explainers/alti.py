@@ -17,9 +17,9 @@ class Alti(Explainer):
     A block's output y is a sum of transformed vectors, one of each state that it reads, the
     residual among them. What j contributes is max(0, |y| - |y - T_j|) in the l1 norm, as a share of
     the sum over j. Shares are multiplied through the layers, the encoder's into attention to the
-    source. Each row sums to 1, over source words, EOS and inputs, BOS included. Feed-forward
-    blocks, a last norm and the norms inside a pre-norm layer stand outside, as in the paper. Labels
-    play no part.
+    source. Each row sums to 1, over source words, EOS and inputs, BOS included, and ids that a
+    model itself puts around a sentence. Feed-forward blocks, a last norm and the norms inside a
+    pre-norm layer stand outside, as in the paper. Labels play no part.
     """
 
     @torch.no_grad()
@@ -30,12 +30,13 @@ class Alti(Explainer):
             NotApplicable: the model's blocks cannot be read.
         """
         blocks = model.attention_blocks(batch)
-        source_BSS = torch.eye(batch.source_BS.shape[1]).to(blocks.encoder[0].input_BQD)
+        states_BSD = blocks.encoder[0].input_BQD
+        source_BSS = torch.eye(states_BSD.shape[1]).to(states_BSD)
         for block in blocks.encoder:
             source_BSS = _own_side(block) @ source_BSS
         first = blocks.decoder[0][0].input_BQD
         from_input_BTT = torch.eye(first.shape[1]).to(first).expand(len(first), -1, -1)
-        from_source_BTS = first.new_zeros(*first.shape[:2], batch.source_BS.shape[1])
+        from_source_BTS = first.new_zeros(*first.shape[:2], states_BSD.shape[1])
         for to_itself, cross in blocks.decoder:
             own_BTT = _own_side(to_itself)
             cross_BTX = _contributions(cross, cross.input_BQD[:, :, None])
@@ -43,7 +44,7 @@ class Alti(Explainer):
             from_source_BTS = residual_BT1 * (own_BTT @ from_source_BTS)
             from_source_BTS = from_source_BTS + to_source_BTS @ source_BSS
             from_input_BTT = residual_BT1 * (own_BTT @ from_input_BTT)
-        return Relevance.of_inputs(batch, from_source_BTS, from_input_BTT)
+        return Relevance.of_inputs(batch, *blocks.of_words(from_source_BTS, from_input_BTT))
 
 
 def _own_side(block: AttentionBlock) -> Tensor:

@@ -38,11 +38,11 @@ class AttentionNorm(Explainer):
         Raises:
             NotApplicable: the model's blocks cannot be read.
         """
-        blocks = model.attention_blocks(batch).decoder
+        blocks = model.attention_blocks(batch)
 
         def norms(side: int) -> torch.Tensor:
-            by_layer = [block[side].vectors().norm(dim=-1) for block in blocks]
+            by_layer = [layer[side].vectors().norm(dim=-1) for layer in blocks.decoder]
             # One head: the norm is of the sum over heads.
             return self._layers.reduce(torch.stack(by_layer, dim=1)[:, :, None])
 
-        return Relevance.of_inputs(batch, norms(1), norms(0))
+        return Relevance.of_inputs(batch, *blocks.of_words(norms(1), norms(0)))

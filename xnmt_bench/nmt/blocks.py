@@ -5,7 +5,7 @@ Shapes: as in `nmt.base`; Q states that attend, K that are attended to, E = D/H 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -65,7 +65,19 @@ class Blocks:
     Attributes:
         encoder: self-attention, layer by layer.
         decoder: self-attention and attention to the source, layer by layer.
+        source: which of the encoder's states are source ids; a model may put its own around them.
+        inputs: which of the decoder's states are decoder inputs.
     """
 
     encoder: list[AttentionBlock]
     decoder: list[tuple[AttentionBlock, AttentionBlock]]
+    source: slice = field(default_factory=lambda: slice(None))
+    inputs: slice = field(default_factory=lambda: slice(None))
+
+    def of_words(self, from_source: Tensor, from_input: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the rows of decoder inputs, (B, T, S) and (B, T, T), of what reaches all states.
+
+        What comes from ids that a model puts around a sentence is left out.
+        """
+        rows = (slice(None), self.inputs)
+        return from_source[*rows, self.source], from_input[*rows, self.inputs]

@@ -7,6 +7,7 @@ they are there, and language codes and task prefixes stand around the sentence a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -24,7 +25,9 @@ from xnmt_bench.corpora.subwords import PAD
 from xnmt_bench.errors import XnmtError, refusal
 from xnmt_bench.nmt.base import NMTModel, Reader
 from xnmt_bench.nmt.batch import AttentionWeights, Batch, Encoding, Layout
+from xnmt_bench.nmt.blocks import Blocks
 from xnmt_bench.nmt.foreign import Renumbering, made_from
+from xnmt_bench.nmt.huggingface_blocks import POST_NORM, attentions, take_apart
 from xnmt_bench.nmt.huggingface_text import (
     Frame,
     HubSubwords,
@@ -246,6 +249,41 @@ class HuggingFaceModel(NMTModel):
         # What follows the source stands in the padding of shorter rows.
         cross = cross * encoding.mask_BS[:, None, None, None]
         return AttentionWeights(cross, prefix, decoded.last_hidden_state[:, framed:])
+
+    def attention_blocks(self, batch: Batch) -> Blocks:
+        """Return what each attention block adds, its states those of the frame too."""
+        kept = {"output_attentions": True, "output_hidden_states": True}
+        encoded, mask = self._encode(self.embed_source(batch.source_BS), batch.layout, **kept)
+        encoding = Encoding(encoded.last_hidden_state, batch.layout, (mask,))
+        decoded = self._decode(encoding, self.embed_target(batch.input_BT), **kept)
+        apart = partial(take_apart, post_norm=self.model.config.model_type in POST_NORM)
+        encoder = [
+            apart(attention, weights, states, None)
+            for [attention], weights, states in zip(
+                attentions(self.model.get_encoder()),
+                encoded.attentions,
+                encoded.hidden_states[:-1],
+                strict=True,
+            )
+        ]
+        decoder = []
+        for (to_itself, to_source), own_weights, cross_weights, states in zip(
+            attentions(self.model.get_decoder()),
+            decoded.attentions,
+            decoded.cross_attentions,
+            decoded.hidden_states[:-1],
+            strict=True,
+        ):
+            own = apart(to_itself, own_weights, states, None)
+            cross = apart(to_source, cross_weights, own.output_BQD, encoding.states_BSD)
+            decoder.append((own, cross))
+        framed, before = len(self.before_target) - 1, len(self.before_source)
+        return Blocks(
+            encoder,
+            decoder,
+            source=slice(before, before + batch.source_BS.shape[1]),
+            inputs=slice(framed, None),
+        )
 
     def _decode(
         self, encoding: Encoding, input_BTD: Tensor, framed: bool = True, **options: Any
