@@ -10,11 +10,19 @@ from torch import Tensor
 
 from xnmt_bench.judges.judge import Judge
 from xnmt_bench.judges.masked import base_distributions, base_log_likelihoods
+from xnmt_bench.judges.rule_set import RuleSet
+from xnmt_bench.nmt.switched import Removal
 from xnmt_bench.rules.table import Rules
 
 
 class Base(Judge):
-    """The NMT model with the embedding of every word outside the rule zeroed."""
+    """The NMT model with the embedding of every word outside the rule zeroed.
+
+    Args:
+        rules: the explainer's rules, which it is tested on.
+        removal: what stands in place of an embedding: zero as in the paper, the unweighted mean of
+            the vocabulary, or the unknown word.
+    """
 
     name = "base"
     heading = "Base"
@@ -23,17 +31,32 @@ class Base(Judge):
     gives_distributions = True
     version = 3  # raise it with changes of `masked`
 
+    def __init__(self, rules: RuleSet, removal: Removal = "zero") -> None:
+        super().__init__(rules)
+        self.removal = removal
+
+    @property
+    def row_name(self) -> str:
+        """Such as `base`, with the option that is not the default."""
+        return self.name + (f"[removal={self.removal}]" if self.removal != "zero" else "")
+
+    @property
+    def row_heading(self) -> str:
+        """Such as `Base (mean)`."""
+        return self.heading + (f" ({self.removal})" if self.removal != "zero" else "")
+
     def recipe(self) -> dict[str, Any]:
-        """Return its name; the rules' recipe holds the model."""
-        return {"judge": self.name}
+        """Return its name and option; the rules' recipe holds the model."""
+        return {"judge": self.row_name}
 
     def log_likelihood(self, rules: Rules) -> tuple[np.ndarray, np.ndarray]:
         """Return log P of each label, and whether the label is the model's first choice."""
-        return base_log_likelihoods(self.rules.job.system.model, self.rules.test_split, rules)
+        model, split = self.rules.job.system.model, self.rules.test_split
+        return base_log_likelihoods(model, split, rules, removal=self.removal)
 
     def log_distributions(
         self, rules: Rules, positions: int
     ) -> Iterator[tuple[np.ndarray, Tensor]]:
         """Yield rows of some rules at a time, and log P of the vocabulary, (B, V)."""
         model = self.rules.job.system.model
-        return base_distributions(model, self.rules.test_split, rules, positions)
+        return base_distributions(model, self.rules.test_split, rules, positions, self.removal)

@@ -12,7 +12,7 @@ from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.subwords import SPECIAL
 from xnmt_bench.device import Room, device_of
 from xnmt_bench.nmt.base import NMTModel
-from xnmt_bench.nmt.switched import SwitchedOff
+from xnmt_bench.nmt.switched import Removal, SwitchedOff
 from xnmt_bench.rules.table import Rules
 
 POSITIONS = 8192  # of the decoder, computed at once on the CPU
@@ -22,9 +22,13 @@ PARTS = 4
 
 
 def base_log_likelihoods(
-    model: NMTModel, split: EncodedSplit, rules: Rules, positions: int | None = None
+    model: NMTModel,
+    split: EncodedSplit,
+    rules: Rules,
+    positions: int | None = None,
+    removal: Removal = "zero",
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return log P(label) with the embedding of every word outside the rule zeroed.
+    """Return log P(label) with the embedding of every word outside the rule replaced.
 
     BOS and EOS stay.
 
@@ -34,6 +38,7 @@ def base_log_likelihoods(
         rules: N decisions.
         positions: decoder positions computed at once; None for what memory holds. It never changes
             a result.
+        removal: what replaces an embedding; see `nmt.switched`.
 
     Returns:
         Log-likelihoods, and whether the label is the model's first choice; (N,) each.
@@ -42,7 +47,7 @@ def base_log_likelihoods(
     @torch.no_grad()
     def score(positions: int) -> tuple[np.ndarray, np.ndarray]:
         log_p_N, correct_N = np.empty(len(rules)), np.empty(len(rules), dtype=bool)
-        for rows, states in base_states(model, split, rules, positions):
+        for rows, states in base_states(model, split, rules, positions, removal):
             labels = torch.as_tensor(rules.label_N[rows].astype(np.int64), device=states.device)
             choices, log_p = model.decide(states, labels)
             log_p_N[rows] = log_p.cpu().double().numpy()
@@ -58,13 +63,17 @@ def room(positions: int | None = None) -> Room:
 
 
 def base_distributions(
-    model: NMTModel, split: EncodedSplit, rules: Rules, positions: int
+    model: NMTModel,
+    split: EncodedSplit,
+    rules: Rules,
+    positions: int,
+    removal: Removal = "zero",
 ) -> Iterator[tuple[np.ndarray, Tensor]]:
     """Yield rows of some rules at a time, and log P of the whole vocabulary, (B, V).
 
     The arguments are those of `base_log_likelihoods`.
     """
-    for rows, states in base_states(model, split, rules, positions):
+    for rows, states in base_states(model, split, rules, positions, removal):
         # In parts, since logits are as wide as the vocabulary.
         part_rows = model.output_rows(states)
         for start in range(0, len(rows), part_rows):
@@ -75,7 +84,7 @@ def base_distributions(
 
 
 def base_states(
-    model: NMTModel, split: EncodedSplit, rules: Rules, positions: int
+    model: NMTModel, split: EncodedSplit, rules: Rules, positions: int, removal: Removal
 ) -> Iterator[tuple[np.ndarray, Tensor]]:
     """Yield rows of rules that are computed together, and the states (B, D) that saw them alone."""
     # Rules name sentences by their number in the corpus, the split by its own index.
@@ -86,7 +95,7 @@ def base_states(
         group = rules.take(rows)
         places = (group.source_position_NK, group.prefix_position_NK)
         with torch.no_grad():
-            states_BD = masked_states(model, split, index_N[rows], group.step_N, *places)
+            states_BD = masked_states(model, split, index_N[rows], group.step_N, *places, removal)
         yield rows, states_BD
 
 
@@ -97,6 +106,7 @@ def masked_states(
     step_B: np.ndarray,
     source_position_BK: np.ndarray,
     prefix_position_BK: np.ndarray,
+    removal: Removal = "zero",
 ) -> Tensor:
     """Return the model's states (B, D) at some steps, with all but some words switched off.
 
@@ -110,6 +120,7 @@ def masked_states(
         step_B: its step.
         source_position_BK: the source words that stay, -1 for none.
         prefix_position_BK: the prefix words that stay.
+        removal: what replaces the embedding of the others.
     """
     # Sorted, since a set of words is the same in any order.
     sources = np.column_stack([index_B, np.sort(source_position_BK)])
@@ -129,7 +140,7 @@ def masked_states(
     def on_device(numbers: np.ndarray) -> Tensor:
         return torch.as_tensor(numbers.astype(np.int64), device=batch.source_BS.device)
 
-    switched, first = SwitchedOff(model, batch), on_device(first_E)
+    switched, first = SwitchedOff(model, batch, removal), on_device(first_E)
     keep_source_RS = _keep(batch.source_BS, on_device(source_position_BK[first_R]))
     encoding = switched.encoding(first, keep_source_RS[first]).select(on_device(source_R))
     # The encoding was made for other rows, so its layout of decoder inputs has to be these rows'.

@@ -13,8 +13,10 @@ from proxies.fn import FN
 from proxies.lessons import Lessons, ProxyTrainingOptions
 from proxies.scoring import log_likelihoods
 from proxies.training import ProxyTraining
+from xnmt_bench.corpora.subwords import SPECIAL, UNK
 from xnmt_bench.fitting import fit
 from xnmt_bench.judges import RuleSet
+from xnmt_bench.judges.base import Base
 from xnmt_bench.judges.masked import base_log_likelihoods
 from xnmt_bench.judges.nmt import NMT
 from xnmt_bench.judges.own import Own
@@ -98,6 +100,55 @@ def test_base_equals_one_decision_at_a_time(system):
     together, _ = base_log_likelihoods(model, split, rules)
     alone = [base_log_likelihoods(model, split, rules.take(slice(i, i + 1)))[0] for i in range(40)]
     np.testing.assert_allclose(together, np.concatenate(alone), rtol=1e-9)
+
+
+@pytest.mark.parametrize("removal", ["zero", "mean", "unk"])
+def test_base_reads_the_rule_and_a_replacement_of_all_else(system, removal):
+    """One decision after another, embeddings put together by hand."""
+    from conftest import batch_of, double
+
+    job = Job(configure(*_changes(system), "explainer=gradient_norm"))
+    model, split = double(system.system.model), system.texts.split(EVALUATED)
+    rules = RuleSet(job).test.take(slice(0, 12))
+    log_p, _ = base_log_likelihoods(model, split, rules, removal=removal)
+    order = {number: index for index, number in enumerate(split.number.tolist())}
+
+    def replaced(embed, vocabulary, ids, kept):
+        """Special symbols stay, and kept places; UNK itself is a word."""
+        embedded = embed(ids)[0].clone()
+        off = {
+            "zero": torch.zeros_like(embedded[0]),
+            "mean": embed(torch.arange(4, len(vocabulary))[None])[0].mean(0),
+            "unk": embed(torch.tensor([[UNK]]))[0, 0],
+        }[removal]
+        for place, number in enumerate(ids[0].tolist()):
+            if number not in SPECIAL and place not in kept:
+                embedded[place] = off
+        return embedded[None]
+
+    for row in range(len(rules)):
+        batch = batch_of(split, [order[int(rules.sentence_N[row])]])
+        step = int(rules.step_N[row])
+        source = replaced(model.embed_source, model.source_subwords, batch.source_BS,
+                          set(rules.source_position_NK[row].tolist()))  # fmt: skip
+        # Word j is input j + 1.
+        kept = {place + 1 for place in rules.prefix_position_NK[row].tolist() if place >= 0}
+        inputs = replaced(model.embed_target, model.target_subwords, batch.input_BT, kept)
+        states = model.decode(model.encode(source, batch.layout), inputs)
+        expected = model.logits(states[0, step]).log_softmax(-1)[int(rules.label_N[row])]
+        assert log_p[row] == pytest.approx(float(expected.detach()), rel=1e-8)
+
+
+def test_bases_of_several_removals_are_rows_of_their_own(transformer):
+    changes = [*_changes(transformer), "explainer=random"]
+    names = {}
+    for removal in ("zero", "mean", "unk"):
+        job = Job(configure(*changes, f"judge.base.removal={removal}"))
+        judge = Base(RuleSet(job), removal)
+        names[judge.row_name] = judge.row_heading, str(judge.recipe())
+    assert list(names) == ["base", "base[removal=mean]", "base[removal=unk]"]
+    assert [heading for heading, _ in names.values()] == ["Base", "Base (mean)", "Base (unk)"]
+    assert len({recipe for _, recipe in names.values()}) == 3
 
 
 def _changes(system):
