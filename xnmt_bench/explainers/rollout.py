@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -37,18 +39,30 @@ class Rollout(Explainer):
         encoder = model.encoder_attention(model.embed_source(batch.source_BS), batch.layout)
         weights = Forced.of(model, batch).attention
         assert encoder is not None and weights.prefix_BLHTT is not None, "it is one stack"
-        source_BSS = _identity(encoder[:, 0, 0])
-        for attention_BSS in encoder.mean(2).unbind(1):
-            source_BSS = _halved(source_BSS, attention_BSS @ source_BSS)
         cross_BLTS, self_BLTT = weights.cross_BLHTS.mean(2), weights.prefix_BLHTT.mean(2)
-        from_input_BTT = _identity(self_BLTT[:, 0])
-        from_source_BTS = torch.zeros_like(cross_BLTS[:, 0])
-        for cross_BTS, self_BTT in zip(cross_BLTS.unbind(1), self_BLTT.unbind(1), strict=True):
-            from_source_BTS = _halved(from_source_BTS, self_BTT @ from_source_BTS)
-            from_input_BTT = _halved(from_input_BTT, self_BTT @ from_input_BTT)
-            from_source_BTS = _halved(from_source_BTS, cross_BTS @ source_BSS)
-            from_input_BTT = from_input_BTT / 2
-        return Relevance.of_inputs(batch, from_source_BTS, from_input_BTT)
+        decoder = zip(self_BLTT.unbind(1), cross_BLTS.unbind(1), strict=True)
+        return Relevance.of_inputs(batch, *roll_out(encoder.mean(2).unbind(1), [*decoder]))
+
+
+def roll_out(
+    encoder: Sequence[Tensor], decoder: Sequence[tuple[Tensor, Tensor]]
+) -> tuple[Tensor, Tensor]:
+    """Return what of source states and decoder inputs reaches each step, (B, T, S) and (B, T, T).
+
+    Args:
+        encoder: by layer, what of each state the others take, (B, S, S); rows sum to 1.
+        decoder: by layer, the same of its own side, (B, T, T), and of the source, (B, T, S).
+    """
+    source_BSS = _identity(encoder[0])
+    for attention_BSS in encoder:
+        source_BSS = _halved(source_BSS, attention_BSS @ source_BSS)
+    from_input_BTT, from_source_BTS = _identity(decoder[0][0]), torch.zeros_like(decoder[0][1])
+    for self_BTT, cross_BTS in decoder:
+        from_source_BTS = _halved(from_source_BTS, self_BTT @ from_source_BTS)
+        from_input_BTT = _halved(from_input_BTT, self_BTT @ from_input_BTT)
+        from_source_BTS = _halved(from_source_BTS, cross_BTS @ source_BSS)
+        from_input_BTT = from_input_BTT / 2
+    return from_source_BTS, from_input_BTT
 
 
 def _identity(like_BXX: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from xnmt_bench.explainers.base import Explainer, Relevance
+from xnmt_bench.explainers.rollout import roll_out
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.blocks import AttentionBlock
@@ -16,12 +17,10 @@ class ValueZeroing(Explainer):
     """1 - cosine of a block's output with and without a state's value (Mohebbi et al. 2023).
 
     The attention weights stay as they are; residual and a norm behind the block are part of its
-    output, the feed-forward block is not. The scores of a block, as shares of their sum, are rolled
-    through the layers: with C of an encoder's layers, E = C_L ... C_1; the decoder's states are
-    mixtures X of source words and inputs, at first the inputs themselves, X := C_self X, then
-    X := (X + C_cross E)/2, layer by layer. Halves are this project's choice, as in `rollout`: no
-    value of the source side is the residual's. Each row sums to 1, over source words, EOS and
-    inputs, BOS included, and ids that a model itself puts around a sentence. Labels play no part.
+    output, the feed-forward block is not. The scores of a block, as shares of their sum, are then
+    rolled out as `rollout` does attention weights: each block is half its residual, which no value
+    changes, and half its shares. Each row sums to 1, over source words, EOS and inputs, BOS
+    included, and ids that a model itself puts around a sentence. Labels play no part.
     """
 
     @torch.no_grad()
@@ -32,20 +31,9 @@ class ValueZeroing(Explainer):
             NotApplicable: the model's blocks cannot be read.
         """
         blocks = model.attention_blocks(batch)
-        source_BSS = _identity(blocks.encoder[0].input_BQD)
-        for block in blocks.encoder:
-            source_BSS = _shares(block) @ source_BSS
-        from_input_BTT = _identity(blocks.decoder[0][0].input_BQD)
-        from_source_BTS = source_BSS.new_zeros(*from_input_BTT.shape[:2], source_BSS.shape[1])
-        for to_itself, cross in blocks.decoder:
-            own_BTT = _shares(to_itself)
-            from_source_BTS = (own_BTT @ from_source_BTS + _shares(cross) @ source_BSS) / 2
-            from_input_BTT = own_BTT @ from_input_BTT / 2
-        return Relevance.of_inputs(batch, *blocks.of_words(from_source_BTS, from_input_BTT))
-
-
-def _identity(states_BQD: Tensor) -> Tensor:
-    return torch.eye(states_BQD.shape[1]).to(states_BQD).expand(len(states_BQD), -1, -1)
+        encoder = [_shares(block) for block in blocks.encoder]
+        decoder = [(_shares(to_itself), _shares(cross)) for to_itself, cross in blocks.decoder]
+        return Relevance.of_inputs(batch, *blocks.of_words(*roll_out(encoder, decoder)))
 
 
 def _shares(block: AttentionBlock) -> Tensor:
