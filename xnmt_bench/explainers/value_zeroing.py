@@ -16,7 +16,7 @@ from xnmt_bench.nmt.blocks import AttentionBlock
 class ValueZeroing(Explainer):
     """1 - cosine of a block's output with and without a state's value (Mohebbi et al. 2023).
 
-    The attention weights stay as they are; residual and a norm behind the block are part of its
+    The attention weights do not change. Residual and a norm behind the block are part of its
     output, the feed-forward block is not. The scores of a block, as shares of their sum, are then
     rolled out as `rollout` does attention weights: each block is half its residual, which no value
     changes, and half its shares. Each row sums to 1, over source words, EOS and inputs, BOS
@@ -51,5 +51,5 @@ def scores(block: AttentionBlock) -> Tensor:
     # Half the squared distance of unit vectors is 1 - cosine, and small angles keep their digits.
     output_BQ1D = F.normalize(block.output_BQD, dim=-1)[:, :, None]
     turned_BQK = (F.normalize(without_BQKD, dim=-1) - output_BQ1D).square().sum(-1) / 2
-    # What is not attended to turns nothing, whatever rounding leaves.
+    # A state that gets no attention turns nothing; rounding would leave a little.
     return turned_BQK * (vectors_BQKD != 0).any(-1)

@@ -267,16 +267,16 @@ class HuggingFaceModel(NMTModel):
             )
         ]
         decoder = []
-        for (to_itself, to_source), own_weights, cross_weights, states in zip(
+        for (to_itself, to_source), self_weights, cross_weights, states in zip(
             attentions(self.model.get_decoder()),
             decoded.attentions,
             decoded.cross_attentions,
             decoded.hidden_states[:-1],
             strict=True,
         ):
-            own = apart(to_itself, own_weights, states, None)
-            cross = apart(to_source, cross_weights, own.output_BQD, encoding.states_BSD)
-            decoder.append((own, cross))
+            first = apart(to_itself, self_weights, states, None)
+            second = apart(to_source, cross_weights, first.output_BQD, encoding.states_BSD)
+            decoder.append((first, second))
         framed, before = len(self.before_target) - 1, len(self.before_source)
         return Blocks(
             encoder,
