@@ -37,7 +37,7 @@ def load_sweep_config(self, master_config, sweep_overrides):
 
 
 ConfigLoaderImpl.load_sweep_config = load_sweep_config
-# The loader in C reads the same files in a tenth of the time.
+# The loader in C reads the same files faster.
 yaml.SafeLoader = yaml.CSafeLoader
 # The languages of the toy corpora. Their model is unpacked for each set of languages.
 if language.available():
