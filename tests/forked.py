@@ -7,6 +7,7 @@ import os
 import runpy
 import sys
 from collections.abc import Callable, Mapping
+from importlib import invalidate_caches
 from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -101,10 +102,16 @@ def _run(
 ) -> None:
     import torch
 
+    from xnmt_bench import registry
+
     redirect(out, errors)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    # Packages in its path are found as a new Python would find them.
+    sys.path[1:1] = [*filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
+    invalidate_caches()
+    registry.installed.cache_clear()
     # OpenMP read its environment when the server began.
     torch.set_num_threads(int(environment["OMP_NUM_THREADS"]))
     sys.argv = [str(script), *arguments]

@@ -71,7 +71,7 @@ def results(site, tmp_path_factory):
 
 def run(site, script, *changes):
     environment = {"PYTHONPATH": str(site)}
-    return command(script, *changes, fresh=True, env=environment, cwd=site.parent)
+    return command(script, *changes, env=environment, cwd=site.parent)
 
 
 def rows(path):

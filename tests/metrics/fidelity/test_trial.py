@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 import torch
 from conftest import batch_of, configure
-from measured import FIDELITY, measured
+from measured import AER, FIDELITY, measured
 
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.measurement import LINEAGE
 from xnmt_bench.measuring.units import Units
+from xnmt_bench.metrics.aer import AER as AlignmentError
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.fidelity.evidence import LIKELIHOOD_OF, PLANTED
 from xnmt_bench.metrics.fidelity.trial import Trial
@@ -187,3 +188,54 @@ def test_both_explanations_share_every_word_but_the_one_they_name(twins):
             else:
                 same = link.source_BTS[row, step], cue.source_BTS[row, step]
                 torch.testing.assert_close(*same, equal_nan=True)
+
+
+AER_OF_TWINS = {**AER, "corpus": "toy_twins"}
+
+
+def write_links(folder, twin, name, right, nmt_seed=0):
+    """A row of alignment error rate whose sentences have `right` of four links."""
+    columns = {column: np.full(SENTENCES, 4.0) for column in ("links", "sure")}
+    columns |= {f"{kind}_links": np.full(SENTENCES, float(right)) for kind in ("sure", "possible")}
+    units = Units("twins", np.arange(SENTENCES), columns)
+    row = AER_OF_TWINS | {"nmt": f"small on hides={twin}", "explainer": name}
+    lineage = {"family": twin, "seed": nmt_seed, "initial": None, "learnt": {"hides": twin}}
+    measured(AlignmentError, folder, row, units, model=f"{twin}{nmt_seed}", **{LINEAGE: lineage})
+
+
+def numbers(folder, *metrics):
+    """The trial of numbers, by their columns."""
+    by_metric = {m.name: panels(m, collect(m, folder, Draws(9, 0))) for m in metrics}
+    results = dict(Trial(samples=200).results(by_metric))
+    return {row["number"]: row for row in results["trial_of_numbers"].rows}, results
+
+
+def test_every_number_that_ranks_explanations_is_tried(tmp_path):
+    """AER knows the text's links alone: it prefers the link in both systems."""
+    for twin in ("cue", "link"):
+        write_links(tmp_path, twin, "names_link", 3)
+        write_links(tmp_path, twin, "names_cue", 1)
+    rows, results = numbers(tmp_path, AlignmentError())
+    assert list(results) == ["trial_of_numbers"]  # no judge's log-probability
+    # Lower is better: 0.25 in place of 0.75.
+    assert rows["aer"]["advantage_l"] == pytest.approx(0.5)
+    assert (rows["aer"]["response"], rows["aer"]["bias"]) == (0, pytest.approx(0.5))
+    assert not rows["aer"]["passes"]
+    shown = dict(zip(rows, results["trial_of_numbers"].summary.lines, strict=True))["aer"]
+    assert "+50.0" in [cell.text for cell in shown.cells]
+
+
+def test_a_number_that_follows_the_system_passes(tmp_path):
+    for twin, named in (("cue", "names_link"), ("link", "names_cue")):
+        for name in ("names_link", "names_cue"):
+            write_links(tmp_path, twin, name, 3 if name == named else 1)
+    rows, _ = numbers(tmp_path, AlignmentError())
+    assert (rows["aer"]["response"], rows["aer"]["bias"]) == (pytest.approx(0.5), 0)
+    assert rows["aer"]["passes"]
+
+
+def test_judges_perplexity_stands_in_one_table_alone(tmp_path):
+    write_twins(tmp_path, 1.0, -1.0)
+    scored = collect(Fidelity(), tmp_path, Draws(9, 0))
+    results = dict(Trial(samples=200).results({"fidelity": panels(Fidelity(), scored)}))
+    assert list(results) == ["fidelity_trial"]

@@ -1,0 +1,135 @@
+"""The trial of judges: which of them sees the model?
+
+Twin systems say the same, one because of the *link* and one because of the *cue*
+(`corpora.twins`). Two explanations always name the link, or the cue. A is the advantage of the
+link: how much more log-probability a judge gives the label from the link than from the cue, in nats
+a decision. A judge that sees the model has A > 0 in the link's system L and A < 0 in the cue's
+system C; a judge that reads the text, the labels and the words alone has the same A in both.
+
+Shapes: P pairs of twins, S slots, U sentences, R draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from xnmt_bench.analyses.analysis import Analysis, Result, varying_words
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.bootstrap import Draws, weights
+from xnmt_bench.measuring.metric import Row
+from xnmt_bench.metrics.fidelity.trial.advantage import decide, describe, over_pairs, pair_notes
+from xnmt_bench.metrics.fidelity.trial.cases import Case, tried_cases
+from xnmt_bench.metrics.fidelity.trial.figure import ALL, draw
+from xnmt_bench.metrics.fidelity.trial.numbers import numbers_on_trial
+from xnmt_bench.options import Count, Seed, Share
+from xnmt_bench.report.panels import Panel
+from xnmt_bench.report.summary import Cell, Line, Summary
+
+WORDS = {"system": "{}", "k": "k = {}"}  # in the title, where all rows share them
+FEWEST = 100  # decisions; fewer show nothing
+NOTE = (
+    "A: how much more log-probability the judge gives the label from the link than from the cue, "
+    "in nats a planted decision that both twins get right; L uses the link, C the cue. Response s "
+    "= (A_L - A_C) / 2, bias b = (A_L + A_C) / 2; intervals of A stand in the CSV. Passes: s > "
+    "|b|, so that A changes its sign with the system. Of one pair, the 95 % interval of s - |b| "
+    "has to be above 0; of several, a one-sided t-test over pairs decides at {level:g} (Holm over "
+    "the judges of one text). Log Q: of the label, from the word that the system uses; a judge "
+    "whose log Q is that of a guess has not learnt the planted words, and its A says nothing."
+)
+
+
+class Trial(Analysis):
+    """Tries judges on twin systems that say the same because of different words.
+
+    Args:
+        samples: bootstrap samples.
+        seed: of the draws.
+        level: of the test over pairs.
+    """
+
+    name = "trial"
+
+    def __init__(self, samples: Count = 1000, seed: Seed = 0, level: Share = 0.05) -> None:
+        self._draws, self._level = Draws(samples, seed), level
+
+    def results(self, by_metric: Mapping[str, Sequence[Panel]]) -> Iterator[tuple[str, Result]]:
+        """Yield the trial of fidelity's judges, and that of every other number."""
+        trials = {
+            f"fidelity_{self.name}": partial(self.analyse, by_metric.get("fidelity", ())),
+            f"{self.name}_of_numbers": partial(
+                numbers_on_trial, by_metric, self._draws, self._level
+            ),
+        }
+        reasons = []
+        for name, make in trials.items():
+            try:
+                yield name, make()
+            except NotApplicable as error:
+                reasons.append(str(error))
+        if len(reasons) == len(trials):
+            raise NotApplicable(reasons[0])
+
+    def analyse(self, panels: Sequence[Panel]) -> Result:
+        """Return one line for each text, architecture, judge and slot."""
+        cases = tried_cases(panels)
+        rows = [row for case in cases for row in self._judge(case)]
+        if not rows:
+            raise NotApplicable(f"fewer than {FEWEST} planted decisions are right in both twins")
+        decide(rows, ("corpus", "system", "k", "slot"), self._level)
+        notes = [NOTE.format(level=self._level), *pair_notes(rows, self._draws)]
+        words, title = varying_words("The trial of judges: who sees the model?", rows, WORDS)
+        heads = ["judges learn from", *words, "judge", "slot", "A in L", "A in C", "s", "b",
+                 "log Q", "passes", "decisions", "pairs"]  # fmt: skip
+        lines = [Line((row["corpus"], row["system"], row["k"]), _cells(row, words)) for row in rows]
+        summary = Summary(title, heads, lines, notes, 3 + len(words))
+        identity = (*cases[0].condition, "system", "judge", "slot")
+        measured = tuple(name for name in rows[0] if name not in (*identity, "heading"))
+        return Result(rows, identity, measured, summary, draw(rows))
+
+    def _judge(self, case: Case) -> Iterator[Row]:
+        for slot in (ALL, *case.slots):
+            log_q_P22U, count_U = case.likelihoods(case.slots if slot == ALL else [slot])
+            if count_U.sum() < FEWEST:
+                continue
+            advantage_P2U = log_q_P22U[:, :, 0] - log_q_P22U[:, :, 1]
+            mean_P2 = advantage_P2U.sum(axis=2) / count_U.sum()
+            drawn_R2 = self._resample(advantage_P2U, count_U)
+            # The link in L, the cue in C.
+            right_PU = (log_q_P22U[:, 0, 0] + log_q_P22U[:, 1, 1]) / 2
+            yield {
+                **case.condition,
+                "system": case.architecture,
+                "judge": case.judge,
+                "heading": case.heading,
+                "slot": slot,
+                "decisions": int(count_U.sum()),
+                "log_q": float(right_PU.sum() / count_U.sum() / len(case.seeds)),
+                **describe(case.seeds, mean_P2, drawn_R2),
+            }
+
+    def _resample(self, advantage_P2U: np.ndarray, count_U: np.ndarray) -> np.ndarray:
+        """Return both means, (R, 2), of draws of pairs, and of sentences alike for all pairs."""
+        blocks = weights(len(count_U), self._draws.samples, self._draws.seed)
+        means_RP2 = [
+            np.einsum("ru,ptu->rpt", block_RU, advantage_P2U) / (block_RU @ count_U)[:, None, None]
+            for block_RU in blocks
+        ]
+        return over_pairs(np.concatenate(means_RP2), self._draws)
+
+
+def _cells(row: Row, words: Sequence[str]) -> list[Cell]:
+    def shown(name: str) -> str:
+        value, low, high = (row[key] for key in (name, f"{name}_low", f"{name}_high"))
+        return f"{value:+.2f} [{low:+.2f}, {high:+.2f}]"
+
+    advantages = (f"{row[name]:+.2f}" for name in ("advantage_l", "advantage_c"))
+    texts = (
+        row["corpus"], *(str(row[word]) for word in words), row["heading"], row["slot"],
+        *advantages, shown("response"), shown("bias"),
+        f"{row['log_q']:.2f}", "yes" if row["passes"] else "no",
+        f"{row['decisions']:,}", str(row["pairs"]),
+    )  # fmt: skip
+    return [Cell(text) for text in texts]

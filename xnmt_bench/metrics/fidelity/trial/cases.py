@@ -1,0 +1,140 @@
+"""Rows of the two explanations on twin systems, grouped into what is tried.
+
+Shapes: P pairs of twins, S slots, U sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.measurement import LINEAGE, Measurement
+from xnmt_bench.measuring.units import common
+from xnmt_bench.metrics.fidelity.evidence import LIKELIHOOD_OF, PLANTED
+from xnmt_bench.report.panels import Panel, family
+
+EXPLANATIONS = ("names_link", "names_cue")
+TWINS = ("cue", "link")  # what each learnt without: the link's system L first, the cue's system C
+
+
+@dataclass
+class Case:
+    """What one judge says, taught on one text, of the twins of one architecture.
+
+    Attributes:
+        condition: the columns that all its rows share.
+        architecture: of both systems.
+        judge: name of the judge's rows, and `heading` of its column.
+        rows: by seed of the pair, by what a twin learnt without, by explanation: a row for each
+            seed of the judge.
+    """
+
+    condition: dict[str, Any]
+    architecture: str
+    judge: str
+    heading: str
+    rows: dict[int, dict[str, dict[str, list[Measurement]]]] = field(default_factory=dict)
+
+    def likelihoods(self, slots: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Return log Q of labels, summed by sentence, and how many there are.
+
+        Args:
+            slots: of the decisions; those alone count that all systems get right.
+
+        Returns:
+            (P, 2, 2, U) by pair, twin and explanation, and (U,).
+        """
+        pairs = [
+            [[m.units() for m in self.rows[seed][twin][name]]
+             for twin in TWINS for name in EXPLANATIONS]
+            for seed in self.seeds
+        ]  # fmt: skip
+        shape = (len(pairs), len(TWINS), len(EXPLANATIONS))
+        numbers = common([u for cells in pairs for cell in cells for u in cell])
+        if numbers is None:  # of other test sets
+            return np.zeros((*shape, 0)), np.zeros(0)
+
+        def of(column: str) -> np.ndarray:
+            """Return a column, the mean of the judge's seeds, (P, 2, 2, U)."""
+            values = [
+                [np.mean([u.take(numbers)[column] for u in cell], axis=0) for cell in cells]
+                for cells in pairs
+            ]
+            return np.array(values).reshape(*shape, -1)
+
+        right_SU = np.array([(of(PLANTED + slot) == 1).all(axis=(0, 1, 2)) for slot in slots])
+        parts = zip(slots, right_SU, strict=True)
+        summed = sum(of(LIKELIHOOD_OF + slot) * right_U for slot, right_U in parts)
+        return np.asarray(summed), right_SU.sum(axis=0)
+
+    @property
+    def seeds(self) -> list[int]:
+        """Seeds of which both twins were judged by both explanations."""
+        return sorted(
+            seed
+            for seed, twins in self.rows.items()
+            if all(name in twins.get(twin, {}) for twin in TWINS for name in EXPLANATIONS)
+        )
+
+    @property
+    def slots(self) -> list[str]:
+        """The slots that its rows have."""
+        [first, *_] = self.rows[self.seeds[0]][TWINS[0]][EXPLANATIONS[0]]
+        names = first.units().columns
+        return [name.removeprefix(PLANTED) for name in names if name.startswith(PLANTED)]
+
+    @property
+    def families(self) -> list[set[str]]:
+        """The families of systems of each twin; more than one are systems of other options."""
+        return [
+            {family(m) for twins in self.rows.values() for rows in twins.get(twin, {}).values()
+             for m in rows}
+            for twin in TWINS
+        ]  # fmt: skip
+
+
+def tried_cases(panels: Sequence[Panel]) -> list[Case]:
+    """Return the cases that have rows of both explanations on both twins.
+
+    Raises:
+        NotApplicable: there is none, or systems of other options share a name.
+    """
+    cases = [case for case in _cases(panels) if case.seeds]
+    if not cases:
+        raise NotApplicable(
+            "it takes explainer=names_link,names_cue on corpus=toy_twins, of systems with "
+            "nmt.corpus={hides:cue},{hides:link}"
+        )
+    for case in cases:
+        if any(len(names) > 1 for names in case.families):
+            raise NotApplicable(
+                f"several systems of other options are called {case.architecture}; report "
+                "them from results folders of their own, or name them by nmt.name"
+            )
+    return cases
+
+
+def _cases(panels: Sequence[Panel]) -> list[Case]:
+    """Return the cases of rows of both explanations, by everything that they share."""
+    cases: dict[tuple[Any, ...], Case] = {}
+    for panel in panels:
+        condition = {c: v for c, v in panel.condition.items() if c not in ("nmt", "model")}
+        for pivot, by_name in panel.by_pivot(blind=True).items():
+            for name in EXPLANATIONS:
+                for measurement in by_name.get(name, ()):
+                    lineage: Mapping[str, Any] = measurement.facts.get(LINEAGE, {})
+                    twin = lineage.get("learnt", {}).get("hides")
+                    if twin not in TWINS:
+                        continue
+                    architecture = measurement.identity["nmt"].replace(f" on hides={twin}", "")
+                    key = (*condition.values(), architecture, pivot)
+                    case = cases.setdefault(
+                        key, Case(condition, architecture, pivot, panel.heading(pivot))
+                    )
+                    by_twin = case.rows.setdefault(lineage["seed"], {}).setdefault(twin, {})
+                    by_twin.setdefault(name, []).append(measurement)
+    return [*cases.values()]

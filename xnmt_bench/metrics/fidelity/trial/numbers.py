@@ -1,0 +1,141 @@
+"""Other numbers on trial: whatever ranks explanations takes part.
+
+A is the advantage of the link in the number's own unit, so that more always speaks for the link. A
+number on a logarithmic scale is compared by its logarithm. Unlike the judges' log-probabilities, a
+number is of all decisions, since no other metric sums planted ones apart.
+
+Shapes: P pairs of twins, R draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from xnmt_bench.analyses.analysis import Result
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
+from xnmt_bench.measuring.metric import Column, Metric, Row
+from xnmt_bench.metrics.fidelity.trial.advantage import decide, describe, over_pairs, pair_notes
+from xnmt_bench.metrics.fidelity.trial.cases import EXPLANATIONS, TWINS, Case, tried_cases
+from xnmt_bench.report.panels import Panel
+from xnmt_bench.report.summary import Cell, Line, Summary
+
+NOTE = (
+    "As above, of every number that ranks explanations: A is how much better the explanation that "
+    "names the link is than the one that names the cue, over all decisions and in the number's "
+    "own unit, so sizes compare between L and C and not between lines. Passes: A changes its "
+    "sign with the system."
+)
+IDENTITY = ("metric", "corpus", "condition", "system", "judge", "number")
+
+
+def numbers_on_trial(
+    by_metric: Mapping[str, Sequence[Panel]], draws: Draws, level: float
+) -> Result:
+    """Return one line for each number of each metric that has rows of both explanations.
+
+    Raises:
+        NotApplicable: no metric has.
+    """
+    rows: list[Row] = []
+    forms = {}
+    for name, panels in by_metric.items():
+        if panels and panels[0].metric.compared == "explainer":
+            for column, row in _rows(panels, draws):
+                rows.append({"metric": name, **row})
+                forms[name, column.name] = column
+    if not rows:
+        raise NotApplicable("no other number ranks explanations")
+    decide(rows, ("corpus", "condition", "system"), level)
+    heads = ["judges learn from", "metric", "number", "condition", "A in L", "A in C", "s", "b",
+             "passes", "pairs"]  # fmt: skip
+    lines = [
+        Line((row["corpus"],), _cells(row, forms[row["metric"], row["number"]])) for row in rows
+    ]
+    notes = [NOTE, *pair_notes(rows, draws)]
+    summary = Summary("The trial of other numbers", heads, lines, notes, 4)
+    measured = tuple(name for name in rows[0] if name not in (*IDENTITY, "heading"))
+    return Result(rows, IDENTITY, measured, summary)
+
+
+def _rows(panels: Sequence[Panel], draws: Draws) -> Iterator[tuple[Column, Row]]:
+    """Yield the rows of one metric, each with its column."""
+    try:
+        cases = tried_cases(panels)
+    except NotApplicable:
+        return
+    metric = panels[0].metric
+    varying = [c for c in cases[0].condition if len({str(x.condition[c]) for x in cases}) > 1]
+    shown_once = set()
+    for case in cases:
+        words = [str(case.condition[c]) for c in varying if c != "corpus" and case.condition[c]]
+        condition = ", ".join(words)
+        for column in _columns(metric, case):
+            # A number without a table of its own is the same for all judges.
+            judge = case.judge if column.title or column is metric.headline else ""
+            place = (case.condition["corpus"], condition, case.architecture, judge, column.name)
+            if place in shown_once:
+                continue
+            shown_once.add(place)
+            heading = f"{case.heading}: {column.heading}" if judge else column.heading
+            yield (
+                column,
+                {
+                    "corpus": case.condition["corpus"],
+                    "condition": condition,
+                    "system": case.architecture,
+                    "judge": judge,
+                    "number": column.name,
+                    "heading": heading,
+                    **_advantage(metric, column, case, draws),
+                },
+            )
+
+
+def _columns(metric: Metric, case: Case) -> Iterator[Column]:
+    """Yield the columns that rank explanations and have a number in every row."""
+    measurements = [
+        m for twins in case.rows.values() for rows in twins.values() for ms in rows.values()
+        for m in ms
+    ]  # fmt: skip
+    scores = [metric.score(u, np.ones((1, len(u)))) for u in (m.units() for m in measurements)]
+    for column in metric.columns:
+        # The judges' log-probabilities of planted words stand in the table above.
+        above = column is metric.headline and case.slots
+        known = all(not np.isnan(s.get(column.name, np.nan)).any() for s in scores)
+        if column.better and column.shown and known and not above:
+            yield column
+
+
+def _advantage(metric: Metric, column: Column, case: Case, draws: Draws) -> Row:
+    """Return A, s, b and the margin of one number."""
+    sign = 1 if column.better == "higher" else -1
+    by_pair = []
+    for seed in case.seeds:
+        groups = [case.rows[seed][twin][name] for twin in TWINS for name in EXPLANATIONS]
+        together = JointBootstrap([metric] * len(groups), groups, draws)
+        values = together.values(column.name)  # (4, 1 + R)
+        link_cue_2R = (np.log(values) if column.log else values).reshape(2, 2, -1)
+        by_pair.append(sign * (link_cue_2R[:, 0] - link_cue_2R[:, 1]))
+    advantage_RP2 = np.stack(by_pair).transpose(2, 0, 1)
+    drawn_R2 = over_pairs(advantage_RP2[1:], draws)
+    return describe(case.seeds, advantage_RP2[0], drawn_R2)
+
+
+def _cells(row: Row, column: Column) -> list[Cell]:
+    def text(value: float) -> str:
+        form = "{:.2f}".format if column.log else column.form
+        return ("-" if value < 0 else "+") + form(abs(value))
+
+    def interval(name: str) -> str:
+        value, low, high = (text(row[key]) for key in (name, f"{name}_low", f"{name}_high"))
+        return f"{value} [{low}, {high}]"
+
+    texts = (
+        row["corpus"], row["metric"], row["heading"], row["condition"],
+        text(row["advantage_l"]), text(row["advantage_c"]), interval("response"),
+        interval("bias"), "yes" if row["passes"] else "no", str(row["pairs"]),
+    )  # fmt: skip
+    return [Cell(t) for t in texts]
