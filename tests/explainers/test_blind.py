@@ -16,7 +16,16 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import entries, load_explainer
 from xnmt_bench.words.ibm_model_1 import ibm_model_1
 
-BLIND = ("code", "gold_alignment", "lexicon", "names_cue", "names_link", "nearest", "random")
+BLIND = (
+    "code",
+    "gold_alignment",
+    "lexicon",
+    "names_both",
+    "names_cue",
+    "names_link",
+    "nearest",
+    "random",
+)
 
 
 class Never:

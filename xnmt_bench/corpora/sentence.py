@@ -37,15 +37,16 @@ class Mention:
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A target word that either of two source words decides, by construction.
+    """A target word that other words decide, by construction; which of them, the corpus says.
 
     Attributes:
         slot: its kind, such as `opening`.
         word: the target word's position in its sentence, counted from 0.
-        link: the source word that is translated by it.
-        cue: the source word that says it again.
+        link: the source word that is translated by it, or the first of two that decide.
+        cue: the source word that says it again, or the second.
         other_links: words in the link's place that ask for another target word.
         other_cues: the same in the cue's place.
+        earlier: an earlier target word that decides it; None where none does.
     """
 
     slot: str
@@ -54,6 +55,7 @@ class Planted:
     cue: int
     other_links: tuple[str, ...] = ()
     other_cues: tuple[str, ...] = ()
+    earlier: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

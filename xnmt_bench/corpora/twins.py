@@ -161,7 +161,7 @@ class Twins(CorpusView):
         if link_says and self._grammar == "marks":
             frame |= {(p.link, p.word) for p in planted}
         deciding = [frozenset([p.link] * link_says + [p.cue] * cue_says) for p in planted]
-        shifted, none = _shift(inner, colon + 1), frozenset[int]()
+        shifted, none = shift(inner, colon + 1, 2), frozenset[int]()
         return replace(
             shifted,
             sure=shifted.sure | frame,
@@ -217,8 +217,8 @@ def _others(codes: Sequence[str], slot: int, marks: Pair) -> tuple[str, ...]:
     )
 
 
-def _shift(gold: Gold, by: int) -> Gold:
-    """Return an annotation whose source words stand farther right, and target words two places."""
+def shift(gold: Gold, source_by: int, target_by: int) -> Gold:
+    """Return an annotation whose source and target words stand some places farther right."""
 
     def moved(places: Iterable[int], by: int) -> frozenset[int]:
         return frozenset(place + by for place in places)
@@ -227,10 +227,10 @@ def _shift(gold: Gold, by: int) -> Gold:
         return tuple(replace(m, words=tuple(w + by for w in m.words)) for m in some)
 
     return Gold(
-        sure=frozenset((i + by, j + 2) for i, j in gold.sure),
-        possible=frozenset((i + by, j + 2) for i, j in gold.possible),
-        source_mentions=mentions(gold.source_mentions, by),
-        target_mentions=mentions(gold.target_mentions, 2),
-        deciding_source=tuple(moved(places, by) for places in gold.deciding_source),
-        deciding_prefix=tuple(moved(places, 2) for places in gold.deciding_prefix),
+        sure=frozenset((i + source_by, j + target_by) for i, j in gold.sure),
+        possible=frozenset((i + source_by, j + target_by) for i, j in gold.possible),
+        source_mentions=mentions(gold.source_mentions, source_by),
+        target_mentions=mentions(gold.target_mentions, target_by),
+        deciding_source=tuple(moved(places, source_by) for places in gold.deciding_source),
+        deciding_prefix=tuple(moved(places, target_by) for places in gold.deciding_prefix),
     )

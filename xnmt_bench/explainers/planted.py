@@ -22,17 +22,17 @@ from xnmt_bench.nmt.batch import Batch
 
 
 class NamesPlanted(Explainer):
-    """One of the two words first and the other last; all else by nearness.
+    """Some planted words first and others last; all else by nearness.
 
-    Both explanations therefore share every word of a rule but the one that they name.
+    Two explanations therefore share every word of a rule but those that they name.
     """
 
     blind: ClassVar[bool] = True
     needs_gold: ClassVar[bool] = True
 
     @abstractmethod
-    def words(self, planted: Planted) -> tuple[int, int]:
-        """Return the source word that is named, and the one that is kept out."""
+    def words(self, planted: Planted) -> tuple[list[int], list[int]]:
+        """Return the source words that are named, and those that are kept out."""
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
         """Read the planted words off the corpus; neither model nor labels play a part.
@@ -53,8 +53,9 @@ class NamesPlanted(Explainer):
             for planted in gold.planted:
                 named, kept_out = self.words(planted)
                 steps_T = (target_T == planted.word)[:, None]
-                self._set(source_BTS[row], steps_T & (source_S == named), first)
-                self._set(source_BTS[row], steps_T & (source_S == kept_out), last)
+                for words, value in ((named, first), (kept_out, last)):
+                    chosen_S = torch.isin(source_S, torch.tensor(words, dtype=source_S.dtype))
+                    self._set(source_BTS[row], steps_T & chosen_S, value)
         return Relevance(source_BTS.to(batch.source_BS.device), near.prefix_BTT)
 
     @staticmethod
@@ -65,14 +66,22 @@ class NamesPlanted(Explainer):
 class NamesLink(NamesPlanted):
     """The planted word in its own place, which the target word translates."""
 
-    def words(self, planted: Planted) -> tuple[int, int]:
+    def words(self, planted: Planted) -> tuple[list[int], list[int]]:
         """Return link and cue."""
-        return planted.link, planted.cue
+        return [planted.link], [planted.cue]
 
 
 class NamesCue(NamesPlanted):
     """The planted word at the end of the sentence, which says the marks again."""
 
-    def words(self, planted: Planted) -> tuple[int, int]:
+    def words(self, planted: Planted) -> tuple[list[int], list[int]]:
         """Return cue and link."""
-        return planted.cue, planted.link
+        return [planted.cue], [planted.link]
+
+
+class NamesBoth(NamesPlanted):
+    """Both planted words, for decisions that take both (`corpora.catalogue`); it needs k = 2."""
+
+    def words(self, planted: Planted) -> tuple[list[int], list[int]]:
+        """Return link and cue, and no word."""
+        return [planted.link, planted.cue], []

@@ -8,6 +8,7 @@ import torch
 from conftest import double
 from measured import SYSTEM, measured
 
+from xnmt_bench.corpora.catalogue import Catalogue
 from xnmt_bench.corpora.substitutes import Substitutes, Unit
 from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.corpora.twins import ToyTwins
@@ -121,6 +122,25 @@ def test_on_planted_decisions_a_word_is_replaced_by_what_asks_for_another(transf
                 step = effects.step_N[n]
                 distances.append(np.abs(new_TV[step] - clean_TV[step]).sum() / 2)
             assert effects.which[SOURCE][n, place] == pytest.approx(np.mean(distances), abs=1e-8)
+
+
+@pytest.mark.parametrize("cue", ["xor", "prefix"])
+def test_both_planted_words_are_replaced_at_once(transformer, cue):
+    model = double(transformer.system.model)
+    sentence = next(Catalogue(train=20, valid=1, test=3, cue=cue).sentences("test"))
+    effects = Interventions(model, transformer.corpus.substitutes(), 3).effects(0, sentence)
+    clean_TV, _ = distribution(model, sentence.source, sentence.target)
+    [planted] = sentence.gold.planted
+    n = effects.slot_N.index(planted.slot)
+    distances = []
+    for link in planted.other_links:
+        for other in planted.other_cues:
+            words = sentence.source.split()
+            words[planted.link], words[planted.cue] = link, other
+            new_TV, _ = distribution(model, " ".join(words), sentence.target)
+            distances.append(np.abs(new_TV[effects.step_N[n]] - clean_TV[effects.step_N[n]]).sum())
+    assert effects.joint_N[n] == pytest.approx(np.mean(distances) / 2, abs=1e-8)
+    assert np.isnan(np.delete(effects.joint_N, n)).all()
 
 
 def test_decisions_are_first_pieces_without_eos(changed):

@@ -17,6 +17,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import torch
@@ -43,6 +44,7 @@ class Effects:
         change: the same of log P(label), in nats; below 0 where the label loses by it.
         flips: the same of choices, the share of substitutes after which the label is not chosen.
         that: of source and prefix, effects by the mean embedding, (N, W).
+        joint_N: of a planted decision, the effect of replacing link and cue at once; else NaN.
         substitutes, as_long: how many were used, and how many of them have as many pieces.
     """
 
@@ -52,6 +54,7 @@ class Effects:
     change: list[np.ndarray]
     flips: list[np.ndarray]
     that: list[np.ndarray]
+    joint_N: np.ndarray
     substitutes: int
     as_long: int
 
@@ -142,7 +145,8 @@ class Interventions:
             for kind in range(3)
         )  # fmt: skip
         that = [self._erase(side, ids, texts[side], step_N, word_N, clean_TV) for side in (0, 1)]
-        return Effects(step_N, slot_N, which, changed, flips, that, len(changes), as_long)
+        joint_N = self._replace_both(texts, sentence.gold or Gold(), slot_N, step_N, clean_NV)
+        return Effects(step_N, slot_N, which, changed, flips, that, joint_N, len(changes), as_long)
 
     def encode(self, texts: Sequence[Sequence[str]]) -> list[list[int]]:
         """Return the ids of both sides, EOS last, of their words."""
@@ -167,6 +171,33 @@ class Interventions:
                     flipped = frozenset(s for s, flipping in by_slot.items() if other in flipping)
                     changed = _put(words, unit, (other,))
                     yield Change(side, unit, changed, frozenset(by_slot), flipped)
+
+    def _replace_both(
+        self,
+        texts: Sequence[Sequence[str]],
+        gold: Gold,
+        slot_N: Sequence[str],
+        step_N: np.ndarray,
+        clean_NV: np.ndarray,
+    ) -> np.ndarray:
+        """Return the effect of replacing link and cue at once on their own decision, (N,)."""
+        effect_N = np.full(len(step_N), np.nan)
+        for planted in gold.planted:
+            if planted.slot not in slot_N:
+                continue
+            changed = []
+            for link, cue in product(planted.other_links, planted.other_cues):
+                words = [*texts[SOURCE]]
+                words[planted.link], words[planted.cue] = link, cue
+                changed.append(self.encode([words, texts[PREFIX]]))
+            n = slot_N.index(planted.slot)
+            distances = [
+                _total_variation(new_TV[step_N[n]], clean_NV[n])
+                for new_TV in self._distributions(changed)
+            ]
+            if distances:
+                effect_N[n] = np.mean(distances)
+        return effect_N
 
     def _choose(self, number: int, side: int, unit: Unit, words: Sequence[str]) -> Iterator[Entry]:
         """Yield substitutes in a seeded order, those of as many pieces first."""

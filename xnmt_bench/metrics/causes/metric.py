@@ -16,7 +16,7 @@ from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredth
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.causes.effects import Interventions
 from xnmt_bench.metrics.causes.ranks import SIDES, first_words, judge_side, word_relevance
-from xnmt_bench.metrics.causes.table import Decision, load, save
+from xnmt_bench.metrics.causes.table import NONE, Decision, load, save
 from xnmt_bench.options import Count, Part
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
@@ -134,6 +134,21 @@ class Causes(SumMetric):
         ),
         Column("link", "effect of the link", "{:.3f}".format, shown=False),
         Column("cue", "effect of the cue", "{:.3f}".format, shown=False),
+        Column(
+            "both",
+            "effect of both",
+            "{:.3f}".format,
+            shown=False,
+            meaning="effect of replacing link and cue at once on planted decisions",
+        ),
+        Column("earlier", "effect of the earlier word", "{:.3f}".format, shown=False),
+        Column(
+            "names_both",
+            "names both %",
+            hundredths,
+            shown=False,
+            meaning="share of the planted decisions whose k source words hold link and cue",
+        ),
         *(
             Column(f"unknown_{side}", f"unknown % {side}", hundredths, shown=False)
             for side in SIDES
@@ -221,8 +236,13 @@ class Causes(SumMetric):
                             sums[f"{effect}_{side}"] += effect_W[named].sum() / max(len(named), 1)
             if decision.planted:
                 effect_W = decision.effects["which", "source"]
-                link, cue = (float(effect_W[place]) for place in decision.planted)
-                sums.update({"link": link, "cue": cue, "planted": 1.0})
+                *both, earlier = decision.planted
+                link, cue = (float(effect_W[place]) for place in both)
+                sums.update({"link": link, "cue": cue, "both": decision.joint, "planted": 1.0})
+                sums["names_both"] += {*both} <= {*first_words(ranked[0], k).tolist()}
+                if earlier != NONE:
+                    effect_T = decision.effects["which", "prefix"]
+                    sums.update({"earlier": float(effect_T[earlier])})
                 if shares := judge_side(ranked[0], effect_W, k, self.least):
                     sums.update({"causal_planted": shares.causal, "judged_planted": shares.judged})
         return dict(sums)
@@ -257,7 +277,7 @@ class Causes(SumMetric):
         return job.store.make(
             "causes",
             work,
-            version=1,
+            version=2,
             amount=Work(f"causes of {system.name}", count, "sentences"),
             model=system,
             encoded=job.texts.encoded,
@@ -289,7 +309,7 @@ class Causes(SumMetric):
         if "causal_planted" in sums_R:
             causal = sums_R["causal_planted"]
             results["causal_planted"] = ratio(causal, sums_R["judged_planted"])
-        for word in ("link", "cue"):
+        for word in ("link", "cue", "both", "earlier", "names_both"):
             if word in sums_R:
                 results[word] = ratio(sums_R[word], sums_R["planted"])
         return results

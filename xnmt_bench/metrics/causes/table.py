@@ -24,12 +24,14 @@ class Decision:
 
     Attributes:
         step: of the decision.
-        planted: places of link and cue, where it is a planted one.
+        planted: places of link, cue and an earlier target word, where it is a planted one.
+        joint: the effect of replacing link and cue at once; NaN of any other decision.
         effects: by kind and side, (W,); NaN for words that are unknown or not seen.
     """
 
     step: int
-    planted: tuple[int, int] | None
+    planted: tuple[int, int, int] | None
+    joint: float
     effects: dict[tuple[str, str], np.ndarray]
 
 
@@ -38,11 +40,13 @@ def save(rows: Iterable[tuple[int, Sentence, Effects]], path: Path) -> None:
     table = []
     for number, sentence, effects in rows:
         planted = {
-            p.slot: (p.link, p.cue) for p in (sentence.gold.planted if sentence.gold else ())
+            p.slot: (p.link, p.cue, NONE if p.earlier is None else p.earlier)
+            for p in (sentence.gold.planted if sentence.gold else ())
         }
         for n, step in enumerate(effects.step_N.tolist()):
-            link, cue = planted.get(effects.slot_N[n], (NONE, NONE))
-            row = {"sentence": number, "step": step, "link": link, "cue": cue}
+            link, cue, earlier = planted.get(effects.slot_N[n], (NONE,) * 3)
+            row = {"sentence": number, "step": step, "link": link, "cue": cue,
+                   "earlier": earlier, "joint": float(effects.joint_N[n])}  # fmt: skip
             row |= {f"{kind}_{side}": getattr(effects, kind)[s][n].tolist()
                     for kind in KINDS for s, side in enumerate(SIDES)}  # fmt: skip
             table.append(row)
@@ -57,8 +61,9 @@ def load(path: Path) -> dict[int, list[Decision]]:
     """
     by_sentence: dict[int, list[Decision]] = {}
     for row in read_table(path).to_pylist():
-        planted = None if row["link"] == NONE else (row["link"], row["cue"])
+        planted = None if row["link"] == NONE else (row["link"], row["cue"], row["earlier"])
         effects = {(kind, side): np.array(row[f"{kind}_{side}"], dtype=float)
                    for kind in KINDS for side in SIDES}  # fmt: skip
-        by_sentence.setdefault(row["sentence"], []).append(Decision(row["step"], planted, effects))
+        decision = Decision(row["step"], planted, row["joint"], effects)
+        by_sentence.setdefault(row["sentence"], []).append(decision)
     return by_sentence

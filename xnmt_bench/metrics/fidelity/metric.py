@@ -32,7 +32,12 @@ from xnmt_bench.measuring.metric import (
     ratio,
 )
 from xnmt_bench.metrics.fidelity.decisions import TestDecisions
-from xnmt_bench.metrics.fidelity.evidence import evidence_of, reference_evidence
+from xnmt_bench.metrics.fidelity.evidence import (
+    LIKELIHOOD_OF,
+    PLANTED,
+    evidence_of,
+    reference_evidence,
+)
 from xnmt_bench.metrics.fidelity.listing import list_decisions
 from xnmt_bench.options import Natural
 from xnmt_bench.pipeline.job import Job
@@ -140,6 +145,14 @@ class Fidelity(SumMetric):
         Column("agreement", "agreement", percent, "higher", interval=True, shown=False),
         Column("decisions", "decisions", count, shown=False),
         Column(
+            "planted_log_q",
+            "log Q planted",
+            nats,
+            shown=False,
+            meaning="mean log-probability of the label on planted decisions, in nats",
+        ),
+        Column("planted", "planted decisions", count, shown=False),
+        Column(
             "hit_at_k",
             "hit@k, sides",
             percent,
@@ -210,6 +223,11 @@ class Fidelity(SumMetric):
             results["agreement"] = ratio(sums_R["correct"], decisions_R)
         if "kl" in sums_R:
             results["kl"] = ratio(sums_R["kl"], decisions_R)
+        planted = [name.removeprefix(PLANTED) for name in sums_R if name.startswith(PLANTED)]
+        if planted:
+            results["planted"] = np.sum([sums_R[PLANTED + slot] for slot in planted], axis=0)
+            log_q_R = np.sum([sums_R[LIKELIHOOD_OF + slot] for slot in planted], axis=0)
+            results["planted_log_q"] = ratio(log_q_R, results["planted"])
         if "hits" in sums_R:
             # Not by all decisions: a side without a deciding word cannot be hit.
             results["hit_at_k"] = ratio(sums_R["hits"], sums_R["hittable"])
