@@ -20,7 +20,8 @@ class ValueZeroing(Explainer):
     output, the feed-forward block is not. The scores of a block, as shares of their sum, are then
     rolled out as `rollout` does attention weights: each block is half its residual, which no value
     changes, and half its shares. Each row sums to 1, over source words, EOS and inputs, BOS
-    included, and ids that a model itself puts around a sentence. Labels play no part.
+    included, and ids that a model itself puts around a sentence; to less where no value of a block
+    changes anything, since no state then has a share. Labels play no part.
     """
 
     @torch.no_grad()
@@ -39,7 +40,8 @@ class ValueZeroing(Explainer):
 def _shares(block: AttentionBlock) -> Tensor:
     """Return how much the output turns without each state's value, as shares (B, Q, K)."""
     turned_BQK = scores(block)
-    return turned_BQK / turned_BQK.sum(-1, keepdim=True)
+    sum_BQ1 = turned_BQK.sum(-1, keepdim=True)
+    return turned_BQK / sum_BQ1.where(sum_BQ1 > 0, 1.0)
 
 
 def scores(block: AttentionBlock) -> Tensor:
