@@ -25,7 +25,7 @@ PARSER = OverridesParser.create()
         "ends in ${",
     ],
 )
-@pytest.mark.parametrize("name", ["explain", "explain_target"])
+@pytest.mark.parametrize("name", ["explain", "explain_target", "explain_foil"])
 def test_a_sentence_arrives_as_it_was_typed(name, sentence):
     override = PARSER.parse_override(quoted(f"{name}={sentence}"))
     assert override.key_or_group == name

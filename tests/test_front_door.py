@@ -219,6 +219,30 @@ class TestShippedSystem:
         assert "system: tatoeba_de_en, which comes with xnmt_bench" in done.stdout
         assert "target (en): The dog" in done.stdout
 
+    def test_it_says_why_this_word_and_not_that(self, tmp_path):
+        shared = ["explain=Der Hund schläft .", "explain_target=The dog is sleeping ."]
+        done = command("evaluate.py", *shared, "explain_foil=The cat is asleep .", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        # The first word in which both differ, and no other step.
+        assert done.stdout.count("dog not ▁ca") == 7  # as many explainers have a foil
+        assert "asleep" not in done.stdout
+        assert "rollout: n/a: it explains no word against another" in done.stdout
+
+    @pytest.mark.parametrize(
+        ("target", "foil", "problem"),
+        [
+            ("The dog", "The dog", "is the target that is explained"),
+            ("The dog", "The dog猫", "the vocabulary lacks the word in which it differs"),
+            ("Cats sleep .", "The dog", "'▁The' is what the system itself chooses there"),
+        ],
+    )
+    def test_a_foil_that_is_none_is_named(self, tmp_path, target, foil, problem):
+        given = ["explain=Der Hund schläft .", f"explain_target={target}", f"explain_foil={foil}"]
+        done = command("evaluate.py", *given, cwd=tmp_path)
+        assert done.returncode == 1
+        [line] = done.stderr.splitlines()
+        assert line.startswith("error: explain_foil: ") and problem in line
+
     def test_a_corpus_of_other_languages_is_refused(self, tmp_path):
         done = command("train.py", "nmt=tatoeba_de_en", "corpus=toy", cwd=tmp_path)
         assert done.returncode == 1

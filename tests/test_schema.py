@@ -131,6 +131,7 @@ def test_every_leaf_with_every_fault(choice):
         (["corpus.train=-5"], "corpus.train=-5: should be"),
         (["corpus=multi30k"], "corpus.root: has no value yet; give corpus.root=..."),
         (["explain_target=x"], "explain_target: says nothing without explain"),
+        (["explain_foil=x"], "explain_foil: says nothing without explain"),
         (["metric=[aer]", "metric.aer.gold_base=3"], "metric.aer.gold_base=3: should be 0 or 1"),
     ],
 )

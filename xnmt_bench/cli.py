@@ -25,7 +25,7 @@ from xnmt_bench.errors import ConfigError, XnmtError
 from xnmt_bench.options import MOVED
 from xnmt_bench.registry import KINDS, entries, load, options, unknown
 
-SENTENCES = ("explain", "explain_target")
+SENTENCES = ("explain", "explain_target", "explain_foil")
 CHOOSE_SYSTEM = {"nmt", "corpus", "experiment", "store"}  # with any of them the user has chosen
 OPTIONAL = ("experiment", "sheet")  # groups that may be null
 # What a disk says: no space, read-only, not permitted, a quota. Of a path: nothing is there, a file

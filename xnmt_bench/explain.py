@@ -1,11 +1,14 @@
 """One sentence under every explainer that asks the model: `evaluate.py explain="..."`.
 
 The sentences before it, of a system that reads some, stand before it with ` _eos ` between them, as
-contrastive sets have it.
+contrastive sets have it. With `explain_foil=...`, another target, one step is explained: the first
+in which the two targets part, and why the system's choice stands there and not the other word.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from inspect import signature
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -13,12 +16,14 @@ from rich.console import Console
 
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.sentence import SIDES
+from xnmt_bench.corpora.subwords import UNK
 from xnmt_bench.errors import MissingError, NotApplicable, XnmtError
-from xnmt_bench.explainers.base import Explanation, translated
+from xnmt_bench.explainers.base import Explanation, context_of, translated
+from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.loading import SHIPPED, shipped
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.system import System
-from xnmt_bench.registry import load_all, load_explainer
+from xnmt_bench.registry import load, load_all, load_explainer
 from xnmt_bench.report.figure import save_figure
 from xnmt_bench.report.heatmap import heatmap_figure, legend, terminal_heatmaps
 from xnmt_bench.report.report import writable
@@ -39,13 +44,16 @@ def explain(config: DictConfig) -> None:
         code = f" ({language})" if language else ""
         console.print(f"{side}{code}: {END.join(sentences)}", markup=False, highlight=False)
     console.print()
+    foil = _find_foil(model, passage, config.explain_foil) if config.explain_foil else None
     explanations: dict[str, Explanation] = {}
-    for name in load_all("explainers"):
-        explainer = load_explainer(name)
+    for name, cls in load_all("explainers").items():
         # Blind explainers do not ask the model.
-        if not explainer.blind and not explainer.a_dial:
+        if not cls.blind and not cls.a_dial:
             try:
-                [explanations[name]] = explainer(model, [passage])
+                if foil is None:
+                    [explanations[name]] = load_explainer(name)(model, [passage])
+                else:
+                    explanations[name] = foil.explain(name, model, passage)
             except NotApplicable as error:  # it does not cover this model; the others do
                 console.print(f"{name}: n/a: {error}\n", markup=False, highlight=False)
                 continue
@@ -56,6 +64,65 @@ def explain(config: DictConfig) -> None:
     results.mkdir(parents=True, exist_ok=True)  # nothing may have been measured yet
     for path in save_figure(heatmap_figure(explanations), writable(results) / "explanation"):
         console.print(f"written: {path}")
+
+
+@dataclass(frozen=True)
+class FoilStep:
+    """Where another target parts from the one that is explained.
+
+    Attributes:
+        step: counted from 0, in the current sentence.
+        word: the id that the other target has there.
+        piece: its text.
+    """
+
+    step: int
+    word: int
+    piece: str
+
+    def explain(self, name: str, model: NMTModel, passage: Passage) -> Explanation:
+        """Return an explainer's row of the step alone, of the choice against the other word.
+
+        Raises:
+            NotApplicable: the explainer has no foil.
+            XnmtError: the other word is the system's own choice.
+        """
+        if "foil" not in signature(load("explainers", name)).parameters:
+            raise NotApplicable("it explains no word against another")
+        [explanation] = load_explainer(name, foil=self.word)(model, [passage])
+        label, row = explanation.labels[self.step], slice(self.step, self.step + 1)
+        if label == self.piece:
+            raise XnmtError(f"explain_foil: {label!r} is what the system itself chooses there")
+        prefix_TT = explanation.prefix_TT
+        return replace(
+            explanation,
+            labels=[f"{label} not {self.piece}"],
+            probabilities=explanation.probabilities[row],
+            source_TS=explanation.source_TS[row],
+            prefix_TT=None if prefix_TT is None else prefix_TT[row],
+        )
+
+
+def _find_foil(model: NMTModel, passage: Passage, text: str) -> FoilStep:
+    """Return where another target parts from the passage's.
+
+    Raises:
+        XnmtError: it does not, or the vocabulary has no such word.
+    """
+    context = context_of(model, passage)
+    vocabularies = model.source_subwords, model.target_subwords
+    (_, target), (_, other) = (
+        p.read(context).encode(*vocabularies) for p in (passage, replace(passage, target=text))
+    )
+    before = len(target) - len(model.target_subwords.encode(passage.target)) - 1  # EOS
+    pairs = zip(target, other, strict=False)
+    place = next((n for n, (a, b) in enumerate(pairs) if a != b), None)
+    if place is None:
+        raise XnmtError("explain_foil: is the target that is explained")
+    if other[place] == UNK:
+        raise XnmtError("explain_foil: the vocabulary lacks the word in which it differs")
+    [piece] = model.target_subwords.pieces([other[place]])
+    return FoilStep(place - before, int(other[place]), piece)
 
 
 def _passage(system: System, config: DictConfig) -> Passage:

@@ -140,6 +140,7 @@ class Main(Section):
     left_out: Sequence[Text]
     explain: Text | None
     explain_target: Text | None
+    explain_foil: Text | None
     dry_run: bool
     repair: bool
     store: Text
@@ -364,5 +365,6 @@ def _between_leaves(values: Mapping[str, Any]) -> Iterator[str]:
     if isinstance(layer, int) and isinstance(layers, int) and not -layers <= layer < layers:
         yield f"explainer.phi.layer={layer}: there are {layers} layers, counted from 0"
     # It would be ignored, and a user would take the system's own translation for it.
-    if values.get("explain_target") and not values.get("explain"):
-        yield "explain_target: says nothing without explain"
+    for name in ("explain_target", "explain_foil"):
+        if values.get(name) and not values.get("explain"):
+            yield f"{name}: says nothing without explain"

@@ -16,7 +16,7 @@ LENGTH = 5
 CATEGORY = [[str(SPECIAL + n) for n in range(CUES)], [str(n) for n in range(SPECIAL + CUES, 12)]]
 # The last word stays in the state that is read, and both measure its gradient too: on the prefix
 # they name it first in some steps.
-OF_SOURCE = ("gradient_norm", "integrated_gradients")
+OF_SOURCE = ("cp_lrp", "gradient_norm", "integrated_gradients")
 METHODS = (
     "alti", "attention", "attention_norm", "lime", "prediction_difference", "rollout", "shapley",
     "value_zeroing",

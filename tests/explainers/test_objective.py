@@ -6,7 +6,7 @@ from conftest import batch_of, double
 from test_exactness import assert_same, visible
 
 from xnmt_bench.corpora.subwords import UNK, WORDS
-from xnmt_bench.errors import NotApplicable
+from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.explainers.objective import Objective
 from xnmt_bench.registry import load_explainer
@@ -122,6 +122,21 @@ def test_log_probabilities_with_a_foil_are_those_of_logits(case, name):
     explainer = load_explainer(name, of="log_probability", foil="second")
     with pytest.raises(NotApplicable, match="see of=logit"):
         explainer.relevance(*case)
+
+
+def test_a_foil_may_be_one_word_in_every_step(case):
+    model, batch = case
+    word = int(batch.labels_BT[0, 0]) + 1
+    whole = load_explainer("prediction_difference", foil=word).relevance(model, batch)
+    label, foil = (
+        load_explainer("prediction_difference").relevance(model, batch.labelled(labels_BT))
+        for labels_BT in (batch.labels_BT, torch.full_like(batch.labels_BT, word))
+    )
+    for side in ("source_BTS", "prefix_BTT"):
+        expected = getattr(label, side) - getattr(foil, side)
+        torch.testing.assert_close(getattr(whole, side), expected, equal_nan=True)
+    with pytest.raises(XnmtError, match="has no such id"):
+        load_explainer("gradient_norm", foil=10**6).relevance(model, batch)
 
 
 def test_the_foil_is_the_most_probable_word_but_the_label(case):

@@ -14,13 +14,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from xnmt_bench.errors import NotApplicable
+from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import require_labels
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch, Forced
+from xnmt_bench.options import Natural
 
 Of = Literal["probability", "log_probability", "logit"]
-Foil = Literal["second"]
+Foil = Literal["second"] | Natural
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class Objective:
 
     Attributes:
         of: the label's probability, its logarithm, or its logit.
-        foil: `second`, the most probable word but the label; None for none.
+        foil: `second`, the most probable word but the label; an id, that word in each step; None
+            for none.
     """
 
     of: Of = "probability"
@@ -41,14 +43,19 @@ class Objective:
 
         Raises:
             NotApplicable: of log-probabilities with a foil, whose difference is that of logits.
+            XnmtError: the foil is an id that the target vocabulary lacks.
         """
-        if self.foil and self.of == "log_probability":
+        if self.foil is not None and self.of == "log_probability":
             raise NotApplicable(
                 "less that of a foil, log-probabilities differ as logits do: see of=logit"
             )
         labels_BT = require_labels(batch)
-        if not self.foil:
+        if self.foil is None:
             return labels_BT[..., None]
+        if self.foil != "second":
+            if self.foil >= len(model.target_subwords):
+                raise XnmtError(f"foil={self.foil}: the vocabulary has no such id")
+            return torch.stack([labels_BT, torch.full_like(labels_BT, self.foil)], dim=-1)
         flat, labels = Forced.of(model, batch).states_BTD.flatten(0, 1), labels_BT.flatten()
         rows = model.output_rows(flat)
         seconds = [

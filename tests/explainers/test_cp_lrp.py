@@ -1,0 +1,92 @@
+"""Conservative propagation: its sum is the logit, and its gradient holds what it says it holds."""
+
+import pytest
+import torch
+from conftest import batch_of, double
+from torch import nn
+
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.explainers.base import decide
+from xnmt_bench.explainers.cp_lrp import held_constant
+from xnmt_bench.nmt.transformer import MultiHeadAttention, sinusoids
+from xnmt_bench.registry import load_explainer
+
+
+@pytest.fixture(scope="module")
+def explained(transformer):
+    """A Transformer in float64, and one labelled sentence."""
+    model = double(transformer.system.model)
+    batch, _ = decide(model, batch_of(transformer.texts.split("test"), [0]))
+    return model, batch
+
+
+def without_biases(model):
+    for module in model.modules():
+        if getattr(module, "bias", None) is not None:
+            module.bias.zero_()
+    return model
+
+
+def test_without_biases_words_and_positions_sum_to_the_logit(transformer):
+    model = without_biases(double(transformer.system.model))
+    batch, _ = decide(model, batch_of(transformer.texts.split("test"), [1]))
+    inputs = [model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)]
+    leaves = [x.detach().requires_grad_() for x in inputs]
+    relevance = load_explainer("cp_lrp").relevance(model, batch)
+    with held_constant(model):
+        logits = model.logits(model.decode(model.encode(leaves[0], batch.layout), leaves[1]))
+        for step, label in enumerate(batch.labels_BT[0].tolist()):
+            gradients = torch.autograd.grad(logits[0, step, label], leaves, retain_graph=True)
+            whole = 0.0
+            for leaf, gradient in zip(leaves, gradients, strict=True):
+                positions = sinusoids(torch.arange(leaf.shape[1]), leaf.shape[2], leaf)
+                whole += (gradient * (leaf + positions)).sum().item()
+            assert whole == pytest.approx(logits[0, step, label].item(), abs=1e-9)
+            words = (gradients[0] * leaves[0]).sum(-1)[0].detach()
+            torch.testing.assert_close(relevance.source_BTS[0, step], words, rtol=0, atol=1e-9)
+
+
+def test_states_are_the_models_own(explained):
+    model, batch = explained
+    before = model(batch)
+    with held_constant(model):
+        torch.testing.assert_close(model(batch), before, rtol=0, atol=1e-12)
+    assert not any(m._forward_hooks for m in model.modules())
+
+
+def test_the_gradient_is_that_of_constant_weights_and_deviations(explained, monkeypatch):
+    """Against layers whose attention and norms are written out with constants of a first pass."""
+    model, batch = explained
+    relevance = load_explainer("cp_lrp").relevance(model, batch)
+
+    def attend(self, query_BTD, keys_values, mask, weights):
+        heads = (self.heads, -1)
+        q, k, v = (x.unflatten(-1, heads).transpose(1, 2)
+                   for x in (self.query(query_BTD), *keys_values.chunk(2, dim=-1)))  # fmt: skip
+        energy = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+        shares = energy.masked_fill(~mask, -torch.inf).softmax(-1).detach()
+        return self.out((shares @ v).transpose(1, 2).flatten(2))
+
+    def norm(self, x):
+        deviation = (x.var(-1, unbiased=False, keepdim=True) + self.eps).sqrt().detach()
+        return (x - x.mean(-1, keepdim=True)) / deviation * self.weight + self.bias
+
+    monkeypatch.setattr(MultiHeadAttention, "forward", attend)
+    monkeypatch.setattr(nn.LayerNorm, "forward", norm)
+    inputs = model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)
+    leaves = [x.detach().requires_grad_() for x in inputs]
+    logits = model.logits(model.decode(model.encode(leaves[0], batch.layout), leaves[1]))
+    for step, label in enumerate(batch.labels_BT[0].tolist()):
+        source, prefix = torch.autograd.grad(logits[0, step, label], leaves, retain_graph=True)
+        expected = (source * leaves[0]).sum(-1)[0].detach()
+        torch.testing.assert_close(relevance.source_BTS[0, step], expected, rtol=0, atol=1e-9)
+        earlier = (prefix * leaves[1]).sum(-1)[0, 1 : step + 1].detach()  # BOS is no word
+        torch.testing.assert_close(relevance.prefix_BTT[0, step, :step], earlier, rtol=0, atol=1e-9)
+
+
+def test_what_it_does_not_cover(explained):
+    model, batch = explained
+    model.decoder[0].feed_forward[1] = nn.GELU()
+    with pytest.raises(NotApplicable, match="ReLU"):
+        load_explainer("cp_lrp").relevance(model, batch)
+    model.decoder[0].feed_forward[1] = nn.ReLU()

@@ -1,0 +1,99 @@
+"""Conservative propagation: relevance of a logit, with attention weights and norms held constant.
+
+The rules for Transformers are those of Ali et al. 2022, "XAI for Transformers: Better Explanations
+through Conservative Propagation", section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from captum.attr import InputXGradient
+from torch import Tensor, nn
+
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.explainers.base import Relevance
+from xnmt_bench.explainers.gradient import CaptumGradient
+from xnmt_bench.explainers.objective import Foil
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Batch
+from xnmt_bench.nmt.transformer import MultiHeadAttention, Transformer
+from xnmt_bench.options import Count
+
+
+class CpLrp(CaptumGradient):
+    """The label's logit, walked back to the words by layer-wise relevance propagation.
+
+    Gradient times embedding, where each attention weight and each norm's standard deviation counts
+    as a constant. What is left is linear but for ReLU, for which gradient times input is LRP's rule
+    too. So the relevance of all embeddings, positions included, sums to the logit less what biases
+    add to it, and the relevance of words alone to another number.
+
+    Args:
+        foil: `second`, the most probable word but the label, whose logit is subtracted; None for
+            none.
+        positions: of the decoder, from which several steps walk back in one pass.
+    """
+
+    method = InputXGradient
+
+    def __init__(self, foil: Foil | None = None, positions: Count | None = None) -> None:
+        super().__init__("logit", foil, positions)
+
+    def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
+        """Walk back from all steps, as gradients do.
+
+        Raises:
+            NotApplicable: it is no Transformer of this project's or fairseq's, or has another
+                activation than ReLU.
+        """
+        if not isinstance(model, Transformer):
+            raise NotApplicable("its rules are those of this project's and fairseq's Transformers")
+        if not all(
+            any(isinstance(part, nn.ReLU) for part in layer.feed_forward.modules())
+            for layer in (*model.encoder, *model.decoder)
+        ):
+            raise NotApplicable("another activation than ReLU has no exact rule")
+        with held_constant(model):
+            return super().relevance(model, batch)
+
+
+@contextmanager
+def held_constant(model: Transformer) -> Iterator[None]:
+    """Let no gradient pass through attention weights and the deviations of norms."""
+    hooks = []
+    for module in model.modules():
+        if isinstance(module, MultiHeadAttention):
+            # Weights follow from queries and keys alone.
+            hooks.append(module.query.register_forward_hook(_detach))
+            hooks.append(module.key_value.register_forward_hook(_detach_keys))
+        elif isinstance(module, nn.LayerNorm):
+            hooks.append(module.register_forward_hook(_hold_deviation))
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _detach(_: nn.Module, __: Any, output: Tensor) -> Tensor:
+    return output.detach()
+
+
+def _detach_keys(_: nn.Module, __: Any, output: Tensor) -> Tensor:
+    keys, values = output.chunk(2, dim=-1)
+    return torch.cat([keys.detach(), values], dim=-1)
+
+
+def _hold_deviation(norm: nn.LayerNorm, inputs: tuple[Tensor], output: Tensor) -> Tensor:
+    """Return the norm's output, whose gradient passes through mean and scale alone."""
+    centred = inputs[0] - inputs[0].mean(-1, keepdim=True)
+    deviation = (centred.square().mean(-1, keepdim=True) + norm.eps).sqrt().detach()
+    held = centred / deviation
+    if norm.weight is not None:
+        held = held * norm.weight
+    # The output's own digits, so that no state differs from the model's.
+    return output.detach() + held - held.detach()
