@@ -101,7 +101,10 @@ def test_neither_batch_nor_padding_nor_chunks_play_a_part(case, name):
         alone = batch.take([row])
         relevance = load_explainer(name, **few, positions=50).relevance(model, alone)
         for whole, part in zip(vars(together).values(), vars(relevance).values(), strict=True):
-            here = whole[row, : part.shape[1], : part.shape[2]]
+            if part is None:  # the error of a step, where it is not known
+                assert whole is None
+                continue
+            here = whole[(row, *map(slice, part.shape[1:]))]
             torch.testing.assert_close(here, part[0], rtol=1e-8, atol=1e-10, equal_nan=True)
 
 

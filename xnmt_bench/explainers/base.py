@@ -32,10 +32,13 @@ class Relevance:
         source_BTS: of source id s for step t; NaN in the padding.
         prefix_BTT: of target id j for step t; NaN unless j < t. None where the explainer says
             nothing of prefix words (attention in RNNSearch).
+        error_BT: how far the scores of each step may be off, as `Explainer.error` says; None where
+            it is not known.
     """
 
     source_BTS: Tensor
     prefix_BTT: Tensor | None
+    error_BT: Tensor | None = None
 
     @classmethod
     def of_inputs(cls, batch: Batch, source_BTS: Tensor, input_BTT: Tensor | None) -> Relevance:
@@ -120,6 +123,7 @@ class Explainer(ABC):
         gives_shares: its relevance of source words is shares of each step as it stands.
         a_dial: it replaces another explainer's relevance to try judges, and shows nothing of a
             sentence.
+        error: what `Relevance.error_BT` is, where the explainer gives it.
         sizes: options that say how much is computed at once and change no result.
     """
 
@@ -130,6 +134,7 @@ class Explainer(ABC):
     attends: ClassVar[bool] = False
     gives_shares: bool = False
     a_dial: ClassVar[bool] = False
+    error: ClassVar[str] = ""
     sizes: ClassVar[tuple[str, ...]] = ()
 
     def prepare(self, train: EncodedSplit) -> Mapping[str, np.ndarray] | None:
@@ -276,14 +281,15 @@ def _passed(model: NMTModel, batch: Batch, weights: bool) -> Batch:
 def in_parts(
     batch: Batch,
     most: Callable[[int, int], int],
-    explain: Callable[[Batch], tuple[Tensor, Tensor]],
+    explain: Callable[[Batch], tuple[Tensor, ...]],
 ) -> Relevance:
     """Explain sentences of like length together, without the padding of the others.
 
     Args:
         batch: the sentences.
         most: how many go together whose greatest lengths are S and T; one goes always.
-        explain: scores over source ids (B, T, S) and over decoder inputs (B, T, T).
+        explain: scores over source ids (B, T, S), over decoder inputs (B, T, T) and, where it is
+            known, the error of each step (B, T).
     """
     (size, steps), words = batch.target_BT.shape, batch.source_BS.shape[1]
     # Made at the first part, whose scores tell type and device.
@@ -291,11 +297,15 @@ def in_parts(
     for rows in _alike(batch, most):
         scores = explain(batch.take(rows))
         wholes = wholes or tuple(
-            x.new_zeros(size, steps, width) for x, width in zip(scores, (words, steps), strict=True)
+            x.new_zeros(size, *shape)
+            for x, shape in zip(scores, ((steps, words), (steps, steps), (steps,)), strict=False)
         )
-        for scores_BTX, x_BTX in zip(wholes, scores, strict=True):
-            scores_BTX[rows, : x_BTX.shape[1], : x_BTX.shape[2]] = x_BTX
-    return Relevance.of_inputs(batch, *wholes)
+        for whole, x in zip(wholes, scores, strict=True):
+            place: tuple[list[int] | slice, ...] = (rows, *map(slice, x.shape[1:]))
+            whole[place] = x
+    source_BTS, input_BTT, *errors = wholes
+    relevance = Relevance.of_inputs(batch, source_BTS, input_BTT)
+    return replace(relevance, error_BT=errors[0]) if errors else relevance
 
 
 def _alike(batch: Batch, most: Callable[[int, int], int]) -> Iterator[list[int]]:

@@ -102,8 +102,10 @@ class CoalitionExplainer(Explainer):
         self._room = Room(positions, cpu=2048, each=2**18)
 
     @abstractmethod
-    def scores(self, sentence: Coalitions, generator: torch.Generator) -> Tensor:
+    def scores(self, sentence: Coalitions, generator: torch.Generator) -> tuple[Tensor, ...]:
         """Return the score of each word at each step, source first, (T, S + U).
+
+        Behind it, where it is known, the error of each step, (T,).
 
         Args:
             sentence: whose words may be switched off.
@@ -119,13 +121,15 @@ class CoalitionExplainer(Explainer):
         return self._room.tried(batch.source_BS.device, partial(self._relevance, model, batch))
 
     def _relevance(self, model: NMTModel, batch: Batch, positions: int) -> Relevance:
-        def explain(part: Batch) -> tuple[Tensor, Tensor]:
+        def explain(part: Batch) -> tuple[Tensor, ...]:
             sentence = Coalitions(model, part, self._objective, positions, self._removal)
             generator = seeded(self._seed, part.source_BS[0], part.target_BT[0])
-            score_TX = self.scores(sentence, generator) * part.current_BT[0, :, None]
+            score_TX, *errors = self.scores(sentence, generator)
+            score_TX = score_TX * part.current_BT[0, :, None]
             source_TS, prefix_TU = score_TX.split([sentence.source, sentence.prefix], dim=1)
             # Input 0 is BOS and no word.
-            return source_TS[None], torch.nn.functional.pad(prefix_TU, (1, 0))[None]
+            prefix_TT = torch.nn.functional.pad(prefix_TU, (1, 0))
+            return source_TS[None], prefix_TT[None], *(error_T[None] for error_T in errors)
 
         # One sentence at a time, whose rows fill a pass.
         return in_parts(batch, lambda *_: 1, explain)

@@ -34,6 +34,7 @@ class IntegratedGradients(Explainer):
     """
 
     sizes = ("positions",)
+    error = "completeness gap, what the sum over words misses of f(words) - f(zero)"
 
     def __init__(
         self,
@@ -59,8 +60,8 @@ class IntegratedGradients(Explainer):
             partial(self._integrate, model, positions),
         )
 
-    def _integrate(self, model: NMTModel, positions: int, part: Batch) -> tuple[Tensor, Tensor]:
-        """Return scores over source ids (B, T, S) and decoder inputs (B, T, T)."""
+    def _integrate(self, model: NMTModel, positions: int, part: Batch) -> tuple[Tensor, ...]:
+        """Return scores over source ids (B, T, S), decoder inputs (B, T, T), and the gap (B, T)."""
         size, steps = part.target_BT.shape
         words_BTC, (source_BSD, input_BTD) = self._objective.words(model, part), embed(model, part)
         # What moves: all but the first input, BOS.
@@ -90,4 +91,21 @@ class IntegratedGradients(Explainer):
                     slope_nPBXD = g_nRXD.unflatten(1, (len(point_P), size))
                     sum_nBXD = torch.einsum("npbxd,p->nbxd", slope_nPBXD, weight_P)
                     whole_BTX[:, some] += (sum_nBXD * end_BXD).sum(-1).transpose(0, 1) * now_BT
-        return scores[0], scores[1]
+        ends = (source_BSD, input_BTD), (torch.zeros_like(source_BSD), input_BTD - moving_BTD)
+        value_BT, without_BT = (self._value(model, part, *end, words_BTC) for end in ends)
+        summed_BT = scores[0].sum(-1) + scores[1].sum(-1)
+        return *scores, (summed_BT - (value_BT - without_BT)).abs() * part.current_BT
+
+    @torch.no_grad()
+    def _value(
+        self,
+        model: NMTModel,
+        part: Batch,
+        source_BSD: Tensor,
+        input_BTD: Tensor,
+        words_BTC: Tensor,
+    ) -> Tensor:
+        """Return the number that is explained at some embeddings, (B, T)."""
+        states_BTD = model.decode(model.encode(source_BSD, part.layout), input_BTD)
+        value_N = self._objective.value(model, states_BTD.flatten(0, 1), words_BTC.flatten(0, 1))
+        return value_N.view(states_BTD.shape[:2])

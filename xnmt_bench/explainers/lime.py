@@ -40,7 +40,7 @@ class Lime(CoalitionExplainer):
         super().__init__(of, foil, removal, seed, positions)
         self._samples, self._ridge, self._width = samples, ridge, width
 
-    def scores(self, sentence: Coalitions, generator: torch.Generator) -> Tensor:
+    def scores(self, sentence: Coalitions, generator: torch.Generator) -> tuple[Tensor, ...]:
         """Return the weights of each step's regression, (T, S + U)."""
         words = sentence.source + sentence.prefix
         drawn_RX = torch.rand(self._samples, words, generator=generator) < 0.5
@@ -50,7 +50,7 @@ class Lime(CoalitionExplainer):
         for step, value_R in enumerate(value_RT.unbind(1)):
             visible = sentence.source + step  # source words and earlier target words
             score_TX[step, :visible] = self._regress(keep_RX[:, :visible], value_R)
-        return score_TX
+        return (score_TX,)
 
     def _regress(self, keep_RX: Tensor, value_R: Tensor) -> Tensor:
         """Return the weights of words, (X,), with an intercept that is not penalised."""

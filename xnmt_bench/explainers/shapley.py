@@ -22,6 +22,8 @@ class Shapley(CoalitionExplainer):
         of, foil, removal, seed, positions: as for `CoalitionExplainer`.
     """
 
+    error = "standard error over orders, of each step's most uncertain word"
+
     def __init__(
         self,
         permutations: Count = 20,
@@ -34,8 +36,8 @@ class Shapley(CoalitionExplainer):
         super().__init__(of, foil, removal, seed, positions)
         self._permutations = permutations
 
-    def scores(self, sentence: Coalitions, generator: torch.Generator) -> Tensor:
-        """Return the mean of what each word adds over the orders, (T, S + U)."""
+    def scores(self, sentence: Coalitions, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """Return the mean of what each word adds over the orders, (T, S + U), and its error."""
         words, device = sentence.source + sentence.prefix, sentence.device
         orders = [torch.randperm(words, generator=generator) for _ in range(self._permutations)]
         order_PX = torch.stack(orders).to(device)
@@ -45,4 +47,8 @@ class Shapley(CoalitionExplainer):
         keep_PRX = came_PX[:, None] < rows_R1
         value_PRT = sentence.values(keep_PRX.flatten(0, 1)).unflatten(0, keep_PRX.shape[:2])
         added_PXT = value_PRT.diff(dim=1).take_along_dim(came_PX[..., None], 1)
-        return added_PXT.mean(0).T
+        mean_TX = added_PXT.mean(0).T
+        if self._permutations == 1:  # one order says nothing of others
+            return (mean_TX,)
+        error_XT = added_PXT.std(0) / self._permutations**0.5
+        return mean_TX, error_XT.amax(0)

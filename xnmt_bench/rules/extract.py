@@ -24,7 +24,7 @@ from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.options import Count, Few
 from xnmt_bench.progress import inside
 from xnmt_bench.rules.labels import StoredLabels
-from xnmt_bench.rules.table import read_columns, shard_path, write_shard
+from xnmt_bench.rules.table import ERROR, read_columns, shard_path, write_shard
 from xnmt_bench.rules.topk import ids_at, top_k
 
 Columns = dict[str, np.ndarray | list[np.ndarray]]
@@ -275,6 +275,7 @@ def _explain(
     prefix_BTT = np.full((*target_BT.shape, target_BT.shape[1]), np.nan)  # as if no step saw one
     if relevance.prefix_BTT is not None:
         prefix_BTT = on_host(relevance.prefix_BTT)
+    error_BT = None if relevance.error_BT is None else on_host(relevance.error_BT)
 
     def columns() -> Iterator[Columns]:
         lengths = ((ids != PAD).sum(1).tolist() for ids in (source_BS, target_BT))
@@ -288,6 +289,7 @@ def _explain(
                 "label": labels_BT[b, now].astype(np.int32),
                 "probability": probability_BT[b, now],
                 "gold": target_BT[b, now].astype(np.int32),
+                **({} if error_BT is None else {ERROR: error_BT[b, now].astype(np.float32)}),
                 **_one_side("source", source_BTS[b, now, :s], source_BS[b, :s], 0, options),
                 **_one_side("prefix", prefix_BTT[b, now, :t], target_BT[b, :t], unseen, options),
             }

@@ -3,7 +3,8 @@
 Columns: `sentence` (its number in the corpus), `step`, `label` f(c_t), `probability` of the label,
 `gold` (the target's own word); for each side `<side>_ids`, `<side>_positions` and `<side>_scores`,
 lists of the largest k, best word first, so that a smaller k is a slice. A place that no word fills
-is -1. Evaluation sets also hold `<side>_relevance`, the score of every word (NaN where unseen).
+is -1. `error` is there where the explainer knows how far a step may be off. Evaluation sets also
+hold `<side>_relevance`, the score of every word (NaN where unseen).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ RULE_COLUMNS = (
     *("source_ids", "prefix_ids", "source_positions", "prefix_positions"),
 )
 RELEVANCE_COLUMNS = ("sentence", "step", "source_relevance", "prefix_relevance")
-PROBABILITY = "probability"
+PROBABILITY, ERROR = "probability", "error"
 NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
 GREATEST = 1e30  # relevance; sums of greater numbers overflow float32
 TOP_K = ("_ids", "_positions", "_scores")  # endings of the columns that are lists of fixed size
@@ -131,6 +132,18 @@ def read_columns(path: Path, columns: Sequence[str] | None = None) -> dict[str, 
         values = (array.flatten() if fixed else array).to_numpy(zero_copy_only=False)
         arrays[name] = values.reshape(len(array), array.type.list_size) if fixed else values
     return arrays
+
+
+def read_errors(folder: Path, split: str) -> np.ndarray | None:
+    """Return how far each decision's scores may be off, (N,); None where that is not known.
+
+    Raises:
+        StoreError: a shard is not readable.
+    """
+    paths = shards(folder, split)
+    if ERROR not in column_names(paths[0]):
+        return None
+    return np.concatenate([read_columns(path, [ERROR])[ERROR] for path in paths])
 
 
 def read_rules(path: Path, k: int) -> Rules:

@@ -15,6 +15,7 @@ from xnmt_bench.judges.judge import SCORES
 from xnmt_bench.measuring.measurement import CAPPED, DOUBTS, SETTINGS, Evidence
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity.decisions import FACETS_FILE, SAMPLE_FILE, TestDecisions
+from xnmt_bench.rules.table import ERROR, read_errors
 
 # Columns of units, each in front of a slot: decisions of planted words, and their log-likelihoods.
 PLANTED, LIKELIHOOD_OF = "planted ", "log-likelihood of planted "
@@ -36,6 +37,10 @@ def evidence_of(
         columns["kl"] = decisions.kl(judge)
     evidence = sum_by_sentence(judge, decisions, columns, of_rules=True)
     facts = judge.facts()
+    errors_N = read_errors(decisions.rules.test_artefact.path, "test")
+    if errors_N is not None:
+        quantiles = {"median": float(np.median(errors_N)), "greatest": float(errors_N.max())}
+        facts[ERROR] = {"what": decisions.rules.explained.explainer.error, **quantiles}
     # Only such a judge has the rules of the training sentences extracted.
     if judge.learns_from == "rules":
         # Counts and no rules, so that results stay small and complete.

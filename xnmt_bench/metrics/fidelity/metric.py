@@ -43,6 +43,7 @@ from xnmt_bench.options import Natural
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import entries, load
 from xnmt_bench.rules.extract import TEACHER_FORCING
+from xnmt_bench.rules.table import ERROR
 
 REFERENCES: tuple[type[Judge], ...] = (Unigram, NMT)
 nats = "{:.3f}".format
@@ -264,11 +265,18 @@ class Fidelity(SumMetric):
         return headings.get(row["instantiation"])
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
-        """Return what blind rows are for, and which decisions `gold_alignment` is scored on."""
+        """Return what blind rows are for, which decisions count, and how far rows may be off."""
         rows = [row.measurement for row in scored if row.measurement.ok]
         notes = [BLIND_NOTE] if any(m.facts.get(BLIND) for m in rows) else []
         of_gold = sorted({m.identity["explainer"] for m in rows if m.facts.get("of_gold")})
-        return notes + [f"{name} {OF_GOLD}" for name in of_gold]
+        # Rows of one explainer on several systems or corpora each have their own.
+        errors = {
+            f"{m.identity['explainer']} on {m.identity['nmt']}: {error['what']}: "
+            f"{error['median']:.2g} in the median, {error['greatest']:.2g} at most."
+            for m in rows
+            if (error := m.facts.get(ERROR))
+        }
+        return notes + [f"{name} {OF_GOLD}" for name in of_gold] + sorted(errors)
 
     def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:
         """Yield decisions with the words that each explainer picked."""

@@ -1,0 +1,83 @@
+"""How far an explanation may be off: what explainers know of it, and what the table says of it."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from conftest import batch_of, command, double
+
+from xnmt_bench.explainers.base import decide
+from xnmt_bench.registry import load_explainer
+
+
+@pytest.fixture(scope="module")
+def case(transformer):
+    """A model in float64 and a labelled batch of sentences of several lengths."""
+    model = double(transformer.system.model)
+    batch, _ = decide(model, batch_of(transformer.texts.split("test"), range(3)))
+    return model, batch
+
+
+@pytest.mark.parametrize("points", [2, 30])
+def test_the_gap_is_what_the_sum_misses(case, points):
+    model, batch = case
+    relevance = load_explainer("integrated_gradients", points=points).relevance(model, batch)
+    words = [model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)]
+    # BOS stays.
+    zeros = [torch.zeros_like(words[0]), torch.zeros_like(words[1])]
+    zeros[1][:, 0] = words[1][:, 0]
+    numbers = []
+    for source, inputs in (words, zeros):
+        states = model.decode(model.encode(source, batch.layout), inputs)
+        numbers.append(model.log_probability(states, batch.labels_BT).exp())
+    summed = relevance.source_BTS.nansum(-1) + relevance.prefix_BTT.nansum(-1)
+    gap = ((numbers[0] - numbers[1]) - summed).abs() * batch.target_mask_BT
+    torch.testing.assert_close(relevance.error_BT, gap, rtol=0, atol=1e-9)
+    assert (relevance.error_BT.max() < 0.05) == (points == 30)
+
+
+def test_the_standard_error_is_that_of_the_orders():
+    """Of two source words and two earlier target words, some of which work together."""
+    shares = torch.tensor([0.5, 0.2, -0.1, 0.3], dtype=torch.float64)
+
+    def value(keep_X):
+        return float(shares @ keep_X.double()) + 0.4 * bool(keep_X[0] and keep_X[3])
+
+    def values(keep_RX):
+        return torch.tensor([[value(row), 2 * value(row)] for row in keep_RX], dtype=torch.float64)
+
+    sentence = SimpleNamespace(source=2, prefix=2, device="cpu", values=values)
+    generator = torch.Generator().manual_seed(3)
+    drawn = torch.Generator().manual_seed(3)
+    mean_TX, error_T = load_explainer("shapley", permutations=5).scores(sentence, generator)
+    added = torch.zeros(5, 4, dtype=torch.float64)
+    for n in range(5):
+        keep_X = torch.zeros(4, dtype=torch.bool)
+        for word in torch.randperm(4, generator=drawn).tolist():
+            before = value(keep_X)
+            keep_X[word] = True
+            added[n, word] = value(keep_X) - before
+    torch.testing.assert_close(mean_TX[0], added.mean(0))
+    expected = (added.std(0) / 5**0.5).max()
+    torch.testing.assert_close(error_T, torch.stack([expected, 2 * expected]))
+    assert expected > 0.05
+    assert len(load_explainer("shapley", permutations=1).scores(sentence, generator)) == 1
+
+
+def test_the_table_says_how_far_rows_may_be_off(tmp_path):
+    shared = ["corpus.train=300", "corpus.valid=20", "corpus.test=20", "threads=1",
+              f"store={tmp_path}/store", f"results={tmp_path}/results"]  # fmt: skip
+    done = command(
+        "train.py", "-m", *shared, "corpus.subwords.source_size=300",
+        "corpus.subwords.target_size=300", "nmt.sizes.dimension=16", "nmt.sizes.feed_forward=16",
+        "nmt.training.max_epochs=1", "metric=[fidelity]", "judge=[base]",
+        "explainer=integrated_gradients,shapley,gradient_norm", "trainer.progress_bar=false",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    shown = command("evaluate.py", *shared, "metric=[fidelity]", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    said = " ".join(shown.stdout.split())
+    assert "integrated_gradients on transformer: completeness gap" in said
+    assert "shapley on transformer: standard error over orders" in said
+    assert said.count(" in the median, ") == 2  # gradients know no error
