@@ -6,8 +6,8 @@
 The last target word, the mark, follows from two last source words, each of two kinds. How it
 follows is the cue (`RULES`): one of both words is enough (or), both are needed (and), they have to
 differ (xor), or the second one cancels the first (cancelling). In `far` the first word of the
-sentence decides, and a last word like it says nothing. In `prefix` the source says nothing: the
-first target word is drawn freely, and the mark repeats it.
+sentence decides, and the last word has no part. In `prefix` no source word has a part: the first
+target word is drawn freely, and the mark repeats it.
 
 The mark's slot is licensed by place alone, as in `corpora.twins`.
 """
@@ -29,7 +29,7 @@ from xnmt_bench.options import Count, Seed, Text
 KIND = "toy_catalogue"
 VERSION = 1  # raise it when the same seed gives other marks
 SLOT = "closing"
-MARKS = ("ja", "nein", "offen")  # the third one is said of what is cancelled
+MARKS = ("ja", "nein", "offen")  # the third one where the first word is cancelled
 STARTS = tuple(german for _, german in OPENINGS[:2])  # of `prefix`
 # Two kinds of each word: the first half of its list, and the second.
 KINDS = {words: (words[: len(words) // 2], words[len(words) // 2 :]) for words in (MIRRORS, CUES)}

@@ -47,8 +47,8 @@ class CpLrp(CaptumGradient):
         """Walk back from all steps, as gradients do.
 
         Raises:
-            NotApplicable: it is no Transformer of this project's or fairseq's, or has another
-                activation than ReLU.
+            NotApplicable: the model is not a Transformer of this project or of fairseq, or has
+                another activation than ReLU.
         """
         if not isinstance(model, Transformer):
             raise NotApplicable("its rules are those of this project's and fairseq's Transformers")

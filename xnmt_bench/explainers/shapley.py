@@ -48,7 +48,7 @@ class Shapley(CoalitionExplainer):
         value_PRT = sentence.values(keep_PRX.flatten(0, 1)).unflatten(0, keep_PRX.shape[:2])
         added_PXT = value_PRT.diff(dim=1).take_along_dim(came_PX[..., None], 1)
         mean_TX = added_PXT.mean(0).T
-        if self._permutations == 1:  # one order says nothing of others
+        if self._permutations == 1:  # the spread of orders is not known
             return (mean_TX,)
         error_XT = added_PXT.std(0) / self._permutations**0.5
         return mean_TX, error_XT.amax(0)

@@ -1,4 +1,4 @@
-"""Other numbers on trial: whatever ranks explanations takes part.
+"""Try every other number that ranks explanations: does it follow the system?
 
 A is the advantage of the link in the number's own unit, so that more always speaks for the link. A
 number on a logarithmic scale is compared by its logarithm. Unlike the judges' log-probabilities, a
@@ -104,8 +104,8 @@ def _columns(metric: Metric, case: Case) -> Iterator[Column]:
     for column in metric.columns:
         # The judges' log-probabilities of planted words stand in the table above.
         above = column is metric.headline and case.slots
-        known = all(not np.isnan(s.get(column.name, np.nan)).any() for s in scores)
-        if column.better and column.shown and known and not above:
+        has_number = all(not np.isnan(s.get(column.name, np.nan)).any() for s in scores)
+        if column.better and column.shown and has_number and not above:
             yield column
 
 
