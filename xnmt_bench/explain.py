@@ -46,12 +46,13 @@ def explain(config: DictConfig) -> None:
     console.print()
     foil = _find_foil(model, passage, config.explain_foil) if config.explain_foil else None
     explanations: dict[str, Explanation] = {}
-    for name, cls in load_all("explainers").items():
+    for name in load_all("explainers"):
+        explainer = load_explainer(name)
         # Blind explainers do not ask the model.
-        if not cls.blind and not cls.a_dial:
+        if not explainer.blind and not explainer.a_dial:
             try:
                 if foil is None:
-                    [explanations[name]] = load_explainer(name)(model, [passage])
+                    [explanations[name]] = explainer(model, [passage])
                 else:
                     explanations[name] = foil.explain(name, model, passage)
             except NotApplicable as error:  # it does not cover this model; the others do
