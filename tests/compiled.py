@@ -45,6 +45,7 @@ def compiled(side="source", pre_norm=False):
     model.target_embedding.weight.copy_(LARGE * of_words)
     for layer in (*model.encoder, *model.decoder):
         layer.feed_forward[-1].weight.zero_()
+        layer.feed_forward[-1].bias.zero_()
         for attention in (layer.self_attention, *layer.attentions):
             attention.out.weight.zero_()
             attention.query.weight.zero_()  # weights that carry nothing are equal

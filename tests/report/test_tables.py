@@ -213,8 +213,8 @@ def test_csv_has_exactly_the_columns(tmp_path):
             for name in ("kl", "leak", "matched", "choice", "stripe_1", "stripe_10", "agreement")
             for end in ("", "_low", "_high")
         ),
-        *("decisions", "hit_at_k", "hit_any_at_k", "units", "empty_draws", "status", "remarks"),
-        *("signature", "rerun"),
+        *("decisions", "planted_log_q", "planted", "hit_at_k", "hit_any_at_k"),
+        *("units", "empty_draws", "status", "remarks", "signature", "rerun"),
     ]  # fmt: skip
     assert len({len(line) for line in (header, *lines)}) == 1
     csv_rows = [dict(zip(header, line, strict=True)) for line in lines]
