@@ -17,10 +17,12 @@ from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.measurement import NOT_APPLICABLE
 from xnmt_bench.metrics.causes import Causes
 from xnmt_bench.metrics.causes.effects import PREFIX, SOURCE, Interventions
-from xnmt_bench.metrics.causes.ranks import judge_side, word_relevance
+from xnmt_bench.metrics.causes.ranks import SIDES, judge_side, word_relevance
+from xnmt_bench.metrics.causes.table import KINDS, Decision
 from xnmt_bench.nmt.switched import replacement
 from xnmt_bench.report.report import collect
 from xnmt_bench.report.table import tables
+from xnmt_bench.rules.table import SentenceRelevance
 
 
 def test_units_are_the_longest_entries_and_have_the_others_of_their_category():
@@ -217,3 +219,17 @@ def test_change_and_flips_equal_those_of_one_row_at_a_time(changed):
                 assert effects.flips[SOURCE][n, unit.start] == pytest.approx(np.mean(lost))
                 compared += 1
     assert compared > 20
+
+
+@pytest.mark.parametrize(("k", "both"), [(1, 0), (2, 1)])
+def test_a_planted_decision_sums_what_both_words_do_and_whether_both_are_named(k, both):
+    nan = np.nan
+    which = {"source": np.array([nan, 0.4, 0.3]), "prefix": np.array([0.7, nan])}
+    effects = {(kind, side): which[side] for kind in KINDS for side in SIDES}
+    decision = Decision(1, (1, 2, 0), 0.9, effects)
+    relevance = SentenceRelevance(
+        0, 0, np.tile([0.1, 0.8, 0.6, nan], (2, 1)), np.tile([0.5, nan, nan], (2, 1)), np.ones(2)
+    )
+    sums = Causes()._sum([decision], relevance, [[0, 1, 2, -1], [0, 1, -1]], k)
+    assert (sums["link"], sums["cue"], sums["both"], sums["earlier"]) == (0.4, 0.3, 0.9, 0.7)
+    assert (sums["names_both"], sums["planted"]) == (both, 1)

@@ -239,3 +239,10 @@ def test_judges_perplexity_stands_in_one_table_alone(tmp_path):
     scored = collect(Fidelity(), tmp_path, Draws(9, 0))
     results = dict(Trial(samples=200).results({"fidelity": panels(Fidelity(), scored)}))
     assert list(results) == ["fidelity_trial"]
+
+
+def test_log_q_of_planted_decisions_is_in_the_csv(tmp_path):
+    write_row(tmp_path, "cue", "names_link", 0.5, wrong=range(20))
+    [row] = collect(Fidelity(), tmp_path, Draws(9, 0))
+    assert row.values["planted"] == 2 * (SENTENCES - 20)
+    assert row.values["planted_log_q"] == pytest.approx(-1.5, abs=0.01)
