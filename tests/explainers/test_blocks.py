@@ -7,7 +7,7 @@ import pytest
 import torch
 from conftest import DATA, ROOT, batch_of, configure, double, overrides, trained
 
-from xnmt_bench.errors import NotApplicable
+from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explain import explain
 from xnmt_bench.explainers import alti, value_zeroing
 from xnmt_bench.explainers.base import decide
@@ -79,27 +79,33 @@ def test_the_blocks_are_those_of_the_pass_itself(case):
 
 
 def test_attention_norm_is_the_length_of_a_words_vector(case):
-    """Head by head, word by word."""
+    """Head by head, word by word; all heads, and the second alone."""
     model, batch = case
-    relevance = load_explainer("attention_norm", layer=0).relevance(model, batch)
     _, cross = model.attention_blocks(batch).decoder[0]
+    together, second = (
+        load_explainer("attention_norm", layer=0, heads=heads).relevance(model, batch).source_BTS
+        for heads in ("all", 1)
+    )
     for step in (0, 2):
         for word in range(2):
-            vector = torch.zeros(cross.out.out_features).double()
+            vectors = []
             for head, values_KE in enumerate(cross.values_BHKE[0]):
                 width = values_KE.shape[1]
                 mapped = cross.out.weight[:, head * width : (head + 1) * width] @ values_KE[word]
-                vector += cross.weights_BHQK[0, head, step, word] * mapped
-            assert float(relevance.source_BTS[0, step, word]) == pytest.approx(float(vector.norm()))
+                vectors.append(cross.weights_BHQK[0, head, step, word] * mapped)
+            expected = (float(sum(vectors).norm()), float(vectors[1].norm()))
+            shown = (float(together[0, step, word]), float(second[0, step, word]))
+            assert shown == pytest.approx(expected)
 
 
-def test_a_block_turns_as_it_does_without_a_value(case):
-    """One value after another set to zero, head by head."""
+@pytest.mark.parametrize("chosen", ["all", 1])
+def test_a_block_turns_as_it_does_without_a_value(case, chosen):
+    """One value after another set to zero, in all heads or in one."""
     for block in blocks_of(*case):
-        scores = value_zeroing.scores(block)
+        scores = value_zeroing.scores(block, chosen)
         for place in range(block.values_BHKE.shape[2]):
             values = block.values_BHKE.clone()
-            values[:, :, place] = 0
+            values[:, slice(None) if chosen == "all" else chosen, place] = 0
             heads = (block.weights_BHQK @ values).transpose(1, 2).flatten(2)
             output = block.input_BQD + block.out(heads)
             output = output if block.norm is None else block.norm(output)
@@ -110,8 +116,13 @@ def test_a_block_turns_as_it_does_without_a_value(case):
         assert (scores[nothing] == 0).all()
 
 
-@pytest.mark.parametrize("name", ["alti", "value_zeroing"])
-def test_shares_sum_to_1_and_see_no_future(case, monkeypatch, name):
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("alti", {}), ("value_zeroing", {}), ("alti", {"layer": 0, "heads": 1}),
+     ("value_zeroing", {"layer": None, "heads": 0}), ("rollout", {"heads": "max"}),
+     ("rollout", {"layer": 0, "heads": 1})],
+)  # fmt: skip
+def test_shares_sum_to_1_and_see_no_future(case, monkeypatch, name, options):
     model, batch = case
     kept = {}
 
@@ -120,7 +131,7 @@ def test_shares_sum_to_1_and_see_no_future(case, monkeypatch, name):
         return None
 
     monkeypatch.setattr(alti.Relevance, "of_inputs", of_inputs)
-    load_explainer(name).relevance(model, batch)
+    load_explainer(name, **options).relevance(model, batch)
     total_BT = kept["source"].sum(-1) + kept["inputs"].sum(-1)
     here = batch.target_mask_BT
     torch.testing.assert_close(total_BT[here], torch.ones_like(total_BT[here]), rtol=0, atol=1e-9)
@@ -137,6 +148,35 @@ def test_shares_do_not_depend_on_batch_and_padding(case, name):
         whole, part = getattr(together, side), getattr(alone, side)
         here = whole[1, : part.shape[1], : part.shape[2]]
         torch.testing.assert_close(here, part[0], rtol=1e-9, atol=1e-12, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["alti", "rollout", "value_zeroing"])
+def test_a_layer_is_the_last_of_a_model_that_ends_there(case, name):
+    """A model of one decoder layer, the other layer taken out; None is the mean of both."""
+    model, batch = case
+    shorter = double(model)
+    del shorter.decoder[1:]
+    by_layer = [
+        load_explainer(name).relevance(m, replace(batch, forced=None)) for m in (shorter, model)
+    ]
+    first, mean = (
+        load_explainer(name, layer=layer).relevance(model, replace(batch, forced=None))
+        for layer in (0, None)
+    )
+    for side in ("source_BTS", "prefix_BTT"):
+        both = [getattr(relevance, side) for relevance in by_layer]
+        exact = {"rtol": 1e-12, "atol": 1e-14, "equal_nan": True}
+        torch.testing.assert_close(getattr(first, side), both[0], **exact)
+        torch.testing.assert_close(getattr(mean, side), sum(both) / 2, **exact)
+        assert not torch.equal(both[0].nan_to_num(), both[1].nan_to_num())
+
+
+@pytest.mark.parametrize("name", ["alti", "attention_norm", "rollout", "value_zeroing"])
+def test_a_layer_or_head_that_is_not_there_is_one_line(case, name):
+    with pytest.raises(XnmtError, match="no layer 2; the model has 2"):
+        load_explainer(name, layer=2).relevance(*case)
+    with pytest.raises(XnmtError, match=r"no head 9; the layer has \d, from 0"):
+        load_explainer(name, heads=9).relevance(*case)
 
 
 @pytest.mark.skipif(not REFERENCE.exists(), reason="no shared/data here")

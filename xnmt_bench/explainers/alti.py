@@ -6,13 +6,14 @@ import torch
 from torch import Tensor
 
 from xnmt_bench.explainers.base import Explainer, Relevance
+from xnmt_bench.explainers.inside import AllOrOne, pick_layer
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.blocks import AttentionBlock
 
 
 class Alti(Explainer):
-    """Contributions of words to the last decoder block (Ferrando et al. 2022, ALTI and ALTI+).
+    """Contributions of words to a decoder block (Ferrando et al. 2022, ALTI and ALTI+).
 
     A block's output y is a sum of transformed vectors, one of each state that it reads, the
     residual among them. What j contributes is max(0, |y| - |y - T_j|) in the l1 norm, as a share of
@@ -20,7 +21,19 @@ class Alti(Explainer):
     source. Each row sums to 1, over source words, EOS and inputs, BOS included, and ids that a
     model itself puts around a sentence. Feed-forward blocks, a last norm and the norms inside a
     pre-norm layer stand outside, as in the paper. Labels play no part.
+
+    Args:
+        layer: the decoder layer whose blocks are the last ones, counted from 0, negative from the
+            end; None for the mean of all. The paper's is the last.
+        heads: `all`, a state's vector is what all heads bring of it; or what one of them brings,
+            counted from 0.
+
+    Raises:
+        XnmtError: the model has no such layer or head.
     """
+
+    def __init__(self, layer: int | None = -1, heads: AllOrOne = "all") -> None:
+        self.layer, self.heads = layer, heads
 
     @torch.no_grad()
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
@@ -33,31 +46,30 @@ class Alti(Explainer):
         states_BSD = blocks.encoder[0].input_BQD
         source_BSS = torch.eye(states_BSD.shape[1]).to(states_BSD)
         for block in blocks.encoder:
-            source_BSS = _own_side(block) @ source_BSS
+            source_BSS = self._own_side(block) @ source_BSS
         first = blocks.decoder[0][0].input_BQD
         from_input_BTT = torch.eye(first.shape[1]).to(first).expand(len(first), -1, -1)
         from_source_BTS = first.new_zeros(*first.shape[:2], states_BSD.shape[1])
+        by_layer: list[tuple[Tensor, Tensor]] = []
         for to_itself, cross in blocks.decoder:
-            own_BTT = _own_side(to_itself)
-            cross_BTX = _contributions(cross, cross.input_BQD[:, :, None])
+            own_BTT = self._own_side(to_itself)
+            # Of what is attended to and, last, of the residual.
+            parts = [cross.vectors(self.heads), cross.input_BQD[:, :, None]]
+            cross_BTX = _shares(cross, torch.cat(parts, dim=2))
             to_source_BTS, residual_BT1 = cross_BTX[..., :-1], cross_BTX[..., -1:]
             from_source_BTS = residual_BT1 * (own_BTT @ from_source_BTS)
             from_source_BTS = from_source_BTS + to_source_BTS @ source_BSS
             from_input_BTT = residual_BT1 * (own_BTT @ from_input_BTT)
-        return Relevance.of_inputs(batch, *blocks.of_words(from_source_BTS, from_input_BTT))
+            by_layer.append((from_source_BTS, from_input_BTT))
+        words = blocks.of_words(*(torch.stack(x, dim=1) for x in zip(*by_layer, strict=True)))
+        return Relevance.of_inputs(batch, *(pick_layer(x, self.layer) for x in words))
 
-
-def _own_side(block: AttentionBlock) -> Tensor:
-    """Return the contributions of self-attention's states, (B, Q, Q), a state's own with them."""
-    vectors_BQKD = block.vectors()
-    diagonal = torch.arange(vectors_BQKD.shape[1])
-    vectors_BQKD[:, diagonal, diagonal] += block.input_BQD
-    return _shares(block, vectors_BQKD)
-
-
-def _contributions(block: AttentionBlock, residual_BQ1D: Tensor) -> Tensor:
-    """Return the contributions of what is attended to and, last, of the residual, (B, Q, K + 1)."""
-    return _shares(block, torch.cat([block.vectors(), residual_BQ1D], dim=2))
+    def _own_side(self, block: AttentionBlock) -> Tensor:
+        """Return the contributions of self-attention's states, (B, Q, Q), each one's own too."""
+        vectors_BQKD = block.vectors(self.heads)
+        diagonal = torch.arange(vectors_BQKD.shape[1])
+        vectors_BQKD[:, diagonal, diagonal] += block.input_BQD
+        return _shares(block, vectors_BQKD)
 
 
 def _shares(block: AttentionBlock, vectors_BQXD: Tensor) -> Tensor:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from xnmt_bench.corpora.subwords import EOS
-from xnmt_bench.errors import NotApplicable, XnmtError
+from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import Explainer, Relevance
+from xnmt_bench.explainers.inside import Reduction, pick_layer, reduce_heads
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch, Forced
-from xnmt_bench.options import Natural
-
-Reduction = Literal["mean", "max"] | Natural
 
 
 class Attention(Explainer):
@@ -52,19 +50,7 @@ class Attention(Explainer):
 
     def reduce(self, weights_BLHTX: Tensor) -> Tensor:
         """Return layers and heads made one, as configured: (B, T, X)."""
-        _, layers, heads, *_ = weights_BLHTX.shape
-        # The model's sizes are known only here: an opened system has no `nmt.sizes` to check
-        # against.
-        if self.layer is not None and not -layers <= self.layer < layers:
-            raise XnmtError(f"attention: no layer {self.layer}; the model has {layers}")
-        layer = weights_BLHTX.mean(1) if self.layer is None else weights_BLHTX[:, self.layer]
-        if self.heads == "mean":
-            return layer.mean(1)
-        if self.heads == "max":
-            return layer.amax(1)
-        if self.heads >= heads:
-            raise XnmtError(f"attention: no head {self.heads}; the layer has {heads}, from 0")
-        return layer[:, self.heads]
+        return reduce_heads(pick_layer(weights_BLHTX, self.layer), self.heads)
 
     @torch.no_grad()
     def own_side(self, model: NMTModel, batch: Batch) -> tuple[Tensor, Tensor]:

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import torch
 
-from xnmt_bench.explainers.attention import Attention
 from xnmt_bench.explainers.base import Explainer, Relevance
+from xnmt_bench.explainers.inside import AllOrOne, pick_layer
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 
@@ -20,16 +20,16 @@ class AttentionNorm(Explainer):
 
     Args:
         layer: which layer, counted from 0, negative from the end; None for the mean of all.
+        heads: `all`, the vector that all heads bring together; or one of them, counted from 0.
 
     Raises:
-        XnmtError: the model has no such layer.
+        XnmtError: the model has no such layer or head.
     """
 
     attends: ClassVar[bool] = True
 
-    def __init__(self, layer: int | None = -1) -> None:
-        # Chooses the layer as attention does.
-        self._layers = Attention(layer)
+    def __init__(self, layer: int | None = -1, heads: AllOrOne = "all") -> None:
+        self.layer, self.heads = layer, heads
 
     @torch.no_grad()
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
@@ -41,8 +41,7 @@ class AttentionNorm(Explainer):
         blocks = model.attention_blocks(batch)
 
         def norms(side: int) -> torch.Tensor:
-            by_layer = [layer[side].vectors().norm(dim=-1) for layer in blocks.decoder]
-            # One head: the norm is of the sum over heads.
-            return self._layers.reduce(torch.stack(by_layer, dim=1)[:, :, None])
+            by_layer = [layer[side].vectors(self.heads).norm(dim=-1) for layer in blocks.decoder]
+            return pick_layer(torch.stack(by_layer, dim=1), self.layer)
 
         return Relevance.of_inputs(batch, *blocks.of_words(norms(1), norms(0)))

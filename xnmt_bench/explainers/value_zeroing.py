@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from xnmt_bench.explainers.base import Explainer, Relevance
+from xnmt_bench.explainers.inside import AllOrOne, pick_layer
 from xnmt_bench.explainers.rollout import roll_out
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
@@ -22,7 +23,18 @@ class ValueZeroing(Explainer):
     changes, and half its shares. Each row sums to 1, over source words, EOS and inputs, BOS
     included, and ids that a model itself puts around a sentence; to less where no value of a block
     changes anything, since no state then has a share. Labels play no part.
+
+    Args:
+        layer: the decoder layer whose states are followed down, counted from 0, negative from the
+            end; None for the mean of all.
+        heads: `all`, a state's value is taken out of all heads; or out of one, counted from 0.
+
+    Raises:
+        XnmtError: the model has no such layer or head.
     """
+
+    def __init__(self, layer: int | None = -1, heads: AllOrOne = "all") -> None:
+        self.layer, self.heads = layer, heads
 
     @torch.no_grad()
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
@@ -32,21 +44,26 @@ class ValueZeroing(Explainer):
             NotApplicable: the model's blocks cannot be read.
         """
         blocks = model.attention_blocks(batch)
-        encoder = [_shares(block) for block in blocks.encoder]
-        decoder = [(_shares(to_itself), _shares(cross)) for to_itself, cross in blocks.decoder]
-        return Relevance.of_inputs(batch, *blocks.of_words(*roll_out(encoder, decoder)))
+        encoder = [self._shares(block) for block in blocks.encoder]
+        decoder = [(self._shares(own), self._shares(cross)) for own, cross in blocks.decoder]
+        words = blocks.of_words(*roll_out(encoder, decoder))
+        return Relevance.of_inputs(batch, *(pick_layer(x, self.layer) for x in words))
+
+    def _shares(self, block: AttentionBlock) -> Tensor:
+        """Return how much the output turns without each state's value, as shares (B, Q, K)."""
+        turned_BQK = scores(block, self.heads)
+        sum_BQ1 = turned_BQK.sum(-1, keepdim=True)
+        return turned_BQK / sum_BQ1.where(sum_BQ1 > 0, 1.0)
 
 
-def _shares(block: AttentionBlock) -> Tensor:
-    """Return how much the output turns without each state's value, as shares (B, Q, K)."""
-    turned_BQK = scores(block)
-    sum_BQ1 = turned_BQK.sum(-1, keepdim=True)
-    return turned_BQK / sum_BQ1.where(sum_BQ1 > 0, 1.0)
+def scores(block: AttentionBlock, heads: AllOrOne = "all") -> Tensor:
+    """Return 1 - cosine of the block's output and its output without each value, (B, Q, K).
 
-
-def scores(block: AttentionBlock) -> Tensor:
-    """Return 1 - cosine of the block's output and its output without each value, (B, Q, K)."""
-    vectors_BQKD = block.vectors()
+    Args:
+        block: one attention block.
+        heads: out of which heads a value is taken: `all`, or one of them.
+    """
+    vectors_BQKD = block.vectors(heads)
     without_BQKD = block.summed_BQD[:, :, None] - vectors_BQKD
     if block.norm is not None:
         without_BQKD = block.norm(without_BQKD)

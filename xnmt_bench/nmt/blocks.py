@@ -6,10 +6,12 @@ Shapes: as in `nmt.base`; Q states that attend, K that are attended to, E = D/H 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+
+from xnmt_bench.errors import XnmtError
 
 
 @dataclass(frozen=True)
@@ -34,15 +36,27 @@ class AttentionBlock:
     output_BQD: Tensor
     norm: Any
 
-    def vectors(self) -> Tensor:
+    def vectors(self, heads: Literal["all"] | int = "all") -> Tensor:
         """Return what comes from each state that is attended to, (B, Q, K, D).
 
         Their sum and the output layer's bias are what the block adds (Kobayashi et al. 2020,
         Eq. 4).
+
+        Args:
+            heads: what all heads bring, or one of them, counted from 0.
+
+        Raises:
+            XnmtError: there is no such head.
         """
-        out_DHE = self.out.weight.unflatten(1, (self.weights_BHQK.shape[1], -1))
-        mapped_BHKD = torch.einsum("bhke,dhe->bhkd", self.values_BHKE, out_DHE)
-        return torch.einsum("bhqk,bhkd->bqkd", self.weights_BHQK, mapped_BHKD)
+        weights_BHQK, values_BHKE = self.weights_BHQK, self.values_BHKE
+        out_DHE = self.out.weight.unflatten(1, (weights_BHQK.shape[1], -1))
+        if heads != "all":
+            require_head(heads, weights_BHQK.shape[1])
+            chosen = slice(heads, heads + 1)
+            weights_BHQK, values_BHKE = weights_BHQK[:, chosen], values_BHKE[:, chosen]
+            out_DHE = out_DHE[:, chosen]
+        mapped_BHKD = torch.einsum("bhke,dhe->bhkd", values_BHKE, out_DHE)
+        return torch.einsum("bhqk,bhkd->bqkd", weights_BHQK, mapped_BHKD)
 
     def normed(self, part_BQXD: Tensor) -> Tensor:
         """Return parts (B, Q, X, D) of `summed_BQD` as they go through the norm.
@@ -56,6 +70,16 @@ class AttentionBlock:
         deviation_BQ11 = (variance_BQ + self.norm.eps).sqrt()[..., None, None]
         centred_BQXD = part_BQXD - part_BQXD.mean(-1, keepdim=True)
         return centred_BQXD / deviation_BQ11 * self.norm.weight
+
+
+def require_head(head: int, heads: int) -> None:
+    """Check that a layer of so many heads has this one.
+
+    Raises:
+        XnmtError: it has not.
+    """
+    if head >= heads:
+        raise XnmtError(f"no head {head}; the layer has {heads}, from 0")
 
 
 @dataclass(frozen=True)
@@ -75,9 +99,9 @@ class Blocks:
     inputs: slice = field(default_factory=lambda: slice(None))
 
     def of_words(self, from_source: Tensor, from_input: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the rows of decoder inputs, (B, T, S) and (B, T, T), of what reaches all states.
+        """Return of what reaches all states the rows of inputs, (..., T, S) and (..., T, T).
 
         What comes from ids that a model puts around a sentence is left out.
         """
-        rows = (slice(None), self.inputs)
+        rows = (..., self.inputs)
         return from_source[*rows, self.source], from_input[*rows, self.inputs]
