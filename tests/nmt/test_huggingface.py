@@ -4,6 +4,7 @@ import json
 import math
 import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -127,6 +128,35 @@ def test_a_model_leaves_an_explainer_as_it_entered(model, pairs, name):
     batch, _ = decide(model, Batch.collate(pairs[:2]))
     load_explainer(name).relevance(model, batch)
     assert_untouched(before, model)
+
+
+def test_removal_by_attention_leaves_a_word_out_of_every_layer(model, pairs):
+    """Prediction difference against a pass that masks one word, and the weights of that pass."""
+    model, pair = double(model), pairs[-1:]
+    batch, _ = decide(model, Batch.collate(pair))
+    explainer = load_explainer("prediction_difference", removal="attention")
+    relevance = explainer.relevance(model, batch)
+    source, inputs = model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)
+    whole_BT = model.log_probability(model.states(batch), batch.labels_BT).exp()
+    last = batch.target_BT.shape[1] - 1
+    for side, place in (("source", 1), ("prefix", 0), ("prefix", 2)):
+        changed, layout = {"source": source.clone(), "prefix": inputs.clone()}, batch.layout
+        at = place if side == "source" else place + 1
+        changed[side][:, at] = 0
+        ids = batch.source_BS if side == "source" else batch.input_BT
+        hidden = torch.arange(ids.shape[1])[None] == at
+        layout = replace(layout, **{"hidden_BS" if side == "source" else "hidden_BT": hidden})
+        encoding = model.encode(changed["source"], layout)
+        weights = model.attention(encoding, changed["prefix"])
+        own = weights.cross_BLHTS if side == "source" else weights.prefix_BLHTT
+        assert own[..., at].abs().max() == 0 < own[..., last, 0].min()
+        if side == "source":
+            assert model.encoder_attention(changed["source"], layout)[..., at].abs().max() == 0
+        without_BT = model.log_probability(weights.states_BTD, batch.labels_BT).exp()
+        shown = relevance.source_BTS if side == "source" else relevance.prefix_BTT
+        lost_BT = (whole_BT - without_BT)[:, 0 if side == "source" else place + 1 :]
+        seen = shown[:, -lost_BT.shape[1] :, place]
+        torch.testing.assert_close(seen, lost_BT, rtol=0, atol=1e-10)
 
 
 def outputs_of_blocks(stack):

@@ -71,6 +71,7 @@ class Coalitions:
         zeros_R = torch.zeros_like(encoding_R)
         # BOS stays.
         keep_RT = torch.nn.functional.pad(keep_RU, (1, 0), value=True)
+        encoding = self._switched.reading(encoding, zeros_R, keep_RT)
         states_RTD = self._model.decode(encoding, self._switched.inputs(zeros_R, keep_RT))
         words_RTC = self._words_TC.expand(len(keep_RX), -1, -1)
         value_N = self._objective.value(

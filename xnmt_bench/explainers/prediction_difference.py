@@ -34,7 +34,7 @@ class PredictionDifference(Explainer):
         foil: `second`, the most probable word but the label, whose number is subtracted; None for
             none.
         removal: what replaces the embedding: zero, the mean of the vocabulary, or the unknown
-            word's.
+            word's; or `attention`: zero, and no layer attends to the word.
         positions: decoder positions computed in one pass, by default what is fast on a processor
             and what the free memory of a GPU holds. It bounds memory and never changes a result.
     """
@@ -161,7 +161,9 @@ class Ablation:
             if len(some):
                 rows, keep_RL = rows_R[some], keep_RX[some, start - 1 :]
                 inputs = self._switched.inputs(rows, keep_RL, start)
-                states = self._prefix.fork(start, rows).read(inputs)
+                fork = self._prefix.fork(start, rows)
+                fork.encoding = self._switched.reading(fork.encoding, rows, keep_RL, start)
+                states = fork.read(inputs)
                 # The product is 0 from the removed word on: steps before it have not read it.
                 changed_RL = self._now_BT[rows, start:] & (keep_RL.cumprod(1) == 0)
                 row, step = changed_RL.nonzero(as_tuple=True)

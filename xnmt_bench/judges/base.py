@@ -21,7 +21,8 @@ class Base(Judge):
     Args:
         rules: the explainer's rules, which it is tested on.
         removal: what stands in place of an embedding: zero as in the paper, the unweighted mean of
-            the vocabulary, or the unknown word.
+            the vocabulary, or the unknown word; or `attention`: zero, and no layer attends to the
+            word.
     """
 
     name = "base"

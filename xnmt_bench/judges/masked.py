@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from xnmt_bench.corpora.encoded import EncodedSplit
-from xnmt_bench.corpora.subwords import SPECIAL
 from xnmt_bench.device import Room, device_of
 from xnmt_bench.nmt.base import NMTModel
-from xnmt_bench.nmt.switched import Removal, SwitchedOff
+from xnmt_bench.nmt.switched import Removal, SwitchedOff, is_special
 from xnmt_bench.rules.table import Rules
 
 POSITIONS = 8192  # of the decoder, computed at once on the CPU
@@ -155,7 +154,9 @@ def masked_states(
             members, longest = on_device(part), int(length_R[part].max())
             inputs = switched.inputs(members, keep_input_RT[members, :longest])
             read = encoding.select(members)
-            states_RTD = model.decode(read.reading(read.layout.input_BT[:, :longest]), inputs)
+            read = read.reading(read.layout.input_BT[:, :longest])
+            read = switched.reading(read, members, keep_input_RT[members, :longest])
+            states_RTD = model.decode(read, inputs)
             decisions = np.flatnonzero(np.isin(row_B, part))
             place_R = np.zeros(len(first_R), dtype=np.int64)
             place_R[part] = np.arange(len(part))
@@ -189,7 +190,7 @@ def _groups(
 
 def _keep(ids: Tensor, places: Tensor) -> Tensor:
     """Return True where an id is special or at one of its row's places (-1 for none)."""
-    keep = torch.isin(ids, torch.tensor(SPECIAL, device=ids.device))
+    keep = is_special(ids)
     row, place = torch.nonzero(places >= 0, as_tuple=True)
     keep[row, places[row, place]] = True
     return keep

@@ -53,6 +53,7 @@ class NMTModel(nn.Module, ABC):
         starts_trained: whether training it starts from a trained system.
         one_stack: whether each decoder layer attends to itself and then to the states of one
             encoder, which is what following attention through layers takes.
+        hides_words: whether it reads `Layout.hidden_BS` and `hidden_BT`.
     """
 
     source_subwords: Subwords
@@ -65,6 +66,7 @@ class NMTModel(nn.Module, ABC):
     reads_alone: ClassVar[bool] = False
     starts_trained: ClassVar[bool] = False
     one_stack: ClassVar[bool] = False
+    hides_words: ClassVar[bool] = False
 
     @classmethod
     def refuses(cls, context: Context) -> str | None:

@@ -158,16 +158,26 @@ class Layout:
         source_BS: segment of each source id, counted from 1; 0 in the padding.
         input_BT: the same for decoder inputs. Models that know of no segments read neither.
         draft_BU: ids of a first translation of the current sentence, for models that read one.
+        hidden_BS: True for source ids that no state attends to, itself included; None for none.
+            Models with `hides_words` read it.
+        hidden_BT: the same for decoder inputs.
     """
 
     source_BS: Tensor
     input_BT: Tensor
     draft_BU: Tensor | None = None
+    hidden_BS: Tensor | None = None
+    hidden_BT: Tensor | None = None
 
     @property
     def mask_BS(self) -> Tensor:
         """True where there is a source id."""
         return self.source_BS > 0
+
+    @property
+    def attended_BS(self) -> Tensor:
+        """True where there is a source id that states may attend to."""
+        return self.mask_BS if self.hidden_BS is None else self.mask_BS & ~self.hidden_BS
 
     def select(self, rows: Tensor) -> Layout:
         """Return the rows of the given indices."""
@@ -175,8 +185,9 @@ class Layout:
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Layout:
         """Return the same layout with every tensor changed."""
-        draft = None if self.draft_BU is None else change(self.draft_BU)
-        return Layout(change(self.source_BS), change(self.input_BT), draft)
+        optional = (self.draft_BU, self.hidden_BS, self.hidden_BT)
+        changed = (None if x is None else change(x) for x in optional)
+        return Layout(change(self.source_BS), change(self.input_BT), *changed)
 
 
 @dataclass(frozen=True)

@@ -171,6 +171,7 @@ class HuggingFaceModel(NMTModel):
 
     reads_separators = False
     one_stack = True
+    hides_words = True
     tokenizer: PreTrainedTokenizerBase
     source_subwords: HubSubwords
     target_subwords: HubSubwords
@@ -232,6 +233,8 @@ class HuggingFaceModel(NMTModel):
             behind = end_B1 + places[: after.shape[1]]
             framed = framed.scatter(1, behind[..., None].expand_as(after), after)
         mask = places < end_B1 + after.shape[1]
+        if layout.hidden_BS is not None:
+            mask[:, before.shape[1] :][:, : source_BSD.shape[1]] &= ~layout.hidden_BS
         return encoder(inputs_embeds=framed, attention_mask=mask.long(), **options), mask
 
     def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
@@ -294,11 +297,16 @@ class HuggingFaceModel(NMTModel):
             # The last of them comes as BOS with the inputs.
             before = self._embed(decoder, self.before_target[:-1])
             input_BTD = torch.cat([before.expand(len(input_BTD), -1, -1), input_BTD], dim=1)
+        mask, hidden_BT = None, encoding.layout.hidden_BT
+        if hidden_BT is not None:
+            # The frame stands before the inputs, also where the decoder has read it before.
+            mask = F.pad(~hidden_BT, (len(self.before_target) - 1, 0), value=True).long()
         return decoder(
             # Marian's decoder scales embeddings that have been scaled for it.
             inputs_embeds=input_BTD / _scale(decoder),
             encoder_hidden_states=encoding.states_BSD,
             encoder_attention_mask=encoding.extra[0].long(),
+            attention_mask=mask,
             **{"use_cache": False, **options},
         )
 

@@ -7,17 +7,19 @@ batch.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from xnmt_bench.corpora.subwords import UNK, WORDS
+from xnmt_bench.corpora.subwords import SPECIAL, UNK, WORDS
 from xnmt_bench.device import device_of
+from xnmt_bench.errors import NotApplicable
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch, Encoding
 
-Removal = Literal["zero", "mean", "unk"]
+Removal = Literal["zero", "mean", "unk", "attention"]
 SOURCE, TARGET = 0, 1
 
 
@@ -27,23 +29,51 @@ class SwitchedOff:
     Args:
         model: whose embeddings.
         batch: the sentences.
-        removal: what replaces an embedding; see `replacement`.
+        removal: what replaces an embedding, see `replacement`. With `attention` that is zero, and
+            no state attends to the word, in any layer. Zero is needed beside it: the input of a
+            word is where the next one is predicted, and its state would go on to hold the word.
 
     Attributes:
         source_BSD, input_BTD: the embeddings of all words.
+
+    Raises:
+        NotApplicable: attention of this model cannot leave out a word.
     """
 
     def __init__(self, model: NMTModel, batch: Batch, removal: Removal = "zero") -> None:
+        if removal == "attention" and not model.hides_words:
+            raise NotApplicable("removal=attention: its attention cannot leave a word out")
         self._model, self._layout = model, batch.layout
+        self._special: tuple[Tensor, Tensor] | None = None
+        if removal == "attention":
+            self._special = is_special(batch.source_BS), is_special(batch.input_BT)
         self.source_BSD = model.embed_source(batch.source_BS)
         self.input_BTD = model.embed_target(batch.input_BT)
-        self._off = [None if removal == "zero" else replacement(model, side, removal)
-                     for side in (SOURCE, TARGET)]  # fmt: skip
+        zeroed = removal in ("zero", "attention")
+        self._off = [
+            None if zeroed else replacement(model, side, removal) for side in (SOURCE, TARGET)
+        ]
 
     def encoding(self, rows_R: Tensor, keep_RS: Tensor) -> Encoding:
         """Encode some rows, keeping the source words that are not 0."""
         source_RSD = self._switch(self.source_BSD[rows_R], keep_RS, SOURCE)
-        return self._model.encode(source_RSD, self._layout.select(rows_R))
+        layout = self._layout.select(rows_R)
+        if self._special:
+            layout = replace(layout, hidden_BS=(keep_RS == 0) & ~self._special[SOURCE][rows_R])
+        return self._model.encode(source_RSD, layout)
+
+    def reading(
+        self, encoding: Encoding, rows_R: Tensor, keep_RX: Tensor, start: int = 0
+    ) -> Encoding:
+        """Return an encoding of some rows for inputs of which those from one on are kept or not.
+
+        With it `inputs` are decoded; without removal by attention it is the one that is given.
+        """
+        if not self._special:
+            return encoding
+        off_RX = (keep_RX == 0) & ~self._special[TARGET][rows_R, start : start + keep_RX.shape[1]]
+        hidden_BT = torch.nn.functional.pad(off_RX, (start, 0), value=False)
+        return replace(encoding, layout=replace(encoding.layout, hidden_BT=hidden_BT))
 
     def inputs(self, rows_R: Tensor, keep_RX: Tensor, start: int = 0) -> Tensor:
         """Return decoder inputs (R, X, D) of some rows, from one on, with the kept words."""
@@ -55,6 +85,11 @@ class SwitchedOff:
         keep_RX1 = keep_RX[..., None].to(embedded_RXD)
         switched_RXD, off_D = embedded_RXD * keep_RX1, self._off[side]
         return switched_RXD if off_D is None else switched_RXD + (1 - keep_RX1) * off_D
+
+
+def is_special(ids: Tensor) -> Tensor:
+    """Return True for BOS, EOS and padding: attention keeps them, since it needs one key."""
+    return torch.isin(ids, torch.tensor(SPECIAL, device=ids.device))
 
 
 def replacement(model: NMTModel, side: int, removal: Removal) -> Tensor:

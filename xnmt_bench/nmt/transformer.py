@@ -214,6 +214,7 @@ class Transformer(LinearOutput, NMTModel):
     """
 
     one_stack = True
+    hides_words = True
 
     def __init__(
         self,
@@ -291,7 +292,7 @@ class Transformer(LinearOutput, NMTModel):
     ) -> Tensor:
         """Return the encoder's states (B, S, D); append layers' weights to a list, if given."""
         # Broadcast over heads and queries.
-        x, mask = self.place(source_BSD, layout.source_BS), layout.mask_BS[:, None, None]
+        x, mask = self.place(source_BSD, layout.source_BS), layout.attended_BS[:, None, None]
         for layer in self.encoder:
             x = layer(x, mask, self_weights=weights)
         return self.encoder_norm(x)
@@ -316,7 +317,8 @@ class Transformer(LinearOutput, NMTModel):
         """Return states; append attention weights over prefix and source to lists."""
         x = self.place(input_BTD, encoding.layout.input_BT, target=True)
         # Padding stands behind every word, so that this hides it too.
-        allowed, source_mask = causal(input_BTD), encoding.mask_BS[:, None, None]
+        allowed = attended(encoding.layout, causal(input_BTD))
+        source_mask = encoding.layout.attended_BS[:, None, None]
         for layer, keys_values in zip(self.decoder, encoding.extra, strict=True):
             x = layer(x, allowed, [Memory(keys_values, source_mask, cross)], prefix)
         return self.decoder_norm(x)
@@ -436,7 +438,9 @@ class TransformerPrefix(Prefix[Transformer]):
         segment_BX = self.encoding.layout.input_BT[:, start:stop]
         positions = torch.arange(start, stop, device=input_BXD.device)
         x = model.place(input_BXD, segment_BX, positions, target=True)
-        allowed, source_mask = causal(input_BXD, start), self.encoding.mask_BS[:, None, None]
+        layout = self.encoding.layout
+        allowed = attended(layout, causal(input_BXD, start))
+        source_mask = layout.attended_BS[:, None, None]
         for n, layer in enumerate(model.decoder):
             memory = Memory(self.encoding.extra[n], source_mask)
             x = layer(x, allowed, [memory], grown=partial(self._grow, n))
@@ -453,6 +457,13 @@ class TransformerPrefix(Prefix[Transformer]):
             for parts in self._kept:  # joined once, for all that fork here
                 parts[:] = parts if len(parts) == 1 else [torch.cat(parts, dim=1)]
             forked._kept = [[states[rows, :steps]] for [states] in self._kept]
+
+
+def attended(layout: Layout, causal_XT: Tensor) -> Tensor:
+    """Return True where an input attends to an earlier one or itself, broadcast to (B, H, X, T)."""
+    if layout.hidden_BT is None:
+        return causal_XT
+    return causal_XT & ~layout.hidden_BT[:, None, None, : causal_XT.shape[1]]
 
 
 def causal(x_BT: Tensor, earlier: int = 0) -> Tensor:

@@ -14,6 +14,7 @@ from proxies.lessons import Lessons, ProxyTrainingOptions
 from proxies.scoring import log_likelihoods
 from proxies.training import ProxyTraining
 from xnmt_bench.corpora.subwords import SPECIAL, UNK
+from xnmt_bench.errors import NotApplicable
 from xnmt_bench.fitting import fit
 from xnmt_bench.judges import RuleSet
 from xnmt_bench.judges.base import Base
@@ -102,7 +103,7 @@ def test_base_equals_one_decision_at_a_time(system):
     np.testing.assert_allclose(together, np.concatenate(alone), rtol=1e-9)
 
 
-@pytest.mark.parametrize("removal", ["zero", "mean", "unk"])
+@pytest.mark.parametrize("removal", ["zero", "mean", "unk", "attention"])
 def test_base_reads_the_rule_and_a_replacement_of_all_else(system, removal):
     """One decision after another, embeddings put together by hand."""
     from conftest import batch_of, double
@@ -110,6 +111,10 @@ def test_base_reads_the_rule_and_a_replacement_of_all_else(system, removal):
     job = Job(configure(*_changes(system), "explainer=gradient_norm"))
     model, split = double(system.system.model), system.texts.split(EVALUATED)
     rules = RuleSet(job).test.take(slice(0, 12))
+    if removal == "attention" and not model.hides_words:
+        with pytest.raises(NotApplicable, match="attention cannot leave a word out"):
+            base_log_likelihoods(model, split, rules, removal=removal)
+        return
     log_p, _ = base_log_likelihoods(model, split, rules, removal=removal)
     order = {number: index for index, number in enumerate(split.number.tolist())}
 
@@ -118,23 +123,29 @@ def test_base_reads_the_rule_and_a_replacement_of_all_else(system, removal):
         embedded = embed(ids)[0].clone()
         off = {
             "zero": torch.zeros_like(embedded[0]),
+            "attention": torch.zeros_like(embedded[0]),
             "mean": embed(torch.arange(4, len(vocabulary))[None])[0].mean(0),
             "unk": embed(torch.tensor([[UNK]]))[0, 0],
         }[removal]
+        hidden = torch.zeros_like(ids[0], dtype=torch.bool)
         for place, number in enumerate(ids[0].tolist()):
             if number not in SPECIAL and place not in kept:
                 embedded[place] = off
-        return embedded[None]
+                hidden[place] = removal == "attention"
+        return embedded[None], hidden[None]
 
     for row in range(len(rules)):
         batch = batch_of(split, [order[int(rules.sentence_N[row])]])
         step = int(rules.step_N[row])
-        source = replaced(model.embed_source, model.source_subwords, batch.source_BS,
+        source, hidden_BS = replaced(model.embed_source, model.source_subwords, batch.source_BS,
                           set(rules.source_position_NK[row].tolist()))  # fmt: skip
         # Word j is input j + 1.
         kept = {place + 1 for place in rules.prefix_position_NK[row].tolist() if place >= 0}
-        inputs = replaced(model.embed_target, model.target_subwords, batch.input_BT, kept)
-        states = model.decode(model.encode(source, batch.layout), inputs)
+        inputs, hidden_BT = replaced(
+            model.embed_target, model.target_subwords, batch.input_BT, kept
+        )
+        layout = dataclasses.replace(batch.layout, hidden_BS=hidden_BS, hidden_BT=hidden_BT)
+        states = model.decode(model.encode(source, layout), inputs)
         expected = model.logits(states[0, step]).log_softmax(-1)[int(rules.label_N[row])]
         assert log_p[row] == pytest.approx(float(expected.detach()), rel=1e-8)
 
