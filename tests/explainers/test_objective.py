@@ -21,6 +21,7 @@ CHOICES = [
     {"of": "logit"},
     {"foil": "second"},
     {"of": "logit", "foil": "second"},
+    {"of": "logit", "foil": "gold"},
 ]
 
 
@@ -44,6 +45,8 @@ def value(model, batch, source, inputs, step, of="probability", foil=None):
     result = number_BV.gather(-1, label_B[:, None])[:, 0]
     if foil is None:
         return result
+    if foil == "gold":
+        return result - number_BV.gather(-1, batch.target_BT[:, step, None])[:, 0]
     ranked_BV = model.logits(whole[:, step]).argsort(-1, descending=True)
     # The label may be no first choice, in the padding of a shorter sentence.
     second_B = torch.where(ranked_BV[:, 0] == label_B, ranked_BV[:, 1], ranked_BV[:, 0])
@@ -137,6 +140,23 @@ def test_a_foil_may_be_one_word_in_every_step(case):
         torch.testing.assert_close(getattr(whole, side), expected, equal_nan=True)
     with pytest.raises(XnmtError, match="has no such id"):
         load_explainer("gradient_norm", foil=10**6).relevance(model, batch)
+
+
+def test_a_step_whose_label_is_the_foil_is_not_explained(transformer):
+    """In the explanation of two texts that are no translations of each other."""
+    model, sentences = transformer.system.model, transformer.corpus.sentences("test")
+    pair = (next(sentences).source, next(sentences).target)
+    [explanation] = load_explainer("gradient_norm", foil="gold")(model, [pair])
+    differs = [
+        label != word
+        for label, word in zip(explanation.labels, explanation.target_tokens, strict=True)
+    ]
+    assert any(differs) and not all(differs)
+    absent_T = explanation.source_TS.isnan().all(1)
+    assert absent_T.tolist() == [not d for d in differs]
+    assert not explanation.source_TS[~absent_T].isnan().any()
+    lines = str(explanation).splitlines()
+    assert [line.endswith("  not explained") for line in lines] == absent_T.tolist()
 
 
 def test_the_foil_is_the_most_probable_word_but_the_label(case):

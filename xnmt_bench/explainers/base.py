@@ -58,6 +58,14 @@ class Relevance:
         earlier = torch.ones(length, length, dtype=torch.bool, device=shifted.device).tril(-1)
         return cls(source, shifted.masked_fill(~(steps & earlier), ABSENT))
 
+    def without(self, steps_BT: Tensor) -> Relevance:
+        """Return the same relevance, NaN in some steps."""
+        absent_BT1, prefix_BTT = steps_BT[..., None], self.prefix_BTT
+        if prefix_BTT is not None:
+            prefix_BTT = prefix_BTT.masked_fill(absent_BT1, ABSENT)
+        source_BTS = self.source_BTS.masked_fill(absent_BT1, ABSENT)
+        return Relevance(source_BTS, prefix_BTT, self.error_BT)
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -68,7 +76,8 @@ class Explanation:
         target_tokens: T target pieces whose prefixes are the contexts, EOS last.
         labels: what is explained, f(c_t), of each step; in a context of the current sentence's.
         probabilities: the model's probability of each label; as many.
-        source_TS: relevance of source words, a row for each label.
+        source_TS: relevance of source words, a row for each label; NaN where the explainer says
+            nothing of a step.
         prefix_TT: relevance of prefix words, NaN unless j < t; None where there is none.
     """
 
@@ -96,7 +105,11 @@ class Explanation:
             if self.prefix_TT is not None:
                 relevance_X = torch.cat([relevance_X, self.prefix_TT[step]])
             best = torch.argsort(relevance_X.nan_to_num(-torch.inf), descending=True, stable=True)
-            words = [f"{tokens[i]} {relevance_X[i]:.3g}" for i in best[:SHOWN].tolist()]
+            words = [
+                f"{tokens[i]} {relevance_X[i]:.3g}"
+                for i in best[:SHOWN].tolist()
+                if not relevance_X[i].isnan()
+            ] or ["not explained"]
             lines.append(f"{label:<{width}}  {probability:.2f}  {', '.join(words)}")
         return "\n".join(lines)
 
@@ -118,6 +131,8 @@ class Explainer(ABC):
         blind: it never asks the model, so it is a point of reference and never ranked.
         learnt: what `prepare` gave, where there is anything; the pipeline stores it.
         needs_gold: it reads `batch.gold`, so it speaks only of corpora that are annotated.
+        against_gold: it explains the label against the target's own word, so that it says nothing
+            of a step whose label is that word.
         tells_own_side: it has `own_side`; of any other explainer relevance has to stand for that.
         attends: its relevance is attention, which does not weigh prefix words against source words.
         gives_shares: its relevance of source words is shares of each step as it stands.
@@ -130,6 +145,7 @@ class Explainer(ABC):
     blind: ClassVar[bool] = False
     learnt: Mapping[str, np.ndarray] | None = None
     needs_gold: ClassVar[bool] = False
+    against_gold: bool = False
     tells_own_side: ClassVar[bool] = False
     attends: ClassVar[bool] = False
     gives_shares: bool = False
@@ -198,11 +214,12 @@ class Explainer(ABC):
         read = passage.read(context_of(model, passage))
         source_ids, target_ids = read.encode(model.source_subwords, model.target_subwords)
         batch = model.collate([(source_ids, target_ids)])
-        # Before phi, which may read the labels.
         batch, log_probability_BT = decide(model, batch, weights=self.attends)  # phi may read them
         relevance = self.relevance(model, batch)
-        prefix, current_T = relevance.prefix_BTT, batch.current_BT[0]
         assert batch.labels_BT is not None
+        if self.against_gold:
+            relevance = relevance.without(batch.labels_BT == batch.target_BT)
+        prefix, current_T = relevance.prefix_BTT, batch.current_BT[0]
         return Explanation(
             model.source_subwords.pieces(source_ids),
             model.target_subwords.pieces(target_ids),

@@ -87,8 +87,8 @@ class CoalitionExplainer(Explainer):
 
     Args:
         of: what is explained: the label's probability, its logarithm or its logit.
-        foil: `second`, the most probable word but the label, whose number is subtracted; None for
-            none.
+        foil: whose number is subtracted: `second`, the most probable word but the label; `gold`,
+            the target's own word; None for none.
         removal: what replaces the embedding of a word that is off.
         seed: another seed is another draw.
         positions: of the decoder, computed in one pass. It bounds memory and changes no result.
@@ -100,6 +100,7 @@ class CoalitionExplainer(Explainer):
         self, of: Of, foil: Foil | None, removal: Removal, seed: Seed, positions: Count | None
     ) -> None:
         self._objective, self._removal, self._seed = Objective(of, foil), removal, seed
+        self.against_gold = foil == "gold"
         self._room = Room(positions, cpu=2048, each=2**18)
 
     @abstractmethod

@@ -33,8 +33,8 @@ class CpLrp(CaptumGradient):
     add to it, and the relevance of words alone to another number.
 
     Args:
-        foil: `second`, the most probable word but the label, whose logit is subtracted; None for
-            none.
+        foil: whose logit is subtracted: `second`, the most probable word but the label; `gold`,
+            the target's own word; None for none.
         positions: of the decoder, from which several steps walk back in one pass.
     """
 

@@ -149,8 +149,8 @@ class CaptumGradient(Explainer):
 
     Args:
         of: what is explained: the label's probability, its logarithm or its logit.
-        foil: `second`, the most probable word but the label, whose number is subtracted; None for
-            none.
+        foil: whose number is subtracted: `second`, the most probable word but the label; `gold`,
+            the target's own word; None for none.
         positions: of the decoder, from which several steps walk back in one pass; as those of
             prediction difference.
     """
@@ -162,7 +162,7 @@ class CaptumGradient(Explainer):
     def __init__(
         self, of: Of = "probability", foil: Foil | None = None, positions: Count | None = None
     ) -> None:
-        self._objective = Objective(of, foil)
+        self._objective, self.against_gold = Objective(of, foil), foil == "gold"
         self._room = Room(positions, cpu=512, each=2**20)
 
     def reduce(self, attributions: Tensor) -> Tensor:

@@ -27,8 +27,8 @@ class IntegratedGradients(Explainer):
 
     Args:
         of: what is explained: the label's probability, its logarithm or its logit.
-        foil: `second`, the most probable word but the label, whose number is subtracted; None for
-            none.
+        foil: whose number is subtracted: `second`, the most probable word but the label; `gold`,
+            the target's own word; None for none.
         points: on the way; each costs as much as the gradients do.
         positions: of the decoder, computed in one pass. It bounds memory and changes no result.
     """
@@ -43,7 +43,7 @@ class IntegratedGradients(Explainer):
         points: Count = 50,
         positions: Count | None = None,
     ) -> None:
-        self._objective = Objective(of, foil)
+        self._objective, self.against_gold = Objective(of, foil), foil == "gold"
         nodes, weights = np.polynomial.legendre.leggauss(points)
         # From [-1, 1] to [0, 1].
         self._points, self._weights = (1 + nodes) / 2, weights / 2

@@ -21,7 +21,7 @@ from xnmt_bench.nmt.batch import Batch, Forced
 from xnmt_bench.options import Natural
 
 Of = Literal["probability", "log_probability", "logit"]
-Foil = Literal["second"] | Natural
+Foil = Literal["second", "gold"] | Natural
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,9 @@ class Objective:
 
     Attributes:
         of: the label's probability, its logarithm, or its logit.
-        foil: `second`, the most probable word but the label; an id, that word in each step; None
-            for none.
+        foil: `second`, the most probable word but the label; `gold`, the target's own word, whose
+            number is the label's in steps where the two are one; an id, that word in each step;
+            None for none.
     """
 
     of: Of = "probability"
@@ -52,6 +53,8 @@ class Objective:
         labels_BT = require_labels(batch)
         if self.foil is None:
             return labels_BT[..., None]
+        if self.foil == "gold":
+            return torch.stack([labels_BT, batch.target_BT], dim=-1)
         if self.foil != "second":
             if self.foil >= len(model.target_subwords):
                 raise XnmtError(f"foil={self.foil}: the vocabulary has no such id")

@@ -31,8 +31,8 @@ class PredictionDifference(Explainer):
 
     Args:
         of: what is explained: the label's probability, its logarithm or its logit.
-        foil: `second`, the most probable word but the label, whose number is subtracted; None for
-            none.
+        foil: whose number is subtracted: `second`, the most probable word but the label; `gold`,
+            the target's own word; None for none.
         removal: what replaces the embedding: zero, the mean of the vocabulary, or the unknown
             word's; or `attention`: zero, and no layer attends to the word.
         positions: decoder positions computed in one pass, by default what is fast on a processor
@@ -49,6 +49,7 @@ class PredictionDifference(Explainer):
         positions: Count | None = None,
     ) -> None:
         self._objective, self._removal = Objective(of, foil), removal
+        self.against_gold = foil == "gold"
         self._room = Room(positions, cpu=2048, each=2**18)
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:

@@ -15,6 +15,7 @@ from xnmt_bench.rules.extract import Scenario
 from xnmt_bench.rules.table import (
     Rules,
     all_rules,
+    differs_from_gold,
     read_columns,
     read_rules,
     sentence_rows,
@@ -68,6 +69,18 @@ class RuleSet:
         return np.concatenate([read_columns(path, ["gold"])["gold"] for path in paths])
 
     @cached_property
+    def counted(self) -> np.ndarray:
+        """Which test decisions the explainer speaks of, (N,).
+
+        An explainer that reads the target's annotation speaks of the target's own words alone, one
+        that explains against the target's own word of all other labels.
+        """
+        is_gold_N = self.test.label_N == self.target_words
+        if self.explained.explainer.needs_gold:
+            return is_gold_N
+        return ~is_gold_N if self.explained.explainer.against_gold else np.ones_like(is_gold_N)
+
+    @cached_property
     def train_sentences(self) -> int:
         """The number of explained training sentences that judges learn from.
 
@@ -97,13 +110,21 @@ class RuleSet:
         return self.explained.rules(self.learned_from, "train")
 
     def training(self) -> Iterator[Rules]:
-        """Yield the rules of the first `train_sentences` training sentences, shard by shard."""
+        """Yield the rules of the first `train_sentences` training sentences, shard by shard.
+
+        Decisions of which the explainer says nothing have none.
+        """
         # A shard may hold more sentences than are left, so the last one is cut at a sentence's end.
         sentences_left = self.train_sentences
         for path in shards(self.training_artefact.path, "train"):
             rules = read_rules(path, self.k)
             sentences = list(sentence_rows(rules.sentence_N))[:sentences_left]
-            yield rules.take(slice(0, sentences[-1].stop))
+            stop = sentences[-1].stop
+            yield rules.take(
+                np.flatnonzero(differs_from_gold(path)[:stop])
+                if self.explained.explainer.against_gold
+                else slice(0, stop)
+            )
             sentences_left -= len(sentences)
             if not sentences_left:
                 return

@@ -19,7 +19,7 @@ from xnmt_bench.pipeline.decisions import Decisions
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.progress import track
 from xnmt_bench.registry import instantiate, options
-from xnmt_bench.rules.extract import REAL, Scenario, extract, labels_itself
+from xnmt_bench.rules.extract import REAL, TEACHER_FORCING, Scenario, extract, labels_itself
 from xnmt_bench.rules.table import SentenceRelevance, finished_shards, relevance
 from xnmt_bench.store import Artefact, Store, Work
 
@@ -128,6 +128,8 @@ class Explained:
         explainer = self.explainer  # asked first: a wrong name shows before anything is made
         if scenario == REAL and explainer.needs_gold:
             raise NotApplicable("the annotation is of the reference, not of the translation")
+        if scenario != TEACHER_FORCING and explainer.against_gold:
+            raise NotApplicable("foil=gold: in this scenario every label is the target's own word")
         count, extraction = self.decisions.count(name), self.decisions.extraction
         labels = (
             None if labels_itself(explainer, extraction) else self.decisions.labels(name, scenario)
@@ -174,6 +176,12 @@ class Explained:
         )
 
     def relevance(self, scenario: Scenario, source_alone: bool = False) -> Relevances:
-        """Return the whole relevance of the test set, sentence by sentence."""
+        """Return the whole relevance of the test set, sentence by sentence.
+
+        Raises:
+            NotApplicable: the explainer says nothing of some steps, or does not cover the model.
+        """
+        if self.explainer.against_gold:
+            raise NotApplicable("foil=gold says nothing of steps that are right")
         artefact = self.rules(scenario, EVALUATED, source_alone)
         return Relevances(artefact.fingerprint, lambda: relevance(artefact.path, EVALUATED))

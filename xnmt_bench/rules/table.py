@@ -162,6 +162,12 @@ def read_rules(path: Path, k: int) -> Rules:
     return Rules(*(values[:, :k] if name.endswith(TOP_K) else values for name, values in fields))
 
 
+def differs_from_gold(path: Path) -> np.ndarray:
+    """Return whether each decision's label is another word than the target's own, (N,)."""
+    columns = read_columns(path, ("label", "gold"))
+    return columns["label"] != columns["gold"]
+
+
 def write_rules(rules: Rules, path: Path) -> None:
     """Write rules to a file that `read_rules` reads."""
     write_shard(dict(zip(RULE_COLUMNS, vars(rules).values(), strict=True)), path)

@@ -105,6 +105,8 @@ class TestDecisions:
             # The order of the rules, which `sample` follows too.
             first = dict.fromkeys(self.rules.test.sentence_N.tolist())
             browsed = np.isin(self.rules.test.sentence_N, list(first)[:count])
+            if self.rules.explained.explainer.against_gold:
+                browsed &= self.rules.counted
             write_rules(self.rules.test.take(browsed), folder / RULES_FILE)
             write_relevance(self.rules.test_artefact.path, "test", count, folder / RELEVANCE_FILE)
 
@@ -146,7 +148,8 @@ class TestDecisions:
         training = self.rules.training_artefact
 
         def work(_: Path) -> dict[str, Any]:
-            return vars(stored_density(training.path))
+            against_gold = self.rules.explained.explainer.against_gold
+            return vars(stored_density(training.path, against_gold))
 
         facts = self._job.store.make("density", work, version=1, rules=training).facts
         return Density(facts["rules"], facts["unique"], tuple(facts["bins"]))

@@ -19,6 +19,7 @@ from xnmt_bench.rules.table import ERROR, read_errors
 
 # Columns of units, each in front of a slot: decisions of planted words, and their log-likelihoods.
 PLANTED, LIKELIHOOD_OF = "planted ", "log-likelihood of planted "
+COUNTED = "counted"  # a fact of a row that is not scored on all decisions
 
 
 def evidence_of(
@@ -39,6 +40,7 @@ def evidence_of(
     facts = judge.facts()
     errors_N = read_errors(decisions.rules.test_artefact.path, "test")
     if errors_N is not None:
+        errors_N = errors_N[decisions.rules.counted]
         quantiles = {"median": float(np.median(errors_N)), "greatest": float(errors_N.max())}
         facts[ERROR] = {"what": decisions.rules.explained.explainer.error, **quantiles}
     # Only such a judge has the rules of the training sentences extracted.
@@ -83,14 +85,17 @@ def sum_by_sentence(
         judge: the judge.
         decisions: the test decisions.
         columns: what else is summed, (N,) each.
-        of_rules: whether the row is of the explainer's rules: then hits are counted too, and an
-            explainer that is about the gold word alone is scored on the decisions for that word.
+        of_rules: whether the row is of the explainer's rules: then hits are counted too, and the
+            decisions that it speaks of.
     """
     rules, scores = decisions.rules, judge.scores()
+    explainer, test_set = rules.explained.explainer, rules.explained.texts.test_set
     summed = {"log_likelihood": scores.log_likelihood_N, **columns}
     if scores.correct_N is not None:
         summed["correct"] = scores.correct_N
-    for slot, planted_N in decisions.planted.items():
+    # Planted decisions are those in which the system says the target's own word.
+    against_gold = of_rules and explainer.against_gold
+    for slot, planted_N in ({} if against_gold else decisions.planted).items():
         summed[PLANTED + slot] = planted_N
         summed[LIKELIHOOD_OF + slot] = planted_N * scores.log_likelihood_N
     counted_N = np.ones(len(scores), dtype=bool)
@@ -98,17 +103,24 @@ def sum_by_sentence(
     made_by = {"scores": judge.judged.fingerprint}
     if of_rules:
         made_by = {"judged": rules.test_artefact.fingerprint} | made_by
-        if rules.explained.explainer.needs_gold:
-            counted_N, facts = rules.test.label_N == rules.target_words, facts | {"of_gold": True}
+        counted_N = rules.counted
+        if not counted_N.any():
+            raise NotApplicable("it speaks of no decision of the test set")
+        if explainer.needs_gold or explainer.against_gold:
+            gold = "is" if explainer.needs_gold else "is not"
+            facts[COUNTED] = {"gold": gold, "decisions": int(counted_N.sum()), "of": len(scores)}
+        if against_gold:
+            # Units of a test set of their own, so that no analysis compares them with others.
+            test_set = f"{test_set}, labels that are not the target's word"
     counted = {name: column_N[counted_N] for name, column_N in summed.items()}
     # Sentences are resampled, not decisions, since decisions of one sentence depend on each other.
     number_U, sums = by_unit(scores.sentence_N[counted_N], **counted)
-    if of_rules and (hits_U6 := decisions.hits) is not None:
+    if of_rules and not against_gold and (hits_U6 := decisions.hits) is not None:
         # Hits have a row for every sentence; sentences without a counted decision have no unit.
         hits_U6 = hits_U6[np.isin(np.unique(scores.sentence_N), number_U)]
         # Columns: hits and counted decisions of the source, of the prefix, of either side.
         sums["hits"], sums["hittable"] = (hits_U6[:, :2] + hits_U6[:, 2:4]).T
         sums["hits_any"], sums["hittable_any"] = hits_U6[:, 4:].T
-    units = Units(rules.explained.texts.test_set, number_U, sums)
+    units = Units(test_set, number_U, sums)
     files: dict[str, Path] = {"decisions": judge.judged.path / SCORES}
     return Evidence(units, made_by, facts, files)

@@ -33,6 +33,7 @@ from xnmt_bench.measuring.metric import (
 )
 from xnmt_bench.metrics.fidelity.decisions import TestDecisions
 from xnmt_bench.metrics.fidelity.evidence import (
+    COUNTED,
     LIKELIHOOD_OF,
     PLANTED,
     evidence_of,
@@ -51,7 +52,13 @@ ALPHAS = (1, 10)  # of STRIPE-X
 BLIND_NOTE = (
     "Blind rows never ask the model. A method that does not beat them has shown nothing about it."
 )
-OF_GOLD = "is scored on the decisions whose label is the target's own word."
+SCORED = {
+    "is": "is scored on the decisions whose label is the target's own word.",
+    "is not": (
+        "is scored on the {decisions:,} of {of:,} decisions whose label is not the target's own "
+        "word, and compares with rows of the same decisions alone."
+    ),
+}
 LEAKS = "Leak: what an explainer's own proxy gains by how it chooses"
 KL_NOTE = (
     "KL divergence in nats of a proxy's distribution from the NMT model's, over the whole "
@@ -268,7 +275,11 @@ class Fidelity(SumMetric):
         """Return what blind rows are for, which decisions count, and how far rows may be off."""
         rows = [row.measurement for row in scored if row.measurement.ok]
         notes = [BLIND_NOTE] if any(m.facts.get(BLIND) for m in rows) else []
-        of_gold = sorted({m.identity["explainer"] for m in rows if m.facts.get("of_gold")})
+        counted = {
+            f"{m.identity['explainer']} {SCORED[fact['gold']].format(**fact)}"
+            for m in rows
+            if (fact := m.facts.get(COUNTED))
+        }
         # Rows of one explainer on several systems or corpora each have their own.
         errors = {
             f"{m.identity['explainer']} on {m.identity['nmt']}: {error['what']}: "
@@ -276,7 +287,7 @@ class Fidelity(SumMetric):
             for m in rows
             if (error := m.facts.get(ERROR))
         }
-        return notes + [f"{name} {OF_GOLD}" for name in of_gold] + sorted(errors)
+        return notes + sorted(counted) + sorted(errors)
 
     def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:
         """Yield decisions with the words that each explainer picked."""

@@ -1,0 +1,93 @@
+"""Why this word and not the target's own: fidelity of the decisions where the two differ."""
+
+import numpy as np
+import pytest
+from test_fidelity import job_for
+
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.judges import RuleSet
+from xnmt_bench.judges.base import Base
+from xnmt_bench.judges.nmt import NMT
+from xnmt_bench.metrics.fidelity.decisions import TestDecisions
+from xnmt_bench.metrics.fidelity.evidence import evidence_of, reference_evidence
+from xnmt_bench.parquet import read_table
+from xnmt_bench.rules.density import density
+from xnmt_bench.rules.table import read_rules, shards
+
+
+@pytest.fixture(scope="module")
+def job(workplace, transformer):
+    return job_for(workplace, "transformer", "gradient_norm", "explainer.phi.foil=gold")
+
+
+def test_decisions_where_label_and_foil_are_one_are_not_counted(job, workplace):
+    rules, decisions = RuleSet(job), TestDecisions(RuleSet(job))
+    evidence = evidence_of(Base(rules), decisions, 5, compare_distributions=False)
+    other = job_for(workplace, "transformer", "gradient_norm")
+    all_labels, gold = rules.test.label_N, rules.target_words
+    np.testing.assert_array_equal(all_labels, RuleSet(other).test.label_N)
+    scores = Base(rules).scores()
+    differs = all_labels != gold
+    assert 0 < differs.sum() < len(differs)
+    assert evidence.units["rows"].sum() == differs.sum()
+    total = evidence.units["log_likelihood"].sum()
+    assert total == pytest.approx(scores.log_likelihood_N[differs].sum())
+    assert "hits" not in evidence.units.columns
+    fact = {"gold": "is not", "decisions": int(differs.sum()), "of": len(differs)}
+    assert evidence.facts["counted"] == fact
+    browsed = read_rules(evidence.files["browsed_rules"], 1)
+    first = dict.fromkeys(rules.test.sentence_N.tolist())
+    kept = differs & np.isin(rules.test.sentence_N, list(first)[:5])
+    np.testing.assert_array_equal(browsed.step_N, rules.test.step_N[kept])
+
+
+def test_its_rows_compare_with_rows_of_the_same_decisions_alone(job, workplace):
+    own = evidence_of(Base(RuleSet(job)), TestDecisions(RuleSet(job)), 5, False).units
+    other = job_for(workplace, "transformer", "gradient_norm")
+    whole = evidence_of(Base(RuleSet(other)), TestDecisions(RuleSet(other)), 5, False).units
+    assert own.test_set == f"{whole.test_set}, labels that are not the target's word"
+    # The model's own row is of all decisions under every explainer.
+    for each in (job, other):
+        units = reference_evidence(NMT(RuleSet(each)), TestDecisions(RuleSet(each)), 5).units
+        assert units.test_set == whole.test_set
+        assert units["rows"].sum() == whole["rows"].sum()
+
+
+def test_proxies_learn_from_decisions_that_are_explained(job):
+    rules = RuleSet(job)
+    learnt = [(rule.sentence_N, rule.step_N, rule.label_N) for rule in rules.training()]
+    expected, sentences = [], {}
+    for path in shards(rules.training_artefact.path, "train"):
+        table = read_table(path, ("sentence", "step", "label", "gold"))
+        columns = (column.to_pylist() for column in table.columns)
+        for sentence, step, label, gold in zip(*columns, strict=True):
+            sentences[sentence] = None
+            if label != gold and len(sentences) <= rules.train_sentences:
+                expected.append((sentence, step, label))
+    shown = zip(
+        *(np.concatenate(column).tolist() for column in zip(*learnt, strict=True)), strict=True
+    )
+    assert list(shown) == expected
+    # A sentence whose every label is right is one of the sentences all the same.
+    assert len({sentence for sentence, *_ in expected}) < rules.train_sentences
+
+
+def test_density_is_of_decisions_that_are_explained(job):
+    rules = RuleSet(job)
+    by_hand = density(rules.training(), len(rules.test))
+    assert vars(TestDecisions(rules).density) == vars(by_hand)
+    stored = sum(len(read_rules(p, 1)) for p in shards(rules.training_artefact.path, "train"))
+    assert by_hand.rules < stored
+
+
+@pytest.mark.parametrize("scenario", ["golden", "real"])
+def test_where_every_label_is_the_targets_word_it_is_not_applicable(workplace, scenario):
+    options = ("explainer.phi.foil=gold", f"scenario={scenario}")
+    job = job_for(workplace, "transformer", "gradient_norm", *options)
+    with pytest.raises(NotApplicable, match="every label is the target's own word"):
+        _ = RuleSet(job).test
+
+
+def test_metrics_that_read_all_steps_are_not_applicable(job):
+    with pytest.raises(NotApplicable, match="says nothing of steps that are right"):
+        job.explained.relevance("teacher_forcing")
