@@ -6,6 +6,7 @@ import pytest
 import torch
 from conftest import batch_of, command, double
 
+from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.registry import load_explainer
 
@@ -34,6 +35,27 @@ def test_the_gap_is_what_the_sum_misses(case, points):
     gap = ((numbers[0] - numbers[1]) - summed).abs() * batch.target_mask_BT
     torch.testing.assert_close(relevance.error_BT, gap, rtol=0, atol=1e-9)
     assert (relevance.error_BT.max() < 0.05) == (points == 30)
+
+
+@pytest.mark.parametrize("foil", [None, "second"])
+def test_what_is_not_on_words_is_the_logit_less_their_sum(case, foil):
+    model, batch = case
+    relevance = load_explainer("cp_lrp", foil=foil).relevance(model, batch)
+    for row, length in enumerate(batch.target_mask_BT.sum(1).tolist()):
+        words = batch.source_BS[row] > EOS
+        for step in range(length):
+            logits = model(batch)[row, step]
+            label = int(batch.labels_BT[row, step])
+            number = logits[label]
+            if foil:
+                logits = logits.clone()
+                logits[label] = -torch.inf
+                number = number - logits.max()
+            on_words = relevance.source_BTS[row, step][words].sum()
+            on_words = on_words + relevance.prefix_BTT[row, step, :step].sum()
+            expected = float((number - on_words).abs())
+            assert float(relevance.error_BT[row, step]) == pytest.approx(expected, abs=1e-9)
+        assert (relevance.error_BT[row, length:] == 0).all()
 
 
 def test_the_standard_error_is_that_of_the_orders():
@@ -71,7 +93,7 @@ def test_the_table_says_how_far_rows_may_be_off(tmp_path):
         "train.py", "-m", *shared, "corpus.subwords.source_size=300",
         "corpus.subwords.target_size=300", "nmt.sizes.dimension=16", "nmt.sizes.feed_forward=16",
         "nmt.training.max_epochs=1", "metric=[fidelity]", "judge=[base]",
-        "explainer=integrated_gradients,shapley,gradient_norm", "trainer.progress_bar=false",
+        "explainer=integrated_gradients,shapley,gradient_norm,cp_lrp", "trainer.progress_bar=false",
         cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -80,4 +102,5 @@ def test_the_table_says_how_far_rows_may_be_off(tmp_path):
     said = " ".join(shown.stdout.split())
     assert "integrated_gradients on transformer: completeness gap" in said
     assert "shapley on transformer: standard error over orders" in said
-    assert said.count(" in the median, ") == 2  # gradients know no error
+    assert "cp_lrp on transformer: part of the logit that is not on words" in said
+    assert said.count(" in the median, ") == 3  # gradients know no error

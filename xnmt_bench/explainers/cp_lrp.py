@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
 from captum.attr import InputXGradient
 from torch import Tensor, nn
 
+from xnmt_bench.corpora.subwords import SPECIAL
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import Relevance
 from xnmt_bench.explainers.gradient import CaptumGradient
 from xnmt_bench.explainers.objective import Foil
 from xnmt_bench.nmt.base import NMTModel
-from xnmt_bench.nmt.batch import Batch
+from xnmt_bench.nmt.batch import Batch, Forced
 from xnmt_bench.nmt.transformer import MultiHeadAttention, Transformer
 from xnmt_bench.options import Count
 
@@ -39,6 +41,7 @@ class CpLrp(CaptumGradient):
     """
 
     method = InputXGradient
+    error = "part of the logit that is not on words but on positions, biases, BOS and EOS"
 
     def __init__(self, foil: Foil | None = None, positions: Count | None = None) -> None:
         super().__init__("logit", foil, positions)
@@ -58,7 +61,20 @@ class CpLrp(CaptumGradient):
         ):
             raise NotApplicable("another activation than ReLU has no exact rule")
         with held_constant(model):
-            return super().relevance(model, batch)
+            relevance = super().relevance(model, batch)
+        return replace(relevance, error_BT=self._elsewhere(model, batch, relevance))
+
+    @torch.no_grad()
+    def _elsewhere(self, model: NMTModel, batch: Batch, relevance: Relevance) -> Tensor:
+        """Return how far each step's sum over words is from the logit, (B, T)."""
+        states_BTD = Forced.of(model, batch).states_BTD
+        words_BTC = self._objective.words(model, batch)
+        logit_N = self._objective.value(model, states_BTD.flatten(0, 1), words_BTC.flatten(0, 1))
+        is_word_BS = ~torch.isin(batch.source_BS, torch.tensor(SPECIAL, device=logit_N.device))
+        sum_BT = (relevance.source_BTS.nan_to_num() * is_word_BS[:, None]).sum(-1)
+        if relevance.prefix_BTT is not None:
+            sum_BT = sum_BT + relevance.prefix_BTT.nan_to_num().sum(-1)
+        return (logit_N.view_as(sum_BT) - sum_BT).abs() * batch.current_BT
 
 
 @contextmanager
