@@ -9,6 +9,11 @@ twice, so that it explains another function, and the scores differ. inseq occlud
 embedding of the unknown word, which is zero in this model, so that its occlusion is this project's
 prediction difference, without the sign.
 
+Integrated gradients go other ways: here from zero to the words, EOS among them, while language
+codes stay; in inseq from the unknown word, which is zero in this model, to words and language
+codes, while EOS stays. So inseq's are compared with a loop over the points of its own way; its cost
+is in no column.
+
 `--size small` is two layers that have learnt some of the toy corpus, of which pairs are explained.
 `--size base` is six layers of 512 dimensions with random weights, which cost the same, and with
 pieces of the given files, whose first pairs of 15 to 40 subwords a side are explained; without
@@ -32,6 +37,7 @@ from itertools import chain
 from pathlib import Path
 
 import inseq
+import numpy as np
 import torch
 from extraction import Operations, matmul_peak, read_pairs
 from safetensors.torch import load_file, save_file
@@ -54,7 +60,9 @@ METHODS: dict[str, tuple[str, Callable | None]] = {
     "gradient_norm": ("saliency", lambda scores: scores.abs().sum(-1)),
     "weighted_gradient": ("input_x_gradient", lambda scores: scores.sum(-1)),
     "prediction_difference": ("occlusion", None),
+    "integrated_gradients": ("integrated_gradients", lambda scores: scores.sum(-1)),
 }
+POINTS = 50  # of integrated gradients, in both tools
 UNKNOWN = {"m2m100": 3, "marian": 1}  # the unknown word's id
 PIECES = 16_000  # of the base size, if the text has as many
 LENGTHS = range(15, 41)  # subwords a side of the pairs of files that are explained
@@ -179,11 +187,47 @@ def theirs(
         source, prefix = one.source_attributions, one.target_attributions
         if reduce is not None:
             source, prefix = reduce(source), reduce(prefix)
-        elif source.dim() > 2:  # attention of every layer and head: the last layer's mean
+        elif name == "attention":  # of every layer and head: the last layer's mean
             source, prefix = source[:, :, -1].mean(-1), prefix[:, :, -1].mean(-1)
         # Its first step is the one behind the decoder's first input.
         steps = slice(before_target - 1, None)
         found.append((source[before_source:, steps].T, prefix[before_target:, steps].T))
+    return found
+
+
+def integrate_their_way(model: NMTModel, pairs: Pairs) -> Scores:
+    """Integrated gradients of the pairs' words along inseq's way, point by point."""
+    inner, codes = model.model, np.polynomial.legendre.leggauss(POINTS)
+    nodes, weights = (torch.tensor(x).float() for x in codes)
+    found: Scores = []
+    for pair in pairs:
+        x, y = ids_of(model, pair)
+        source_ids = torch.cat([model.before_source, model.source_ids[x], model.after_source])
+        target_ids = torch.cat([model.before_target, model.target_ids[y[:-1]]])
+        ends, starts = [], []
+        for stack, ids in ((inner.get_encoder(), source_ids), (inner.get_decoder(), target_ids)):
+            embedded = model._embed(stack, ids[None])
+            ends.append(embedded)
+            starts.append(embedded * (ids == inner.config.eos_token_id)[None, :, None])
+        sums = [torch.zeros(len(y), len(ids)) for ids in (source_ids, target_ids)]
+        framed = len(model.before_target) - 1
+        for node, weight in zip((1 + nodes) / 2, weights / 2, strict=True):
+            at = [
+                (a + node * (b - a)).detach().requires_grad_()
+                for a, b in zip(starts, ends, strict=True)
+            ]
+            states = inner.model(inputs_embeds=at[0], decoder_inputs_embeds=at[1])[0]
+            log_p = inner.lm_head(states[0, framed:]).log_softmax(-1)
+            for step, label in enumerate(model.target_ids[y].tolist()):
+                p = log_p[step, label].exp()
+                for total, gradient, a, b in zip(
+                    sums, torch.autograd.grad(p, at, retain_graph=True), starts, ends, strict=True
+                ):
+                    total[step] += weight * (gradient * (b - a)).sum(-1)[0].detach()
+        before = len(model.before_source)
+        prefix = torch.nn.functional.pad(sums[1][:, framed + 1 :], (0, 1))
+        seen = torch.ones(len(y), len(y)).tril(-1).bool()
+        found.append((sums[0][:, before : before + len(x)], prefix.masked_fill(~seen, torch.nan)))
     return found
 
 
@@ -278,11 +322,17 @@ def compare(folder: Path, arguments: argparse.Namespace) -> None:
         share = gflop(here, pairs) / mine.seconds / peak
         other = timed(there, peer.model, pairs)
         a, b = mine.positions, other.positions
+        scores = mine.scores
+        if name == "integrated_gradients" and arguments.size == "small":
+            scores = integrate_their_way(model, pairs)
+        # Of the base size it would cost as much as inseq does.
+        compared = name != "integrated_gradients" or arguments.size == "small"
+        differs = f"{difference(name, scores, other.scores):.1e}" if compared else ""
         print(
             f"{f'{name} / {method}':41}{mine.seconds:9.4f}{other.seconds:9.4f}"
             f"{other.seconds / mine.seconds:8.1f}{f'{100 * share:.0f} % of {peak:.0f}':>18}"
             f"{a['encoder']:>11,}{a['decoder']:>11,}{b['encoder']:>11,}{b['decoder']:>11,}"
-            f"{difference(name, mine.scores, other.scores):12.1e}", flush=True,
+            f"{differs:>12}", flush=True,
         )  # fmt: skip
 
 

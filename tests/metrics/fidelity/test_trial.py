@@ -34,7 +34,7 @@ def write_row(
     noise = np.random.default_rng(nmt_seed).normal(0, 0.01, SENTENCES)  # of the sentence
     for slot, of_slot in zip(SLOTS, advantages, strict=True):
         columns[PLANTED + slot] = right.astype(float)
-        likelihood = -2 + noise + (of_slot if name == "names_link" else 0.0)
+        likelihood = -2 + noise + {"names_link": of_slot, "random": -3.0}.get(name, 0.0)
         columns[LIKELIHOOD_OF + slot] = right * likelihood
     units = Units("twins", np.arange(SENTENCES), columns)
     row = FIDELITY | {"nmt": f"small on hides={twin}", "explainer": name, "instantiation": judge}
@@ -105,6 +105,17 @@ def test_what_a_judge_has_learnt_stands_beside(tmp_path):
     write_twins(tmp_path, 1.0, -1.0)
     # -2 from either word, and the advantage is that of the link: -1 in L; in C the cue has -2.
     assert of_all(tried(tmp_path))["base"]["log_q"] == pytest.approx(-1.5, abs=0.01)
+
+
+def test_a_response_in_spans_compares_judges(tmp_path):
+    """Random words have -5, so the span is 4 in L and 3 in C: A is 1 of 4, and -1 of 3."""
+    write_twins(tmp_path, 1.0, -1.0)
+    assert np.isnan(of_all(tried(tmp_path))["base"]["response_in_spans"])
+    for twin in ("cue", "link"):
+        write_row(tmp_path, twin, "random", 0.0)
+    row = of_all(tried(tmp_path))["base"]
+    assert row["response_in_spans"] == pytest.approx((1 / 4 + 1 / 3) / 2)
+    assert row["response"] == pytest.approx(1.0)
 
 
 def test_systems_of_other_options_are_not_mixed(tmp_path):

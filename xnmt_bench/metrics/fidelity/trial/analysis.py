@@ -6,7 +6,7 @@ link: how much more log-probability a judge gives the label from the link than f
 a decision. A judge that sees the model has A > 0 in the link's system L and A < 0 in the cue's
 system C; a judge that reads the text, the labels and the words alone has the same A in both.
 
-Shapes: P pairs of twins, S slots, U sentences, R draws.
+Shapes: P pairs of twins, E explanations, S slots, U sentences, R draws.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ NOTE = (
     "|b|, so that A changes its sign with the system. Of one pair, the 95 % interval of s - |b| "
     "has to be above 0; of several, a one-sided t-test over pairs decides at {level:g} (Holm over "
     "the judges of one text). Log Q: of the label, from the word that the system uses; a judge "
-    "whose log Q is that of a guess has not learnt the planted words, and its A says nothing."
+    "whose log Q is that of a guess has not learnt the planted words, and its A says nothing. S in "
+    "spans: each A over the judge's span in that system, from random words (explainer=random) to "
+    "the word that the system uses, so that judges compare."
 )
 
 
@@ -82,7 +84,7 @@ class Trial(Analysis):
         notes = [NOTE.format(level=self._level), *pair_notes(rows, self._draws)]
         words, title = varying_words("The trial of judges: who sees the model?", rows, WORDS)
         heads = ["judges learn from", *words, "judge", "slot", "A in L", "A in C", "s", "b",
-                 "log Q", "passes", "decisions", "pairs"]  # fmt: skip
+                 "s in spans", "log Q", "passes", "decisions", "pairs"]  # fmt: skip
         lines = [Line((row["corpus"], row["system"], row["k"]), _cells(row, words)) for row in rows]
         summary = Summary(title, heads, lines, notes, 3 + len(words))
         identity = (*cases[0].condition, "system", "judge", "slot")
@@ -91,14 +93,19 @@ class Trial(Analysis):
 
     def _judge(self, case: Case) -> Iterator[Row]:
         for slot in (ALL, *case.slots):
-            log_q_P22U, count_U = case.likelihoods(case.slots if slot == ALL else [slot])
+            log_q_P2EU, count_U = case.likelihoods(case.slots if slot == ALL else [slot])
             if count_U.sum() < FEWEST:
                 continue
-            advantage_P2U = log_q_P22U[:, :, 0] - log_q_P22U[:, :, 1]
+            advantage_P2U = log_q_P2EU[:, :, 0] - log_q_P2EU[:, :, 1]
             mean_P2 = advantage_P2U.sum(axis=2) / count_U.sum()
             drawn_R2 = self._resample(advantage_P2U, count_U)
             # The link in L, the cue in C.
-            right_PU = (log_q_P22U[:, 0, 0] + log_q_P22U[:, 1, 1]) / 2
+            right_P2U = np.stack([log_q_P2EU[:, 0, 0], log_q_P2EU[:, 1, 1]], axis=1)
+            span_response = np.nan
+            if case.has_random:
+                span_P2 = (right_P2U - log_q_P2EU[:, :, 2]).sum(axis=2) / count_U.sum()
+                in_spans_P2 = mean_P2 / span_P2
+                span_response = (in_spans_P2[:, 0] - in_spans_P2[:, 1]).mean() / 2
             yield {
                 **case.condition,
                 "system": case.architecture,
@@ -106,7 +113,8 @@ class Trial(Analysis):
                 "heading": case.heading,
                 "slot": slot,
                 "decisions": int(count_U.sum()),
-                "log_q": float(right_PU.sum() / count_U.sum() / len(case.seeds)),
+                "log_q": float(right_P2U.mean(axis=1).sum() / count_U.sum() / len(case.seeds)),
+                "response_in_spans": float(span_response),
                 **describe(case.seeds, mean_P2, drawn_R2),
             }
 
@@ -120,6 +128,10 @@ class Trial(Analysis):
         return over_pairs(np.concatenate(means_RP2), self._draws)
 
 
+def _number(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.2f}"
+
+
 def _cells(row: Row, words: Sequence[str]) -> list[Cell]:
     def shown(name: str) -> str:
         value, low, high = (row[key] for key in (name, f"{name}_low", f"{name}_high"))
@@ -128,7 +140,7 @@ def _cells(row: Row, words: Sequence[str]) -> list[Cell]:
     advantages = (f"{row[name]:+.2f}" for name in ("advantage_l", "advantage_c"))
     texts = (
         row["corpus"], *(str(row[word]) for word in words), row["heading"], row["slot"],
-        *advantages, shown("response"), shown("bias"),
+        *advantages, shown("response"), shown("bias"), _number(row["response_in_spans"]),
         f"{row['log_q']:.2f}", "yes" if row["passes"] else "no",
         f"{row['decisions']:,}", str(row["pairs"]),
     )  # fmt: skip

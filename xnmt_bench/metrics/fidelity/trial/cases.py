@@ -1,6 +1,6 @@
 """Rows of the two explanations on twin systems, grouped into what is tried.
 
-Shapes: P pairs of twins, S slots, U sentences.
+Shapes: P pairs of twins, E explanations, S slots, U sentences.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from xnmt_bench.metrics.fidelity.evidence import LIKELIHOOD_OF, PLANTED
 from xnmt_bench.report.panels import Panel, family
 
 EXPLANATIONS = ("names_link", "names_cue")
+RANDOM = "random"  # an explanation whose log Q is the lower end of a judge's span
 TWINS = ("cue", "link")  # what each learnt without: the link's system L first, the cue's system C
 
 
@@ -46,20 +47,21 @@ class Case:
             slots: of the decisions; those alone count that all systems get right.
 
         Returns:
-            (P, 2, 2, U) by pair, twin and explanation, and (U,).
+            (P, 2, E, U) by pair, twin and explanation, the last of which is `random` where it has
+            rows of all systems, and (U,).
         """
+        names = (*EXPLANATIONS, RANDOM) if self.has_random else EXPLANATIONS
         pairs = [
-            [[m.units() for m in self.rows[seed][twin][name]]
-             for twin in TWINS for name in EXPLANATIONS]
+            [[m.units() for m in self.rows[seed][twin][name]] for twin in TWINS for name in names]
             for seed in self.seeds
-        ]  # fmt: skip
-        shape = (len(pairs), len(TWINS), len(EXPLANATIONS))
+        ]
+        shape = (len(pairs), len(TWINS), len(names))
         numbers = common([u for cells in pairs for cell in cells for u in cell])
         if numbers is None:  # of other test sets
             return np.zeros((*shape, 0)), np.zeros(0)
 
         def of(column: str) -> np.ndarray:
-            """Return a column, the mean of the judge's seeds, (P, 2, 2, U)."""
+            """Return a column, the mean of the judge's seeds, (P, 2, E, U)."""
             values = [
                 [np.mean([u.take(numbers)[column] for u in cell], axis=0) for cell in cells]
                 for cells in pairs
@@ -79,6 +81,11 @@ class Case:
             for seed, twins in self.rows.items()
             if all(name in twins.get(twin, {}) for twin in TWINS for name in EXPLANATIONS)
         )
+
+    @property
+    def has_random(self) -> bool:
+        """Whether `random` has rows of both twins of every pair."""
+        return all(RANDOM in self.rows[seed][twin] for seed in self.seeds for twin in TWINS)
 
     @property
     def slots(self) -> list[str]:
@@ -124,7 +131,7 @@ def _cases(panels: Sequence[Panel]) -> list[Case]:
     for panel in panels:
         condition = {c: v for c, v in panel.condition.items() if c not in ("nmt", "model")}
         for pivot, by_name in panel.by_pivot(blind=True).items():
-            for name in EXPLANATIONS:
+            for name in (*EXPLANATIONS, RANDOM):
                 for measurement in by_name.get(name, ()):
                     lineage: Mapping[str, Any] = measurement.facts.get(LINEAGE, {})
                     twin = lineage.get("learnt", {}).get("hides")
