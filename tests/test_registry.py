@@ -25,6 +25,7 @@ METRICS = (
     "annotation",
     "antecedent",
     "causes",
+    "erasure",
     "confidence",
     "consistency",
     "contrastive",

@@ -1,0 +1,88 @@
+"""What decisions lose as words are erased, and as they are put in.
+
+Comprehensiveness and sufficiency are those of DeYoung et al. 2020 (ERASER, section 4), the areas
+those of deletion and insertion curves over every word.
+
+Shapes: N decisions, F shares of words, G points of a curve.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from xnmt_bench.metrics.erasure.erasing import PREFIX, SOURCE, Decision, Eraser
+
+CURVES = ("deletion", "insertion")
+GRID = np.linspace(0, 1, 21)  # shares of words at which curves are kept
+
+
+def bins(decision: Decision, shares: Sequence[float]) -> list[tuple[int, int]]:
+    """Return how many source and prefix words each share is: rounded up, one at least."""
+    words = [int((decision.side_W == side).sum()) for side in (SOURCE, PREFIX)]
+    counts = [[min(n, max(1, math.ceil(share * n))) for n in words] for share in shares]
+    return [(source, prefix) for source, prefix in counts]
+
+
+def erase(
+    eraser: Eraser, decisions: Sequence[Decision], shares: Sequence[float], whole_curves: bool
+) -> dict[str, np.ndarray]:
+    """Return what each decision loses, by column, (N,).
+
+    `comprehensiveness 0.1` is P(label) less that without a tenth of each side's words, the most
+    relevant; `sufficiency 0.1` is P(label) less that with these words alone. `deletion` and
+    `insertion` are means over all steps of P(label) while one word after another is erased, or put
+    in; `deletion at 0.05` and the others are points of the curves.
+
+    Args:
+        eraser: gives P(label) with some words kept.
+        decisions: with their words, most relevant first.
+        shares: of each side's words.
+        whole_curves: whether every step is computed; if not, those columns are missing.
+    """
+    place_of: dict[tuple[int, bytes], int] = {}
+    rows: list[tuple[int, np.ndarray]] = []
+
+    def ask(number: int, keep_W: np.ndarray) -> int:
+        """Return the place of a row, which is computed once."""
+        key = (number, keep_W.tobytes())
+        if key not in place_of:
+            place_of[key] = len(rows)
+            rows.append((number, keep_W))
+        return place_of[key]
+
+    asked: list[dict[str, list[int]]] = []
+    for number, decision in enumerate(decisions):
+        everything = np.ones(len(decision), dtype=bool)
+        top = [decision.first(counts) for counts in bins(decision, shares)]
+        wanted = {
+            "whole": [ask(number, everything)],
+            "comprehensiveness": [ask(number, ~chosen_W) for chosen_W in top],
+            "sufficiency": [ask(number, chosen_W) for chosen_W in top],
+        }
+        if whole_curves:
+            steps, rank_W = range(len(decision) + 1), np.arange(len(decision))
+            wanted["deletion"] = [ask(number, rank_W >= step) for step in steps]
+            wanted["insertion"] = [ask(number, rank_W < step) for step in steps]
+        asked.append(wanted)
+    p_R = eraser.probabilities(decisions, rows)
+    columns: dict[str, np.ndarray] = {"whole": np.array([p_R[w["whole"][0]] for w in asked])}
+    for name in ("comprehensiveness", "sufficiency"):
+        p_NF = np.array([p_R[wanted[name]] for wanted in asked])
+        columns |= {
+            f"{name} {share:g}": columns["whole"] - p_N
+            for share, p_N in zip(shares, p_NF.T, strict=True)
+        }
+    for name in CURVES if whole_curves else ():
+        curves = [p_R[wanted[name]] for wanted in asked]
+        columns[name] = np.array([curve.mean() for curve in curves])
+        p_NG = np.array([np.interp(GRID, np.linspace(0, 1, len(c)), c) for c in curves])
+        columns |= {point(name, x): p_N for x, p_N in zip(GRID, p_NG.T, strict=True)}
+    return columns
+
+
+def point(curve: str, share: float) -> str:
+    """Return the name of a curve's point."""
+    return f"{curve} at {share:.2f}"

@@ -1,0 +1,118 @@
+"""The words of a decision, in the order of an explainer, and P(label) with some of them kept.
+
+Shapes: N decisions, W words of a decision on both sides, R rows, K kept words of a side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.subwords import SPECIAL
+from xnmt_bench.judges.masked import base_log_likelihoods
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.switched import Removal
+from xnmt_bench.rules.table import Rules
+
+SOURCE, PREFIX = 0, 1
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One decision and its words.
+
+    Attributes:
+        sentence: number of its sentence in the corpus.
+        step: counted from 0.
+        label: id of what the system chooses.
+        side_W: SOURCE or PREFIX, of each word.
+        place_W: the word's place on its side, in subwords from 0.
+    """
+
+    sentence: int
+    step: int
+    label: int
+    side_W: np.ndarray
+    place_W: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.place_W)
+
+    def first(self, counts: Sequence[int]) -> np.ndarray:
+        """Return True for so many first words of each side, (W,)."""
+        chosen_W = np.zeros(len(self), dtype=bool)
+        for side, count in zip((SOURCE, PREFIX), counts, strict=True):
+            chosen_W[np.flatnonzero(self.side_W == side)[:count]] = True
+        return chosen_W
+
+
+def words_of(ids_X: np.ndarray) -> np.ndarray:
+    """Return the places of words; BOS, EOS and padding are none."""
+    return np.flatnonzero(~np.isin(ids_X, SPECIAL))
+
+
+def order_words(sides: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return side and place of all words, most relevant first, (W,).
+
+    Relevance of source and prefix words need not compare, so the sides are merged by rank: each
+    word stands where as large a part of its own side is before it. Ties go to the source, and on a
+    side to the leftmost word.
+
+    Args:
+        sides: of source and prefix, the places of words and their relevance.
+    """
+    placed = []
+    for side, (place_X, relevance_X) in enumerate(sides):
+        order = np.argsort(-relevance_X, kind="stable")
+        placed += [
+            ((rank + 0.5) / len(order), side, int(place_X[i])) for rank, i in enumerate(order)
+        ]
+    placed.sort(key=lambda word: word[:2])  # stable: a side keeps its order
+    return np.array([s for _, s, _ in placed], int), np.array([p for *_, p in placed], int)
+
+
+class Eraser:
+    """A model that is asked for the probability of labels with some words kept.
+
+    Args:
+        model: the system.
+        split: the sentences of the decisions.
+        removal: what a word that is not kept is replaced by; see `nmt.switched`.
+    """
+
+    def __init__(self, model: NMTModel, split: EncodedSplit, removal: Removal) -> None:
+        self._model, self._split, self._removal = model, split, removal
+
+    def probabilities(
+        self, decisions: Sequence[Decision], rows: Iterable[tuple[int, np.ndarray]]
+    ) -> np.ndarray:
+        """Return P(label) of each row, (R,); equal rows are computed once.
+
+        Args:
+            decisions: what rows are of.
+            rows: the number of a decision, and True for the words that are kept, (W,).
+        """
+        numbers, keeps = zip(*rows, strict=True)
+        members = [decisions[n] for n in numbers]
+        kept = [(d.side_W, d.place_W, keep) for d, keep in zip(members, keeps, strict=True)]
+        places = [
+            _pad([place_W[keep & (side_W == side)] for side_W, place_W, keep in kept])
+            for side in (SOURCE, PREFIX)
+        ]
+        sentence_R, step_R, label_R = (
+            np.array([getattr(d, name) for d in members]) for name in ("sentence", "step", "label")
+        )
+        rules = Rules(sentence_R, step_R, label_R, np.zeros(len(members)), *places, *places)
+        log_p_R, _ = base_log_likelihoods(self._model, self._split, rules, removal=self._removal)
+        return np.exp(log_p_R)
+
+
+def _pad(places: Sequence[np.ndarray]) -> np.ndarray:
+    """Return rows of places as one array, -1 behind the shorter ones, (R, K)."""
+    padded = np.full((len(places), max(map(len, places), default=0)), -1)
+    for row, place_X in zip(padded, places, strict=True):
+        row[: len(place_X)] = place_X
+    return padded

@@ -1,0 +1,248 @@
+"""Erasure as a metric: its rows, its results, its curves, and the notes under its table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from xnmt_bench.measuring.measurement import (
+    SETTINGS,
+    Evidence,
+    Measurement,
+    PlannedRow,
+    ScoredRow,
+)
+from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, ratio
+from xnmt_bench.measuring.units import Units, by_unit
+from xnmt_bench.metrics.erasure.curves import CURVES, point
+from xnmt_bench.metrics.erasure.decisions import KEYS
+from xnmt_bench.metrics.erasure.figure import draw_curves
+from xnmt_bench.metrics.erasure.stages import Amounts, Columns, bound, erase_words, read
+from xnmt_bench.nmt.switched import Removal
+from xnmt_bench.options import Count, Few, Natural, Part
+from xnmt_bench.pipeline.explained import EVALUATED
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.texts import name_sentences
+
+three_digits = "{:.3f}".format
+NARROW = 0.01  # limits that differ by less say nothing of an order
+ROUNDING = 1e-6  # of probabilities, beyond which an area is outside its limits
+
+
+class Erasure(SumMetric):
+    """What a label's probability loses without an explainer's words, and with them alone.
+
+    A unit is a sentence; its sums are over its decisions.
+
+    Args:
+        shares: of each side's words that are erased, or kept, most relevant first.
+        removals: what an erased word is replaced by; a row for each.
+        sentences: of the test set; null for all that are explained.
+        curves: of these, how many have whole curves, whose areas take a row for every word.
+        limited: of these, how many have areas between the limits of all orders.
+        beam: chains that the search for limits keeps, where a decision sees more than 8 words.
+    """
+
+    name = "erasure"
+    title = "Erasure: the label's probability with words taken away, and put in"
+    note = (
+        "Comprehensiveness: P(label) less that without the most relevant words of each side. "
+        "Sufficiency: less that with these words alone. Both are means over shares of the words "
+        "(DeYoung et al. 2020). Deletion and insertion: the mean of P(label) while all words are "
+        "erased one after another, or put in, most relevant first. Normalised: between the worst "
+        "(0) and the best (1) order of the decision's words (Edin et al. 2024). With 95 % "
+        "bootstrap intervals over sentences."
+    )
+    keys = (
+        Key("explainer", "explainer"),
+        Key("removal", "removal", "removal: {}"),
+        Key("seed", "seed"),
+    )
+    columns = (
+        Column(
+            "comprehensiveness",
+            "comprehensiveness",
+            three_digits,
+            "higher",
+            interval=True,
+            meaning="probability that the label loses without the words named",
+        ),
+        Column(
+            "sufficiency",
+            "sufficiency",
+            three_digits,
+            "lower",
+            interval=True,
+            meaning="probability that the label loses where the words named stand alone",
+        ),
+        Column(
+            "deletion",
+            "deletion",
+            three_digits,
+            "lower",
+            interval=True,
+            meaning="mean probability of the label while words are erased, most relevant first",
+        ),
+        Column(
+            "insertion",
+            "insertion",
+            three_digits,
+            "higher",
+            interval=True,
+            meaning="mean probability of the label while words are put in, most relevant first",
+        ),
+        Column(
+            "normalised_deletion",
+            "deletion, normalised",
+            three_digits,
+            "higher",
+            interval=True,
+            meaning="deletion between the worst order of the words (0) and the best (1)",
+        ),
+        Column(
+            "normalised_insertion",
+            "insertion, normalised",
+            three_digits,
+            "higher",
+            interval=True,
+            meaning="insertion between the worst order of the words (0) and the best (1)",
+        ),
+        Column("whole", "P(label)", three_digits, shown=False, meaning="with all words"),
+        Column("decisions", "decisions", count, shown=False),
+        Column("curve_decisions", "decisions of curves", count, shown=False),
+        Column("limited_decisions", "decisions between limits", count, shown=False),
+        Column("narrow", "limits too near", count, shown=False),
+        Column("outside", "outside the limits", count, shown=False),
+    )
+
+    def __init__(
+        self,
+        shares: Sequence[Part] = (0.01, 0.05, 0.1, 0.2, 0.5),
+        removals: Sequence[Removal] = ("zero", "mean", "attention"),
+        sentences: Count | None = None,
+        curves: Natural = 100,
+        limited: Natural = 20,
+        beam: Few = 3,
+    ) -> None:
+        self.shares, self.removals = tuple(shares), tuple(removals)
+        self.sentences, self.curves, self.limited, self.beam = sentences, curves, limited, beam
+
+    def measure(self, job: Job) -> Iterator[PlannedRow]:
+        """Yield the explainer's row under each removal."""
+        for removal in self.removals:
+            make = partial(self._evidence, job, removal)
+            yield self.plan(job, make, explained=True, removal=removal)
+
+    def _evidence(self, job: Job, removal: Removal) -> Evidence:
+        """Return the sums of one explainer under one removal."""
+        explained = job.explained.decisions.count(EVALUATED)
+        sentences = min(self.sentences or explained, explained)
+        amounts = Amounts(sentences, min(self.curves, sentences), removal)
+        erased = erase_words(job, amounts, self.shares)
+        columns, made_by = read(erased), {"erased": erased.fingerprint}
+        sums = {name: values for name, values in columns.items() if name not in KEYS}
+        if amounts.curves:
+            sums["curve_decisions"] = ~np.isnan(columns["deletion"])
+        if limited := min(self.limited, amounts.curves):
+            bounds = bound(job, Amounts(limited, limited, removal), self.beam)
+            made_by["limits"] = bounds.fingerprint
+            sums |= _normalise(read(bounds), columns)
+        # Columns are NaN where a decision has no curve, or no limits.
+        numbers = {name: np.nan_to_num(values) for name, values in sums.items()}
+        number_U, summed = by_unit(columns["sentence"], **numbers)
+        settings = {
+            "test sentences": name_sentences(number_U),
+            "shares": ", ".join(f"{share:g}" for share in self.shares),
+            "sentences with curves": amounts.curves,
+            "sentences with limits": limited,
+            "beam": self.beam,
+        }
+        facts = {SETTINGS: settings, "flat": int(erased.facts["flat"])}
+        return Evidence(Units(job.texts.test_set, number_U, summed), made_by, facts)
+
+    def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Return means over decisions, and over the shares of words."""
+        decisions_R = sums_R["rows"]
+        results = {"decisions": decisions_R, "whole": ratio(sums_R["whole"], decisions_R)}
+        for name in ("comprehensiveness", "sufficiency"):
+            columns = [column for column in sums_R if column.startswith(f"{name} ")]
+            by_share = [ratio(sums_R[column], decisions_R) for column in columns]
+            results[name] = np.mean(by_share, axis=0)
+        if "curve_decisions" in sums_R:
+            results["curve_decisions"] = sums_R["curve_decisions"]
+            for name in CURVES:
+                results[name] = ratio(sums_R[name], sums_R["curve_decisions"])
+        if "limited_decisions" in sums_R:
+            for name in ("limited_decisions", "narrow", "outside"):
+                results[name] = sums_R[name]
+            for name in CURVES:
+                column = f"normalised_{name}"
+                results[column] = ratio(sums_R[column], sums_R["limited_decisions"])
+        return results
+
+    def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
+        """Return where relevance has no order, and what the best orders reach."""
+        rows = [row for row in scored if row.measurement.ok]
+        without_order = {
+            f"{row.measurement.identity['explainer']}: in {flat:,} decisions all words of a side "
+            "are as relevant; their order is that of the sentence."
+            for row in rows
+            if (flat := row.measurement.facts["flat"])
+        }
+        return sorted(without_order) + sorted({note for row in rows for note in _ceiling(row)})
+
+    def figures(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, Figure]]:
+        """Yield the curves of each system and removal."""
+        groups: dict[tuple[str, str, str], list[Measurement]] = {}
+        for m in measurements:
+            if m.ok and point("deletion", 0.0) in m.units().columns:
+                key = (m.identity["corpus"], m.identity["nmt"], m.identity["removal"])
+                groups.setdefault(key, []).append(m)
+        if groups:
+            yield f"{self.name}_curves", draw_curves(groups)
+
+
+def _by_decision(columns: Columns) -> Iterator[tuple[int, ...]]:
+    return zip(*(columns[name].tolist() for name in KEYS), strict=True)
+
+
+def _normalise(bounds: Columns, columns: Columns) -> Columns:
+    """Return areas between their limits, NaN where there are none, (N,)."""
+    row_of = {key: row for row, key in enumerate(_by_decision(columns))}
+    rows = [row_of[key] for key in _by_decision(bounds)]
+    lower_N, upper_N = (np.full(len(columns["step"]), np.nan) for _ in range(2))
+    lower_N[rows], upper_N[rows] = bounds["lower"], bounds["upper"]
+    narrow_N = upper_N - lower_N < NARROW  # False where there is no limit
+    usable_N = ~np.isnan(lower_N) & ~narrow_N
+    lower_N, upper_N = (np.where(usable_N, x_N, np.nan) for x_N in (lower_N, upper_N))
+    areas = {
+        # Of deletion the least area is the best.
+        "normalised_deletion": (upper_N - columns["deletion"]) / (upper_N - lower_N),
+        "normalised_insertion": (columns["insertion"] - lower_N) / (upper_N - lower_N),
+    }
+    outside_N = np.any([(x < -ROUNDING) | (x > 1 + ROUNDING) for x in areas.values()], axis=0)
+    return areas | {
+        "limited_decisions": usable_N,
+        "lower": lower_N,
+        "upper": upper_N,
+        "narrow": narrow_N,
+        "outside": outside_N,
+    }
+
+
+def _ceiling(row: ScoredRow) -> Iterator[str]:
+    """Yield what the best orders reach under a row's system and removal."""
+    units = row.measurement.units()
+    if "lower" not in units.columns or not units["limited_decisions"].sum():
+        return
+    decisions = units["limited_decisions"].sum()
+    lower, upper = (units[name].sum() / decisions for name in ("lower", "upper"))
+    yield (
+        f"{row.row['nmt']}, removal {row.row['removal']}: the best orders that a search finds have "
+        f"deletion {lower:.3f} and insertion {upper:.3f} ({decisions:,.0f} decisions; "
+        f"{units['narrow'].sum():,.0f} whose limits differ by less than {NARROW:g} are left out). "
+        "The search asks the model for what is measured, so it is a ceiling and no explanation."
+    )
