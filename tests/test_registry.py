@@ -26,6 +26,7 @@ METRICS = (
     "antecedent",
     "causes",
     "erasure",
+    "infidelity",
     "confidence",
     "consistency",
     "contrastive",
