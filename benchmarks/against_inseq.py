@@ -199,7 +199,7 @@ def integrate_their_way(model: NMTModel, pairs: Pairs) -> Scores:
     """Integrated gradients of the pairs' words along inseq's way, point by point."""
     inner, codes = model.model, np.polynomial.legendre.leggauss(POINTS)
     nodes, weights = (torch.tensor(x).float() for x in codes)
-    found: Scores = []
+    scores: Scores = []
     for pair in pairs:
         x, y = ids_of(model, pair)
         source_ids = torch.cat([model.before_source, model.source_ids[x], model.after_source])
@@ -227,8 +227,8 @@ def integrate_their_way(model: NMTModel, pairs: Pairs) -> Scores:
         before = len(model.before_source)
         prefix = torch.nn.functional.pad(sums[1][:, framed + 1 :], (0, 1))
         seen = torch.ones(len(y), len(y)).tril(-1).bool()
-        found.append((sums[0][:, before : before + len(x)], prefix.masked_fill(~seen, torch.nan)))
-    return found
+        scores.append((sums[0][:, before : before + len(x)], prefix.masked_fill(~seen, torch.nan)))
+    return scores
 
 
 def difference(name: str, mine: Scores, other: Scores) -> float:

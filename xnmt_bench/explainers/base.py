@@ -131,8 +131,8 @@ class Explainer(ABC):
         blind: it never asks the model, so it is a point of reference and never ranked.
         learnt: what `prepare` gave, where there is anything; the pipeline stores it.
         needs_gold: it reads `batch.gold`, so it speaks only of corpora that are annotated.
-        against_gold: it explains the label against the target's own word, so that it says nothing
-            of a step whose label is that word.
+        against_gold: it explains the label against the target's own word, and leaves out
+            steps whose label is that word.
         tells_own_side: it has `own_side`; of any other explainer relevance has to stand for that.
         attends: its relevance is attention, which does not weigh prefix words against source words.
         gives_shares: its relevance of source words is shares of each step as it stands.

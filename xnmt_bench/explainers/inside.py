@@ -25,7 +25,7 @@ def pick_layer(by_layer: Tensor, layer: int | None) -> Tensor:
         layer: counted from 0, negative from the end; None for the mean of all.
 
     Raises:
-        XnmtError: there is no such layer.
+        XnmtError: the model lacks the layer.
     """
     layers = by_layer.shape[1]
     # The model's sizes are known only here: an opened system has no `nmt.sizes` to check against.
@@ -40,7 +40,7 @@ def reduce_heads(weights_BHQX: Tensor, heads: Reduction) -> Tensor:
     """Return the weights of heads as one, (B, Q, X): their mean, their maximum, or one head's.
 
     Raises:
-        XnmtError: there is no such head.
+        XnmtError: the layer lacks the head.
     """
     if heads == "mean":
         return weights_BHQX.mean(1)

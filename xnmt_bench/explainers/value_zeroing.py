@@ -45,7 +45,7 @@ class ValueZeroing(Explainer):
         """
         blocks = model.attention_blocks(batch)
         encoder = [self._shares(block) for block in blocks.encoder]
-        decoder = [(self._shares(own), self._shares(cross)) for own, cross in blocks.decoder]
+        decoder = [(self._shares(block), self._shares(cross)) for block, cross in blocks.decoder]
         words = blocks.of_words(*roll_out(encoder, decoder))
         return Relevance.of_inputs(batch, *(pick_layer(x, self.layer) for x in words))
 

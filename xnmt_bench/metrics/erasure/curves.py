@@ -1,4 +1,4 @@
-"""What decisions lose as words are erased, and as they are put in.
+"""What decisions lose while words are erased or put in.
 
 Comprehensiveness and sufficiency are those of DeYoung et al. 2020 (ERASER, section 4), the areas
 those of deletion and insertion curves over every word.
@@ -53,30 +53,32 @@ def erase(
             rows.append((number, keep_W))
         return place_of[key]
 
-    asked: list[dict[str, list[int]]] = []
+    places_of: list[dict[str, list[int]]] = []
     for number, decision in enumerate(decisions):
         everything = np.ones(len(decision), dtype=bool)
         top = [decision.first(counts) for counts in bins(decision, shares)]
-        wanted = {
+        places = {
             "whole": [ask(number, everything)],
             "comprehensiveness": [ask(number, ~chosen_W) for chosen_W in top],
             "sufficiency": [ask(number, chosen_W) for chosen_W in top],
         }
         if whole_curves:
             steps, rank_W = range(len(decision) + 1), np.arange(len(decision))
-            wanted["deletion"] = [ask(number, rank_W >= step) for step in steps]
-            wanted["insertion"] = [ask(number, rank_W < step) for step in steps]
-        asked.append(wanted)
+            places["deletion"] = [ask(number, rank_W >= step) for step in steps]
+            places["insertion"] = [ask(number, rank_W < step) for step in steps]
+        places_of.append(places)
     p_R = eraser.probabilities(decisions, rows)
-    columns: dict[str, np.ndarray] = {"whole": np.array([p_R[w["whole"][0]] for w in asked])}
+    columns: dict[str, np.ndarray] = {
+        "whole": np.array([p_R[places["whole"][0]] for places in places_of])
+    }
     for name in ("comprehensiveness", "sufficiency"):
-        p_NF = np.array([p_R[wanted[name]] for wanted in asked])
+        p_NF = np.array([p_R[places[name]] for places in places_of])
         columns |= {
             f"{name} {share:g}": columns["whole"] - p_N
             for share, p_N in zip(shares, p_NF.T, strict=True)
         }
     for name in CURVES if whole_curves else ():
-        curves = [p_R[wanted[name]] for wanted in asked]
+        curves = [p_R[places[name]] for places in places_of]
         columns[name] = np.array([curve.mean() for curve in curves])
         p_NG = np.array([np.interp(GRID, np.linspace(0, 1, len(c)), c) for c in curves])
         columns |= {point(name, x): p_N for x, p_N in zip(GRID, p_NG.T, strict=True)}

@@ -75,7 +75,7 @@ def order_words(sides: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndar
 
 
 class Eraser:
-    """A model that is asked for the probability of labels with some words kept.
+    """Computes the probability of labels with some words kept.
 
     Args:
         model: the system.

@@ -1,10 +1,10 @@
 """The least and the greatest area that any order of a decision's words has.
 
-Areas do not compare across models and decisions (Edin et al. 2024, arXiv 2408.08137):
-one decision may fall at the first word whatever the order, another at the last. Between its own
-limits an area is a share. An order is a chain of sets of words, from all to none, and its area the
-mean of P(label) over the chain. So the limits are exact where all sets can be enumerated; beyond, a
-beam of the best chains is searched.
+Areas do not compare across models and decisions (Edin et al. 2024, arXiv 2408.08137): in one
+decision the label falls with the first word in every order, in another with the last. Between its
+own limits an area is a share. An order is a chain of sets of words, from all to none, and its area
+the mean of P(label) over the chain. So the limits are exact where all sets can be enumerated;
+beyond, a beam of the best chains is searched.
 
 Shapes: N decisions, W words. A set of words is an integer, bit by bit.
 """
@@ -32,29 +32,27 @@ def limits(
         beam: chains that are kept at each step.
         enumerated: words up to which all sets are computed, so that the limits are exact.
     """
-    known: list[Sets] = [{} for _ in decisions]
+    p_of: list[Sets] = [{} for _ in decisions]
 
-    def compute(wanted: Sequence[set[int]]) -> None:
-        """Ask for sets that are not known yet."""
-        new = [(n, s) for n, sets in enumerate(wanted) for s in sorted(sets - known[n].keys())]
+    def compute(needed: Sequence[set[int]]) -> None:
+        """Ask for sets that are not computed yet."""
+        new = [(n, s) for n, sets in enumerate(needed) for s in sorted(sets - p_of[n].keys())]
         if new:
             rows = [(n, _mask(s, len(decisions[n]))) for n, s in new]
             for (n, s), p in zip(new, eraser.probabilities(decisions, rows), strict=True):
-                known[n][s] = float(p)
+                p_of[n][s] = float(p)
 
+    all_words = [(1 << len(decision)) - 1 for decision in decisions]
     small = [len(decision) <= enumerated for decision in decisions]
     compute(
         [
-            set(range(1 << len(decision))) if is_small else {(1 << len(decision)) - 1}
-            for decision, is_small in zip(decisions, small, strict=True)
+            {*range(words + 1)} if is_small else {words}
+            for words, is_small in zip(all_words, small, strict=True)
         ]
     )
     ends = []
     for best in (min, max):
-        sums = [
-            {(1 << len(decision)) - 1: known[n][(1 << len(decision)) - 1]}
-            for n, decision in enumerate(decisions)
-        ]
+        sums = [{words: p_of[n][words]} for n, words in enumerate(all_words)]
         for step in range(max(map(len, decisions), default=0)):
             # Every set that one word less leads to, and the best chain to it.
             longer = [
@@ -64,7 +62,7 @@ def limits(
             compute([set(chains) for chains in longer])
             for n, chains in enumerate(longer):
                 if chains:
-                    reached = {s: total + known[n][s] for s, total in chains.items()}
+                    reached = {s: total + p_of[n][s] for s, total in chains.items()}
                     sums[n] = reached if small[n] else _keep(reached, best, beam)
         ends.append(np.array([sums[n][0] / (len(d) + 1) for n, d in enumerate(decisions)]))
     lower_N, upper_N = ends
@@ -79,10 +77,10 @@ def _shorten(chains: Sets, best: Callable[..., float]) -> Sets:
     """Return the sets with one word less, each with the best sum of a chain that leads to it."""
     shorter: Sets = {}
     for subset, total in chains.items():
-        rest = subset
-        while rest:
-            word = rest & -rest
-            rest ^= word
+        others = subset
+        while others:
+            word = others & -others
+            others ^= word
             smaller = subset ^ word
             shorter[smaller] = best(shorter.get(smaller, total), total)
     return shorter

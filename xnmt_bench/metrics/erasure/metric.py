@@ -28,7 +28,7 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import name_sentences
 
 three_digits = "{:.3f}".format
-NARROW = 0.01  # limits that differ by less say nothing of an order
+NARROW = 0.01  # limits that differ by less leave no room for an order
 ROUNDING = 1e-6  # of probabilities, beyond which an area is outside its limits
 
 
@@ -215,7 +215,7 @@ def _normalise(bounds: Columns, columns: Columns) -> Columns:
     rows = [row_of[key] for key in _by_decision(bounds)]
     lower_N, upper_N = (np.full(len(columns["step"]), np.nan) for _ in range(2))
     lower_N[rows], upper_N[rows] = bounds["lower"], bounds["upper"]
-    narrow_N = upper_N - lower_N < NARROW  # False where there is no limit
+    narrow_N = upper_N - lower_N < NARROW  # False without limits
     usable_N = ~np.isnan(lower_N) & ~narrow_N
     lower_N, upper_N = (np.where(usable_N, x_N, np.nan) for x_N in (lower_N, upper_N))
     areas = {
