@@ -9,10 +9,11 @@ hold `<side>_relevance`, the score of every word (NaN where unseen).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ import pyarrow as pa
 from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.parquet import column_names, read_table, write_table
 
+Part = TypeVar("Part")
 RULE_SIDES = ("source", "prefix")
 # As fields of `Rules`, in their order.
 RULE_COLUMNS = (
@@ -89,6 +91,21 @@ def write_shard(columns: dict[str, np.ndarray | list[np.ndarray]], path: Path) -
             # A fixed size is read back without offsets, as one matrix.
             arrays[name] = pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
     write_table(pa.table(arrays), path)
+
+
+def write_shards(
+    folder: Path, split: str, parts: Iterable[Part], compute: Callable[[Part], pa.Table]
+) -> Iterator[int]:
+    """Write a table for each part, and yield its number once it is there.
+
+    A shard that is there already is left alone, so a killed run goes on where it stood.
+    """
+    for number, part in enumerate(parts):
+        path = shard_path(folder, split, number)
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            write_table(compute(part), path)
+        yield number
 
 
 def finished_shards(folder: Path, split: str) -> int:

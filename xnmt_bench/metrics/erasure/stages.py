@@ -1,11 +1,8 @@
-"""What is computed of erasure and kept in the store, shard by shard.
-
-A shard that is there already is left alone, so a killed run goes on where it stood.
-"""
+"""What is computed of erasure and kept in the store, shard by shard."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -19,12 +16,12 @@ from xnmt_bench.metrics.erasure.decisions import KEYS, ordered_decisions, unorde
 from xnmt_bench.metrics.erasure.erasing import Decision, Eraser
 from xnmt_bench.metrics.erasure.limits import limits
 from xnmt_bench.nmt.switched import Removal
-from xnmt_bench.parquet import read_table, write_table
+from xnmt_bench.parquet import read_table
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.progress import track
 from xnmt_bench.rules.extract import TEACHER_FORCING
-from xnmt_bench.rules.table import shard_path, shards
+from xnmt_bench.rules.table import shards, write_shards
 from xnmt_bench.store import Artefact, Work
 
 SHARD = 20  # sentences
@@ -139,16 +136,11 @@ def _write_shards(
     parts = [range(*span) for span in pairwise((0, *ends))]
     spans = [part[start : start + SHARD] for part in parts for start in range(0, len(part), SHARD)]
 
-    def written() -> Iterator[int]:
-        for number, span in enumerate(spans):
-            path = shard_path(folder, EVALUATED, number)
-            if not path.exists():
-                path.parent.mkdir(exist_ok=True)
-                decisions = [d for sentence in span for d in by_sentence[sentence]]
-                keys = {name: np.array([getattr(d, name) for d in decisions]) for name in KEYS}
-                write_table(pa.table(keys | compute(span.start, decisions)), path)
-            yield number
+    def tabulate(span: range) -> pa.Table:
+        decisions = [d for sentence in span for d in by_sentence[sentence]]
+        keys = {name: np.array([getattr(d, name) for d in decisions]) for name in KEYS}
+        return pa.table(keys | compute(span.start, decisions))
 
-    shown = job.config.trainer.progress_bar
-    for _ in track(written(), "erasure", len(spans), "shards", shown):
+    done, shown = write_shards(folder, EVALUATED, spans, tabulate), job.config.trainer.progress_bar
+    for _ in track(done, "erasure", len(spans), "shards", shown):
         pass  # each is on disk already

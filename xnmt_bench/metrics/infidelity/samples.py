@@ -7,7 +7,6 @@ Shapes: N decisions, R rows of a sentence, S source ids, T target ids.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,13 +20,13 @@ from xnmt_bench.explainers.base import require_labels
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.switched import Removal, SwitchedOff
-from xnmt_bench.parquet import read_table, write_table
+from xnmt_bench.parquet import read_table
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.progress import track
 from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.labels import StoredLabels
-from xnmt_bench.rules.table import sentence_rows, shard_path, shards
+from xnmt_bench.rules.table import sentence_rows, shards, write_shards
 from xnmt_bench.store import Artefact, Work
 
 SHARD = 50  # sentences
@@ -124,17 +123,13 @@ def sample(job: Job, sampling: Sampling) -> Artefact:
                 }
             )
 
-        def written() -> Iterator[int]:
-            for number, start in enumerate(range(0, sampling.sentences, SHARD)):
-                path = shard_path(folder, EVALUATED, number)
-                if not path.exists():
-                    path.parent.mkdir(exist_ok=True)
-                    members = range(start, min(start + SHARD, sampling.sentences))
-                    write_table(pa.concat_tables(map(explain, members)), path)
-                yield number
-
-        shown, total = job.config.trainer.progress_bar, -(-sampling.sentences // SHARD)
-        for _ in track(written(), "erased at random", total, "shards", shown):
+        every = range(sampling.sentences)
+        parts = [every[start : start + SHARD] for start in every[::SHARD]]
+        done = write_shards(
+            folder, EVALUATED, parts, lambda part: pa.concat_tables(map(explain, part))
+        )
+        shown = job.config.trainer.progress_bar
+        for _ in track(done, "erased at random", len(parts), "shards", shown):
             pass  # each is on disk already
 
     return job.store.make(
