@@ -235,11 +235,12 @@ def test_shares_and_those_of_the_frame_sum_to_1(model, pairs, name, monkeypatch)
     torch.testing.assert_close(total, torch.ones_like(total), rtol=0, atol=1e-9)
     before, framed = len(model.before_source), len(model.before_target) - 1
     words, steps = len(pairs[-1][0]), len(pairs[-1][1])
-    source_TS = kept["source"][0, framed:, before : before + words]
+    # Of the last decoder layer, which is the default.
+    source_TS = kept["source"][0, -1, framed:, before : before + words]
     assert torch.equal(relevance.source_BTS[0], source_TS)
     assert kept["source"].shape[-1] == words + before + len(model.after_source)
     # Word 0 is input 1, behind the frame and BOS.
-    last = kept["inputs"][0, -1, framed + 1 :]
+    last = kept["inputs"][0, -1, -1, framed + 1 :]
     assert torch.equal(relevance.prefix_BTT[0, -1, : steps - 1], last)
 
 
