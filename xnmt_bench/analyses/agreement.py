@@ -98,7 +98,9 @@ class Agreement(Analysis):
                 answered = True
                 yield f"{first.name}_{second.name}_{self.name}", self._result(pairs)
         if not answered:
-            raise NotApplicable(f"no two metrics have {LEAST} rows in common")
+            fixed = ", ".join(f"{column}={value}" for column, value in self.fixed.items())
+            where = f" with analysis.agreement.fixed: {fixed}" if fixed else ""
+            raise NotApplicable(f"no two metrics have {LEAST} rows in common{where}")
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """Return nothing: one metric alone has no agreement."""
