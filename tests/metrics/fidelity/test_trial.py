@@ -110,9 +110,12 @@ def test_what_a_judge_has_learnt_stands_beside(tmp_path):
 def test_a_response_in_spans_compares_judges(tmp_path):
     """Random words have -5, so the span is 4 in L and 3 in C: A is 1 of 4, and -1 of 3."""
     write_twins(tmp_path, 1.0, -1.0)
-    assert np.isnan(of_all(tried(tmp_path))["base"]["response_in_spans"])
+    alone = tried(tmp_path)
+    assert np.isnan(of_all(alone)["base"]["response_in_spans"])
+    assert "s in spans" not in alone.summary.headings
     for twin in ("cue", "link"):
         write_row(tmp_path, twin, "random", 0.0)
+    assert "s in spans" in tried(tmp_path).summary.headings
     row = of_all(tried(tmp_path))["base"]
     assert row["response_in_spans"] == pytest.approx((1 / 4 + 1 / 3) / 2)
     assert row["response"] == pytest.approx(1.0)

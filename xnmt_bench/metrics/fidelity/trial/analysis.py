@@ -37,9 +37,11 @@ NOTE = (
     "|b|, so that A changes its sign with the system. Of one pair, the 95 % interval of s - |b| "
     "has to be above 0; of several, a one-sided t-test over pairs decides at {level:g} (Holm over "
     "the judges of one text). Log Q: of the label, from the word that the system uses; a judge "
-    "whose log Q is that of a guess has not learnt the planted words, and its A says nothing. S in "
-    "spans: each A over the judge's span in that system, from random words (explainer=random) to "
-    "the word that the system uses, so that judges compare."
+    "whose log Q is that of a guess has not learnt the planted words, and its A says nothing."
+)
+SPANS = (
+    "S in spans: each A over the judge's span in that system, from random words to the word that "
+    "the system uses, so that judges compare."
 )
 
 
@@ -81,11 +83,18 @@ class Trial(Analysis):
         if not rows:
             raise NotApplicable(f"fewer than {FEWEST} planted decisions are right in both twins")
         decide(rows, ("corpus", "system", "k", "slot"), self._level)
-        notes = [NOTE.format(level=self._level), *pair_notes(rows, self._draws)]
+        # Where rows of `random` say what a judge's span is.
+        spans = any(not np.isnan(row["response_in_spans"]) for row in rows)
+        notes = [NOTE.format(level=self._level), *([SPANS] if spans else [])]
+        notes += pair_notes(rows, self._draws)
         words, title = varying_words("The trial of judges: who sees the model?", rows, WORDS)
         heads = ["judges learn from", *words, "judge", "slot", "A in L", "A in C", "s", "b",
-                 "s in spans", "log Q", "passes", "decisions", "pairs"]  # fmt: skip
-        lines = [Line((row["corpus"], row["system"], row["k"]), _cells(row, words)) for row in rows]
+                 *(["s in spans"] if spans else []),
+                 "log Q", "passes", "decisions", "pairs"]  # fmt: skip
+        lines = [
+            Line((row["corpus"], row["system"], row["k"]), _cells(row, words, spans))
+            for row in rows
+        ]
         summary = Summary(title, heads, lines, notes, 3 + len(words))
         identity = (*cases[0].condition, "system", "judge", "slot")
         measured = tuple(name for name in rows[0] if name not in (*identity, "heading"))
@@ -128,19 +137,17 @@ class Trial(Analysis):
         return over_pairs(np.concatenate(means_RP2), self._draws)
 
 
-def _number(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:.2f}"
-
-
-def _cells(row: Row, words: Sequence[str]) -> list[Cell]:
+def _cells(row: Row, words: Sequence[str], spans: bool) -> list[Cell]:
     def shown(name: str) -> str:
         value, low, high = (row[key] for key in (name, f"{name}_low", f"{name}_high"))
         return f"{value:+.2f} [{low:+.2f}, {high:+.2f}]"
 
     advantages = (f"{row[name]:+.2f}" for name in ("advantage_l", "advantage_c"))
+    in_spans = row["response_in_spans"]
     texts = (
         row["corpus"], *(str(row[word]) for word in words), row["heading"], row["slot"],
-        *advantages, shown("response"), shown("bias"), _number(row["response_in_spans"]),
+        *advantages, shown("response"), shown("bias"),
+        *([] if not spans else [""] if np.isnan(in_spans) else [f"{in_spans:.2f}"]),
         f"{row['log_q']:.2f}", "yes" if row["passes"] else "no",
         f"{row['decisions']:,}", str(row["pairs"]),
     )  # fmt: skip
