@@ -89,8 +89,8 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     pairs = read_pairs(arguments)
-    wanted = {"nmt": "transformer", "size": "paper", "vocabulary": 4000, "device": CPU}
-    model = build(argparse.Namespace(**wanted), pairs)
+    options = {"nmt": "transformer", "size": "paper", "vocabulary": 4000, "device": CPU}
+    model = build(argparse.Namespace(**options), pairs)
     pairs = pairs[: arguments.sentences]
     parts = batches(model, pairs, 1024)
     words = [p.source_mask_BS.sum().item() + p.target_mask_BT.sum().item() for p in parts]

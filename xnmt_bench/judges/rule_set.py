@@ -112,7 +112,7 @@ class RuleSet:
     def training(self) -> Iterator[Rules]:
         """Yield the rules of the first `train_sentences` training sentences, shard by shard.
 
-        Decisions that the explainer leaves out have none.
+        Decisions that the explainer leaves out are not among them.
         """
         # A shard may hold more sentences than are left, so the last one is cut at a sentence's end.
         sentences_left = self.train_sentences

@@ -46,7 +46,7 @@ class AttentionBlock:
             heads: what all heads bring, or one of them, counted from 0.
 
         Raises:
-            XnmtError: there is no such head.
+            XnmtError: the layer lacks the head.
         """
         weights_BHQK, values_BHKE = self.weights_BHQK, self.values_BHKE
         out_DHE = self.out.weight.unflatten(1, (weights_BHQK.shape[1], -1))

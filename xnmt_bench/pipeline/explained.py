@@ -179,7 +179,7 @@ class Explained:
         """Return the whole relevance of the test set, sentence by sentence.
 
         Raises:
-            NotApplicable: the explainer says nothing of some steps, or does not cover the model.
+            NotApplicable: the explainer leaves out steps, or does not cover the model.
         """
         if self.explainer.against_gold:
             raise NotApplicable("foil=gold says nothing of steps that are right")

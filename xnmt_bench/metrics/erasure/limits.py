@@ -77,10 +77,10 @@ def _shorten(chains: Sets, best: Callable[..., float]) -> Sets:
     """Return the sets with one word less, each with the best sum of a chain that leads to it."""
     shorter: Sets = {}
     for subset, total in chains.items():
-        others = subset
-        while others:
-            word = others & -others
-            others ^= word
+        untried = subset
+        while untried:
+            word = untried & -untried
+            untried ^= word
             smaller = subset ^ word
             shorter[smaller] = best(shorter.get(smaller, total), total)
     return shorter

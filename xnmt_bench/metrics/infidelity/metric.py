@@ -105,17 +105,17 @@ class Infidelity(SumMetric):
         sentences = min(self.sentences or explained, explained)
         relevances = job.relevance(TEACHER_FORCING)
         sampled = sample(job, Sampling(sentences, self.samples, removal, self.draws))
-        said, split = read(sampled), job.texts.split(EVALUATED)
+        p_of_sentence, split = read(sampled), job.texts.split(EVALUATED)
         index_of = {int(number): index for index, number in enumerate(split.number)}
         numbers: list[int] = []
         columns: dict[str, list[float]] = {}
         for relevance in relevances:
-            if relevance.number in said:
+            if relevance.number in p_of_sentence:
                 index = index_of[relevance.number]
                 erased = erased_words(
                     split.source[index], split.target[index], self.samples, self.draws
                 )
-                sums = errors(relevance, erased, *said[relevance.number])
+                sums = errors(relevance, erased, *p_of_sentence[relevance.number])
                 numbers += [relevance.number] * len(sums["lost"])
                 for name, values in sums.items():
                     columns.setdefault(name, []).extend(values.tolist())

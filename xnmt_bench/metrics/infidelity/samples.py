@@ -1,4 +1,4 @@
-"""What a system says of its labels with words erased at random: the same for every explainer.
+"""Probabilities of labels with words erased at random, the same for every explainer.
 
 One row, with some words erased, answers for all steps of a sentence.
 
@@ -145,12 +145,12 @@ def sample(job: Job, sampling: Sampling) -> Artefact:
 
 def read(artefact: Artefact) -> dict[int, tuple[np.ndarray, np.ndarray]]:
     """Return P(label) with all words, (N,), and of each row, (R, N), by number of the sentence."""
-    found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    p_of_sentence: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for path in shards(artefact.path, EVALUATED):
         table = read_table(path, ("sentence", "whole", "erased"))
         whole_N, erased_N = (table[name].to_numpy() for name in ("whole", "erased"))
         sentence_N = table["sentence"].to_numpy()
         for rows in sentence_rows(sentence_N):
             erased_RN = np.stack(list(erased_N[rows])).T
-            found[int(sentence_N[rows.start])] = whole_N[rows], erased_RN
-    return found
+            p_of_sentence[int(sentence_N[rows.start])] = whole_N[rows], erased_RN
+    return p_of_sentence
