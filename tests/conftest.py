@@ -11,19 +11,16 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import faster  # noqa: F401
 import forked
 import pytest
 import torch
-import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
-
-# Configurations are read some thousand times, and the loader in C is faster.
-yaml.SafeLoader = yaml.CSafeLoader
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT.parent / "shared" / "data"

@@ -2,7 +2,7 @@
 
 import gc
 
-import yaml
+import faster  # noqa: F401
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.hydra import Hydra
 from hydra.core.plugins import Plugins
@@ -37,8 +37,6 @@ def load_sweep_config(self, master_config, sweep_overrides):
 
 
 ConfigLoaderImpl.load_sweep_config = load_sweep_config
-# The loader in C reads the same files faster.
-yaml.SafeLoader = yaml.CSafeLoader
 # The languages of the toy corpora. Their model is unpacked for each set of languages.
 if language.available():
     language.code("en")

@@ -87,7 +87,7 @@ def test_the_standard_error_is_that_of_the_orders():
 
 
 def test_the_table_says_how_far_rows_may_be_off(tmp_path):
-    shared = ["corpus.train=300", "corpus.valid=20", "corpus.test=20", "threads=1",
+    shared = ["corpus.train=300", "corpus.valid=20", "corpus.test=4", "threads=1",
               f"store={tmp_path}/store", f"results={tmp_path}/results"]  # fmt: skip
     done = command(
         "train.py", "-m", *shared, "corpus.subwords.source_size=300",

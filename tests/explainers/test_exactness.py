@@ -23,10 +23,10 @@ def case(system):
 
 
 def probability(model, batch, source, inputs, step):
-    """P(label of one step) of each sentence, by a full pass."""
+    """P(label) of one step of each sentence, (B,), or of a slice of steps, by a full pass."""
     states = model.decode(model.encode(source, batch.layout), inputs)
     p = model.logits(states[:, step]).softmax(-1)
-    return p.gather(-1, batch.labels_BT[:, step, None])[:, 0]
+    return p.gather(-1, batch.labels_BT[:, step, None])[..., 0]
 
 
 def assert_same(actual, expected):
@@ -56,16 +56,16 @@ def test_prediction_difference_equals_brute_force(case):
     source_BSD, input_BTD = model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)
     (b, s), t = batch.source_BS.shape, batch.target_BT.shape[1]
     source, prefix = torch.zeros(b, t, s).double(), torch.zeros(b, t, t).double()
-    for step in range(t):
-        unablated = probability(model, batch, source_BSD, input_BTD, step)
-        for i in range(s):
-            ablated = source_BSD.clone()
-            ablated[:, i] = 0
-            source[:, step, i] = unablated - probability(model, batch, ablated, input_BTD, step)
-        for j in range(step):
-            ablated = input_BTD.clone()
-            ablated[:, j + 1] = 0  # input j + 1 is target word j
-            prefix[:, step, j] = unablated - probability(model, batch, source_BSD, ablated, step)
+    every_step = slice(None)
+    unablated = probability(model, batch, source_BSD, input_BTD, every_step)
+    for i in range(s):
+        ablated = source_BSD.clone()
+        ablated[:, i] = 0
+        source[..., i] = unablated - probability(model, batch, ablated, input_BTD, every_step)
+    for j in range(t - 1):
+        ablated = input_BTD.clone()
+        ablated[:, j + 1] = 0  # input j + 1 is target word j
+        prefix[..., j] = unablated - probability(model, batch, source_BSD, ablated, every_step)
     source, prefix = visible(batch, source, prefix)
     relevance = load_explainer("prediction_difference").relevance(model, batch)
     assert_same(relevance.source_BTS, source)

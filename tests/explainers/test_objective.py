@@ -33,24 +33,26 @@ def case(transformer):
     return model, batch
 
 
-def value(model, batch, source, inputs, step, of="probability", foil=None):
-    """The number of one step of each sentence, by a full pass; the foil is found by sorting."""
+def values(model, batch, source, inputs, of="probability", foil=None):
+    """The number of each step, (B, T), by a full pass; the second choice is found by sorting."""
+    states = model.decode(model.encode(source, batch.layout), inputs)
+    number_BTV = NUMBERS[of](model.logits(states))
+    result = number_BTV.gather(-1, batch.labels_BT[..., None])[..., 0]
+    if foil is None:
+        return result
+    foil_BT = batch.target_BT if foil == "gold" else second_choice(model, batch)
+    return result - number_BTV.gather(-1, foil_BT[..., None])[..., 0]
+
+
+def second_choice(model, batch):
+    """The likeliest word but the label, of each step of the unchanged sentences, (B, T)."""
     whole = model.decode(
         model.encode(model.embed_source(batch.source_BS), batch.layout),
         model.embed_target(batch.input_BT),
     )
-    states = model.decode(model.encode(source, batch.layout), inputs)
-    number_BV = NUMBERS[of](model.logits(states[:, step]))
-    label_B = batch.labels_BT[:, step]
-    result = number_BV.gather(-1, label_B[:, None])[:, 0]
-    if foil is None:
-        return result
-    if foil == "gold":
-        return result - number_BV.gather(-1, batch.target_BT[:, step, None])[:, 0]
-    ranked_BV = model.logits(whole[:, step]).argsort(-1, descending=True)
+    first_BT, second_BT = model.logits(whole).argsort(-1, descending=True)[..., :2].unbind(-1)
     # The label may be no first choice, in the padding of a shorter sentence.
-    second_B = torch.where(ranked_BV[:, 0] == label_B, ranked_BV[:, 1], ranked_BV[:, 0])
-    return result - number_BV.gather(-1, second_B[:, None])[:, 0]
+    return torch.where(first_BT == batch.labels_BT, second_BT, first_BT)
 
 
 @pytest.mark.parametrize("options", CHOICES, ids=str)
@@ -61,7 +63,7 @@ def test_gradients_are_of_the_chosen_number(case, options):
     for step in range(source.shape[1]):
         embedded = (model.embed_source(batch.source_BS), model.embed_target(batch.input_BT))
         leaves = [x.clone().requires_grad_() for x in embedded]
-        total = value(model, batch, *leaves, step, **options).sum()
+        total = values(model, batch, *leaves, **options)[:, step].sum()
         of_source, of_inputs = torch.autograd.grad(total, leaves)
         source[:, step] = (of_source * leaves[0]).sum(-1).detach()
         prefix[:, step, :-1] = (of_inputs * leaves[1]).sum(-1).detach()[:, 1:]
@@ -75,7 +77,7 @@ def test_the_l2_norm(case):
     relevance = load_explainer("gradient_norm", norm="l2").relevance(model, batch)
     step = 2
     source = model.embed_source(batch.source_BS).clone().requires_grad_()
-    total = value(model, batch, source, model.embed_target(batch.input_BT), step).sum()
+    total = values(model, batch, source, model.embed_target(batch.input_BT))[:, step].sum()
     [of_source] = torch.autograd.grad(total, [source])
     expected = of_source.square().sum(-1).sqrt()
     seen = ~relevance.source_BTS[:, step].isnan()
@@ -103,14 +105,13 @@ def test_prediction_difference_is_of_the_chosen_number_and_removal(case, options
     sizes = [len(v) for v in model.vocabularies]
     (b, s), t = batch.source_BS.shape, batch.target_BT.shape[1]
     source, prefix = torch.zeros(b, t, s).double(), torch.zeros(b, t, t).double()
-    for step in range(t):
-        whole = value(model, batch, source_BSD, input_BTD, step, **options)
-        for i in range(s):
-            changed = replaced(source_BSD, i, model.embed_source, sizes[0])
-            source[:, step, i] = whole - value(model, batch, changed, input_BTD, step, **options)
-        for j in range(step):
-            changed = replaced(input_BTD, j + 1, model.embed_target, sizes[1])
-            prefix[:, step, j] = whole - value(model, batch, source_BSD, changed, step, **options)
+    whole = values(model, batch, source_BSD, input_BTD, **options)
+    for i in range(s):
+        changed = replaced(source_BSD, i, model.embed_source, sizes[0])
+        source[..., i] = whole - values(model, batch, changed, input_BTD, **options)
+    for j in range(t - 1):
+        changed = replaced(input_BTD, j + 1, model.embed_target, sizes[1])
+        prefix[..., j] = whole - values(model, batch, source_BSD, changed, **options)
     source, prefix = visible(batch, source, prefix)
     assert_same(relevance.source_BTS, source)
     assert_same(relevance.prefix_BTT, prefix)
