@@ -34,6 +34,7 @@ METRICS = (
     "infidelity",
     "quality",
     "repetition",
+    "soft",
 )
 
 

@@ -14,6 +14,7 @@ from xnmt_bench.explainers.base import decide
 from xnmt_bench.explainers.lexicon import Lexicon
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import entries, load_explainer
+from xnmt_bench.rules.topk import top_k
 from xnmt_bench.words.ibm_model_1 import ibm_model_1
 
 BLIND = (
@@ -25,6 +26,7 @@ BLIND = (
     "names_link",
     "nearest",
     "random",
+    "uniform",
 )
 
 
@@ -33,6 +35,19 @@ class Never:
 
     def __init__(self, model):
         self.target_subwords, self.source_subwords = model.target_subwords, model.source_subwords
+
+
+def test_uniform_rules_are_the_first_words(transformer):
+    batch = batch_of(transformer.texts.split("test"), range(3))
+    relevance = load_explainer("uniform").relevance(Never(transformer.system.model), batch)
+    words_BS = batch.source_BS > EOS
+    for scores_TS, words_S in zip(relevance.source_BTS.numpy(), words_BS.numpy(), strict=True):
+        seen_S = ~np.isnan(scores_TS[0])
+        assert (scores_TS[0][seen_S] == 1).all()
+        chosen_K = top_k(scores_TS[:1], (seen_S & words_S)[None], 2)[0][0]
+        assert chosen_K.tolist() == np.flatnonzero(words_S)[:2].tolist()
+    prefix_TT = relevance.prefix_BTT[0].numpy()
+    assert [int((row == 1).sum()) for row in prefix_TT[:3]] == [0, 1, 2]
 
 
 def test_which_explainers_are_blind():

@@ -59,7 +59,7 @@ FEW = {"integrated_gradients": {"points": 2}, "shapley": {"permutations": 2},
 @pytest.mark.parametrize(
     "name",
     ["attention", "gradient_norm", "weighted_gradient", "prediction_difference", "random",
-     "code", "nearest", "integrated_gradients", "shapley", "lime", "rollout", "alti",
+     "code", "nearest", "uniform", "integrated_gradients", "shapley", "lime", "rollout", "alti",
      "attention_norm", "value_zeroing", "cp_lrp"],
 )  # fmt: skip
 def test_a_sentence_does_not_depend_on_its_batch(system, name):

@@ -19,9 +19,9 @@ from xnmt_bench.nmt.switched import Removal
 from xnmt_bench.parquet import read_table
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.progress import track
+from xnmt_bench.pipeline.shards import write_and_show
 from xnmt_bench.rules.extract import TEACHER_FORCING
-from xnmt_bench.rules.table import shards, write_shards
+from xnmt_bench.rules.table import shards
 from xnmt_bench.store import Artefact, Work
 
 SHARD = 20  # sentences
@@ -141,6 +141,4 @@ def _write_shards(
         keys = {name: np.array([getattr(d, name) for d in decisions]) for name in KEYS}
         return pa.table(keys | compute(span.start, decisions))
 
-    done, shown = write_shards(folder, EVALUATED, spans, tabulate), job.config.trainer.progress_bar
-    for _ in track(done, "erasure", len(spans), "shards", shown):
-        pass  # each is on disk already
+    write_and_show(job, folder, spans, tabulate, "erasure")

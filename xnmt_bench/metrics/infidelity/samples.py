@@ -23,10 +23,10 @@ from xnmt_bench.nmt.switched import Removal, SwitchedOff
 from xnmt_bench.parquet import read_table
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.progress import track
+from xnmt_bench.pipeline.shards import write_and_show
 from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.labels import StoredLabels
-from xnmt_bench.rules.table import sentence_rows, shards, write_shards
+from xnmt_bench.rules.table import sentence_rows, shards
 from xnmt_bench.store import Artefact, Work
 
 SHARD = 50  # sentences
@@ -125,12 +125,13 @@ def sample(job: Job, sampling: Sampling) -> Artefact:
 
         every = range(sampling.sentences)
         parts = [every[start : start + SHARD] for start in every[::SHARD]]
-        done = write_shards(
-            folder, EVALUATED, parts, lambda part: pa.concat_tables(map(explain, part))
+        write_and_show(
+            job,
+            folder,
+            parts,
+            lambda part: pa.concat_tables(map(explain, part)),
+            "erased at random",
         )
-        shown = job.config.trainer.progress_bar
-        for _ in track(done, "erased at random", len(parts), "shards", shown):
-            pass  # each is on disk already
 
     return job.store.make(
         "erased_at_random",

@@ -1,0 +1,226 @@
+"""Soft erasure against a slow loop, bounds, and explainers whose place is known."""
+
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+from conftest import batch_of, command, configure, double, overrides
+
+from xnmt_bench.corpora.subwords import SPECIAL
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.metrics.soft import SoftErasure
+from xnmt_bench.metrics.soft.distances import distances, hellinger
+from xnmt_bench.metrics.soft.metric import NARROW, sums_of
+from xnmt_bench.metrics.soft.retention import level, scale
+from xnmt_bench.metrics.soft.stage import KINDS, chances_of
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.rules.extract import TEACHER_FORCING
+from xnmt_bench.rules.table import SentenceRelevance
+
+SAMPLES = 3
+
+
+@pytest.fixture(scope="module")
+def case(system):
+    """A model in float64 and one sentence."""
+    model, split = double(system.system.model), system.texts.split("test")
+    return model, batch_of(split, [4]), (split.source[4], split.target[4])
+
+
+def drawn_relevance(ids, first=0):
+    """Relevance of each step that it can see, drawn at random."""
+    rng = np.random.default_rng(0)
+    s, t = map(len, ids)
+    prefix = rng.normal(size=(t - first, t))
+    for row, step in enumerate(range(first, t)):
+        prefix[row, step:] = np.nan
+    return SentenceRelevance(0, first, rng.normal(size=(t - first, s)), prefix, np.ones(t - first))
+
+
+def test_distances_equal_a_slow_loop(case):
+    """One decision, one way to keep words and one draw at a time, by numpy's own sums."""
+    model, batch, ids = case
+    first = 1
+    chances, _, _ = chances_of(drawn_relevance(ids, first), *ids, retention=0.4)
+    steps = range(first, len(ids[1]))
+    nothing_N, moved_KNR = distances(model, batch, steps, chances, SAMPLES, seed=5)
+    source, inputs = model.embed_source(batch.source_BS)[0], model.embed_target(batch.input_BT)[0]
+    special = np.isin(batch.input_BT[0].numpy(), SPECIAL)
+
+    def p_of(x, y, step):
+        states = model.decode(model.encode(x[None], batch.layout), y[None])
+        return model.logits(states)[0, step].softmax(-1).numpy()
+
+    def distance(p, q):
+        return np.sqrt(max(0.0, 1 - np.sqrt(p * q).sum()))
+
+    source_words = [i for i, word in enumerate(ids[0]) if word not in SPECIAL]
+    for n, step in enumerate(steps):
+        whole = p_of(source, inputs, step)
+        empty_source, empty_inputs = source.clone(), inputs.clone()
+        empty_source[source_words] = 0
+        empty_inputs[~special] = 0
+        expected = distance(whole, p_of(empty_source, empty_inputs, step))
+        assert nothing_N[n] == pytest.approx(expected, abs=1e-7)
+        rng = np.random.default_rng([5, step, *ids[0].tolist(), *ids[1].tolist()])
+        of_source = rng.random((SAMPLES, *source.shape), dtype=np.float32)
+        of_inputs = rng.random((SAMPLES, *inputs.shape), dtype=np.float32)
+        for k in range(len(KINDS)):
+            for r in range(SAMPLES):
+                x, y = source.clone(), inputs.clone()
+                for i in source_words:
+                    x[i][torch.tensor(of_source[r, i] >= chances[0][k, n, i])] = 0
+                for j in range(step):
+                    y[j + 1][torch.tensor(of_inputs[r, j + 1] >= chances[1][k, n, j])] = 0
+                expected = distance(whole, p_of(x, y, step))
+                assert moved_KNR[k, n, r] == pytest.approx(expected, abs=1e-7)
+
+
+def test_whole_embeddings_move_nothing_and_none_moves_as_far_as_no_word(case):
+    model, batch, ids = case
+    count = len(ids[1])
+    ends = tuple(np.stack([np.full((count, len(x)), keep) for keep in (1.0, 0.0)]) for x in ids)
+    nothing_N, moved_KNR = distances(model, batch, range(count), ends, 2, seed=0)
+    np.testing.assert_allclose(moved_KNR[0], 0, atol=1e-7)
+    np.testing.assert_allclose(moved_KNR[1], np.repeat(nothing_N[:, None], 2, 1), atol=1e-7)
+    assert nothing_N.max() > 0.5
+
+
+def test_hellinger_is_between_0_and_1():
+    ends = torch.eye(3, dtype=torch.float64)
+    assert hellinger(ends[0], ends[0]) == 0
+    assert hellinger(ends[0], ends[1]) == 1
+    p, q = torch.tensor([0.36, 0.64]), torch.tensor([0.64, 0.36])
+    assert float(hellinger(p, q)) == pytest.approx(np.sqrt(1 - 2 * 0.48))
+
+
+def test_chances_follow_from_relevance():
+    np.testing.assert_allclose(scale(np.array([-2.0, 0.0, 2.0])), [0, 0.5, 1])
+    np.testing.assert_allclose(scale(np.array([3.0, 3.0])), [0.5, 0.5])
+    assert len(scale(np.zeros(0))) == len(level(np.zeros(0), 0.5)) == 0
+
+
+@pytest.mark.parametrize("retention", [0.05, 0.3, 0.5, 0.95])
+def test_levelled_chances_keep_the_order_and_have_one_mean(retention):
+    rng = np.random.default_rng(0)
+    for scores in (rng.normal(size=9), rng.exponential(size=4) ** 4, np.array([0.0, 0, 0, 1])):
+        levelled = level(scale(scores), retention)
+        assert levelled.mean() == pytest.approx(retention)
+        assert levelled.min() >= 0 and levelled.max() <= 1
+        order = np.argsort(scores)
+        assert (np.diff(levelled[order]) >= -1e-12).all()
+    np.testing.assert_allclose(level(scale(np.ones(3)), retention), retention)
+
+
+def test_words_that_are_seen_have_chances_and_no_others():
+    source, target = np.array([9, 8, 7, SPECIAL[-1]]), np.array([6, 5, SPECIAL[-1]])
+    nan = np.nan
+    prefix = np.array([[nan, nan, nan], [4.0, nan, nan], [1.0, 3.0, nan]])
+    relevance = SentenceRelevance(
+        0, 0, np.array([[1.0, 2, 3, 99], [0, 0, 4, 99], [5, 5, 5, 99]]), prefix, np.ones(3)
+    )
+    (source_KNS, target_KNT), retention_N, flat_N = chances_of(relevance, source, target, 0.5)
+    np.testing.assert_allclose(source_KNS[0], [[0, 0.5, 1, 1], [0, 0, 1, 1], [0.5, 0.5, 0.5, 1]])
+    np.testing.assert_allclose(target_KNT[0], [[1, 1, 1], [0.5, 1, 1], [0, 1, 1]])
+    # EOS is kept whole, also where the words named are taken away.
+    np.testing.assert_allclose(source_KNS[1, :, :3], 1 - source_KNS[0, :, :3])
+    assert (source_KNS[:, :, 3] == 1).all()
+    np.testing.assert_allclose(source_KNS[2:, :, :3].mean(-1), 0.5)
+    np.testing.assert_allclose(retention_N, [0.5, 1.5 / 4, 2.5 / 5])
+    assert flat_N.tolist() == [False, False, True]
+    with pytest.raises(NotApplicable, match="says nothing of some words"):
+        chances_of(SentenceRelevance(0, 0, nan * prefix, prefix, np.ones(3)),
+                   np.array([9, 8, 7]), target, 0.5)  # fmt: skip
+
+
+def test_sums_are_of_ratios_by_decision():
+    """A draw that moves farther than no word counts 0; a decision without need is left out."""
+    columns = {
+        "nothing": np.array([0.5, 0.8, NARROW / 2]),
+        "retention": np.array([0.2, 0.4, 0.9]),
+        "kept": np.array([[0.25, 0.75], [0.0, 0.4], [0.1, 0.1]]),
+        "removed": np.array([[0.5, 0.25], [0.8, 0.8], [0.1, 0.1]]),
+        "level_kept": np.zeros((3, 2)),
+        "level_removed": np.zeros((3, 2)),
+    }
+    sums = sums_of(columns)
+    np.testing.assert_allclose(sums["soft_ns"], [0.25, 0.75, 0])
+    np.testing.assert_allclose(sums["soft_nc"], [0.75, 1.0, 0])
+    np.testing.assert_allclose(sums["pi_soft_ns"], [1, 1, 0])
+    results = SoftErasure().of_sums(
+        {name: x.sum(keepdims=True) for name, x in sums.items()} | {"rows": np.array([3.0])}
+    )
+    assert results["soft_ns"] == pytest.approx(0.5)
+    assert results["retention"] == pytest.approx(0.3)
+    assert results["decisions"] == 2 and results["narrow"] == 1
+
+
+def results_of(workplace, explainer, *changes):
+    """Results of an explainer on some sentences of the session's Transformer."""
+    places = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0"]
+    metric = SoftErasure(sentences=15, samples=2)
+    [row] = metric.measure(Job(configure(*places, f"explainer={explainer}", *changes)))
+    evidence = row.make()
+    sums = {name: evidence.units[name].sum(keepdims=True) for name in evidence.units.columns}
+    return {name: float(x[0]) for name, x in metric.of_sums(sums).items()}
+
+
+def test_what_asks_the_model_is_ahead_of_random_words(workplace, transformer):
+    asks, blind = (results_of(workplace, name) for name in ("prediction_difference", "random"))
+    assert asks["pi_soft_ns"] > blind["pi_soft_ns"] + 0.1
+    assert asks["pi_soft_nc"] > blind["pi_soft_nc"] + 0.05
+    assert asks["decisions"] == blind["decisions"] > 100
+
+
+def test_high_scores_for_all_words_gain_by_the_raw_numbers_alone(workplace, transformer):
+    """Against drawn scores: every word but the first scores 1, and the model is never asked."""
+    places = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0"]
+    job = Job(configure(*places, "explainer=random"))
+    model, split = job.system.model, job.texts.split("test")
+    index_of = {int(number): index for index, number in enumerate(split.number)}
+    means, rng = [], np.random.default_rng(0)
+    for cheats in (False, True):
+        parts = []
+        for relevance in islice(job.relevance(TEACHER_FORCING).read(), 8):
+            ids = [side[index_of[relevance.number]] for side in (split.source, split.target)]
+            scores = [
+                np.where(
+                    np.isnan(x), x, np.arange(x.shape[1]) > 0 if cheats else rng.random(x.shape)
+                )
+                for x in (relevance.source_TS, relevance.prefix_TT)
+            ]
+            relevance = replace(relevance, source_TS=scores[0], prefix_TT=scores[1])
+            chances, retention_N, _ = chances_of(relevance, *ids, 0.5)
+            steps = range(relevance.first, len(ids[1]))
+            nothing_N, moved_KNR = distances(model, model.collate([ids]), steps, chances, 2, 0)
+            columns = dict(zip(KINDS, moved_KNR, strict=True))
+            parts.append(sums_of(columns | {"nothing": nothing_N, "retention": retention_N}))
+        means.append({name: np.concatenate([p[name] for p in parts]).mean() for name in parts[0]})
+    drawn, cheater = means
+    assert cheater["retention"] > 0.8 > 0.6 > drawn["retention"]
+    assert cheater["soft_ns"] > drawn["soft_ns"] + 0.2
+    assert cheater["soft_nc"] > drawn["soft_nc"] + 0.05
+    # All but one word alike: what equal scores have, which may be more than drawn ones.
+    for name in ("pi_soft_ns", "pi_soft_nc"):
+        assert abs(cheater[name] - drawn[name]) < 0.1
+
+
+def test_from_the_command_line(workplace, tmp_path):
+    shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
+              f"results={tmp_path}", "metric=[soft]", "metric.soft.sentences=5",
+              "metric.soft.samples=1"]  # fmt: skip
+    done = command("train.py", "-m", *shared, "explainer=gradient_norm,random", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    shown = command("evaluate.py", *shared, cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    text = " ".join(shown.stdout.split())
+    assert "random (blind)" in text and "pi-Soft-NS" in text
+    assert "Compare explainers by the pi columns" in text
+
+
+def test_a_retention_outside_0_and_1_is_one_line(tmp_path):
+    done = command("train.py", "metric=[soft]", "metric.soft.retention=1.0", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == ["error: metric.soft.retention=1.0: should be less than 1"]

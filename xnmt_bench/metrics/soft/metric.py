@@ -1,0 +1,166 @@
+"""Soft erasure as a metric: its rows, its results, and the notes under its table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from xnmt_bench.measuring.measurement import SETTINGS, Evidence, PlannedRow, ScoredRow
+from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, ratio
+from xnmt_bench.measuring.units import Units, by_unit
+from xnmt_bench.metrics.soft.stage import KINDS, Sampling, measure_distances, read
+from xnmt_bench.options import Count, Few, Seed, Share
+from xnmt_bench.pipeline.explained import EVALUATED
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.texts import name_sentences
+
+three_digits = "{:.3f}".format
+NARROW = 0.01  # a distance without any word below which a decision depends on none
+# Result columns of what is kept and removed, by the scores and at one retention.
+RESULTS = dict(zip(KINDS, ("soft_ns", "soft_nc", "pi_soft_ns", "pi_soft_nc"), strict=True))
+
+
+class SoftErasure(SumMetric):
+    """How a distribution moves when embeddings are kept as much as an explainer scores them.
+
+    A unit is a sentence; its sums are over its decisions.
+
+    Args:
+        samples: draws of each decision.
+        retention: what is kept on average where all explainers keep as much.
+        sentences: of the test set; null for all that are explained.
+        draws: seed; the draws are the same for every explainer.
+    """
+
+    name = "soft"
+    title = "Soft erasure: embeddings kept as much as a word is relevant"
+    note = (
+        "Each dimension of a word's embedding is kept with a chance that follows from the word's "
+        "relevance, between 0 (the least relevant word of its side) and 1 (the most). Soft-NS: how "
+        "much nearer the distribution stays to the one of all words than without any word. "
+        "Soft-NC: how far it moves when the rest of each embedding is kept (Zhao and Aletras 2023; "
+        "Hellinger distance, Zhao and Shan 2024). Pi: the same where every explainer keeps as much "
+        "on average (Huang and Chan 2026). With 95 % bootstrap intervals over sentences."
+    )
+    keys = (Key("explainer", "explainer"), Key("seed", "seed"))
+    columns = (
+        Column(
+            "pi_soft_ns",
+            "pi-Soft-NS",
+            three_digits,
+            "higher",
+            interval=True,
+            meaning="as Soft-NS, where every explainer keeps as much on average",
+        ),
+        Column(
+            "pi_soft_nc",
+            "pi-Soft-NC",
+            three_digits,
+            "higher",
+            interval=True,
+            meaning="as Soft-NC, where every explainer keeps as much on average",
+        ),
+        Column(
+            "soft_ns",
+            "Soft-NS",
+            three_digits,
+            "higher",
+            interval=True,
+            meaning="part of the distance without any word that the words named make up for",
+        ),
+        Column(
+            "soft_nc",
+            "Soft-NC",
+            three_digits,
+            "higher",
+            interval=True,
+            meaning="distance without the words named, over that without any word",
+        ),
+        Column(
+            "retention",
+            "kept %",
+            hundredths,
+            meaning="mean share of the embeddings that Soft-NS keeps, and Soft-NC takes away",
+        ),
+        Column("nothing", "distance without words", three_digits, shown=False),
+        Column("decisions", "decisions", count, shown=False),
+        Column("narrow", "decisions that need no word", count, shown=False),
+    )
+
+    def __init__(
+        self,
+        samples: Few = 5,
+        retention: Share = 0.5,
+        sentences: Count | None = None,
+        draws: Seed = 0,
+    ) -> None:
+        self.samples, self.retention = samples, retention
+        self.sentences, self.draws = sentences, draws
+
+    def measure(self, job: Job) -> Iterator[PlannedRow]:
+        """Yield the explainer's row."""
+        yield self.plan(job, lambda: self._evidence(job), explained=True)
+
+    def _evidence(self, job: Job) -> Evidence:
+        explained = job.explained.decisions.count(EVALUATED)
+        sentences = min(self.sentences or explained, explained)
+        sampling = Sampling(sentences, self.samples, self.retention, self.draws)
+        moved = measure_distances(job, sampling)
+        columns = read(moved)
+        number_U, sums = by_unit(columns["sentence"], **sums_of(columns))
+        settings = {
+            "test sentences": name_sentences(number_U),
+            "samples": self.samples,
+            "retention": self.retention,
+            "draws": self.draws,
+        }
+        facts = {SETTINGS: settings, "flat": int(columns["flat"].sum())}
+        made_by = {"distances": moved.fingerprint}
+        return Evidence(Units(job.texts.test_set, number_U, sums), made_by, facts)
+
+    def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Return means over the decisions that depend on words."""
+        usable_R = sums_R["usable"]
+        means = {name: ratio(sums_R[name], usable_R) for name in (*RESULTS.values(), "retention")}
+        return means | {
+            "nothing": ratio(sums_R["nothing"], sums_R["rows"]),
+            "decisions": usable_R,
+            "narrow": sums_R["rows"] - usable_R,
+        }
+
+    def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
+        """Return where relevance has no order, and why retention stands in the table."""
+        rows = [row for row in scored if row.measurement.ok]
+        notes = {
+            f"{row.measurement.identity['explainer']}: in {flat:,} decisions all words of a side "
+            "are as relevant; half of each is kept."
+            for row in rows
+            if (flat := row.measurement.facts["flat"])
+        }
+        if len(rows) > 1:
+            notes.add(
+                "Soft-NS and Soft-NC both rise where most words score high, whatever their order: "
+                "Soft-NS keeps more then, and Soft-NC takes more away (kept %). Compare explainers "
+                "by the pi columns."
+            )
+        return sorted(notes)
+
+
+def sums_of(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the numbers of each decision, 0 where no word makes a difference, (N,).
+
+    Args:
+        columns: of `stage.read`.
+    """
+    nothing_N = columns["nothing"].astype(np.float64)
+    usable_N = nothing_N >= NARROW
+    divisor_N1 = np.where(usable_N, nothing_N, 1.0)[:, None]
+    numbers = {"nothing": nothing_N, "usable": usable_N}
+    for kind, name in RESULTS.items():
+        share_NR = columns[kind] / divisor_N1
+        if kind in ("kept", "level_kept"):
+            share_NR = np.maximum(0.0, 1 - share_NR)
+        numbers[name] = share_NR.mean(axis=1) * usable_N
+    numbers["retention"] = columns["retention"] * usable_N
+    return numbers
