@@ -1,4 +1,4 @@
-"""All words as relevant: what scores have that say nothing of which word."""
+"""The same score for every word: a reference row for metrics that read scores."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,18 +16,41 @@ from xnmt_bench.rules.table import write_shards
 Part = TypeVar("Part")
 
 
-def write_and_show(
-    job: Job, folder: Path, parts: Sequence[Part], compute: Callable[[Part], pa.Table], what: str
+def write_parts(
+    job: Job, folder: Path, parts: Sequence[Part], compute: Callable[[Part], pa.Table], title: str
 ) -> None:
-    """Write a table for each part of the evaluated sentences; what is there stays.
+    """Write a shard for each part of the evaluated sentences; shards that are there stay.
 
     Args:
-        job: whose configuration says whether progress is shown.
+        job: its configuration says whether progress is shown.
         folder: of the artefact.
         parts: one a shard.
-        compute: gives the table of a part.
-        what: the name of the work, in the progress.
+        compute: returns the table of a part.
+        title: of the progress bar.
     """
     done = write_shards(folder, EVALUATED, parts, compute)
-    for _ in track(done, what, len(parts), "shards", job.config.trainer.progress_bar):
+    for _ in track(done, title, len(parts), "shards", job.config.trainer.progress_bar):
         pass  # each is on disk already
+
+
+def write_sentences(
+    job: Job,
+    folder: Path,
+    sentences: Iterable[Part],
+    compute: Callable[[Part], pa.Table],
+    size: int,
+    title: str,
+) -> None:
+    """Write shards of a number of sentences each, as `write_parts` does.
+
+    Args:
+        job: its configuration says whether progress is shown.
+        folder: of the artefact.
+        sentences: what `compute` needs of each.
+        compute: returns the table of a sentence, a row for each decision.
+        size: sentences a shard.
+        title: of the progress bar.
+    """
+    every = [*sentences]
+    parts = [every[start : start + size] for start in range(0, len(every), size)]
+    write_parts(job, folder, parts, lambda part: pa.concat_tables(map(compute, part)), title)

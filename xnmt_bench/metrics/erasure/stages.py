@@ -19,7 +19,7 @@ from xnmt_bench.nmt.switched import Removal
 from xnmt_bench.parquet import read_table
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.shards import write_and_show
+from xnmt_bench.pipeline.shards import write_parts
 from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.table import shards
 from xnmt_bench.store import Artefact, Work
@@ -141,4 +141,4 @@ def _write_shards(
         keys = {name: np.array([getattr(d, name) for d in decisions]) for name in KEYS}
         return pa.table(keys | compute(span.start, decisions))
 
-    write_and_show(job, folder, spans, tabulate, "erasure")
+    write_parts(job, folder, spans, tabulate, "erasure")

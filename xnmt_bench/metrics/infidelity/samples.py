@@ -23,7 +23,7 @@ from xnmt_bench.nmt.switched import Removal, SwitchedOff
 from xnmt_bench.parquet import read_table
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.shards import write_and_show
+from xnmt_bench.pipeline.shards import write_sentences
 from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.labels import StoredLabels
 from xnmt_bench.rules.table import sentence_rows, shards
@@ -124,14 +124,7 @@ def sample(job: Job, sampling: Sampling) -> Artefact:
             )
 
         every = range(sampling.sentences)
-        parts = [every[start : start + SHARD] for start in every[::SHARD]]
-        write_and_show(
-            job,
-            folder,
-            parts,
-            lambda part: pa.concat_tables(map(explain, part)),
-            "erased at random",
-        )
+        write_sentences(job, folder, every, explain, SHARD, "erased at random")
 
     return job.store.make(
         "erased_at_random",

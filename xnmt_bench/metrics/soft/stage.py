@@ -19,7 +19,7 @@ from xnmt_bench.metrics.soft.retention import is_flat, level, scale
 from xnmt_bench.parquet import read_table
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.shards import write_and_show
+from xnmt_bench.pipeline.shards import write_sentences
 from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.table import SentenceRelevance, shards
 from xnmt_bench.store import Artefact, Work
@@ -75,15 +75,8 @@ def measure_distances(job: Job, sampling: Sampling) -> Artefact:
             named = zip(KINDS, moved_KNR, strict=True)
             return pa.table(columns | {kind: [*moved_NR] for kind, moved_NR in named})
 
-        sentences = [*islice(relevances.read(), sampling.sentences)]
-        parts = [sentences[start : start + SHARD] for start in range(0, len(sentences), SHARD)]
-        write_and_show(
-            job,
-            folder,
-            parts,
-            lambda part: pa.concat_tables(map(compute, part)),
-            "soft erasure",
-        )
+        sentences = islice(relevances.read(), sampling.sentences)
+        write_sentences(job, folder, sentences, compute, SHARD, "soft erasure")
 
     return job.store.make(
         "softly_erased",
@@ -119,12 +112,14 @@ def chances_of(
     retention_N, flat_N = np.ones(count), np.zeros(count, dtype=bool)
     places = [np.flatnonzero(~np.isin(ids, SPECIAL)) for ids in (source_S, target_T)]
     for n in range(count):
-        seen = [places[0], places[1][places[1] < relevance.first + n]]
-        scores = [relevance.source_TS[n][seen[0]], relevance.prefix_TT[n][seen[1]]]
+        visible = [places[0], places[1][places[1] < relevance.first + n]]
+        scores = [relevance.source_TS[n][visible[0]], relevance.prefix_TT[n][visible[1]]]
         if any(np.isnan(x).any() for x in scores):
             raise NotApplicable("it says nothing of some words that a decision sees")
         scaled = [scale(x) for x in scores]
-        for chances_KNX, at, scaled_X in zip((source_KNS, target_KNT), seen, scaled, strict=True):
+        for chances_KNX, at, scaled_X in zip(
+            (source_KNS, target_KNT), visible, scaled, strict=True
+        ):
             levelled_X = level(scaled_X, retention)
             chances_KNX[:, n, at] = [scaled_X, 1 - scaled_X, levelled_X, 1 - levelled_X]
         if any(map(len, scaled)):
