@@ -18,10 +18,11 @@ DEMO := experiment=demo rules.train_sentences=320 corpus.test=200 nmt.sizes.drop
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
+# Python compiles what it imports; to compile every file of the packages takes a minute more.
 $(VENV)/.installed: pyproject.toml
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet 'torch>=2.6,<2.14'
-	$(BIN)/pip install --quiet -e '.[dev]'
+	$(BIN)/pip install --quiet --no-compile 'torch>=2.6,<2.14'
+	$(BIN)/pip install --quiet --no-compile -e '.[dev]'
 	touch $@
 
 install: $(VENV)/.installed ## make .venv and install everything into it
@@ -38,7 +39,7 @@ trial: install ## the trial of judges on one pair of twins, and its table (minut
 # The older of the two transformers that are supported, beside the newer one and in front of it.
 $(VENV)/transformers4: $(VENV)/.installed
 	rm -rf $@
-	$(BIN)/pip install --quiet --no-deps --target $@ \
+	$(BIN)/pip install --quiet --no-compile --no-deps --target $@ \
 		'transformers==4.57.*' 'tokenizers>=0.22,<0.23' 'huggingface-hub>=0.34,<1'
 
 test: install $(VENV)/transformers4 ## run every test that CI runs

@@ -35,6 +35,7 @@ METRICS = (
     "quality",
     "repetition",
     "soft",
+    "robustness",
 )
 
 

@@ -21,6 +21,7 @@ from xnmt_bench.corpora.subwords import BOS, EOS, MARKER, PAD, UNK
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import decide
+from xnmt_bench.metrics.robustness.changes import group_weights
 from xnmt_bench.nmt import huggingface
 from xnmt_bench.nmt.base import Reader
 from xnmt_bench.nmt.batch import Batch
@@ -483,6 +484,22 @@ def test_a_language_that_the_model_does_not_know(tmp_path, texts):
         open_huggingface(str(tmp_path), "mbart", target_language="de")
     with pytest.raises(XnmtError, match=r"nmt.reader.target_language=xx is no language"):
         open_huggingface(str(tmp_path), "mbart", "en", "xx")
+
+
+def test_weights_are_grouped_from_the_output_down(family, model):
+    """Each in one group, but for positions that are not learnt."""
+    groups = group_weights(model)
+    names = [name for members in groups.values() for name in members]
+    left_out = {name for name, _ in model.named_parameters()} - set(names)
+    assert len(set(names)) == len(names)
+    assert bool(left_out) == (family[0] == "marian")
+    assert all("embed_positions" in name for name in left_out)
+    layers = [name for name in groups if name[-1].isdigit()]
+    sides = [name.split(".")[-2] for name in layers]
+    assert sides == ["decoder"] * 2 + ["encoder"] * 2
+    assert [name[-1] for name in layers] == ["1", "0"] * 2
+    assert [*groups][-1] == "embeddings"
+    assert [*groups][:1] == (layers[:1] if family[0] == "marian" else ["output"])
 
 
 def test_the_whole_pipeline_on_a_trained_marian(tmp_path):

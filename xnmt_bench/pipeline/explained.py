@@ -15,6 +15,7 @@ from xnmt_bench.code_hash import code_hash
 from xnmt_bench.corpora.sentence import Split
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer
+from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.pipeline.decisions import Decisions
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.progress import track
@@ -136,29 +137,8 @@ class Explained:
         )
 
         def work(folder: Path) -> dict[str, Any]:
-            # Gold is read for the few explainers that need it; it costs a pass over the corpus.
-            gold = self.texts.gold(name) if explainer.needs_gold else None
-            if gold is not None and not any(g.possible or g.planted for g in gold.values()):
-                raise NotApplicable(f"the {name} sentences have no gold alignment")
-            done = extract(
-                self.system.model,
-                self.decisions.split(name, scenario),
-                count,
-                self.ready,
-                extraction,
-                folder,
-                name,
-                # Whole relevance of training sentences would take many times the room of rules.
-                keep_relevance=name == EVALUATED,
-                scenario=scenario,
-                gold=gold,
-                source_alone=source_alone,
-                labels=labels.path if labels else None,
-            )
-            total, before = -(-count // extraction.shard_sentences), finished_shards(folder, name)
-            label = f"{self._config.explainer.name}, {name}"
-            for _ in track(done, label, total, "shards", self.decisions.progress, before):
-                pass  # each is on disk already
+            model, path = self.system.model, labels.path if labels else None
+            self._extract(folder, model, name, count, scenario, path, source_alone)
             return {"sentences": count}
 
         return self._store.make(
@@ -175,13 +155,91 @@ class Explained:
             source_alone=source_alone,
         )
 
+    def relevance_of_changed(
+        self, change: Callable[[NMTModel], NMTModel], sentences: int, **described: Any
+    ) -> Relevances:
+        """Return relevance of the test set's first sentences by the system with a change.
+
+        The labels are those of the system as it is.
+
+        Args:
+            change: returns the changed model; it leaves the given one alone.
+            sentences: how many.
+            described: tells the change from others in the store.
+
+        Raises:
+            NotApplicable: the explainer leaves out steps, or does not cover the model.
+        """
+        self._refuse_gold_foil()
+        labels = self.decisions.labels(EVALUATED, TEACHER_FORCING)
+
+        def work(folder: Path) -> None:
+            model = change(self.system.model)
+            self._extract(folder, model, EVALUATED, sentences, TEACHER_FORCING, labels.path)
+
+        artefact = self._store.make(
+            "relevance_of_changed",
+            work,
+            version=1,
+            amount=Work(f"{self.name} on {self.system.name}, changed", sentences, "sentences"),
+            **self.decisions.decided(EVALUATED, TEACHER_FORCING, sentences),
+            **self._recipe,
+            prepared=self.prepared,
+            labels=labels,
+            extraction=self.decisions.extraction.recipe(),
+            **described,
+        )
+        return Relevances(artefact.fingerprint, lambda: relevance(artefact.path, EVALUATED))
+
+    def _extract(
+        self,
+        folder: Path,
+        model: NMTModel,
+        name: Split,
+        sentences: int,
+        scenario: Scenario,
+        labels: Path | None,
+        source_alone: bool = False,
+    ) -> None:
+        """Write the rules of a split's first sentences, and relevance beside those of a test set.
+
+        The arguments are those of `extract`, and `rules`.
+        """
+        explainer, extraction = self.explainer, self.decisions.extraction
+        # Gold is read for the few explainers that need it; it costs a pass over the corpus.
+        gold = self.texts.gold(name) if explainer.needs_gold else None
+        if gold is not None and not any(g.possible or g.planted for g in gold.values()):
+            raise NotApplicable(f"the {name} sentences have no gold alignment")
+        done = extract(
+            model,
+            self.decisions.split(name, scenario),
+            sentences,
+            self.ready,
+            extraction,
+            folder,
+            name,
+            # Whole relevance of training sentences would take many times the room of rules.
+            keep_relevance=name == EVALUATED,
+            scenario=scenario,
+            gold=gold,
+            source_alone=source_alone,
+            labels=labels,
+        )
+        total, before = -(-sentences // extraction.shard_sentences), finished_shards(folder, name)
+        label = f"{self._config.explainer.name}, {name}"
+        for _ in track(done, label, total, "shards", self.decisions.progress, before):
+            pass  # each is on disk already
+
+    def _refuse_gold_foil(self) -> None:
+        if self.explainer.against_gold:
+            raise NotApplicable("foil=gold says nothing of steps that are right")
+
     def relevance(self, scenario: Scenario, source_alone: bool = False) -> Relevances:
         """Return the whole relevance of the test set, sentence by sentence.
 
         Raises:
             NotApplicable: the explainer leaves out steps, or does not cover the model.
         """
-        if self.explainer.against_gold:
-            raise NotApplicable("foil=gold says nothing of steps that are right")
+        self._refuse_gold_foil()
         artefact = self.rules(scenario, EVALUATED, source_alone)
         return Relevances(artefact.fingerprint, lambda: relevance(artefact.path, EVALUATED))

@@ -18,10 +18,13 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from xnmt_bench.errors import StoreError, XnmtError
+from xnmt_bench.corpora.subwords import SPECIAL
+from xnmt_bench.errors import NotApplicable, StoreError, XnmtError
 from xnmt_bench.parquet import column_names, read_table, write_table
 
 Part = TypeVar("Part")
+# Places of words in a sentence and their relevance, of one side of a decision.
+Scores = tuple[np.ndarray, np.ndarray]
 RULE_SIDES = ("source", "prefix")
 # As fields of `Rules`, in their order.
 RULE_COLUMNS = (
@@ -226,6 +229,30 @@ class SentenceRelevance:
     source_TS: np.ndarray
     prefix_TT: np.ndarray
     probability_T: np.ndarray
+
+    def visible_words(
+        self, source_S: np.ndarray, target_T: np.ndarray
+    ) -> Iterator[tuple[Scores, Scores]]:
+        """Yield places and relevance of the words that each decision sees, by side.
+
+        BOS, EOS and padding are no words.
+
+        Args:
+            source_S: the sentence's source ids.
+            target_T: its target ids.
+
+        Raises:
+            NotApplicable: a word that a decision sees has no relevance.
+        """
+        places = [np.flatnonzero(~np.isin(ids, SPECIAL)) for ids in (source_S, target_T)]
+        for row, (source_S, prefix_T) in enumerate(
+            zip(self.source_TS, self.prefix_TT, strict=True)
+        ):
+            seen = places[1][places[1] < self.first + row]
+            sides = (places[0], source_S[places[0]]), (seen, prefix_T[seen])
+            if any(np.isnan(scores).any() for _, scores in sides):
+                raise NotApplicable("it says nothing of some words that a decision sees")
+            yield sides
 
 
 def relevance(folder: Path, split: str) -> Iterator[SentenceRelevance]:

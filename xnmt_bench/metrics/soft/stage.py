@@ -12,8 +12,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from xnmt_bench.corpora.subwords import SPECIAL
-from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.soft.distances import Keep, distances
 from xnmt_bench.metrics.soft.retention import is_flat, level, scale
 from xnmt_bench.parquet import read_table
@@ -110,21 +108,16 @@ def chances_of(
     count = len(relevance.source_TS)
     source_KNS, target_KNT = (np.ones((len(KINDS), count, len(x))) for x in (source_S, target_T))
     retention_N, flat_N = np.ones(count), np.zeros(count, dtype=bool)
-    places = [np.flatnonzero(~np.isin(ids, SPECIAL)) for ids in (source_S, target_T)]
-    for n in range(count):
-        visible = [places[0], places[1][places[1] < relevance.first + n]]
-        scores = [relevance.source_TS[n][visible[0]], relevance.prefix_TT[n][visible[1]]]
-        if any(np.isnan(x).any() for x in scores):
-            raise NotApplicable("it says nothing of some words that a decision sees")
-        scaled = [scale(x) for x in scores]
-        for chances_KNX, at, scaled_X in zip(
-            (source_KNS, target_KNT), visible, scaled, strict=True
+    for n, sides in enumerate(relevance.visible_words(source_S, target_T)):
+        scaled = [scale(scores) for _, scores in sides]
+        for chances_KNX, (places, _), scaled_X in zip(
+            (source_KNS, target_KNT), sides, scaled, strict=True
         ):
             levelled_X = level(scaled_X, retention)
-            chances_KNX[:, n, at] = [scaled_X, 1 - scaled_X, levelled_X, 1 - levelled_X]
+            chances_KNX[:, n, places] = [scaled_X, 1 - scaled_X, levelled_X, 1 - levelled_X]
         if any(map(len, scaled)):
             retention_N[n] = np.concatenate(scaled).mean()
-        flat_N[n] = any(len(x) > 1 and is_flat(x) for x in scores)
+        flat_N[n] = any(len(scores) > 1 and is_flat(scores) for _, scores in sides)
     return (source_KNS, target_KNT), retention_N, flat_N
 
 

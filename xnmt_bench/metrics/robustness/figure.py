@@ -1,0 +1,56 @@
+"""The order that is kept while more and more weights are permuted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from xnmt_bench.measuring.measurement import BLIND, Measurement
+from xnmt_bench.measuring.metric import ratio
+from xnmt_bench.report.figure import legend_below, style
+from xnmt_bench.rules.table import RULE_SIDES
+
+DEPTHS = "depths"  # a fact of a row: the last group of weights that is permuted at each depth
+
+
+def at_depth(name: str, depth: int) -> str:
+    """Return the name of a units' column of a depth, counted from 0."""
+    return f"{name} at {depth}"
+
+
+def draw_depths(groups: Mapping[tuple[str, str], Sequence[Measurement]]) -> Figure:
+    """Return a row of axes for each system: source and prefix words."""
+    figure, axes = plt.subplots(
+        len(groups), 2, figsize=(8.4, 0.9 + 3.5 * len(groups)), squeeze=False, sharey=True
+    )
+    drawn = [m for members in groups.values() for m in members]
+    names = sorted({m.identity["explainer"] for m in drawn})
+    blind = {m.identity["explainer"] for m in drawn if m.facts.get(BLIND)}
+    for row, ((corpus, nmt), members) in zip(axes, groups.items(), strict=True):
+        depths = members[0].facts[DEPTHS]
+        for ax, side in zip(row, RULE_SIDES, strict=True):
+            for name in names:
+                seeds = [m for m in members if m.identity["explainer"] == name]
+                if seeds:
+                    kept = np.mean([_kept(m, side, len(depths)) for m in seeds], axis=0)
+                    label = name.replace("_", " ") + (" (blind)" if name in blind else "")
+                    # Nothing is permuted yet, so that the whole order is kept.
+                    ax.plot([1, *kept], label=label, linewidth=1.1, **style(names, name))
+            system = f"{corpus} {nmt}, " if len(groups) > 1 else ""
+            ax.set_title(f"{system}{side} words", fontsize=10)
+            ax.set_xticks(range(len(depths) + 1), ["nothing", *depths], rotation=35, ha="right")
+            ax.set_xlabel("weights permuted, from the output down to")
+            ax.axhline(0, color="#000000", linewidth=0.6)
+            ax.grid(linewidth=0.3, alpha=0.6)
+        row[0].set_ylabel("order kept (Spearman)")
+    legend_below(figure, axes[-1])
+    return figure
+
+
+def _kept(measurement: Measurement, side: str, depths: int) -> list[float]:
+    units = measurement.units()
+    columns = [at_depth(f"rank {side}", depth) for depth in range(depths)]
+    return [float(ratio(units[c].sum(), units[f"of {c}"].sum())) for c in columns]

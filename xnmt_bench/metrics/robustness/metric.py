@@ -1,0 +1,236 @@
+"""Robustness as a metric: its rows, its results, its figure, and the notes under its table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.measuring.measurement import (
+    BLIND,
+    SETTINGS,
+    Evidence,
+    Measurement,
+    PlannedRow,
+    ScoredRow,
+)
+from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, ratio
+from xnmt_bench.measuring.units import Units, by_unit
+from xnmt_bench.metrics.robustness.changes import group_weights, move_embeddings, permute_weights
+from xnmt_bench.metrics.robustness.comparing import compare_order, distances
+from xnmt_bench.metrics.robustness.figure import DEPTHS, at_depth, draw_depths
+from xnmt_bench.options import Count, Few, Positive, Seed
+from xnmt_bench.pipeline.explained import EVALUATED, Relevances
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.texts import name_sentences
+from xnmt_bench.rules.extract import TEACHER_FORCING
+from xnmt_bench.rules.table import RULE_SIDES
+
+three_digits = "{:.3f}".format
+
+
+class Robustness(SumMetric):
+    """How far explanations move with a little noise, and what is left of them without the weights.
+
+    Labels stay those of the unchanged system. A unit is a sentence; its sums are over its
+    decisions.
+
+    Args:
+        samples: noises of the embeddings, of which the worst counts.
+        radius: the greatest noise of a dimension, as a share of the root mean square of the
+            embeddings.
+        depths: how many parts of the weights are permuted, from the output down, the last of which
+            is all of them; fewer where the system has fewer groups of weights.
+        sentences: of the test set; null for all that are explained.
+        draws: seed of noise and permutations, the same for every explainer.
+    """
+
+    name = "robustness"
+    title = "Robustness: explanations under noise, and of a system whose weights are permuted"
+    note = (
+        "Order kept: Spearman's correlation of relevance with that of a system whose weights are "
+        "permuted, each matrix within itself, for the same labels (Adebayo et al. 2018); 1 is an "
+        "explanation that does not depend on what the system has learnt. Same first word: how "
+        "often the most relevant word stays the most relevant. Sensitivity: how far relevance "
+        "moves, as a share of its norm, with the worst of some small noises on the embeddings (Yeh "
+        "et al. 2019). With 95 % bootstrap intervals over sentences."
+    )
+    keys = (Key("explainer", "explainer"), Key("seed", "seed"))
+    columns = (
+        *(
+            Column(
+                f"rank_{side}",
+                f"order kept, {side}",
+                three_digits,
+                "lower",
+                interval=True,
+                meaning=f"correlation of {side} words' ranks with those under permuted weights",
+            )
+            for side in RULE_SIDES
+        ),
+        *(
+            Column(
+                f"top_{side}",
+                f"same first {side} word %",
+                hundredths,
+                "lower",
+                interval=True,
+                meaning=f"share of decisions whose most relevant {side} word stays the same",
+            )
+            for side in RULE_SIDES
+        ),
+        Column(
+            "sensitivity",
+            "sensitivity",
+            three_digits,
+            "lower",
+            interval=True,
+            meaning="distance that small noise moves relevance, over the norm of relevance",
+        ),
+        *(Column(f"chance_{side}", f"by chance {side} %", hundredths, shown=False)
+          for side in RULE_SIDES),
+        *(Column(f"ordered_{side}", f"decisions, {side}", count, shown=False)
+          for side in RULE_SIDES),
+        Column("decisions", "decisions", count, shown=False),
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        samples: Few = 5,
+        radius: Positive = 0.05,
+        depths: Few = 6,
+        sentences: Count | None = 50,
+        draws: Seed = 0,
+    ) -> None:
+        self.samples, self.radius, self.depths = samples, radius, depths
+        self.sentences, self.draws = sentences, draws
+
+    def measure(self, job: Job) -> Iterator[PlannedRow]:
+        """Yield the explainer's row."""
+        yield self.plan(job, lambda: self._evidence(job), explained=True)
+
+    def _evidence(self, job: Job) -> Evidence:
+        explained = job.explained.decisions.count(EVALUATED)
+        sentences = min(self.sentences or explained, explained)
+        reference = job.relevance(TEACHER_FORCING)
+        moved, permuted = self._move(job, sentences), self._permute(job, sentences)
+        sentence_N, columns = _compare(job.texts.split(EVALUATED), reference, moved, permuted)
+        counts = {f"of {name}": ~np.isnan(values) for name, values in columns.items()}
+        numbers = {name: np.nan_to_num(values) for name, values in columns.items()}
+        number_U, summed = by_unit(sentence_N, **numbers, **counts)
+        settings = {
+            "test sentences": name_sentences(number_U),
+            "samples": self.samples,
+            "radius": self.radius,
+            "depths": len(permuted),
+            "draws": self.draws,
+        }
+        made_by = {"reference": reference.fingerprint}
+        made_by |= {f"noise {i}": made.fingerprint for i, made in enumerate(moved)}
+        made_by |= {f"permuted {name}": made.fingerprint for name, made in permuted.items()}
+        facts = {SETTINGS: settings, DEPTHS: [*permuted]}
+        return Evidence(Units(job.texts.test_set, number_U, summed), made_by, facts)
+
+    def _move(self, job: Job, sentences: int) -> list[Relevances]:
+        """Return relevance under each noise."""
+        return [
+            job.explained.relevance_of_changed(
+                partial(move_embeddings, radius=self.radius, seeds=[self.draws, sample]),
+                sentences,
+                noise=[self.draws, sample],
+                radius=self.radius,
+            )
+            for sample in range(self.samples)
+        ]
+
+    def _permute(self, job: Job, sentences: int) -> dict[str, Relevances]:
+        """Return relevance with weights permuted, by the last group that is."""
+        groups = group_weights(job.system.model)
+        order, by_group = [*groups], {}
+        # Counted down, so that one depth is that of all weights.
+        ends = np.linspace(len(groups), 1, min(self.depths, len(groups))).round().astype(int)
+        for end in sorted(set(ends.tolist())):
+            names = [name for group in order[:end] for name in groups[group]]
+            by_group[order[end - 1]] = job.explained.relevance_of_changed(
+                partial(permute_weights, names=frozenset(names), seed=self.draws),
+                sentences,
+                permuted=names,
+                seed=self.draws,
+            )
+        return by_group
+
+    def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Return means over the decisions where each number is known."""
+        depth = max(int(name.rpartition(" ")[2]) for name in sums_R if name.startswith("rank"))
+        results = {
+            "sensitivity": ratio(sums_R["moved"], sums_R["of moved"]),
+            "decisions": sums_R["rows"],
+        }
+        for side in RULE_SIDES:
+            for name in ("rank", "top", "chance"):
+                column = at_depth(f"{name} {side}", depth)
+                results[f"{name}_{side}"] = ratio(sums_R[column], sums_R[f"of {column}"])
+            results[f"ordered_{side}"] = sums_R[f"of {at_depth(f'rank {side}', depth)}"]
+        return results
+
+    def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
+        """Return what chance gives, and what blind explainers show of the numbers."""
+        rows = [row for row in scored if row.measurement.ok]
+        by_chance = {
+            f"{row.row['nmt']}: a word drawn at random would be the same first word in "
+            f"{hundredths(row.values['chance_source'])} % (source) and "
+            f"{hundredths(row.values['chance_prefix'])} % (prefix)."
+            for row in rows
+            if not row.measurement.facts.get(BLIND) and row.values["ordered_source"]
+        }
+        blind = sorted(
+            {r.measurement.identity["explainer"] for r in rows if r.measurement.facts.get(BLIND)}
+        )
+        notes = sorted(by_chance)
+        if blind:
+            names = ", ".join(blind)
+            notes.append(
+                f"{names}: never ask the system, so noise does not move them and permuted weights "
+                "change nothing. The least sensitivity is no merit, then. Order kept finds them, "
+                "but an explainer that draws its words by a hash of the weights would keep none: a "
+                "low number does not make an explanation right."
+            )
+        return notes
+
+    def figures(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, Figure]]:
+        """Yield the order kept by depth of each system."""
+        groups: dict[tuple[str, str], list[Measurement]] = {}
+        for m in measurements:
+            if m.ok:
+                groups.setdefault((m.identity["corpus"], m.identity["nmt"]), []).append(m)
+        if groups:
+            yield f"{self.name}_depths", draw_depths(groups)
+
+
+def _compare(
+    split: EncodedSplit,
+    reference: Relevances,
+    moved: Sequence[Relevances],
+    permuted: Mapping[str, Relevances],
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Return the sentence of each decision, and its numbers, NaN where there are none, (N,)."""
+    index_of = {int(number): index for index, number in enumerate(split.number)}
+    sentences: list[int] = []
+    parts: dict[str, list[np.ndarray]] = {}
+    # The changed systems' relevance is of the first sentences only.
+    for under_noise, under_others, unchanged in zip(
+        zip(*moved, strict=True), zip(*permuted.values(), strict=True), reference, strict=False
+    ):
+        index = index_of[unchanged.number]
+        ids = split.source[index], split.target[index]
+        columns = {"moved": distances(unchanged, under_noise, *ids)}
+        for depth, other in enumerate(under_others):
+            compared = compare_order(unchanged, other, *ids)
+            columns |= {at_depth(name, depth): values for name, values in compared.items()}
+        sentences += [unchanged.number] * len(columns["moved"])
+        for name, values in columns.items():
+            parts.setdefault(name, []).append(values)
+    return np.array(sentences), {name: np.concatenate(values) for name, values in parts.items()}
