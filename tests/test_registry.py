@@ -34,8 +34,8 @@ METRICS = (
     "infidelity",
     "quality",
     "repetition",
-    "soft",
     "robustness",
+    "soft",
 )
 
 

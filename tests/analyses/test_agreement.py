@@ -71,7 +71,9 @@ class Results:
             rows = collect(metric, self.folder, Draws(20, 0))
             by_metric[metric.name] = panels(metric, rows)
         options = {"fixed": FIXED, "samples": 200} | options
-        [(name, result)] = Agreement(**options).results(by_metric)
+        every = dict(Agreement(**options).results(by_metric))
+        every.pop("agreement", None)  # the matrix, where there are three rankings
+        [(name, result)] = every.items()
         return name, result
 
     def rows(self, **options):
@@ -87,6 +89,55 @@ class Results:
 @pytest.fixture
 def results(tmp_path):
     return Results(tmp_path)
+
+
+def matrix_of(results, *metrics):
+    """The matrix of all rankings, the last of the results."""
+    by_metric = {}
+    for metric in metrics or (Fidelity(), AlignmentErrorRate()):
+        by_metric[metric.name] = panels(metric, collect(metric, results.folder, Draws(20, 0)))
+    *_, (name, result) = Agreement(fixed=FIXED, samples=200).results(by_metric)
+    assert name == "agreement"
+    return result
+
+
+def test_a_matrix_has_every_judge_and_metric(results):
+    """Base ranks as AER does, SA in reverse; EVAL-X knows but two of three explainers."""
+    for place, (name, (quality, right)) in enumerate(THREE.items()):
+        results.ppl(name, log_likelihoods(quality), instantiation="base")
+        results.ppl(name, log_likelihoods(-quality), instantiation="sa")
+        if place:
+            results.ppl(name, log_likelihoods(quality), instantiation="evalx_sa")
+        results.aer(name, right)
+        results.ppl("blind", log_likelihoods(0.7), instantiation="base", blind=True)
+    result = matrix_of(results)
+    taus = {frozenset((row["first"], row["second"])): row for row in result.rows}
+    expected = {("fidelity base", "aer"): 1, ("fidelity sa", "aer"): -1,
+                ("fidelity base", "fidelity sa"): -1}  # fmt: skip
+    assert taus.keys() == set(map(frozenset, expected))
+    for pair, tau in expected.items():
+        row = taus[frozenset(pair)]
+        assert [row["tau"], row["tau_low"], row["tau_high"]] == [tau] * 3
+        assert row["ranked"] == 3
+    texts = [[cell.text for cell in line.cells] for line in result.summary.lines]
+    assert len(texts) == 3
+    assert [row[2 + i] for i, row in enumerate(texts)] == [""] * 3
+    assert all(texts[i][2 + j] == texts[j][2 + i] for i in range(3) for j in range(3))
+    assert result.figure is not None
+
+
+def test_a_doubtful_agreement_stands_in_brackets(results):
+    for name, right in {"a": 6, "b": 6, "c": 5}.items():
+        drawn = np.random.default_rng(ord(name)).integers(0, 10, SENTENCES)
+        results.aer(name, drawn)
+        for judge in ("base", "sa"):
+            results.ppl(name, log_likelihoods(right, noise=9), instantiation=judge)
+    texts = [cell.text for line in matrix_of(results).summary.lines for cell in line.cells[2:]]
+    rows = {row["second"]: row for row in matrix_of(results).rows}
+    assert any(row["tau_low"] <= 0 <= row["tau_high"] for row in rows.values())
+    assert sum(text.startswith("(") for text in texts) == 2 * sum(
+        row["tau_low"] <= 0 <= row["tau_high"] for row in matrix_of(results).rows
+    )
 
 
 def test_kendalls_tau_is_that_of_every_pair():
@@ -306,6 +357,8 @@ def test_different_test_sets_are_drawn_independently(results):
     assert independent["same"] < paired["same"] - 0.1
     [note] = [n for n in result.summary.notes if "another test" in n]
     assert "drawn independently: they share no units." in note
+    names = {row["second"] for row in matrix_of(results).rows}
+    assert names == {f"aer (test set: {of})" for of in ("toy test", "another test")}
 
 
 class Hits(SumMetric):
@@ -341,7 +394,8 @@ def test_higher_is_better_where_it_is(results):
     both = {m.name: panels(m, collect(m, results.folder, Draws(20, 0)))
             for m in (Fidelity(), AlignmentErrorRate(), Hits())}  # fmt: skip
     names = [name for name, _ in Agreement(FIXED, samples=20).results(both)]
-    assert names == ["fidelity_aer_agreement", "fidelity_hits_agreement", "aer_hits_agreement"]
+    of_pairs = ["fidelity_aer_agreement", "fidelity_hits_agreement", "aer_hits_agreement"]
+    assert names == [*of_pairs, "agreement"]
 
 
 class Right(Hits):

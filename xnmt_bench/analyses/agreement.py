@@ -10,18 +10,25 @@ from typing import Any
 import numpy as np
 
 from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.analyses.matrix_figure import Matrix, draw_matrices
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap, interval
 from xnmt_bench.measuring.measurement import SETTINGS, Measurement
-from xnmt_bench.measuring.metric import Metric, Row
+from xnmt_bench.measuring.metric import SYSTEM, Metric, Row
 from xnmt_bench.options import Count, Seed
 from xnmt_bench.report.panels import Panel, compared_heading, ends, least_first, sortable
 from xnmt_bench.report.summary import Cell, Line, Summary
 
-LEAST = 3  # things that are ranked: two agree by chance half of the time
+LEAST = 3  # things that are ranked: two agree by chance half of the time; rankings of a matrix
 NOTE = (
     "Values and places of what both metrics measured; seeds are averaged. tau: Kendall's, 1 where "
     "both rank alike, -1 where one ranks in the other's reverse, with its 95 % bootstrap interval."
+)
+
+MATRIX_NOTE = (
+    "Kendall's tau of every two rankings of explainers, seeds averaged: 1 where both rank alike, "
+    "-1 where one ranks in the other's reverse. In brackets, those whose 95 % bootstrap interval "
+    "holds 0; the CSV has the intervals. Blind rows are not ranked."
 )
 
 
@@ -97,6 +104,8 @@ class Agreement(Analysis):
             if alike and (pairs := list(self._joined(first_metric, second_metric))):
                 answered = True
                 yield f"{first.name}_{second.name}_{self.name}", self._result(pairs)
+        if by_system := self._by_system(by_metric):
+            yield self.name, self._matrix(by_system)
         if not answered:
             fixed = ", ".join(f"{column}={value}" for column, value in self.fixed.items())
             where = f" with analysis.agreement.fixed: {fixed}" if fixed else ""
@@ -130,6 +139,51 @@ class Agreement(Analysis):
                 values[r.system(shared)] = self.fixed.get(column, r.columns[column])
             rankings = [r for r in rankings if r.columns[column] == values[r.system(shared)]]
         return rankings
+
+    def _by_system(
+        self, by_metric: Mapping[str, Sequence[Panel]]
+    ) -> dict[tuple[Any, ...], list[Ranking]]:
+        """Return the rankings of explainers of each system that has enough of them.
+
+        A metric with a pivot has one for each of its values.
+        """
+        by_system: dict[tuple[Any, ...], list[Ranking]] = {}
+        for panels in by_metric.values():
+            metric = panels[0].metric
+            rankings = [r for r in _rankings(panels) if len(r.rows) >= LEAST]
+            if metric.compared == "explainer" and rankings:
+                free = [*SYSTEM, *([metric.pivot] if metric.pivot else [])]
+                for ranking in self._fixed(rankings, free):
+                    by_system.setdefault(ranking.system(SYSTEM), []).append(ranking)
+        return {s: rankings for s, rankings in by_system.items() if len(rankings) >= LEAST}
+
+    def _matrix(self, by_system: Mapping[tuple[Any, ...], Sequence[Ranking]]) -> Result:
+        """Return a row for every two rankings of a system, and their taus as a matrix."""
+        rows, lines, matrices = [], [], []
+        most = max(map(len, by_system.values()))
+        for system, rankings in by_system.items():
+            words, columns = " ".join(map(str, system)), dict(zip(SYSTEM, system, strict=True))
+            names = _short_names(rankings)
+            tau_NN, texts = np.full((len(names),) * 2, np.nan), np.full((len(names), most), "", "O")
+            for i, j in combinations(range(len(names)), 2):
+                both = sorted(rankings[i].rows.keys() & rankings[j].rows.keys())
+                if len(both) >= LEAST:
+                    _, _, row = self._compared(rankings[i], rankings[j], both)
+                    rows.append(columns | {"first": names[i], "second": names[j]} | row)
+                    tau_NN[i, j] = tau_NN[j, i] = row["tau"]
+                    sure = row["tau_low"] > 0 or row["tau_high"] < 0
+                    form = "{:.2f}" if sure else "({:.2f})"
+                    texts[i, j] = texts[j, i] = form.format(row["tau"])
+            matrices.append(Matrix(words, names, tau_NN))
+            for i, name in enumerate(names):
+                line = (words, f"{i + 1} {name}", *texts[i])
+                lines.append(Line((words,), [Cell(text) for text in line]))
+        headings = ["system", "ranking", *map(str, range(1, most + 1))]
+        title = "Agreement of all rankings of explainers"
+        summary = Summary(title, headings, lines, [MATRIX_NOTE], 2)
+        measured = (*ends("tau"), "same", "ranked", "paired", "samples")
+        identity, figure = (*SYSTEM, "first", "second"), draw_matrices(matrices)
+        return Result(rows, identity, measured, summary, figure)
 
     def _result(self, pairs: Sequence[Pair]) -> Result:
         """Return a line for each thing that a pair ranks, a row and a note for each pair."""
@@ -194,6 +248,18 @@ class Agreement(Analysis):
             "samples": self.draws.samples,
         }
         return value_MER, place_MER, row | dict(zip(ends("tau"), numbers, strict=True))
+
+
+def _short_names(rankings: Sequence[Ranking]) -> list[str]:
+    """Return metrics with the values of their pivots, and settings where these decide."""
+    short = [
+        f"{r.metric.name}{f' {r.columns[r.metric.pivot]}' if r.metric.pivot else ''}"
+        for r in rankings
+    ]
+    return [
+        f"{name} ({ranking.settings})" if short.count(name) > 1 else name
+        for name, ranking in zip(short, rankings, strict=True)
+    ]
 
 
 def _rankings(panels: Sequence[Panel]) -> Iterator[Ranking]:

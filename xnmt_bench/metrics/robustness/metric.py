@@ -44,7 +44,7 @@ class Robustness(SumMetric):
             embeddings.
         depths: how many parts of the weights are permuted, from the output down, the last of which
             is all of them; fewer where the system has fewer groups of weights.
-        sentences: of the test set; null for all that are explained.
+        sentences: of the test set, from the first; fewer where fewer are explained.
         draws: seed of noise and permutations, the same for every explainer.
     """
 
@@ -102,7 +102,7 @@ class Robustness(SumMetric):
         samples: Few = 5,
         radius: Positive = 0.05,
         depths: Few = 6,
-        sentences: Count | None = 50,
+        sentences: Count = 50,
         draws: Seed = 0,
     ) -> None:
         self.samples, self.radius, self.depths = samples, radius, depths
@@ -114,7 +114,7 @@ class Robustness(SumMetric):
 
     def _evidence(self, job: Job) -> Evidence:
         explained = job.explained.decisions.count(EVALUATED)
-        sentences = min(self.sentences or explained, explained)
+        sentences = min(self.sentences, explained)
         reference = job.relevance(TEACHER_FORCING)
         moved, permuted = self._move(job, sentences), self._permute(job, sentences)
         sentence_N, columns = _compare(job.texts.split(EVALUATED), reference, moved, permuted)
