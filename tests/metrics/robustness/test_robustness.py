@@ -99,6 +99,10 @@ def test_a_weight_is_permuted_within_itself(system):
     whole = dict(permute_weights(model, all_names, seed=1).named_parameters())
     for name in names:  # whatever else is permuted
         assert torch.equal(whole[name], dict(changed.named_parameters())[name])
+    # Two weights of one size are not permuted alike.
+    pair = torch.nn.ParameterDict({name: torch.arange(20.0) for name in "ab"})
+    alike = permute_weights(pair, ["a", "b"], seed=1)
+    assert not torch.equal(alike["a"], alike["b"])
     # Shared weights stay shared.
     tied = getattr(model.output, "weight", None) is model.target_embedding.weight
     assert (changed.output.weight is changed.target_embedding.weight) == tied

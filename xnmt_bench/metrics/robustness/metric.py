@@ -52,8 +52,9 @@ class Robustness(SumMetric):
     title = "Robustness: explanations under noise, and of a system whose weights are permuted"
     note = (
         "Order kept: Spearman's correlation of relevance with that of a system whose weights are "
-        "permuted, each matrix within itself, for the same labels (Adebayo et al. 2018); 1 is an "
-        "explanation that does not depend on what the system has learnt. Same first word: how "
+        "permuted, each matrix within itself, for the same labels (Adebayo et al. 2018). 1 is an "
+        "explanation that does not depend on what the system has learnt; 0 is the best, and below "
+        "0 is no better. Same first word: how "
         "often the most relevant word stays the most relevant. Sensitivity: how far relevance "
         "moves, as a share of its norm, with the worst of some small noises on the embeddings (Yeh "
         "et al. 2019). With 95 % bootstrap intervals over sentences."
