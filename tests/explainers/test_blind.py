@@ -26,6 +26,7 @@ BLIND = (
     "names_link",
     "nearest",
     "random",
+    "rarest",
     "uniform",
 )
 
@@ -48,6 +49,32 @@ def test_uniform_rules_are_the_first_words(transformer):
         assert chosen_K.tolist() == np.flatnonzero(words_S)[:2].tolist()
     prefix_TT = relevance.prefix_BTT[0].numpy()
     assert [int((row == 1).sum()) for row in prefix_TT[:3]] == [0, 1, 2]
+
+
+def test_rare_words_come_first(transformer):
+    """By counts of the training text, one sentence after another."""
+    rarest, train = load_explainer("rarest"), transformer.texts.split("train")
+    batch = batch_of(transformer.texts.split("test"), range(4))
+    with pytest.raises(XnmtError, match="no words have been counted: call prepare first"):
+        rarest.relevance(Never(transformer.system.model), batch)
+    rarest.learnt = rarest.prepare(train)
+    counts = [defaultdict(int), defaultdict(int)]
+    for i in range(len(train)):
+        for count, ids in zip(counts, (train.source[i], train.target[i]), strict=True):
+            for word in ids.tolist():
+                count[word] += 1
+    relevance = rarest.relevance(Never(transformer.system.model), batch)
+    for b, t in np.ndindex(*batch.target_BT.shape):
+        if batch.target_mask_BT[b, t]:
+            for s in np.flatnonzero(batch.source_mask_BS[b]):
+                times = counts[0][int(batch.source_BS[b, s])]
+                assert relevance.source_BTS[b, t, s] == pytest.approx(-np.log(times + 1))
+            for j in range(t):
+                times = counts[1][int(batch.target_BT[b, j])]
+                assert relevance.prefix_BTT[b, t, j] == pytest.approx(-np.log(times + 1))
+    # A word that training never had is the rarest.
+    rarest.learnt = {"source": np.array([5]), "target": np.array([5])}
+    assert (rarest.relevance(Never(transformer.system.model), batch).source_BTS[0, 0, 0]) == 0
 
 
 def test_which_explainers_are_blind():

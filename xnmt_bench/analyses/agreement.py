@@ -137,7 +137,8 @@ class Agreement(Analysis):
             for r in sorted(rankings, key=lambda r: sortable(r.columns[column])):
                 # By system, since two systems may have been measured with other sizes.
                 values[r.system(shared)] = self.fixed.get(column, r.columns[column])
-            rankings = [r for r in rankings if r.columns[column] == values[r.system(shared)]]
+            # What has no value, such as Base of what it learns from, stands beside every value.
+            rankings = [r for r in rankings if r.columns[column] in ("", values[r.system(shared)])]
         return rankings
 
     def _by_system(

@@ -138,6 +138,7 @@ class Explainer(ABC):
         gives_shares: its relevance of source words is shares of each step as it stands.
         a_dial: it replaces another explainer's relevance to try judges, and shows nothing of a
             sentence.
+        alters: the name of the explainer whose relevance it alters, and `altered` that explainer.
         error: what `Relevance.error_BT` is, where the explainer gives it.
         sizes: options that say how much is computed at once and change no result.
     """
@@ -150,6 +151,8 @@ class Explainer(ABC):
     attends: ClassVar[bool] = False
     gives_shares: bool = False
     a_dial: ClassVar[bool] = False
+    alters: str = ""
+    altered: Explainer | None = None
     error: ClassVar[str] = ""
     sizes: ClassVar[tuple[str, ...]] = ()
 

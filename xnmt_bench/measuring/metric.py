@@ -15,6 +15,7 @@ import numpy as np
 
 from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import (
+    ALTERS,
     BLIND,
     DOUBTS,
     LEFT_OUT,
@@ -245,7 +246,10 @@ class Metric(ABC):
                 row_facts[LEFT_OUT] = left_out
             if explained and job.door("relevance") is None:
                 # Of a file's relevance it is unknown whether a model was asked.
-                row_facts[BLIND] = job.explained.explainer.blind
+                explainer = job.explained.explainer
+                row_facts[BLIND] = explainer.blind
+                if explainer.alters:
+                    row_facts[ALTERS] = [explainer.alters, job.config.explainer.name]
             model = job.model_id if of_system else ""  # this may train the system
             if of_system and (lineage := job.lineage):
                 row_facts[LINEAGE] = lineage

@@ -112,7 +112,10 @@ class Explained:
         phi, sizes = plain(self._config.explainer.phi), self.explainer.sizes
         # Sizes change no result, so they decide no recipe.
         options_of_phi = {name: value for name, value in phi.items() if name not in sizes}
-        return {"explainer": options_of_phi, "code": code_hash(type(self.explainer))}
+        recipe = {"explainer": options_of_phi, "code": code_hash(type(self.explainer))}
+        if altered := self.explainer.altered:  # found by name, so that no import leads there
+            recipe["code_of_altered"] = code_hash(type(altered))
+        return recipe
 
     def rules(self, scenario: Scenario, name: Split, source_alone: bool = False) -> Artefact:
         """Return relevance and rules of a split.

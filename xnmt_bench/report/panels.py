@@ -9,6 +9,7 @@ from typing import Any
 
 from xnmt_bench.measuring.bootstrap import t_interval
 from xnmt_bench.measuring.measurement import (
+    ALTERS,
     BLIND,
     CAPPED,
     DOUBTS,
@@ -35,6 +36,8 @@ class Panel:
         rows: by value of the pivot (empty without a pivot) and by name of what is
             compared, a row for each seed, and for each system of several trainings.
         references: rows that stand beside them unranked, by value of the pivot.
+        altered: rows of altered explainers, which stand in no table, by value of the pivot and by
+            the names of the unaltered explainer and of the alteration.
         pivot_values: how each value of the pivot stands in tables, of all panels of the metric.
     """
 
@@ -43,6 +46,7 @@ class Panel:
     pivot_values: dict[str, PivotValue]
     rows: dict[str, dict[str, list[ScoredRow]]] = field(default_factory=dict)
     references: dict[str, ScoredRow] = field(default_factory=dict)
+    altered: dict[str, dict[tuple[str, str], list[ScoredRow]]] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -163,6 +167,10 @@ def panels(metric: Metric, scored: Sequence[ScoredRow]) -> list[Panel]:
             panel = Panel(metric, condition | {SETTINGS: _phrase(settings, groups)}, pivot_values)
             for scored_row in group:
                 pivot = scored_row.row[metric.pivot] if metric.pivot else ""
+                if alters := scored_row.measurement.facts.get(ALTERS):
+                    by_names = panel.altered.setdefault(pivot, {})
+                    by_names.setdefault(tuple(alters), []).append(scored_row)
+                    continue
                 name = compared_name(metric, scored_row, scored)
                 panel.rows.setdefault(pivot, {}).setdefault(name, []).append(scored_row)
             panel.rows = {p: panel.rows[p] for p in sort_pivots(panel.rows, pivot_values)}

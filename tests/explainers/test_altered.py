@@ -1,0 +1,112 @@
+"""Relevance with noise, and given to other words."""
+
+import numpy as np
+import pytest
+import torch
+from conftest import batch_of, configure, overrides
+
+from xnmt_bench.corpora.subwords import SPECIAL
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.explainers.base import decide
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.registry import load_explainer
+from xnmt_bench.rules.extract import TEACHER_FORCING
+
+
+@pytest.fixture(scope="module")
+def batch(transformer):
+    labelled, _ = decide(
+        transformer.system.model, batch_of(transformer.texts.split("test"), range(12))
+    )
+    return labelled
+
+
+def both(model, batch, name, **options):
+    """Scores of gradient norm and of its altered form, with True for words, by side."""
+    plain = load_explainer("gradient_norm").relevance(model, batch)
+    altered = load_explainer(name, of="gradient_norm", **options).relevance(model, batch)
+    for first, second, ids in (
+        (plain.source_BTS, altered.source_BTS, batch.source_BS),
+        (plain.prefix_BTT, altered.prefix_BTT, batch.target_BT),
+    ):
+        assert torch.equal(first.isnan(), second.isnan())
+        words = ~torch.isin(ids, torch.tensor(SPECIAL))[:, None].expand_as(first) & ~first.isnan()
+        yield first, second, words
+
+
+def test_noise_is_small_and_of_every_word(transformer, batch):
+    for first, second, words in both(transformer.system.model, batch, "noisy", amount=0.1):
+        for b, t in np.ndindex(*first.shape[:2]):
+            scores, moved = (x[b, t][words[b, t]].double() for x in (first, second))
+            if len(scores) > 1:
+                change = (moved - scores).abs() / scores.std(correction=0)
+                assert change.min() > 0
+                assert change.max() < 0.1 + 1e-4
+
+
+def test_exchanged_scores_are_the_same_numbers_at_other_words(transformer, batch):
+    places, stayed = 0, 0
+    for first, second, words in both(transformer.system.model, batch, "exchanged"):
+        assert torch.equal(first.sort(-1)[0].nan_to_num(), second.sort(-1)[0].nan_to_num())
+        special = ~words & ~first.isnan()
+        assert torch.equal(first[special], second[special])
+        many = words & (words.sum(-1, keepdim=True) > 5)
+        places, stayed = places + int(many.sum()), stayed + int((first == second)[many].sum())
+    assert places > 500
+    assert stayed < 0.2 * places  # a random order leaves one of n at its place
+
+
+@pytest.mark.parametrize("name", ["noisy", "exchanged"])
+def test_draws_follow_from_the_seed_and_the_sentence(transformer, batch, name):
+    model = transformer.system.model
+    explain = load_explainer(name, of="gradient_norm", seed=1).relevance
+    whole, again = explain(model, batch), explain(model, batch)
+    other = load_explainer(name, of="gradient_norm", seed=2).relevance(model, batch)
+    assert torch.equal(whole.source_BTS.nan_to_num(), again.source_BTS.nan_to_num())
+    assert not torch.equal(whole.source_BTS.nan_to_num(), other.source_BTS.nan_to_num())
+    alone = explain(model, batch.take([3]))
+    t, s = alone.source_BTS.shape[1:]
+    torch.testing.assert_close(
+        whole.source_BTS[3, :t, :s], alone.source_BTS[0], rtol=1e-4, atol=1e-7, equal_nan=True
+    )
+
+
+def job_of(workplace, *changes):
+    places = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0"]
+    return Job(configure(*places, "rules.test_sentences=20", *changes))
+
+
+def test_an_explainer_that_learns_is_altered_too(workplace, transformer):
+    """A lexicon, which is blind and learns from the training text."""
+    plain = job_of(workplace, "explainer=lexicon")
+    altered = job_of(workplace, "explainer=exchanged", "explainer.phi.of=lexicon")
+    assert altered.explained.explainer.blind
+    assert altered.explained.name == "exchanged[of=lexicon]"
+    for first, second in zip(
+        plain.relevance(TEACHER_FORCING), altered.relevance(TEACHER_FORCING), strict=True
+    ):
+        np.testing.assert_array_equal(np.sort(first.source_TS), np.sort(second.source_TS))
+
+
+def test_rules_count_the_code_of_the_altered_explainer(workplace, monkeypatch):
+    """As when its file is edited."""
+    from xnmt_bench.explainers.gradient_norm import GradientNorm
+    from xnmt_bench.pipeline import explained
+
+    recipe = job_of(
+        workplace, "explainer=noisy", "explainer.phi.of=gradient_norm"
+    ).explained._recipe
+    usual = explained.code_hash
+    monkeypatch.setattr(
+        explained, "code_hash", lambda cls: "edited" if cls is GradientNorm else usual(cls)
+    )
+    edited = job_of(
+        workplace, "explainer=noisy", "explainer.phi.of=gradient_norm"
+    ).explained._recipe
+    assert recipe.pop("code_of_altered") != edited.pop("code_of_altered") == "edited"
+    assert recipe == edited
+
+
+def test_an_unknown_explainer_is_one_line():
+    with pytest.raises(XnmtError, match="no explainer 'gradient_nrom'; did you mean"):
+        load_explainer("noisy", of="gradient_nrom")

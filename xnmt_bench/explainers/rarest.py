@@ -1,0 +1,58 @@
+"""Rare words first: what an explanation gains by the choice of words that carry much."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.explainers.base import Explainer, Relevance
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Batch
+
+
+class Rarest(Explainer):
+    """Minus the logarithm of how often a word stands in the training text, plus one; both sides."""
+
+    blind: ClassVar[bool] = True
+
+    def prepare(self, train: EncodedSplit) -> Mapping[str, np.ndarray]:
+        """Return how often each id stands on each side, `source` and `target`."""
+        return {"source": _count(train.source), "target": _count(train.target)}
+
+    def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
+        """Return how rare each word is, the same at every step.
+
+        Raises:
+            XnmtError: `prepare` has not run.
+        """
+        if self.learnt is None:
+            raise XnmtError("no words have been counted: call prepare first")
+        rarity_BS, rarity_BT = (
+            _rarity(ids, self.learnt[side])
+            for ids, side in ((batch.source_BS, "source"), (batch.input_BT, "target"))
+        )
+        steps = batch.target_BT.shape[1]
+        source_BTS, input_BTT = (x[:, None].expand(-1, steps, -1) for x in (rarity_BS, rarity_BT))
+        return Relevance.of_inputs(batch, source_BTS, input_BTT)
+
+
+def _count(side: EncodedSide) -> np.ndarray:
+    """Return how often each id stands in a side, (V,)."""
+    counts: Counter[int] = Counter()
+    for index in range(len(side)):  # the ids stay on disk, and may be more than memory holds
+        counts.update(side[index].tolist())
+    return np.array([counts[i] for i in range(max(counts, default=-1) + 1)], dtype=np.int64)
+
+
+def _rarity(ids: Tensor, count_V: np.ndarray) -> Tensor:
+    # An id beyond the counts was never seen.
+    known = ids.cpu().numpy().clip(max=len(count_V))
+    rarity = -np.log1p(np.append(count_V, 0)[known])
+    return torch.from_numpy(rarity.astype(np.float32)).to(ids.device)
