@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from xnmt_bench.corpora.encoded import EncodedSplit
-from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.erasure.erasing import Decision, order_words, words_of
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.rules.table import SentenceRelevance, read_columns, shards
@@ -44,16 +43,8 @@ def _decisions_of(
     label_of: Mapping[tuple[int, int], int],
 ) -> tuple[list[Decision], int]:
     decisions, flat = [], 0
-    source_words, target_words = words_of(source_S), words_of(target_T)
-    for row, source_X in enumerate(relevance.source_TS):
-        step = relevance.first + row
-        prefix_words = target_words[target_words < step]
-        sides = [
-            (source_words, source_X[source_words]),
-            (prefix_words, relevance.prefix_TT[row][prefix_words]),
-        ]
-        if any(np.isnan(values).any() for _, values in sides):
-            raise NotApplicable("it says nothing of some words that a decision sees")
+    sides_by_step = relevance.visible_words(source_S, target_T)
+    for step, sides in enumerate(sides_by_step, start=relevance.first):
         flat += any(len(values) > 1 and np.ptp(values) == 0 for _, values in sides)
         number = relevance.number
         decisions.append(Decision(number, step, label_of[number, step], *order_words(sides)))

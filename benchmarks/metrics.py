@@ -1,0 +1,154 @@
+"""What a row of erasure, soft erasure and infidelity costs beside a row of Base, in one run.
+
+    python benchmarks/metrics.py --source test.de --target test.en   # minutes
+    python benchmarks/metrics.py --sentences 8                       # toy sentences
+
+All three ask the system about changed sentences. A row is one such question about one decision;
+one of infidelity is about all decisions of a sentence, so that it costs as much as a long row of
+Base. The model is a Transformer with random weights. Seconds are processor time of one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import torch
+from extraction import SIZES, build, read_pairs
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
+from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.device import CPU
+from xnmt_bench.explainers.base import decide
+from xnmt_bench.judges.masked import base_log_likelihoods
+from xnmt_bench.metrics.erasure.curves import erase
+from xnmt_bench.metrics.erasure.erasing import Decision, Eraser, words_of
+from xnmt_bench.metrics.infidelity.samples import erased_words, probabilities
+from xnmt_bench.metrics.soft.distances import distances
+from xnmt_bench.metrics.soft.stage import KINDS
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.rules.table import Rules
+
+SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
+SAMPLES = 5  # of soft erasure
+ROWS = 50  # of infidelity
+
+
+class Counted(Eraser):
+    """An eraser that counts the rows that it is asked for."""
+
+    rows = 0
+
+    def probabilities(
+        self, decisions: Sequence[Decision], rows: Iterable[tuple[int, np.ndarray]]
+    ) -> np.ndarray:
+        """Counts, and computes."""
+        rows = list(rows)
+        self.rows += len(rows)
+        return super().probabilities(decisions, rows)
+
+
+def encode(model: NMTModel, pairs: list[tuple[str, str]]) -> EncodedSplit:
+    """The sentences as ids."""
+    sides = (
+        EncodedSide.of([[*subwords.encode(text), EOS] for text in texts])
+        for subwords, texts in zip(model.vocabularies, zip(*pairs, strict=True), strict=True)
+    )
+    return EncodedSplit(*sides, np.arange(len(pairs)))
+
+
+def decisions_of(split: EncodedSplit) -> list[Decision]:
+    """Every decision, its words in the order of the sentence; labels are made up."""
+    decisions = []
+    for i in range(len(split)):
+        source, target = words_of(split.source[i]), words_of(split.target[i])
+        for step in range(len(split.target[i])):
+            prefix = target[target < step]
+            side = np.repeat([0, 1], [len(source), len(prefix)])
+            places = np.concatenate([source, prefix])
+            decisions.append(Decision(i, step, int(split.target[i][step]), side, places))
+    return decisions
+
+
+def draw_rules(decisions: list[Decision]) -> Rules:
+    """Rules of one word a side, drawn at random, as Base scores them."""
+    rng = np.random.default_rng(0)
+    names = ("sentence", "step", "label")
+    columns = (np.array([getattr(d, name) for d in decisions]) for name in names)
+    sides = []
+    for side in (0, 1):
+        # -1 is no word: the first step sees no prefix.
+        places = [d.place_W[d.side_W == side] for d in decisions]
+        sides.append(np.array([[rng.choice(p) if len(p) else -1] for p in places]))
+    return Rules(*columns, np.zeros(len(decisions)), *sides, *sides)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Processor time of some work."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def measure(model: NMTModel, split: EncodedSplit) -> dict[str, tuple[int, float]]:
+    """Rows and seconds of each."""
+    decisions = decisions_of(split)
+    rules, rng = draw_rules(decisions), np.random.default_rng(0)
+    pairs = [(split.source[i], split.target[i]) for i in range(len(split))]
+    batches = [decide(model, model.collate([pair]))[0] for pair in pairs]
+    base_log_likelihoods(model, split, rules.take(slice(0, 50)))  # the first does not count
+    measured = {
+        "Base": (len(decisions), seconds(lambda: base_log_likelihoods(model, split, rules)))
+    }
+
+    eraser = Counted(model, split, "zero")
+    spent = seconds(lambda: erase(eraser, decisions, SHARES, whole_curves=True))
+    measured["erasure, with curves"] = (eraser.rows, spent)
+
+    def soften() -> None:
+        for batch, (source, target) in zip(batches, pairs, strict=True):
+            size = (len(KINDS), len(target))
+            keep = tuple(rng.random((*size, len(ids))) for ids in (source, target))
+            distances(model, batch, range(len(target)), keep, SAMPLES, 0)
+
+    measured["soft erasure"] = (len(decisions) * len(KINDS) * SAMPLES, seconds(soften))
+
+    def sample() -> None:
+        for batch, pair in zip(batches, pairs, strict=True):
+            probabilities(model, batch, erased_words(*pair, ROWS, 0), "zero")
+
+    measured["infidelity"] = (len(split) * ROWS, seconds(sample))
+    return measured
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--source", help="source sentences, one a line")
+    parser.add_argument("--target", help="their targets")
+    parser.add_argument("--sentences", type=int, default=64)
+    parser.add_argument("--size", choices=SIZES, default="paper")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    pairs = read_pairs(arguments)
+    options = {"nmt": "transformer", "size": arguments.size, "vocabulary": 4000, "device": CPU}
+    model = build(argparse.Namespace(**options), pairs)
+    split = encode(model, pairs[: arguments.sentences])
+    table = Table("metric", "rows", "seconds", "ms a row", "rows of Base", box=SIMPLE_HEAD)
+    measured = measure(model, split)
+    base = measured["Base"][1] / measured["Base"][0]
+    for name, (rows, spent) in measured.items():
+        ratio = f"{spent / rows / base:.2f}"
+        table.add_row(name, f"{rows:,}", f"{spent:.1f}", f"{1000 * spent / rows:.2f}", ratio)
+    console = Console()
+    console.print(f"{len(split)} sentences, {measured['Base'][0]:,} decisions")
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()
