@@ -63,6 +63,7 @@ lint: install ## ruff and mypy
 bench: install ## speed and memory, side by side in one run
 	$(BIN)/python benchmarks/extraction.py
 	$(BIN)/python benchmarks/explainers.py --sentences 16
+	$(BIN)/python benchmarks/metrics.py --sentences 8
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/confidence.py
 	$(BIN)/python benchmarks/debug_page.py
