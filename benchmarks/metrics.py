@@ -40,7 +40,7 @@ ROWS = 50  # of infidelity
 
 
 class Counted(Eraser):
-    """An eraser that counts the rows that it is asked for."""
+    """An eraser that counts the rows that it computes."""
 
     rows = 0
 
@@ -82,7 +82,7 @@ def draw_rules(decisions: list[Decision]) -> Rules:
     columns = (np.array([getattr(d, name) for d in decisions]) for name in names)
     sides = []
     for side in (0, 1):
-        # -1 is no word: the first step sees no prefix.
+        # The first step sees no prefix, and has -1 in the place of a word.
         places = [d.place_W[d.side_W == side] for d in decisions]
         sides.append(np.array([[rng.choice(p) if len(p) else -1] for p in places]))
     return Rules(*columns, np.zeros(len(decisions)), *sides, *sides)

@@ -12,7 +12,7 @@ from xnmt_bench.measuring.measurement import ALTERS
 from xnmt_bench.metrics.aer.counts import count_links
 from xnmt_bench.metrics.aer.metric import AER as AlignmentErrorRate
 from xnmt_bench.metrics.fidelity import Fidelity
-from xnmt_bench.report.panels import panels
+from xnmt_bench.report.panels import caveats, panels
 from xnmt_bench.report.report import collect
 
 SENTENCES = 40
@@ -68,6 +68,11 @@ def test_altered_rows_stand_in_no_table_and_no_ranking(tmp_path):
     make_all(tmp_path)
     [panel] = analysed(tmp_path)
     assert panel.names == ["a", "b", "c"]
+    scored = collect(Fidelity(), tmp_path, Draws(20, 0))
+    assert caveats(row.measurement for row in scored)[-1] == (
+        "In no table, and compared by analysis=[meta]: exchanged[of=a], exchanged[of=b], "
+        "exchanged[of=c], noisy[of=a], noisy[of=b], noisy[of=c]."
+    )
     assert panel.altered["base"].keys() == {
         (name, alteration) for name in MEANS for alteration in ("noisy", "exchanged")
     }

@@ -44,7 +44,7 @@ class Change:
 
 
 class Meta(Analysis):
-    """What a metric says of explainers whose relevance is altered.
+    """How altering the relevance of explainers changes a metric's numbers.
 
     Args:
         samples: bootstrap samples.
@@ -121,7 +121,7 @@ class Meta(Analysis):
     def _verdict(
         self, panel: Panel, pivot: str, changes_by_name: dict[str, dict[str, Change]]
     ) -> str:
-        """Return what the altered rows say of a result of the metric."""
+        """Return a sentence on how a result of the metric answers alterations."""
         sentences = []
         all_changes = changes_by_name.values()
         exchanged = [changes[EXCHANGED] for changes in all_changes if EXCHANGED in changes]

@@ -53,6 +53,6 @@ def _count(side: EncodedSide) -> np.ndarray:
 
 def _rarity(ids: Tensor, count_V: np.ndarray) -> Tensor:
     # An id beyond the counts was never seen.
-    known = ids.cpu().numpy().clip(max=len(count_V))
-    rarity = -np.log1p(np.append(count_V, 0)[known])
+    counted_ids = ids.cpu().numpy().clip(max=len(count_V))
+    rarity = -np.log1p(np.append(count_V, 0)[counted_ids])
     return torch.from_numpy(rarity.astype(np.float32)).to(ids.device)

@@ -163,7 +163,7 @@ class Explained:
     ) -> Relevances:
         """Return relevance of the test set's first sentences by the system with a change.
 
-        The labels are those of the system as it is.
+        The labels are those of the unchanged system.
 
         Args:
             change: returns the changed model; it leaves the given one alone.

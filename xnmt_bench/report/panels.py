@@ -385,13 +385,19 @@ def distinguish(shown: Sequence[Panel], but: Sequence[str] = ()) -> Distinction:
 
 
 def caveats(measurements: Iterable[Measurement]) -> list[str]:
-    """Return which corpora are generated, whose numbers mean little, and unlike versions."""
+    """Return which corpora are generated, whose numbers mean little, and unlike versions.
+
+    Beside them, which altered explainers stand in no table.
+    """
     generated, doubts, left_out = set(), set(), dict[str, None]()
+    altered = set()
     versions: dict[str, set[str]] = {}
     for m in measurements:
         for library, numbers in m.facts.get(VERSIONS, {}).items():
             versions.setdefault(library, set()).add(" and ".join(numbers))
         left_out |= dict.fromkeys(m.facts.get(LEFT_OUT, []))
+        if m.facts.get(ALTERS):
+            altered.add(m.identity["explainer"])
         if m.facts.get("generated"):
             generated.add(f"The {m.identity['corpus']} corpus is generated data.")
         where = " ".join(m.identity[c] for c in SYSTEM if m.identity[c])
@@ -402,7 +408,9 @@ def caveats(measurements: Iterable[Measurement]) -> list[str]:
         if len(numbers) > 1
     ]
     quick = [f"Left out to be quick: {sentence}." for sentence in left_out]
-    return [*sorted(generated), *sorted(doubts), *quick, *unlike]
+    names = ", ".join(sorted(altered))
+    unshown = [f"In no table, and compared by analysis=[meta]: {names}."] if altered else []
+    return [*sorted(generated), *sorted(doubts), *quick, *unlike, *unshown]
 
 
 def capped(rows: Iterable[ScoredRow]) -> bool:

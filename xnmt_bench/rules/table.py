@@ -235,7 +235,7 @@ class SentenceRelevance:
     ) -> Iterator[tuple[Scores, Scores]]:
         """Yield places and relevance of the words that each decision sees, by side.
 
-        BOS, EOS and padding are no words.
+        BOS, EOS and padding are left out.
 
         Args:
             source_S: the sentence's source ids.
@@ -248,8 +248,8 @@ class SentenceRelevance:
         for row, (source_S, prefix_T) in enumerate(
             zip(self.source_TS, self.prefix_TT, strict=True)
         ):
-            seen = places[1][places[1] < self.first + row]
-            sides = (places[0], source_S[places[0]]), (seen, prefix_T[seen])
+            earlier = places[1][places[1] < self.first + row]
+            sides = (places[0], source_S[places[0]]), (earlier, prefix_T[earlier])
             if any(np.isnan(scores).any() for _, scores in sides):
                 raise NotApplicable("it says nothing of some words that a decision sees")
             yield sides

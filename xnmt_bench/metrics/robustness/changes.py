@@ -27,7 +27,7 @@ def move_embeddings(model: NMTModel, radius: float, seeds: Sequence[int]) -> NMT
     that shares them is not moved.
 
     Args:
-        model: stays as it is.
+        model: is not changed.
         radius: the greatest noise, as a share of the root mean square of the side's embeddings.
         seeds: of the noise.
     """
@@ -94,8 +94,7 @@ def _group(name: str, owner: nn.Module, modules: dict[str, nn.Module]) -> str:
 def permute_weights(model: NMTModel, names: Collection[str], seed: int) -> NMTModel:
     """Return a copy of a model whose named weights are permuted, each within itself.
 
-    A weight's new order follows from the seed and its name, so that it is the same whatever else
-    is permuted.
+    A weight's new order follows from the seed and its name alone. So it is the same at every depth.
     """
     changed = copy.deepcopy(model)
     for name, weight in changed.named_parameters():

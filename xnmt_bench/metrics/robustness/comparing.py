@@ -15,7 +15,7 @@ from xnmt_bench.rules.table import RULE_SIDES, SentenceRelevance
 
 def distances(
     reference: SentenceRelevance,
-    others: Sequence[SentenceRelevance],
+    moved: Sequence[SentenceRelevance],
     source_S: np.ndarray,
     target_T: np.ndarray,
 ) -> np.ndarray:
@@ -26,21 +26,21 @@ def distances(
 
     Args:
         reference: of one sentence, N decisions.
-        others: of the same sentence.
+        moved: of the same sentence.
         source_S: its source ids.
         target_T: its target ids.
 
     Raises:
         NotApplicable: a word that a decision sees has no relevance.
     """
-    scores, *others_scores = (
+    scores, *moved_scores = (
         [np.concatenate([x for _, x in sides]) for sides in each.visible_words(source_S, target_T)]
-        for each in (reference, *others)
+        for each in (reference, *moved)
     )
     norm_N = np.array([np.linalg.norm(x) for x in scores])
     moved_ON = [
         [np.linalg.norm(y - x) for x, y in zip(scores, other, strict=True)]
-        for other in others_scores
+        for other in moved_scores
     ]
     farthest_N = np.max(moved_ON, axis=0)
     return np.divide(farthest_N, norm_N, out=np.full(len(norm_N), np.nan), where=norm_N > 0)
@@ -64,7 +64,7 @@ def compare_order(
         By side, (N,) each: `rank <side>`, Spearman's correlation; `top <side>`, whether the most
         relevant word is the same, the leftmost of equals; `chance <side>`, how often it is if
         the other one is drawn. NaN where the reference has no order: fewer than two words, or all
-        as relevant. Where the other alone has none, the correlation is 0.
+        as relevant. Where only the other one has no order, the correlation is 0.
 
     Raises:
         NotApplicable: a word that a decision sees has no relevance.

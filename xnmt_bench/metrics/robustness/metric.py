@@ -130,8 +130,10 @@ class Robustness(SumMetric):
             "draws": self.draws,
         }
         made_by = {"reference": reference.fingerprint}
-        made_by |= {f"noise {i}": made.fingerprint for i, made in enumerate(moved)}
-        made_by |= {f"permuted {name}": made.fingerprint for name, made in permuted.items()}
+        made_by |= {f"noise {i}": relevances.fingerprint for i, relevances in enumerate(moved)}
+        made_by |= {
+            f"permuted {name}": relevances.fingerprint for name, relevances in permuted.items()
+        }
         facts = {SETTINGS: settings, DEPTHS: [*permuted]}
         return Evidence(Units(job.texts.test_set, number_U, summed), made_by, facts)
 
