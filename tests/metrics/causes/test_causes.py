@@ -84,6 +84,37 @@ def test_effects_equal_those_of_one_row_at_a_time(changed):
     assert compared > 50
 
 
+class Half(Interventions):
+    """Uses every second of eight substitutes, and no word that has fewer."""
+
+    first = 0
+
+    def _choose(self, number, side, unit, words):
+        chosen = list(super()._choose(number, side, unit, words))
+        return chosen[self.first :: 2] if len(chosen) == 8 else []
+
+
+def test_effects_hardly_depend_on_the_draw_of_substitutes(transformer):
+    """Four substitutes of each word against four others, both halves of as many pieces first."""
+    by_half = []
+    for first in (0, 1):
+        half = Half(transformer.system.model, transformer.corpus.substitutes(), 8)
+        half.first = first
+        effects = [
+            half.effects(n, s) for n, s in enumerate(transformer.texts.sentences("test", 25))
+        ]
+        by_half.append(
+            [np.concatenate([e.which[side].ravel() for e in effects]) for side in (SOURCE, PREFIX)]
+        )
+    correlations = []
+    for one, other in zip(*by_half, strict=True):
+        both = ~np.isnan(one) & ~np.isnan(other)
+        assert both.sum() > 200
+        correlations.append(np.corrcoef(one[both], other[both])[0, 1])
+    assert correlations[SOURCE] > 0.93
+    assert correlations[PREFIX] > 0.85
+
+
 def test_a_word_that_is_taken_away_has_the_mean_embedding(changed):
     model, _, sentences, by_number = changed
     sentence, effects = sentences[0], by_number[0]
