@@ -126,6 +126,26 @@ def test_a_matrix_has_every_judge_and_metric(results):
     assert result.figure is not None
 
 
+def test_two_systems_of_one_name_are_never_mixed(results):
+    """Both judges rank in reverse on the second system, which AER was not asked about."""
+    for name, (quality, right) in THREE.items():
+        for judge in ("base", "sa"):
+            results.ppl(name, log_likelihoods(quality), instantiation=judge, model="m1")
+            results.ppl(name, log_likelihoods(-quality), instantiation=judge, model="m2")
+        results.aer(name, right, model="m1")
+    result = matrix_of(results)
+    assert {row["model"] for row in result.rows} == {"m1"}
+    assert [row["tau"] for row in result.rows] == [1.0] * 3
+    assert any("fidelity base: k=1" in note for note in result.summary.notes)
+
+
+def test_a_matrix_alone_is_an_answer(results):
+    for name, (quality, _) in THREE.items():
+        for judge in ("base", "sa", "fn"):
+            results.ppl(name, log_likelihoods(quality), instantiation=judge)
+    assert len(matrix_of(results, Fidelity()).rows) == 3
+
+
 def test_base_alone_learns_from_nothing_and_is_in_the_matrix(results):
     nothing = {"instantiation": "base", "learned_from": "", "train_sentences": ""}
     ones = np.ones(SENTENCES, dtype=np.int64)

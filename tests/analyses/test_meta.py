@@ -12,6 +12,7 @@ from xnmt_bench.measuring.measurement import ALTERS
 from xnmt_bench.metrics.aer.counts import count_links
 from xnmt_bench.metrics.aer.metric import AER as AlignmentErrorRate
 from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.metrics.robustness import Robustness
 from xnmt_bench.report.panels import caveats, panels
 from xnmt_bench.report.report import collect
 
@@ -20,12 +21,12 @@ SENTENCE_N = np.repeat(np.arange(SENTENCES), 3)
 MEANS = {"a": -1.0, "b": -1.5, "c": -2.0}
 
 
-def make_row(folder, name, log_p, alteration="", **keys):
+def make_row(folder, name, log_p, alteration="", options="", seed="", model="m0"):
     """A row of an explainer, or of its altered form."""
-    shown = f"{alteration}[of={name}]" if alteration else name
-    facts = {ALTERS: [name, alteration]} if alteration else {}
-    identity = FIDELITY | {"explainer": shown, "instantiation": "base", "seed": ""} | keys
-    measured(Fidelity, folder, identity, decisions(SENTENCE_N, log_p), **facts)
+    shown = f"{alteration}[of={name}{options and ', '}{options}]" if alteration else name
+    facts = {ALTERS: [name, alteration, options]} if alteration else {}
+    identity = FIDELITY | {"explainer": shown, "instantiation": "base", "seed": seed}
+    measured(Fidelity, folder, identity, decisions(SENTENCE_N, log_p), model, **facts)
 
 
 def log_p_of(mean, seed=0):
@@ -74,7 +75,7 @@ def test_altered_rows_stand_in_no_table_and_no_ranking(tmp_path):
         "exchanged[of=c], noisy[of=a], noisy[of=b], noisy[of=c]."
     )
     assert panel.altered["base"].keys() == {
-        (name, alteration) for name in MEANS for alteration in ("noisy", "exchanged")
+        (name, alteration, "") for name in MEANS for alteration in ("noisy", "exchanged")
     }
 
 
@@ -108,7 +109,7 @@ def test_higher_is_better_where_it_is_and_worse_is_above_0(tmp_path):
 
     for right, alteration in ((8, ""), (8, "noisy"), (3, "exchanged")):
         shown = f"{alteration}[of=a]" if alteration else "a"
-        facts = {ALTERS: ["a", alteration]} if alteration else {}
+        facts = {ALTERS: ["a", alteration, ""]} if alteration else {}
         identity = AER | {"explainer": shown}
         measured(AlignmentErrorRate, tmp_path, identity, count(right), **facts)
     [row] = Meta(samples=20).analyse(analysed(tmp_path, AlignmentErrorRate())).rows
@@ -118,5 +119,50 @@ def test_higher_is_better_where_it_is_and_worse_is_above_0(tmp_path):
 
 def test_nothing_that_is_altered(tmp_path):
     make_row(tmp_path, "a", log_p_of(-1.0))
-    with pytest.raises(NotApplicable, match="no explainer stands beside its altered form"):
+    with pytest.raises(NotApplicable, match="no altered explainer has rows; add explainer="):
         Meta().analyse(analysed(tmp_path))
+    make_row(tmp_path, "b", log_p_of(-1.0), "noisy")
+    with pytest.raises(NotApplicable, match="no unaltered row of b stands beside its altered form"):
+        Meta().analyse(analysed(tmp_path))
+
+
+def test_each_amount_of_noise_has_a_line(tmp_path):
+    make_row(tmp_path, "a", log_p_of(-1.0))
+    make_row(tmp_path, "a", log_p_of(-1.01), "noisy")
+    make_row(tmp_path, "a", log_p_of(-2.0), "noisy", "amount=5.0")
+    make_row(tmp_path, "a", log_p_of(-2.0), "exchanged")
+    result = Meta(samples=50).analyse(analysed(tmp_path))
+    shares = {row["options"]: row["share"] for row in result.rows}
+    assert shares == {"": pytest.approx(0.01), "amount=5.0": pytest.approx(1.0)}
+    assert [line.cells[-4].text for line in result.summary.lines] == ["a", "a (amount=5.0)"]
+    assert any("exchanged words of 1 of 1" in note for note in result.summary.notes)
+
+
+def test_rows_of_the_same_seed_and_system_are_compared(tmp_path):
+    """Another seed is far worse, and so is another training; neither is the effect of noise."""
+    make_row(tmp_path, "a", log_p_of(-1.0), seed=0)
+    make_row(tmp_path, "a", log_p_of(-2.0), seed=1)
+    make_row(tmp_path, "a", log_p_of(-1.0), "noisy", seed=0)
+    make_row(tmp_path, "a", log_p_of(-2.5), "exchanged", seed=0)
+    [row] = Meta(samples=50).analyse(analysed(tmp_path)).rows
+    assert row["noisy"] == 0
+    assert row["exchanged"] == pytest.approx(1.5)
+
+
+def test_an_exchange_that_costs_nothing_has_no_share(tmp_path):
+    make_row(tmp_path, "a", log_p_of(-1.0))
+    make_row(tmp_path, "a", log_p_of(-1.5), "noisy")
+    make_row(tmp_path, "a", log_p_of(-0.9), "exchanged")
+    result = Meta(samples=50).analyse(analysed(tmp_path))
+    assert result.rows[0]["share"] == ""
+    assert any(note.endswith("exchanged words of 0 of 1.") for note in result.summary.notes)
+
+
+def test_a_metric_of_how_answers_change_is_not_asked(tmp_path):
+    """Its numbers stay the same where words are exchanged alike before and after a change."""
+    make_all(tmp_path)
+    rows = analysed(tmp_path)
+    for panel in rows:
+        panel.metric = Robustness()
+    with pytest.raises(NotApplicable, match="do not depend on which words are named"):
+        Meta().analyse(rows)

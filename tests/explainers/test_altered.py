@@ -71,6 +71,19 @@ def test_draws_follow_from_the_seed_and_the_sentence(transformer, batch, name):
     )
 
 
+@pytest.mark.parametrize("name", ["noisy", "exchanged"])
+def test_random_of_the_same_seed_is_altered_by_other_draws(transformer, batch, name):
+    """By its own draws its scores would be sorted, or keep their order under any noise."""
+    model = transformer.system.model
+    options = {"amount": 20.0} if name == "noisy" else {}
+    plain = load_explainer("random", seed=0).relevance(model, batch).source_BTS
+    altered = load_explainer(name, of="random", seed=0, **options).relevance(model, batch)
+    words_S = ~torch.isin(batch.source_BS[0], torch.tensor(SPECIAL))
+    first, second = (x[0, 0][words_S] for x in (plain, altered.source_BTS))
+    assert not torch.equal(second, second.sort()[0])
+    assert not torch.equal(first.argsort(), second.argsort())
+
+
 def job_of(workplace, *changes):
     places = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0"]
     return Job(configure(*places, "rules.test_sentences=20", *changes))
@@ -82,6 +95,10 @@ def test_an_explainer_that_learns_is_altered_too(workplace, transformer):
     altered = job_of(workplace, "explainer=exchanged", "explainer.phi.of=lexicon")
     assert altered.explained.explainer.blind
     assert altered.explained.name == "exchanged[of=lexicon]"
+    assert altered.explained.alteration == ("lexicon", "exchanged", "")
+    rounded = job_of(workplace, "explainer=noisy", "explainer.phi.of=lexicon",
+                     "explainer.phi.amount=0.1", "rules.precision=bf16")  # fmt: skip
+    assert rounded.explained.alteration == ("lexicon[precision=bf16]", "noisy", "amount=0.1")
     for first, second in zip(
         plain.relevance(TEACHER_FORCING), altered.relevance(TEACHER_FORCING), strict=True
     ):

@@ -16,7 +16,7 @@ from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap, interval
 from xnmt_bench.measuring.measurement import SETTINGS, Measurement
 from xnmt_bench.measuring.metric import SYSTEM, Metric, Row
 from xnmt_bench.options import Count, Seed
-from xnmt_bench.report.panels import Panel, compared_heading, ends, least_first, sortable
+from xnmt_bench.report.panels import Panel, compared_heading, ends, sortable
 from xnmt_bench.report.summary import Cell, Line, Summary
 
 LEAST = 3  # things that are ranked: two agree by chance half of the time; rankings of a matrix
@@ -105,6 +105,7 @@ class Agreement(Analysis):
                 answered = True
                 yield f"{first.name}_{second.name}_{self.name}", self._result(pairs)
         if by_system := self._by_system(by_metric):
+            answered = True
             yield self.name, self._matrix(by_system)
         if not answered:
             fixed = ", ".join(f"{column}={value}" for column, value in self.fixed.items())
@@ -148,23 +149,29 @@ class Agreement(Analysis):
 
         A metric with a pivot has one for each of its values.
         """
+        # The model too: systems of one name may be two trainings.
+        system = (*SYSTEM, "model")
         by_system: dict[tuple[Any, ...], list[Ranking]] = {}
         for panels in by_metric.values():
             metric = panels[0].metric
             rankings = [r for r in _rankings(panels) if len(r.rows) >= LEAST]
             if metric.compared == "explainer" and rankings:
-                free = [*SYSTEM, *([metric.pivot] if metric.pivot else [])]
+                free = [*system, *([metric.pivot] if metric.pivot else [])]
                 for ranking in self._fixed(rankings, free):
-                    by_system.setdefault(ranking.system(SYSTEM), []).append(ranking)
+                    by_system.setdefault(ranking.system(system), []).append(ranking)
         return {s: rankings for s, rankings in by_system.items() if len(rankings) >= LEAST}
 
     def _matrix(self, by_system: Mapping[tuple[Any, ...], Sequence[Ranking]]) -> Result:
         """Return a row for every two rankings of a system, and their taus as a matrix."""
-        rows, lines, matrices = [], [], []
+        rows, lines, matrices, notes = [], [], [], [MATRIX_NOTE]
         most = max(map(len, by_system.values()))
         for system, rankings in by_system.items():
-            words, columns = " ".join(map(str, system)), dict(zip(SYSTEM, system, strict=True))
+            columns = dict(zip((*SYSTEM, "model"), system, strict=True))
+            words = " ".join(map(str, system[:-1]))
+            if [other[:-1] for other in by_system].count(system[:-1]) > 1:
+                words += f" {columns['model'][:6]}"
             names = _short_names(rankings)
+            notes += [f"{words}: {note}" for note in _fixed_values(names, rankings)]
             tau_NN, texts = np.full((len(names),) * 2, np.nan), np.full((len(names), most), "", "O")
             for i, j in combinations(range(len(names)), 2):
                 both = sorted(rankings[i].rows.keys() & rankings[j].rows.keys())
@@ -181,9 +188,9 @@ class Agreement(Analysis):
                 lines.append(Line((words,), [Cell(text) for text in line]))
         headings = ["system", "ranking", *map(str, range(1, most + 1))]
         title = "Agreement of all rankings of explainers"
-        summary = Summary(title, headings, lines, [MATRIX_NOTE], 2)
+        summary = Summary(title, headings, lines, notes, 2)
         measured = (*ends("tau"), "same", "ranked", "paired", "samples")
-        identity, figure = (*SYSTEM, "first", "second"), draw_matrices(matrices)
+        identity, figure = (*SYSTEM, "model", "first", "second"), draw_matrices(matrices)
         return Result(rows, identity, measured, summary, figure)
 
     def _result(self, pairs: Sequence[Pair]) -> Result:
@@ -235,7 +242,7 @@ class Agreement(Analysis):
         together = JointBootstrap(metrics, measured, self.draws)
         value_MER = together.values().reshape(2, len(names), -1)
         headlines = (first.metric.headline, second.metric.headline)
-        scores = [least_first(c, v_ER) for c, v_ER in zip(headlines, value_MER, strict=True)]
+        scores = [c.least_first(v_ER) for c, v_ER in zip(headlines, value_MER, strict=True)]
         place_MER = np.stack([places(score_ER) for score_ER in scores])
         # A sample in which one thing has no number ranks nothing.
         usable_R = ~np.isnan(value_MER).any((0, 1))
@@ -261,6 +268,15 @@ def _short_names(rankings: Sequence[Ranking]) -> list[str]:
         f"{name} ({ranking.settings})" if short.count(name) > 1 else name
         for name, ranking in zip(short, rankings, strict=True)
     ]
+
+
+def _fixed_values(names: Sequence[str], rankings: Sequence[Ranking]) -> Iterator[str]:
+    """Yield what was fixed of each ranking that has further columns."""
+    for name, ranking in zip(names, rankings, strict=True):
+        apart = {*SYSTEM, "model", ranking.metric.pivot}
+        fixed = [f"{c}={v}" for c, v in ranking.columns.items() if c not in apart and v != ""]
+        if fixed:
+            yield f"{name}: {', '.join(fixed)}."
 
 
 def _rankings(panels: Sequence[Panel]) -> Iterator[Ranking]:

@@ -17,7 +17,7 @@ from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Metric, Row
 from xnmt_bench.options import Count, Part, Seed
 from xnmt_bench.report.figure import legend_below, style
-from xnmt_bench.report.panels import Panel, distinguish, least_first
+from xnmt_bench.report.panels import Panel, distinguish
 from xnmt_bench.report.summary import Cell
 
 NOTE = (
@@ -35,7 +35,7 @@ def stability(
     """
     value_ER = JointBootstrap([metric] * len(rows), list(rows.values()), draws).values(share=share)
     # Stable, so that ties keep one order in all samples.
-    order_ER = np.argsort(least_first(metric.headline, value_ER), axis=0, kind="stable")
+    order_ER = np.argsort(metric.headline.least_first(value_ER), axis=0, kind="stable")
     # Column 0 is the whole test set; a sample agrees if all places do.
     return float((order_ER[:, 1:] == order_ER[:, :1]).all(0).mean())
 

@@ -11,7 +11,7 @@ from xnmt_bench.analyses.agreement import places
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.metric import Row
-from xnmt_bench.report.panels import Panel, least_first
+from xnmt_bench.report.panels import Panel
 from xnmt_bench.report.summary import Cell
 
 NOTE = (
@@ -68,7 +68,7 @@ class Ranking(Analysis):
         if not names:
             return []
         value_EP = np.array([[panel.value(p, name) for p in self.wanted] for name in names])
-        place_EP = places(least_first(column, value_EP))
+        place_EP = places(column.least_first(value_EP))
         return [
             {
                 **panel.condition,

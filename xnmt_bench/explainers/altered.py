@@ -17,6 +17,8 @@ from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.switched import is_special
 from xnmt_bench.registry import load_explainer
 
+# Beside the seed, so that `random` of the same seed is not altered by its own draws.
+SALT = 2**33
 # What is true of an altered explainer if it is true of the one that it alters.
 SHARED = ("blind", "needs_gold", "against_gold", "attends")
 
@@ -36,7 +38,7 @@ class Altered(Explainer):
         self._other = self.altered = load_explainer(of)
         for attribute in SHARED:
             setattr(self, attribute, getattr(self._other, attribute))
-        self._draw = Random(seed)
+        self._draw = Random(seed + SALT)
 
     def prepare(self, train: EncodedSplit) -> Mapping[str, np.ndarray] | None:
         """Return what the other explainer learns."""

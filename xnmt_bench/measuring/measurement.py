@@ -33,8 +33,8 @@ SEAL = "seal"  # fingerprint of all else that describes a row
 # Among a row's facts:
 DOUBTS = "doubts"  # why its numbers mean little, a sentence each
 BLIND = "blind"  # its explainer never asks the model: a point of reference, never ranked
-# Its explainer alters the relevance of another one: the names of both, the other one's first. Its
-# row stands in no table or ranking, and is there for `analysis=[meta]`.
+# Its explainer alters the relevance of another one: the other one's name, the alteration's, and its
+# options. Such a row stands in no table or ranking, and is there for `analysis=[meta]`.
 ALTERS = "alters"
 # The same of an explainer that stands beside a system's row, where the row itself is ranked.
 BLIND_EXPLAINER = "blind_explainer"

@@ -102,6 +102,7 @@ class Column:
         title: of the table of its own that it has in a metric with a pivot.
         note: under that table.
         meaning: what it is, in words that stand beside its heading on the page.
+        best: the best value, beyond which none is better; None for the end of the scale.
     """
 
     name: str
@@ -114,12 +115,18 @@ class Column:
     title: str = ""
     note: str = ""
     meaning: str = ""
+    best: float | None = None
 
     def rank(self, value: float) -> float | None:
         """Return the value such that the least is the best; None where neither way is better."""
-        if self.better is None:
-            return None
-        return value if self.better == "lower" else -value
+        return None if self.better is None else float(self.least_first(value))
+
+    def least_first(self, value: Any) -> Any:
+        """Return a value or an array of them such that the least is the best."""
+        least = -value if self.better == "higher" else value
+        if self.best is None:
+            return least
+        return np.maximum(least, -self.best if self.better == "higher" else self.best)
 
     def cell(self, value: float, low: float | None = None, high: float | None = None) -> str:
         """Return a value as tables show it, with its interval where it has one."""
@@ -162,6 +169,8 @@ class Metric(ABC):
         csv_only: values of the pivot that tables leave out.
         doors: what it can take from a file in the system's place: `outputs`, `scores`, `relevance`.
         reads_sheets: whether it reads people's answers, `sheet.path`.
+        of_words: whether its numbers depend on which words an explainer names, and not only on
+            how its answers change.
     """
 
     name: ClassVar[str]
@@ -173,6 +182,7 @@ class Metric(ABC):
     pivot: ClassVar[str | None] = None
     doors: ClassVar[Sequence[str]] = ()
     reads_sheets: ClassVar[bool] = False
+    of_words: ClassVar[bool] = True
     csv_only: ClassVar[Sequence[str]] = ()
 
     @abstractmethod
@@ -249,7 +259,7 @@ class Metric(ABC):
                 explainer = job.explained.explainer
                 row_facts[BLIND] = explainer.blind
                 if explainer.alters:
-                    row_facts[ALTERS] = [explainer.alters, job.config.explainer.name]
+                    row_facts[ALTERS] = job.explained.alteration
             model = job.model_id if of_system else ""  # this may train the system
             if of_system and (lineage := job.lineage):
                 row_facts[LINEAGE] = lineage

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -64,13 +64,27 @@ class Explained:
     @property
     def name(self) -> str:
         """The explainer's name in results, with the options that are not its defaults."""
-        defaults = options(type(self.explainer), but=["seed", *self.explainer.sizes])
-        phi = plain(self._config.explainer.phi)
+        return self._name_with(self._config.explainer.name, self._changed_options())
+
+    @property
+    def alteration(self) -> tuple[str, str, str]:
+        """The name of the explainer that the configured one alters, its own, and its options."""
+        changed = self._changed_options(but=["of"])
+        names = self._name_with(self.explainer.alters, []), self._config.explainer.name
+        return (*names, ", ".join(changed))
+
+    def _changed_options(self, but: Sequence[str] = ()) -> list[str]:
+        """Return the options that are not their defaults."""
         # Sizes and seeds are left out: they change no meaning, or have a column.
-        changed = [f"{o}={v}" for o, v in phi.items() if o in defaults and v != defaults[o]]
+        defaults = options(type(self.explainer), but=["seed", *self.explainer.sizes, *but])
+        phi = plain(self._config.explainer.phi)
+        return [f"{o}={v}" for o, v in phi.items() if o in defaults and v != defaults[o]]
+
+    def _name_with(self, name: str, changed: Sequence[str]) -> str:
+        """Return a name with changed options, the precision of all relevance among them."""
         if (precision := self.decisions.extraction.precision) != 32:
-            changed.append(f"precision={precision}")
-        return self._config.explainer.name + (f"[{', '.join(changed)}]" if changed else "")
+            changed = [*changed, f"precision={precision}"]
+        return name + (f"[{', '.join(changed)}]" if changed else "")
 
     @property
     def seeded(self) -> bool:
@@ -163,7 +177,7 @@ class Explained:
     ) -> Relevances:
         """Return relevance of the test set's first sentences by the system with a change.
 
-        The labels are those of the unchanged system.
+        Labels and drafts are those of the unchanged system.
 
         Args:
             change: returns the changed model; it leaves the given one alone.
@@ -178,6 +192,8 @@ class Explained:
 
         def work(folder: Path) -> None:
             model = change(self.system.model)
+            # A system that reads a first translation goes on reading the one of its own weights.
+            model.draft = self.system.model.draft  # type: ignore[method-assign]
             self._extract(folder, model, EVALUATED, sentences, TEACHER_FORCING, labels.path)
 
         artefact = self._store.make(

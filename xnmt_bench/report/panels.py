@@ -37,7 +37,7 @@ class Panel:
             compared, a row for each seed, and for each system of several trainings.
         references: rows that stand beside them unranked, by value of the pivot.
         altered: rows of altered explainers, which stand in no table, by value of the pivot and by
-            the names of the unaltered explainer and of the alteration.
+            the names of the unaltered explainer and of the alteration, and its options.
         pivot_values: how each value of the pivot stands in tables, of all panels of the metric.
     """
 
@@ -46,7 +46,7 @@ class Panel:
     pivot_values: dict[str, PivotValue]
     rows: dict[str, dict[str, list[ScoredRow]]] = field(default_factory=dict)
     references: dict[str, ScoredRow] = field(default_factory=dict)
-    altered: dict[str, dict[tuple[str, str], list[ScoredRow]]] = field(default_factory=dict)
+    altered: dict[str, dict[tuple[str, str, str], list[ScoredRow]]] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -65,7 +65,7 @@ class Panel:
     def rank(self, pivot: str, name: str, column: Column | None = None) -> float | None:
         """Return the value such that the least is the best."""
         value = self.value(pivot, name, column)
-        return None if value is None else least_first(column or self.metric.headline, value)
+        return None if value is None else (column or self.metric.headline).least_first(value)
 
     def blind(self, name: str) -> bool:
         """Return whether it is an explainer that never asks the model: a point of reference."""
@@ -119,11 +119,6 @@ def _number(scored: ScoredRow, column: str) -> bool:
     return value is not None and value == value  # only NaN differs from itself
 
 
-def least_first(column: Column, value: Any) -> Any:
-    """Return a value or an array of them such that the least is the best."""
-    return -value if column.better == "higher" else value
-
-
 def ends(name: str) -> tuple[str, str, str]:
     """Return where a row keeps a result, and the lower and upper end of its interval."""
     return name, f"{name}_low", f"{name}_high"
@@ -168,8 +163,9 @@ def panels(metric: Metric, scored: Sequence[ScoredRow]) -> list[Panel]:
             for scored_row in group:
                 pivot = scored_row.row[metric.pivot] if metric.pivot else ""
                 if alters := scored_row.measurement.facts.get(ALTERS):
+                    of, by, options = alters
                     by_names = panel.altered.setdefault(pivot, {})
-                    by_names.setdefault(tuple(alters), []).append(scored_row)
+                    by_names.setdefault((of, by, options), []).append(scored_row)
                     continue
                 name = compared_name(metric, scored_row, scored)
                 panel.rows.setdefault(pivot, {}).setdefault(name, []).append(scored_row)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from xnmt_bench.measuring.measurement import ScoredRow
 from xnmt_bench.measuring.metric import Column, Metric
-from xnmt_bench.report.panels import Panel, distinguish, least_first, panels, pooled
+from xnmt_bench.report.panels import Panel, distinguish, panels, pooled
 
 NOTHING_BLIND = "no blind row stands beside the explainers, so nothing says what they have to beat"
 
@@ -20,7 +20,8 @@ def verdict(metric: Metric, scored: Sequence[ScoredRow]) -> Iterator[str]:
         metric: whose headline is compared; without a direction there is nothing to say.
         scored: its rows.
     """
-    if metric.compared != "explainer" or metric.headline.better is None:
+    # Where numbers do not depend on which words are named, blind rows are beaten by construction.
+    if metric.compared != "explainer" or metric.headline.better is None or not metric.of_words:
         return
     shown = [
         panel
@@ -94,7 +95,7 @@ def _standing(panel: Panel, pivot: str, name: str, blind: Sequence[str]) -> str:
     assert own_numbers is not None
     # By the values alone first: whether it is ahead; the intervals then say how surely.
     if not all(
-        least_first(column, own_numbers[0]) < least_first(column, row[0]) for row in blind_numbers
+        column.least_first(own_numbers[0]) < column.least_first(row[0]) for row in blind_numbers
     ):
         return "not"
     # A blind row that is not the best may have the wider interval.

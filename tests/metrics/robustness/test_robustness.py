@@ -7,16 +7,23 @@ import numpy as np
 import pytest
 import torch
 from conftest import batch_of, command, configure, overrides
+from measured import SYSTEM, measured
 from scipy.stats import spearmanr
 
 import xnmt_bench
 from xnmt_bench.corpora.subwords import SPECIAL, WORDS
 from xnmt_bench.explainers.base import decide
+from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.measuring.measurement import ALTERS
+from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.robustness import Robustness
 from xnmt_bench.metrics.robustness.changes import group_weights, move_embeddings, permute_weights
 from xnmt_bench.metrics.robustness.comparing import compare_order, correlate_ranks, distances
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import create, load_explainer
+from xnmt_bench.report.panels import panels
+from xnmt_bench.report.report import collect
+from xnmt_bench.report.verdict import verdict
 from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.table import SentenceRelevance, all_rules
 
@@ -139,6 +146,62 @@ def test_numbers_equal_a_slow_loop():
         else:
             assert compared["rank prefix"][n] == pytest.approx(spearmanr(*seen[:2]).statistic)
             assert compared["chance prefix"][n] == pytest.approx(1 / len(seen[0]))
+
+
+def test_scores_of_words_that_are_rounding_beside_those_of_eos_are_left_out():
+    """The rest of a ratio to them would be the mean of all decisions."""
+    reference, other = (relevance_of(np.random.default_rng(seed)) for seed in (0, 1))
+    reference.source_TS[0] = [0, 0, 0, 1e-12, 1]
+    reference.prefix_TT[0, 0] = 0
+    moved_N = distances(reference, [other], *IDS)
+    assert np.isnan(moved_N).tolist() == [True] + [False] * 4
+
+
+def row_of(folder, name, depths, kept=0.5, alters=None, **keys):
+    """A measurement of the order that is kept at some depths, the same on both sides."""
+    columns = {"moved": np.ones(3), "of moved": np.ones(3), "rows": np.ones(3)}
+    for depth in range(len(depths)):
+        for side in ("source", "prefix"):
+            for column, value in (("rank", kept), ("top", kept), ("chance", 0.25)):
+                columns[f"{column} {side} at {depth}"] = np.full(3, value)
+                columns[f"of {column} {side} at {depth}"] = np.ones(3)
+    facts = {"depths": depths, "settings": {"radius": 0.05}}
+    facts |= {ALTERS: [alters, "noisy", ""]} if alters else {}
+    units = Units("toy test", np.arange(3), columns)
+    identity = SYSTEM | {"explainer": name, "seed": ""} | keys
+    return measured(Robustness, folder, identity, units, **facts)
+
+
+def test_the_figure_has_a_row_of_axes_for_each_system_and_depths(tmp_path):
+    row_of(tmp_path, "a", ["output", "embeddings"])
+    row_of(tmp_path, "b", ["embeddings"])
+    row_of(tmp_path, "a", ["output", "embeddings"], kept=-0.5, lang_pair="de-en")
+    row_of(tmp_path, "noisy[of=a]", ["output", "embeddings"], alters="a")
+    metric = Robustness()
+    scored = collect(metric, tmp_path, Draws(20, 0))
+    [(_, figure)] = metric.figures([row.measurement for row in scored])
+    assert len(figure.axes) == 6
+    drawn = {line.get_label() for ax in figure.axes for line in ax.lines}
+    assert {"a", "b"} <= drawn
+    assert "noisy[of=a]" not in drawn
+    # Of one order that is kept and one that is reversed neither is averaged away.
+    ends = {round(line.get_ydata()[-1], 3) for ax in figure.axes for line in ax.lines
+            if line.get_label() == "a"}  # fmt: skip
+    assert ends == {0.5, -0.5}
+
+
+def test_no_order_is_as_good_as_a_reversed_one_and_blind_rows_are_not_beaten(tmp_path):
+    for name, kept in (("reversed", -0.9), ("lost", 0.0), ("kept", 0.6)):
+        row_of(tmp_path, name, ["embeddings"], kept)
+    scored = collect(Robustness(), tmp_path, Draws(20, 0))
+    [panel] = panels(Robustness(), scored)
+    assert panel.rank("", "reversed") == panel.rank("", "lost") < panel.rank("", "kept")
+    assert not list(verdict(Robustness(), scored))
+    chance = [note for note in Robustness().notes(scored) if "a drawn word" in note]
+    assert chance == [
+        "toy transformer: a drawn word would be the same first word in 25.0 % (source) and 25.0 % "
+        "(prefix)."
+    ]
 
 
 def test_relevance_without_an_order():

@@ -23,8 +23,8 @@ def move_embeddings(model: NMTModel, radius: float, seeds: Sequence[int]) -> NMT
     """Return a model that reads the embedding of each word a little off.
 
     Every word of the vocabulary is moved by its own noise, uniform in each dimension, wherever it
-    stands; BOS, EOS and padding stay. The weights are the given model's, so that an output layer
-    that shares them is not moved.
+    stands; the unknown word, BOS, EOS and padding stay. The weights are the given model's, so that
+    an output layer that shares them is not moved.
 
     Args:
         model: is not changed.

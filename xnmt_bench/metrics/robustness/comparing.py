@@ -12,6 +12,8 @@ import numpy as np
 from xnmt_bench.analyses.ranks import spearman
 from xnmt_bench.rules.table import RULE_SIDES, SentenceRelevance
 
+ROUNDING = 1e-6  # of float32, beside the greatest scores of a decision
+
 
 def distances(
     reference: SentenceRelevance,
@@ -22,7 +24,7 @@ def distances(
     """Return how far the farthest of some explanations is from a reference, (N,).
 
     That is max |phi' - phi| / |phi|, with Euclidean norms over the words of both sides that a
-    decision sees. NaN where phi is 0.
+    decision sees. NaN where phi is 0, up to rounding beside what BOS and EOS have.
 
     Args:
         reference: of one sentence, N decisions.
@@ -38,12 +40,16 @@ def distances(
         for each in (reference, *moved)
     )
     norm_N = np.array([np.linalg.norm(x) for x in scores])
+    all_scores = np.concatenate([reference.source_TS, reference.prefix_TT], axis=1)
+    whole_N = np.linalg.norm(np.nan_to_num(all_scores), axis=1)
     moved_ON = [
         [np.linalg.norm(y - x) for x, y in zip(scores, other, strict=True)]
         for other in moved_scores
     ]
     farthest_N = np.max(moved_ON, axis=0)
-    return np.divide(farthest_N, norm_N, out=np.full(len(norm_N), np.nan), where=norm_N > 0)
+    return np.divide(
+        farthest_N, norm_N, out=np.full(len(norm_N), np.nan), where=norm_N > ROUNDING * whole_N
+    )
 
 
 def compare_order(

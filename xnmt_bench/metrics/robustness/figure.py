@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
 from xnmt_bench.measuring.measurement import BLIND, Measurement
-from xnmt_bench.measuring.metric import ratio
+from xnmt_bench.measuring.metric import SYSTEM, ratio
 from xnmt_bench.report.figure import legend_below, style
 from xnmt_bench.rules.table import RULE_SIDES
 
@@ -21,15 +21,19 @@ def at_depth(name: str, depth: int) -> str:
     return f"{name} at {depth}"
 
 
-def draw_depths(groups: Mapping[tuple[str, str], Sequence[Measurement]]) -> Figure:
-    """Return a row of axes for each system: source and prefix words."""
+def draw_depths(groups: Sequence[Sequence[Measurement]]) -> Figure:
+    """Return a row of axes for each group: source and prefix words.
+
+    Args:
+        groups: rows of one system and the same depths.
+    """
     figure, axes = plt.subplots(
         len(groups), 2, figsize=(8.4, 0.9 + 3.5 * len(groups)), squeeze=False, sharey=True
     )
-    drawn = [m for members in groups.values() for m in members]
+    drawn = [m for members in groups for m in members]
     names = sorted({m.identity["explainer"] for m in drawn})
     blind = {m.identity["explainer"] for m in drawn if m.facts.get(BLIND)}
-    for row, ((corpus, nmt), members) in zip(axes, groups.items(), strict=True):
+    for row, members in zip(axes, groups, strict=True):
         depths = members[0].facts[DEPTHS]
         for ax, side in zip(row, RULE_SIDES, strict=True):
             for name in names:
@@ -39,7 +43,8 @@ def draw_depths(groups: Mapping[tuple[str, str], Sequence[Measurement]]) -> Figu
                     label = name.replace("_", " ") + (" (blind)" if name in blind else "")
                     # Nothing is permuted yet, so that the whole order is kept.
                     ax.plot([1, *kept], label=label, linewidth=1.1, **style(names, name))
-            system = f"{corpus} {nmt}, " if len(groups) > 1 else ""
+            words = " ".join(members[0].identity[c] for c in SYSTEM)
+            system = f"{words}, " if len(groups) > 1 else ""
             ax.set_title(f"{system}{side} words", fontsize=10)
             ax.set_xticks(range(len(depths) + 1), ["nothing", *depths], rotation=35, ha="right")
             ax.set_xlabel("weights permuted, from the output down to")

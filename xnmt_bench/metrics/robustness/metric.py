@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
@@ -10,6 +11,7 @@ from matplotlib.figure import Figure
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.measuring.measurement import (
+    ALTERS,
     BLIND,
     SETTINGS,
     Evidence,
@@ -17,7 +19,7 @@ from xnmt_bench.measuring.measurement import (
     PlannedRow,
     ScoredRow,
 )
-from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, ratio
+from xnmt_bench.measuring.metric import SYSTEM, Column, Key, SumMetric, count, hundredths, ratio
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.robustness.changes import group_weights, move_embeddings, permute_weights
 from xnmt_bench.metrics.robustness.comparing import compare_order, distances
@@ -26,6 +28,7 @@ from xnmt_bench.options import Count, Few, Positive, Seed
 from xnmt_bench.pipeline.explained import EVALUATED, Relevances
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import name_sentences
+from xnmt_bench.report.panels import family
 from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.table import RULE_SIDES
 
@@ -48,6 +51,7 @@ class Robustness(SumMetric):
         draws: seed of noise and permutations, the same for every explainer.
     """
 
+    of_words = False
     name = "robustness"
     title = "Robustness: explanations under noise, and of a system whose weights are permuted"
     note = (
@@ -67,6 +71,7 @@ class Robustness(SumMetric):
                 f"order kept, {side}",
                 three_digits,
                 "lower",
+                best=0.0,
                 interval=True,
                 meaning=f"correlation of {side} words' ranks with those under permuted weights",
             )
@@ -96,6 +101,7 @@ class Robustness(SumMetric):
         *(Column(f"ordered_{side}", f"decisions, {side}", count, shown=False)
           for side in RULE_SIDES),
         Column("decisions", "decisions", count, shown=False),
+        Column("silent", "decisions without relevance", count, shown=False),
     )  # fmt: skip
 
     def __init__(
@@ -171,6 +177,7 @@ class Robustness(SumMetric):
         results = {
             "sensitivity": ratio(sums_R["moved"], sums_R["of moved"]),
             "decisions": sums_R["rows"],
+            "silent": sums_R["rows"] - sums_R["of moved"],
         }
         for side in RULE_SIDES:
             for name in ("rank", "top", "chance"):
@@ -181,36 +188,50 @@ class Robustness(SumMetric):
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
         """Return what chance gives, and what blind explainers show of the numbers."""
-        rows = [row for row in scored if row.measurement.ok]
-        by_chance = {
-            f"{row.row['nmt']}: a word drawn at random would be the same first word in "
-            f"{hundredths(row.values['chance_source'])} % (source) and "
-            f"{hundredths(row.values['chance_prefix'])} % (prefix)."
-            for row in rows
-            if not row.measurement.facts.get(BLIND) and row.values["ordered_source"]
-        }
+        rows = [s for s in scored if s.measurement.ok and ALTERS not in s.measurement.facts]
         blind = sorted(
             {r.measurement.identity["explainer"] for r in rows if r.measurement.facts.get(BLIND)}
         )
-        notes = sorted(by_chance)
+        notes = _chances(rows)
         if blind:
-            names = ", ".join(blind)
             notes.append(
-                f"{names}: never ask the system, so noise does not move them and permuted weights "
-                "change nothing. The least sensitivity is no merit, then. Order kept finds them, "
-                "but an explainer that draws its words by a hash of the weights would keep none: a "
-                "low number does not make an explanation right."
+                f"{', '.join(blind)}: never ask the system, so noise does not move them and "
+                "permuted weights change nothing. The least sensitivity is no merit, then. Order "
+                "kept finds them, but an explainer that draws its words by a hash of the weights "
+                "would keep none: a low number does not make an explanation right."
             )
         return notes
 
     def figures(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, Figure]]:
         """Yield the order kept by depth of each system."""
-        groups: dict[tuple[str, str], list[Measurement]] = {}
+        groups: dict[tuple[str, ...], list[Measurement]] = {}
         for m in measurements:
-            if m.ok:
-                groups.setdefault((m.identity["corpus"], m.identity["nmt"]), []).append(m)
+            if m.ok and ALTERS not in m.facts:
+                settings = {**m.facts[SETTINGS], DEPTHS: m.facts[DEPTHS]}
+                system = (*(m.identity[c] for c in SYSTEM), family(m))
+                groups.setdefault((*system, json.dumps(settings)), []).append(m)
         if groups:
-            yield f"{self.name}_depths", draw_depths(groups)
+            yield f"{self.name}_depths", draw_depths(list(groups.values()))
+
+
+def _chances(rows: Sequence[ScoredRow]) -> list[str]:
+    """Return how often a drawn word would be the same first word, a sentence for each system."""
+    notes = []
+    by_system: dict[tuple[str, ...], list[ScoredRow]] = {}
+    for row in rows:
+        by_system.setdefault(tuple(row.row[c] for c in SYSTEM), []).append(row)
+    for (corpus, _, nmt), members in sorted(by_system.items()):
+        # Of the row whose words are ordered in the most decisions; ties leave some out.
+        fullest = max(members, key=lambda row: row.values["ordered_source"]).values
+        chances = [
+            f"{hundredths(fullest[f'chance_{side}'])} % ({side})"
+            for side in RULE_SIDES
+            if not np.isnan(fullest[f"chance_{side}"])
+        ]
+        if chances:
+            text = " and ".join(chances)
+            notes.append(f"{corpus} {nmt}: a drawn word would be the same first word in {text}.")
+    return notes
 
 
 def _compare(
