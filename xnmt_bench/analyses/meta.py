@@ -39,9 +39,9 @@ class Change:
     low: float
     high: float
 
-    def text(self, form: str = "{:+.3f}") -> str:
+    def text(self) -> str:
         """Return it with its interval."""
-        return f"{form} [{form}, {form}]".format(self.value, self.low, self.high)
+        return f"{self.value:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
 
 
 class Meta(Analysis):
@@ -173,7 +173,7 @@ def _partners(unaltered: Sequence[ScoredRow], altered: Sequence[ScoredRow]) -> l
         if first.measurement.ok
         and second.measurement.ok
         and origin(first.measurement) == origin(second.measurement)
-        and first.row["seed"] in ("", second.row["seed"])
+        and first.row.get("seed", "") in ("", second.row.get("seed", ""))
     ]
 
 
