@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Where this is set, each command would compile all that it imports, torch too, anew.
+unexport PYTHONDONTWRITEBYTECODE
 # Two processes on two cores: one thread each.
 ONE_THREAD := OMP_NUM_THREADS=1
 ON_STAND_IN = $(ONE_THREAD) PATH=$(CURDIR)/$(BIN):$$PATH PYTHONPATH=$(CURDIR)/tests/fixtures/stand_in
