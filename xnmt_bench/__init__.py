@@ -79,7 +79,8 @@ def benchmark(
         corpus: (source, target) pairs to be tested on; or `{"test": pairs, "train": pairs}`, where
             a judge or an explainer learns from training pairs.
         explainers: their names, or their names with their options; four of them if not given.
-        judges: the same of judges: `base`, `own`, `evalx`, `base_tuned`, `kl`.
+        judges: the same of judges: `base`, `own`, `evalx`, `base_tuned`, `kl`,
+            `base_swapped`, `evalx_states`.
         options: `k`, `seed`, `store` (a folder that keeps results), and `changes` to the rest of
             the configuration; see `xnmt_bench.notebook.benchmark`.
 

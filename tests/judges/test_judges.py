@@ -5,7 +5,10 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+import torch
+import torch.nn.functional as F
 from conftest import batch_of, configure, overrides
+from safetensors.torch import load_file
 
 from proxies.data import DrawnRules, VisibleWords, unpack
 from xnmt_bench.errors import NotApplicable, XnmtError
@@ -13,12 +16,15 @@ from xnmt_bench.explainers.base import decide
 from xnmt_bench.judges import RuleSet
 from xnmt_bench.judges.base import Base
 from xnmt_bench.judges.base_swapped import BaseSwapped
-from xnmt_bench.judges.base_tuned import BaseTuned
+from xnmt_bench.judges.base_tuned import WEIGHTS, BaseTuned
 from xnmt_bench.judges.evalx import EvalX
+from xnmt_bench.judges.evalx_states import EvalXStates
 from xnmt_bench.judges.from_evalx import FromEvalX
+from xnmt_bench.judges.masked import masked_states
 from xnmt_bench.judges.matched import OnMatchedRules
 from xnmt_bench.judges.matches import Matches
 from xnmt_bench.judges.own import Own
+from xnmt_bench.judges.unigram import Unigram
 from xnmt_bench.measuring.bootstrap import Draws, interval, resample
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity import Fidelity
@@ -209,6 +215,46 @@ def test_exchanged_words_teach_another_base(transformer, workplace):
     assert contexts.label_N[here].tolist() == batch.labels_BT[0].tolist()
     assert swapped.trained.fingerprint != tuned.trained.fingerprint
     assert not np.array_equal(swapped.scores().log_likelihood_N, tuned.scores().log_likelihood_N)
+
+
+FEW = ("proxy.training.max_epochs=3", "proxy.training.batch_size=64")
+
+
+def test_a_network_learns_to_read_the_states_of_a_model_that_stays(transformer, workplace):
+    job = job_for(workplace, "random", *FEW)
+    before = {n: p.clone() for n, p in job.system.model.state_dict().items()}
+    rules = RuleSet(job)
+    reader, base, labels = EvalXStates(rules, 300, hidden=64), Base(rules), Unigram(rules)
+    read, masked, known = (j.scores().log_likelihood_N.mean() for j in (reader, base, labels))
+    # Without the words there is only how frequent labels are.
+    assert read > known + 0.5
+    assert read > masked
+    assert all(torch.equal(p, before[n]) for n, p in job.system.model.state_dict().items())
+    assert not any(name.startswith("model") for name in load_file(reader.trained.path / WEIGHTS))
+    other = EvalXStates(RuleSet(job_for(workplace, "lexicon", *FEW)), 300, 64)
+    assert other.trained.fingerprint == reader.trained.fingerprint
+    assert BaseTuned(rules, 300).recipe()["tuned"].fingerprint != reader.trained.fingerprint
+    # By hand: the network on the state of one decision at a time.
+    weights = load_file(reader.trained.path / WEIGHTS)
+    test, split = rules.test, rules.test_split
+    for row in range(0, len(test), 97):
+        index = split.number.tolist().index(test.sentence_N[row])
+        places = [x[row : row + 1] for x in (test.source_position_NK, test.prefix_position_NK)]
+        state = masked_states(
+            job.system.model, split, np.array([index]), test.step_N[row : row + 1], *places
+        )[0]
+        normal = F.layer_norm(state, state.shape, weights["0.weight"], weights["0.bias"])
+        hidden = (weights["1.weight"] @ normal + weights["1.bias"]).relu()
+        logits = weights["3.weight"] @ hidden + weights["3.bias"]
+        expected = logits.log_softmax(0)[test.label_N[row]].item()
+        assert reader.scores().log_likelihood_N[row] == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_reader_of_states_is_named_by_its_options(transformer, workplace):
+    rules = RuleSet(job_for(workplace, "random"))
+    assert EvalXStates(rules).row_heading == "EVAL-X, states"
+    assert EvalXStates(rules, 200, 64).row_name == "evalx_states@200[hidden=64]"
+    assert EvalXStates(rules, 200, 64).row_heading == "EVAL-X, states (200) (hidden 64)"
 
 
 def test_a_swapped_base_is_named_by_its_options_and_needs_categories(transformer, workplace):

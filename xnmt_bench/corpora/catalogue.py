@@ -80,7 +80,7 @@ class Catalogue(CorpusView):
         """Return the categories of the words that decide, and the toy corpus's."""
         inner = self.corpus.substitutes() or BothSides(Substitutes([]), Substitutes([]))
         target = [MARKS, STARTS] if self._cue == "prefix" else [MARKS]
-        return BothSides(inner.source.beside([MIRRORS, CUES]), inner.target.beside(target))
+        return inner.beside([MIRRORS, CUES], target)
 
     def recipe(self) -> dict[str, Any]:
         """Return the toy corpus's, the cue, and the version of the marks."""

@@ -34,7 +34,7 @@ class ReversedCorpus(CorpusView):
     def substitutes(self) -> BothSides | None:
         """Return the wrapped corpus's, with its sides exchanged."""
         inner = self.corpus.substitutes()
-        return inner and BothSides(inner.target, inner.source)
+        return inner and inner.inverted()
 
     def vocabulary_corpus(self) -> Corpus:
         """Return the same of the wrapped corpus, with its sides exchanged."""

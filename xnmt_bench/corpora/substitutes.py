@@ -7,7 +7,7 @@ masculine nouns, in the form of the word. An entry of several words is one unit.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 Entry = tuple[str, ...]  # its words
@@ -69,17 +69,63 @@ class Substitutes:
             start += 1
 
 
+Translations = Mapping[Entry, frozenset[Entry]]
+"""The target entries, in any form, that translate a source entry."""
+
+
 @dataclass(frozen=True)
 class BothSides:
-    """The categories of a corpus's two languages."""
+    """The categories of a corpus's two languages.
+
+    Attributes:
+        source, target: the categories.
+        translations: which entries translate each other, where that is known.
+    """
 
     source: Substitutes
     target: Substitutes
+    translations: Translations = field(default_factory=dict)
+
+    def beside(
+        self,
+        source: Sequence[Iterable[str]],
+        target: Sequence[Iterable[str]],
+        translations: Iterable[tuple[str, str]] = (),
+    ) -> BothSides:
+        """Return these and further ones; the categories of the further ones come first."""
+        return BothSides(
+            self.source.beside(source),
+            self.target.beside(target),
+            {**self.translations, **translations_of(translations)},
+        )
+
+    def inverted(self) -> BothSides:
+        """Return the same with source and target exchanged."""
+        pairs = [(t, s) for s, targets in self.translations.items() for t in targets]
+        return BothSides(self.target, self.source, _grouped(pairs))
 
     @property
     def digest(self) -> str:
-        """What decides the categories of both, for recipes."""
+        """What decides the categories of both, for recipes; translations decide nothing in them."""
         return sha256(f"{self.source.digest} {self.target.digest}".encode()).hexdigest()
+
+    @property
+    def translations_digest(self) -> str:
+        """What decides the translations, for recipes."""
+        pairs = sorted((source, sorted(targets)) for source, targets in self.translations.items())
+        return sha256(repr(pairs).encode()).hexdigest()
+
+
+def translations_of(pairs: Iterable[tuple[str, str]]) -> Translations:
+    """Return translations from pairs of texts, source first."""
+    return _grouped((tuple(source.split()), tuple(target.split())) for source, target in pairs)
+
+
+def _grouped(pairs: Iterable[tuple[Entry, Entry]]) -> Translations:
+    grouped: dict[Entry, set[Entry]] = {}
+    for source, target in pairs:
+        grouped.setdefault(source, set()).add(target)
+    return {source: frozenset(targets) for source, targets in grouped.items()}
 
 
 def by_key(pairs: Iterable[tuple[str, str]]) -> Mapping[str, list[str]]:

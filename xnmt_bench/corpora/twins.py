@@ -85,7 +85,11 @@ class Twins(CorpusView):
         """Return the categories of marks and cues, and the wrapped corpus's where it has any."""
         inner = self.corpus.substitutes() or BothSides(Substitutes([]), Substitutes([]))
         source = [*self._source_marks, CUES] if self._grammar == "marks" else [CUES, MIRRORS]
-        return BothSides(inner.source.beside(source), inner.target.beside(self._target_marks))
+        marks = zip(self._source_marks, self._target_marks, strict=True)
+        # In the mirrored grammar no source word translates a mark.
+        translated = self._grammar == "marks"
+        pairs = [pair for slot in marks if translated for pair in zip(*slot, strict=True)]
+        return inner.beside(source, self._target_marks, pairs)
 
     def recipe(self) -> dict[str, Any]:
         """Return the wrapped corpus's, what is hidden, and the version of the marks."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 from copy import deepcopy
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from safetensors.torch import load_model, save_model
 
+from proxies.data import VisibleWords
 from proxies.lessons import ProxyTrainingOptions
+from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.judges.judge import Judge
 from xnmt_bench.judges.masked import base_log_likelihoods
 from xnmt_bench.judges.rule_set import RuleSet
@@ -26,6 +28,10 @@ from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.rules.table import Rules
 from xnmt_bench.store import Artefact, Work
 from xnmt_bench.trainer import clean
+
+if TYPE_CHECKING:
+    # Lightning takes seconds to import.
+    from xnmt_bench.judges.tuning import Tuning
 
 WEIGHTS = "tuned.safetensors"
 
@@ -43,6 +49,8 @@ class BaseTuned(Judge):
     place = 10
     precedence = 0
     learns_from = "random words"
+    # Validated before the first step: if tuning only hurts, the system as it was is kept.
+    starts_trained: ClassVar[bool] = True
 
     def __init__(self, rules: RuleSet, sentences: Count | None = None) -> None:
         super().__init__(rules)
@@ -84,26 +92,21 @@ class BaseTuned(Judge):
         def work(folder: Path) -> dict[str, Any]:
             # Lightning takes seconds to import, and most commands train nothing.
             from xnmt_bench.fitting import fit
-            from xnmt_bench.judges.tuning import Tuning
 
             sentences, decisions = self.train_sentences, self.learnt_decisions
             contexts = decisions.visible_words(rules.learned_from, sentences)
             split = decisions.split("train", rules.learned_from, sentences)
             module, facts = fit(
-                lambda: Tuning(
-                    self._copy_model(True), split, contexts, rules.k, training, config.seed
-                ),
+                lambda: self.training(split, contexts, rules.k, training, config.seed),
                 folder,
                 config.seed,
                 training.max_epochs,
                 training.patience,
                 options,
                 f"{self.row_name}, k={rules.k}",
-                # Validated before the first step: if tuning only hurts, the system as it was is
-                # kept.
-                from_start=True,
+                from_start=self.starts_trained,
             )
-            save_model(module.model, str(folder / WEIGHTS))  # type: ignore[arg-type]
+            save_model(module.learnt, str(folder / WEIGHTS))  # type: ignore[arg-type]
             clean(folder)
             return dict(facts)
 
@@ -121,7 +124,25 @@ class BaseTuned(Judge):
             training=vars(training),
             seed=config.seed,
             precision=options.precision,
+            **self.learner_recipe(),
         )
+
+    def training(
+        self,
+        split: EncodedSplit,
+        contexts: VisibleWords,
+        k: int,
+        options: ProxyTrainingOptions,
+        seed: int,
+    ) -> Tuning:
+        """Return the training of what it learns, from its first weights."""
+        from xnmt_bench.judges.tuning import Tuning
+
+        return Tuning(self._copy_model(True), split, contexts, k, options, seed)
+
+    def learner_recipe(self) -> dict[str, Any]:
+        """Return what decides the first weights beside the system; nothing here."""
+        return {}
 
     def _copy_model(self, learns: bool = False) -> NMTModel:
         # A copy, since every other judge and explainer reads the system as it was trained.

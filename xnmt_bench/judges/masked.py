@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ def base_log_likelihoods(
     rules: Rules,
     positions: int | None = None,
     removal: Removal = "zero",
+    decide: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return log P(label) with the embedding of every word outside the rule replaced.
 
@@ -38,17 +39,20 @@ def base_log_likelihoods(
         positions: decoder positions computed at once; None for what memory holds. It never changes
             a result.
         removal: what replaces an embedding; see `nmt.switched`.
+        decide: from states (B, D) and labels (B,), choices and log P(label), (B,) each; the model's
+            own, if not given.
 
     Returns:
-        Log-likelihoods, and whether the label is the model's first choice; (N,) each.
+        Log-likelihoods, and whether the label is the first choice; (N,) each.
     """
+    decide = decide or model.decide
 
     @torch.no_grad()
     def score(positions: int) -> tuple[np.ndarray, np.ndarray]:
         log_p_N, correct_N = np.empty(len(rules)), np.empty(len(rules), dtype=bool)
         for rows, states in base_states(model, split, rules, positions, removal):
             labels = torch.as_tensor(rules.label_N[rows].astype(np.int64), device=states.device)
-            choices, log_p = model.decide(states, labels)
+            choices, log_p = decide(states, labels)
             log_p_N[rows] = log_p.cpu().double().numpy()
             correct_N[rows] = (choices == labels).cpu().numpy()
         return log_p_N, correct_N

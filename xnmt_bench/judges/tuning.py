@@ -1,4 +1,4 @@
-"""Fine-tuning of the NMT model for `base_tuned`, by Lightning."""
+"""Training of `base_tuned` and `evalx_states` on random words, by Lightning."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from proxies.data import DrawnRules, VisibleWords
 from proxies.lessons import ProxyTrainingOptions
@@ -18,12 +18,12 @@ from xnmt_bench.judges.trained_proxy import HELD_OUT, held_out
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.rules.table import sentence_starts
 
-# Of the proxies' learning rate: these weights are trained already, and a full step forgets.
-LEARNING_RATE_FACTOR = 0.1
-
 
 class Tuning(SeededModule):
     """Minimises -log P(label) of the model with all but random words switched off."""
+
+    # Of the proxies' learning rate: these weights are trained already, and a full step forgets.
+    learning_rate_factor = 0.1
 
     def __init__(
         self,
@@ -39,6 +39,15 @@ class Tuning(SeededModule):
         self._split, self._contexts, self._k, self._options = split, contexts, k, options
         self._cut = held_out(sentence_starts(contexts.sentence_N), options)
         self._seed = seed
+
+    @property
+    def learnt(self) -> nn.Module:
+        """What training changes."""
+        return self.model
+
+    def logits(self, states_BD: Tensor) -> Tensor:
+        """Return logits (B, V) of the label at states that saw the random words alone."""
+        return self.model.logits(states_BD)
 
     def train_dataloader(self) -> _Batches:
         """Return this epoch's draws, in this epoch's order."""
@@ -77,15 +86,43 @@ class Tuning(SeededModule):
             )
         # The system's own labels, not the reference's: a judge predicts decisions.
         label_B = torch.as_tensor(contexts.label_N[rows].astype(np.int64), device=states_BD.device)
-        loss = F.cross_entropy(self.model.logits(states_BD).float(), label_B)
+        loss = F.cross_entropy(self.logits(states_BD).float(), label_B)
         self.log(name, loss, prog_bar=True, batch_size=len(rows))
         return loss
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return Adam."""
-        return torch.optim.Adam(
-            self.parameters(), lr=LEARNING_RATE_FACTOR * self._options.learning_rate
-        )
+        learning_rate = self.learning_rate_factor * self._options.learning_rate
+        return torch.optim.Adam(self.learnt.parameters(), lr=learning_rate)
+
+
+class ReadoutTraining(Tuning):
+    """Minimises -log Q(label) of a network that reads the model's states; the model stays."""
+
+    learning_rate_factor = 1.0
+
+    def __init__(
+        self,
+        readout: nn.Module,
+        model: NMTModel,
+        split: EncodedSplit,
+        contexts: VisibleWords,
+        k: int,
+        options: ProxyTrainingOptions,
+        seed: int,
+    ) -> None:
+        super().__init__(model, split, contexts, k, options, seed)
+        self.readout = readout
+
+    @property
+    def learnt(self) -> nn.Module:
+        """What training changes."""
+        return self.readout
+
+    def logits(self, states_BD: Tensor) -> Tensor:
+        """Return logits (B, V) of the label at states that saw the random words alone."""
+        logits: Tensor = self.readout(states_BD)
+        return logits
 
 
 class _Batches:

@@ -9,7 +9,7 @@ from conftest import double
 from measured import SYSTEM, measured
 
 from xnmt_bench.corpora.catalogue import Catalogue
-from xnmt_bench.corpora.substitutes import Substitutes, Unit
+from xnmt_bench.corpora.substitutes import BothSides, Substitutes, Unit
 from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.corpora.twins import ToyTwins
 from xnmt_bench.errors import NotApplicable
@@ -82,6 +82,86 @@ def test_effects_equal_those_of_one_row_at_a_time(changed):
                     assert effect == pytest.approx(np.mean(distances), abs=1e-8)
                     compared += 1
     assert compared > 50
+
+
+def test_a_word_and_its_translation_are_replaced_together(changed):
+    """Each pair by hand: two entries that translate each other, on both sides of the sentence."""
+    model, interventions, sentences, by_number = changed
+    translations = interventions._translations
+    compared = 0
+    for number, sentence in sentences.items():
+        pair, texts = by_number[number].pair, [sentence.source.split(), sentence.target.split()]
+        clean_TV, ids = distribution(model, *map(" ".join, texts))
+        words = model.target_subwords.words(ids[PREFIX])
+        for link in sentence.gold.sure:
+            units = [
+                next((u for u in interventions._categories[side].units(texts[side])
+                      if u.start <= link[side] < u.stop), None)
+                for side in (SOURCE, PREFIX)
+            ]  # fmt: skip
+            if None in units:
+                continue
+            entries = [tuple(texts[s][u.start : u.stop]) for s, u in enumerate(units)]
+            if entries[PREFIX] not in translations.get(entries[SOURCE], ()):
+                continue
+            drawn = interventions._choose_pairs(number, *units, texts, False)
+            if not drawn:
+                assert np.isnan(pair[SOURCE][:, units[SOURCE].start]).all()
+                continue
+            for n, step in enumerate(by_number[number].step_N):
+                distances = []
+                for pair_of_entries in drawn:
+                    assert pair_of_entries[PREFIX] in translations[pair_of_entries[SOURCE]]
+                    replaced = [
+                        [*text[: u.start], *entry, *text[u.stop :]]
+                        for text, u, entry in zip(texts, units, pair_of_entries, strict=True)
+                    ]
+                    new_TV, new_ids = distribution(model, *map(" ".join, replaced))
+                    behind = words[step] >= units[PREFIX].stop
+                    moved = (len(new_ids[PREFIX]) - len(ids[PREFIX])) * behind
+                    distances.append(np.abs(new_TV[step + moved] - clean_TV[step]).sum() / 2)
+                expected = pytest.approx(np.mean(distances), abs=1e-8)
+                if words[step] >= units[PREFIX].stop:
+                    assert pair[PREFIX][n, units[PREFIX].start] == expected
+                else:
+                    assert np.isnan(pair[PREFIX][n, units[PREFIX].start])
+                if words[step] <= units[PREFIX].start or words[step] >= units[PREFIX].stop:
+                    assert pair[SOURCE][n, units[SOURCE].start] == expected
+                    compared += 1
+    assert compared > 30
+
+
+def test_only_words_that_are_linked_and_mean_the_same_are_a_pair(changed):
+    _, interventions, sentences, _ = changed
+    sentence = sentences[0]
+    texts = [sentence.source.split(), sentence.target.split()]
+    assert list(interventions._paired_changes(0, texts, sentence.gold))
+    assert not list(interventions._paired_changes(0, texts, replace(sentence.gold, sure=())))
+    unknown = Interventions(None, BothSides(*interventions._categories), 3)
+    assert not list(unknown._paired_changes(0, texts, sentence.gold))
+
+
+def test_a_mark_and_its_translation_are_a_pair_that_asks_for_another(transformer):
+    """The own step of a mark sees the changed source alone, so pair and word have one effect."""
+    corpus = ToyTwins(train=20, valid=1, test=3)
+    sentence = next(corpus.sentences("test"))
+    model = double(transformer.system.model)
+    effects = Interventions(model, corpus.substitutes(), 3).effects(0, sentence)
+    for planted in sentence.gold.planted:
+        n = effects.slot_N.index(planted.slot)
+        which, pair = effects.which[SOURCE][n], effects.pair[SOURCE][n]
+        assert pair[planted.link] == pytest.approx(which[planted.link], abs=1e-12)
+        assert np.isnan(pair[planted.cue])
+
+
+def test_translations_of_a_reversed_corpus_are_turned_round(transformer):
+    categories = transformer.corpus.substitutes()
+    turned = categories.inverted()
+    assert turned.inverted().translations == categories.translations
+    assert all(("dog",) in turned.translations[t] for t in categories.translations[("dog",)])
+    longer = categories.beside([["a", "b"]], [["c", "d"]], [("a", "c")])
+    assert longer.translations == {**categories.translations, ("a",): {("c",)}}
+    assert longer.translations_digest != categories.translations_digest
 
 
 class Half(Interventions):

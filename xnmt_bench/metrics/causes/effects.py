@@ -1,8 +1,10 @@
 """What a model does when a word is changed: the causes of its decisions, by intervention.
 
-Two interventions, which ask different things. *Which*: the word is replaced by others of its
-category, all else fixed, so that only what it says changes. *That*: all its pieces get the mean of
-the vocabulary's embeddings, so that even the kind of the word is gone. An effect is the total
+Interventions ask different things. *Which*: the word is replaced by others of its category, all
+else fixed, so that only what it says changes. *Pair*: a source word and the target word that
+translates it are replaced together by two that translate each other, so that the pair stays whole.
+*That*: all pieces of a word get the mean of the vocabulary's embeddings, so that even its kind is
+gone. An effect is the total
 variation distance between a step's distributions with and without the change, 0 to 1, a mean over
 substitutes. Beside it stand the change of log P(label), which has a direction, and the share of
 substitutes after which the model chooses another word. The prefix is not changed, so these are
@@ -15,7 +17,7 @@ Shapes: N decisions, T steps, V target vocabulary, W words of a side, R rows of 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -41,7 +43,9 @@ class Effects:
         step_N: the decisions: first pieces of words, without EOS.
         slot_N: the slot of each planted decision, else empty.
         which: of source and prefix, effects by substitutes, (N, W); NaN for a word without any.
-        change: the same of log P(label), in nats; below 0 where the label loses by it.
+        pair: the same where a word and its translation are replaced together; NaN for a word
+            that has no translation in the sentence, or none that is known.
+        change: as `which`, of log P(label), in nats; below 0 where the label loses by it.
         flips: the same of choices, the share of substitutes after which the label is not chosen.
         that: of source and prefix, effects by the mean embedding, (N, W).
         joint_N: of a planted decision, the effect of replacing link and cue at once; else NaN.
@@ -51,6 +55,7 @@ class Effects:
     step_N: np.ndarray
     slot_N: list[str]
     which: list[np.ndarray]
+    pair: list[np.ndarray]
     change: list[np.ndarray]
     flips: list[np.ndarray]
     that: list[np.ndarray]
@@ -61,25 +66,47 @@ class Effects:
 
 @dataclass(frozen=True)
 class Change:
-    """An entry in the place of a unit.
+    """Entries in the place of units.
 
     Attributes:
-        side: SOURCE or PREFIX.
-        unit: what is replaced.
-        words: of the changed side.
-        planted: slots whose link or cue the unit is.
+        units: what is replaced, by side: one unit, or two that translate each other.
+        texts: the words of both sides then.
+        planted: slots whose link or cue a unit is.
         flips: those among them that ask for another word then.
     """
 
-    side: int
-    unit: Unit
-    words: list[str]
-    planted: frozenset[str]
-    flips: frozenset[str]
+    units: Mapping[int, Unit]
+    texts: list[list[str]]
+    planted: frozenset[str] = frozenset()
+    flips: frozenset[str] = frozenset()
 
     def counts(self, slot: str) -> bool:
         """Return whether it says something of a decision: a planted one has to be flipped."""
         return slot not in self.planted or slot in self.flips
+
+
+@dataclass(frozen=True)
+class Clean:
+    """A sentence as it is, and the model's decisions on it.
+
+    Attributes:
+        ids: of source and target.
+        step_N: the decisions.
+        word_N: the target word of each.
+        slot_N: the slot of each planted decision, else empty.
+        distribution_TV: the model's, of every step.
+    """
+
+    ids: list[list[int]]
+    step_N: np.ndarray
+    word_N: np.ndarray
+    slot_N: list[str]
+    distribution_TV: np.ndarray
+
+    @property
+    def distribution_NV(self) -> np.ndarray:
+        """The model's distributions at the decisions."""
+        return self.distribution_TV[self.step_N]
 
 
 class Interventions:
@@ -97,6 +124,7 @@ class Interventions:
     ) -> None:
         self._model, self._most, self._positions = model, most, positions
         self._categories = (categories.source, categories.target)
+        self._translations = categories.translations
 
     @torch.no_grad()
     def effects(self, number: int, sentence: Sentence) -> Effects:
@@ -107,46 +135,62 @@ class Interventions:
             sentence: its target is the prefix of each decision.
         """
         texts = [sentence.source.split(), sentence.target.split()]
+        gold = sentence.gold or Gold()
+        clean = self._read(texts, gold)
+        singles = list(self._changes(number, texts, gold))
+        pairs = self._paired_changes(number, texts, gold)
+        sums, as_long = self._sum(singles, texts, clean)
+        pair_sums, _ = self._sum(list(pairs), texts, clean)
+        that = [self._erase(side, texts[side], clean) for side in (SOURCE, PREFIX)]
+        joint_N = self._replace_both(texts, gold, clean)
+        which, change, flips = (_means(sums, kind) for kind in range(3))
+        return Effects(
+            clean.step_N, clean.slot_N, which, _means(pair_sums, 0), change, flips, that, joint_N,
+            len(singles), as_long,
+        )  # fmt: skip
+
+    def _read(self, texts: Sequence[Sequence[str]], gold: Gold) -> Clean:
         ids = self.encode(texts)
         target_words = self._model.target_subwords.words(ids[PREFIX])
         first_T = np.diff(target_words, prepend=-1) != 0
         first_T[-1] = False  # EOS
         step_N = np.flatnonzero(first_T)
         word_N = np.asarray(target_words)[step_N]
-        slots = {planted.word: planted.slot for planted in (sentence.gold or Gold()).planted}
+        slots = {planted.word: planted.slot for planted in gold.planted}
         slot_N = [slots.get(word, "") for word in word_N.tolist()]
-        [clean_TV] = self._distributions([ids])
-        clean_NV = clean_TV[step_N]
-        changes = list(self._changes(number, texts, sentence.gold or Gold()))
-        changed_ids = [
-            self.encode([c.words if side == c.side else texts[side] for side in (SOURCE, PREFIX)])
-            for c in changes
-        ]
-        # Of each side: total variation, change of log P(label), flips, and their number.
-        sums = [np.zeros((4, len(step_N), len(text))) for text in texts]
+        [distribution_TV] = self._distributions([ids])
+        return Clean(ids, step_N, word_N, slot_N, distribution_TV)
+
+    def _sum(
+        self, changes: Sequence[Change], texts: Sequence[Sequence[str]], clean: Clean
+    ) -> tuple[list[np.ndarray], int]:
+        """Return sums over changes by side, (4, N, W), and how many changes are as long.
+
+        The four are total variation, change of log P(label), flips, and the number of changes.
+        """
+        sums = [np.zeros((4, len(clean.step_N), len(text))) for text in texts]
         as_long = 0
+        changed_ids = [self.encode(change.texts) for change in changes]
         for change, new, new_TV in zip(
             changes, changed_ids, self._distributions(changed_ids), strict=True
         ):
-            longer = len(new[change.side]) - len(ids[change.side])
-            as_long += longer == 0
-            seen_N = np.array([change.counts(slot) for slot in slot_N], dtype=bool)
-            place_N = step_N
-            if change.side == PREFIX:
-                seen_N &= word_N >= change.unit.stop
-                place_N = step_N + longer  # what stands behind the change moves with it
-            rows = np.flatnonzero(seen_N)
-            columns = np.arange(change.unit.start, change.unit.stop)
-            compared = _compare(new_TV[place_N[rows]], clean_NV[rows])
-            sums[change.side][np.ix_(np.arange(4), rows, columns)] += compared[:, :, None]
-        which, changed, flips = (
-            [np.divide(s[kind], s[-1], out=np.full_like(s[-1], np.nan), where=s[-1] > 0)
-             for s in sums]
-            for kind in range(3)
-        )  # fmt: skip
-        that = [self._erase(side, ids, texts[side], step_N, word_N, clean_TV) for side in (0, 1)]
-        joint_N = self._replace_both(texts, sentence.gold or Gold(), slot_N, step_N, clean_NV)
-        return Effects(step_N, slot_N, which, changed, flips, that, joint_N, len(changes), as_long)
+            longer = [len(new[side]) - len(clean.ids[side]) for side in (SOURCE, PREFIX)]
+            as_long += not any(longer)
+            counts_N = np.array([change.counts(slot) for slot in clean.slot_N], dtype=bool)
+            behind_N = within_N = np.zeros(len(clean.step_N), dtype=bool)
+            if target := change.units.get(PREFIX):
+                behind_N = clean.word_N >= target.stop
+                # Between its own words the prefix holds a part of the change.
+                within_N = (clean.word_N > target.start) & ~behind_N
+            # What stands behind a changed target word moves with it.
+            new_NV = new_TV[clean.step_N + behind_N * longer[PREFIX]]
+            compared = _compare(new_NV, clean.distribution_NV)
+            for side, unit in change.units.items():
+                rows = np.flatnonzero(counts_N & (behind_N if side == PREFIX else ~within_N))
+                columns = np.arange(unit.start, unit.stop)
+                places = np.ix_(np.arange(4), rows, columns)
+                sums[side][places] += compared[:, rows, None]
+        return sums, as_long
 
     def encode(self, texts: Sequence[Sequence[str]]) -> list[list[int]]:
         """Return the ids of both sides, EOS last, of their words."""
@@ -163,36 +207,86 @@ class Interventions:
             for unit in self._categories[side].units(words):
                 if side == PREFIX or unit.start not in flips:
                     for entry in self._choose(number, side, unit, words):
-                        yield Change(side, unit, _put(words, unit, entry), frozenset(), frozenset())
+                        yield Change({side: unit}, _replace(texts, {side: (unit, entry)}))
             for place, by_slot in flips.items() if side == SOURCE else ():
                 others = dict.fromkeys(other for slot in by_slot.values() for other in slot)
                 unit = Unit(place, place + 1, tuple((other,) for other in others))
                 for other in others:
                     flipped = frozenset(s for s, flipping in by_slot.items() if other in flipping)
-                    changed = _put(words, unit, (other,))
-                    yield Change(side, unit, changed, frozenset(by_slot), flipped)
+                    changed = _replace(texts, {side: (unit, (other,))})
+                    yield Change({side: unit}, changed, frozenset(by_slot), flipped)
+
+    def _paired_changes(self, number: int, texts: list[list[str]], gold: Gold) -> Iterator[Change]:
+        """Yield changes of a source unit and its translation to two that translate each other."""
+        planted = {p.link: p for p in gold.planted}
+        sources = list(self._categories[SOURCE].units(texts[SOURCE]))
+        for target in self._categories[PREFIX].units(texts[PREFIX]):
+            partners = [unit for unit in sources if self._translates(unit, target, texts, gold)]
+            # Several would make the target word a translation of each alone, which it is not.
+            if len(partners) != 1:
+                continue
+            [source] = partners
+            mark = planted.get(source.start)
+            for entries in self._choose_pairs(number, source, target, texts, mark is not None):
+                changed = _replace(
+                    texts, {SOURCE: (source, entries[SOURCE]), PREFIX: (target, entries[PREFIX])}
+                )
+                slots = frozenset({mark.slot} if mark else ())
+                flips = (
+                    slots if mark and " ".join(entries[SOURCE]) in mark.other_links else frozenset()
+                )
+                yield Change({SOURCE: source, PREFIX: target}, changed, slots, flips)
+
+    def _translates(
+        self, source: Unit, target: Unit, texts: Sequence[Sequence[str]], gold: Gold
+    ) -> bool:
+        """Return whether two units are linked, and known to mean the same."""
+        entry = tuple(texts[PREFIX][target.start : target.stop])
+        known = self._translations.get(tuple(texts[SOURCE][source.start : source.stop]), ())
+        return entry in known and any(
+            source.start <= s < source.stop and target.start <= t < target.stop
+            for s, t in gold.sure
+        )
+
+    def _choose_pairs(
+        self, number: int, source: Unit, target: Unit, texts: Sequence[Sequence[str]], every: bool
+    ) -> list[tuple[Entry, Entry]]:
+        """Return substitutes of both units in a seeded order, those of as many pieces first."""
+        pairs = [
+            (entry, translation)
+            for entry in source.others
+            for translation in target.others
+            if translation in self._translations.get(entry, ())
+        ]
+        random.Random(f"{number}/pair/{target.start}").shuffle(pairs)
+        pieces = [
+            self._pieces(s, texts[s][u.start : u.stop]) for s, u in enumerate((source, target))
+        ]
+        pairs.sort(key=lambda pair: [self._pieces(s, e) for s, e in enumerate(pair)] != pieces)
+        return pairs if every else pairs[: self._most]
+
+    def _pieces(self, side: int, words: Iterable[str]) -> int:
+        return len(self._model.vocabularies[side].encode(" ".join(words)))
 
     def _replace_both(
         self,
         texts: Sequence[Sequence[str]],
         gold: Gold,
-        slot_N: Sequence[str],
-        step_N: np.ndarray,
-        clean_NV: np.ndarray,
+        clean: Clean,
     ) -> np.ndarray:
         """Return the effect of replacing link and cue at once on their own decision, (N,)."""
-        effect_N = np.full(len(step_N), np.nan)
+        effect_N = np.full(len(clean.step_N), np.nan)
         for planted in gold.planted:
-            if planted.slot not in slot_N:
+            if planted.slot not in clean.slot_N:
                 continue
             changed = []
             for link, cue in product(planted.other_links, planted.other_cues):
                 words = [*texts[SOURCE]]
                 words[planted.link], words[planted.cue] = link, cue
                 changed.append(self.encode([words, texts[PREFIX]]))
-            n = slot_N.index(planted.slot)
+            n = clean.slot_N.index(planted.slot)
             distances = [
-                _total_variation(new_TV[step_N[n]], clean_NV[n])
+                _total_variation(new_TV[clean.step_N[n]], clean.distribution_NV[n])
                 for new_TV in self._distributions(changed)
             ]
             if distances:
@@ -201,12 +295,11 @@ class Interventions:
 
     def _choose(self, number: int, side: int, unit: Unit, words: Sequence[str]) -> Iterator[Entry]:
         """Yield substitutes in a seeded order, those of as many pieces first."""
-        encode = self._model.vocabularies[side].encode
         # A text as the seed gives the same draws on every platform.
         drawn = list(unit.others)
         random.Random(f"{number}/{side}/{unit.start}").shuffle(drawn)
-        pieces = len(encode(" ".join(words[unit.start : unit.stop])))
-        drawn.sort(key=lambda entry: len(encode(" ".join(entry))) != pieces)  # stable
+        pieces = self._pieces(side, words[unit.start : unit.stop])
+        drawn.sort(key=lambda entry: self._pieces(side, entry) != pieces)  # stable
         yield from drawn[: self._most]
 
     def _distributions(self, pairs: Sequence[list[list[int]]]) -> Iterator[np.ndarray]:
@@ -223,14 +316,11 @@ class Interventions:
     def _erase(
         self,
         side: int,
-        ids: list[list[int]],
         words: Sequence[str],
-        step_N: np.ndarray,
-        word_N: np.ndarray,
-        clean_TV: np.ndarray,
+        clean: Clean,
     ) -> np.ndarray:
         """Return the effect of taking all from a word but its place, (N, W)."""
-        model, vocabulary = self._model, self._model.vocabularies[side]
+        model, vocabulary, ids = self._model, self._model.vocabularies[side], clean.ids
         word_of_piece = torch.tensor(vocabulary.words(ids[side])[:-1], device=device_of(model))
         batch: Batch = model.collate([(ids[SOURCE], ids[PREFIX])] * len(words))
         embedded = [model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)]
@@ -245,15 +335,29 @@ class Interventions:
         states = model.decode(model.encode(embedded[SOURCE], batch.layout), embedded[PREFIX])
         new_RTV = model.logits(states).softmax(-1).double().cpu().numpy()
         effect_NW = np.stack(
-            [_total_variation(new_TV[step_N], clean_TV[step_N]) for new_TV in new_RTV], axis=1
+            [_total_variation(new_TV[clean.step_N], clean.distribution_NV) for new_TV in new_RTV],
+            axis=1,
         )
         if side == PREFIX:
-            effect_NW[word_N[:, None] <= np.arange(len(words))] = np.nan
+            effect_NW[clean.word_N[:, None] <= np.arange(len(words))] = np.nan
         return effect_NW
 
 
-def _put(words: Sequence[str], unit: Unit, entry: Entry) -> list[str]:
-    return [*words[: unit.start], *entry, *words[unit.stop :]]
+def _replace(
+    texts: Sequence[Sequence[str]], entries: Mapping[int, tuple[Unit, Entry]]
+) -> list[list[str]]:
+    """Return both sides' words with an entry in the place of a unit."""
+    replaced = [list(words) for words in texts]
+    for side, (unit, entry) in entries.items():
+        replaced[side][unit.start : unit.stop] = entry
+    return replaced
+
+
+def _means(sums: Sequence[np.ndarray], kind: int) -> list[np.ndarray]:
+    """Return means by side, (N, W); NaN where nothing was summed."""
+    return [
+        np.divide(s[kind], s[-1], out=np.full_like(s[-1], np.nan), where=s[-1] > 0) for s in sums
+    ]
 
 
 def _compare(new_NV: np.ndarray, clean_NV: np.ndarray) -> np.ndarray:

@@ -49,9 +49,11 @@ class Causes(SumMetric):
         "Which: words are replaced by others of their category, all else fixed. Causal@k: the "
         "effects of the k words that the explainer names, over the greatest sum of effects of k "
         "words, with its 95 % bootstrap interval over sentences. Chance: of k words drawn at "
-        "random. That: the word's embedding is the vocabulary's mean. The prefix stays, so these "
-        "are direct effects. A decision counts on a side where some word has an effect of at least "
-        "metric.causes.least (0.05 by default) and the k words named have substitutes."
+        "random. Pairs: a word and its translation are replaced together, by two that translate "
+        "each other. That: the word's embedding is the vocabulary's mean. The prefix stays but for "
+        "what is replaced, so these are direct effects. A decision counts on a side where some "
+        "word has an effect of at least metric.causes.least (0.05 by default) and the k words "
+        "named have substitutes."
     )
     keys = (Key("explainer", "explainer"), Key("k", "k", "k = {}"), Key("seed", "seed"))
     columns = (
@@ -92,6 +94,16 @@ class Causes(SumMetric):
                 "{:+.2f}".format,
                 shown=False,
                 meaning=f"Kendall's tau-b of relevance and effect over {side} words, by decision",
+            )
+            for side in SIDES
+        ),
+        *(
+            Column(
+                f"causal_pair_{side}",
+                f"pairs: causal@k {side}",
+                hundredths,
+                interval=True,
+                meaning=f"as causal@k {side}, with its translation replaced too",
             )
             for side in SIDES
         ),
@@ -224,7 +236,11 @@ class Causes(SumMetric):
             by_side = (relevance.source_TS[row], relevance.prefix_TT[row])
             ranked = [word_relevance(*side) for side in zip(by_side, words, strict=True)]
             for relevance_W, side in zip(ranked, SIDES, strict=True):
-                for kind, name in (("which", side), ("that", f"that_{side}")):
+                for kind, name in (
+                    ("which", side),
+                    ("pair", f"pair_{side}"),
+                    ("that", f"that_{side}"),
+                ):
                     shares = judge_side(relevance_W, decision.effects[kind, side], k, self.least)
                     if shares:
                         sums.update({f"{key}_{name}": n for key, n in vars(shares).items()})
@@ -277,13 +293,14 @@ class Causes(SumMetric):
         return job.store.make(
             "causes",
             work,
-            version=2,
+            version=3,
             amount=Work(f"causes of {system.name}", count, "sentences"),
             model=system,
             encoded=job.texts.encoded,
             sentences=count,
             substitutes=self.substitutes,
             categories=categories.digest,
+            translations=categories.translations_digest,
         )
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
@@ -303,9 +320,11 @@ class Causes(SumMetric):
                 f"unknown_{side}": 1 - ratio(judged, sums_R[f"usable_{side}"]),
                 f"usable_{side}": sums_R[f"usable_{side}"],
             }
-            if f"judged_that_{side}" in sums_R:
-                causal = sums_R[f"causal_that_{side}"]
-                results[f"causal_that_{side}"] = ratio(causal, sums_R[f"judged_that_{side}"])
+            for kind in (f"pair_{side}", f"that_{side}"):
+                if f"judged_{kind}" in sums_R:
+                    results[f"causal_{kind}"] = ratio(
+                        sums_R[f"causal_{kind}"], sums_R[f"judged_{kind}"]
+                    )
         if "causal_planted" in sums_R:
             causal = sums_R["causal_planted"]
             results["causal_planted"] = ratio(causal, sums_R["judged_planted"])

@@ -14,7 +14,7 @@ from xnmt_bench.metrics.causes.effects import Effects
 from xnmt_bench.metrics.causes.ranks import SIDES
 from xnmt_bench.parquet import read_table, write_table
 
-KINDS = ("which", "change", "flips", "that")
+KINDS = ("which", "pair", "change", "flips", "that")
 NONE = -1  # the place of no word
 
 
