@@ -55,7 +55,7 @@ test-slow: install ## run the tests that take minutes
 device: install ## run the tests that need a GPU on a stand-in for one (needs a C++ compiler)
 	$(BIN)/pip install --quiet ninja
 	$(ON_STAND_IN) $(BIN)/python -c "from xnmt_bench.device import KINDS; assert 'stand_in' in KINDS"
-	$(ON_STAND_IN) $(BIN)/python -m pytest tests/test_device.py -k gpu_gives
+	$(ON_STAND_IN) $(BIN)/python -m pytest tests/test_device.py -k 'gpu_gives or on_a_gpu'
 
 lint: install ## ruff and mypy
 	$(BIN)/ruff check .

@@ -1,17 +1,21 @@
 """Where and how much at once: the device, precision, and what is done when memory runs out."""
 
+import csv
 import logging
+import re
+import shutil
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
 from conftest import batch_of, command, configure, make_scarce, overrides, trained
+from torch import nn
 
 from xnmt_bench import load_model
 from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.subwords import EOS
-from xnmt_bench.device import FEWEST, KINDS, Room, arithmetic, device_of, find_device
+from xnmt_bench.device import FEWEST, KINDS, Room, arithmetic, device_of, find_device, move
 from xnmt_bench.errors import ConfigError, NotApplicable
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.judges import RuleSet
@@ -25,6 +29,8 @@ from xnmt_bench.store import Store
 from xnmt_bench.trainer import TrainerOptions
 
 CPU = torch.device("cpu")
+METRICS = "metric=[causes,erasure,infidelity,robustness,soft]"  # they ask the model
+NUMBER = re.compile(r"-?\d+\.\d+(e-?\d+)?")  # of a result, and no count or seed
 # Results on MPS were never compared.
 GPU = next((k for k in KINDS if k != "mps" and torch.get_device_module(k).device_count()), None)
 NO_GPU = pytest.mark.skipif(GPU is None, reason="there is no GPU here")
@@ -63,6 +69,23 @@ def test_a_device_that_is_not_there_is_one_line(script, tmp_path):
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1
     assert "device='gpu': should be auto, cpu, cuda, cuda:1" in done.stderr
+
+
+def test_shared_weights_stay_shared_on_a_device_that_copies_each(monkeypatch):
+    """Some devices are given a new parameter for each module that a weight stands in."""
+    model = nn.Sequential(nn.Embedding(5, 3), nn.Linear(3, 5, bias=False), nn.Linear(3, 3))
+    model[1].weight = model[0].weight
+
+    def to(device):
+        for module in model:
+            module.weight = nn.Parameter(module.weight.detach().clone())
+        return model
+
+    monkeypatch.setattr(model, "to", to)
+    before = model[0].weight
+    assert move(model, CPU) is model
+    assert model[1].weight is model[0].weight is not before
+    assert len(list(model.parameters())) == 3
 
 
 def test_the_device_is_in_no_recipe(transformer):
@@ -237,10 +260,32 @@ def test_a_loaded_model_is_where_it_is_asked_to_be(transformer):
         load_model(transformer.system.path, device="cuda:99")
 
 
+# Shapley values and integrated gradients are asked in full elsewhere; the options below draw less.
+OPTIONS = [
+    *((name, {}) for name in sorted(entries("explainers"))),
+    *((name, {"of": of, "foil": foil})
+      for name in ("gradient_norm", "weighted_gradient", "prediction_difference")
+      for of, foil in (("logit", None), ("log_probability", None), ("probability", "second"))),
+    ("integrated_gradients", {"points": 3, "foil": "second", "of": "logit"}),
+    ("shapley", {"permutations": 2, "removal": "mean"}),
+    ("lime", {"samples": 20, "removal": "attention"}),
+    ("gradient_norm", {"norm": "l2"}),
+    *(("prediction_difference", {"removal": removal}) for removal in ("unk", "mean", "attention")),
+    *((name, {"layer": None, "heads": 1})
+      for name in ("attention_norm", "rollout", "alti", "value_zeroing")),
+    ("attention", {"heads": "max"}),
+    ("cp_lrp", {"foil": "second"}),
+]  # fmt: skip
+
+
 @NO_GPU
-@pytest.mark.parametrize("name", sorted(entries("explainers")))
-def test_a_gpu_gives_what_the_cpu_gives(system, name):
-    split, explainer = system.texts.split("test"), load_explainer(name)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    OPTIONS,
+    ids=lambda x: x if isinstance(x, str) else "-".join(map(str, x.values())),
+)
+def test_a_gpu_gives_what_the_cpu_gives(system, name, options):
+    split, explainer = system.texts.split("test"), load_explainer(name, **options)
     if explainer.needs_gold:
         pytest.skip("it never asks the model")
     explainer.learnt = explainer.prepare(system.texts.split("train"))
@@ -250,8 +295,11 @@ def test_a_gpu_gives_what_the_cpu_gives(system, name):
         pairs = [(split.source[i], split.target[i]) for i in range(40)]
         batch, _ = decide(model, model.collate(pairs))
         with arithmetic(32, device_of(model)):
-            relevance = load_explainer(name) if explainer.learnt is None else explainer
-            by_device.append(relevance.relevance(model, batch))
+            try:
+                by_device.append(explainer.relevance(model, batch))
+            except NotApplicable as reason:
+                assert device == "cpu", "there it is no reason of the system's"
+                pytest.skip(str(reason))
     for side in ("source_BTS", "prefix_BTT"):
         here, there = (getattr(relevance, side) for relevance in by_device)
         if here is None:
@@ -278,6 +326,39 @@ def test_a_pipeline_on_a_gpu_gives_the_cpus_table(tmp_path):
         scores = Own(RuleSet(Job(configure(*changes)))).scores()
         values.append(np.exp(-scores.log_likelihood_N.mean()))
     assert values[1] == pytest.approx(values[0], rel=0.2)  # trained apart, on numbers that differ
+
+
+@NO_GPU
+def test_metrics_that_ask_the_model_on_a_gpu_give_the_cpus_numbers(transformer, tmp_path):
+    rows = []
+    for device in ("cpu", GPU):
+        store, results = tmp_path / f"{device}.store", tmp_path / f"{device}.results"
+        # One system, and nothing else that the other device made.
+        for stage in ("subwords", "encoded", "nmt"):
+            shutil.copytree(transformer.store.root / stage, store / stage)
+        done = command(
+            "train.py", "-m", *[c for c in overrides("transformer") if c != "device=cpu"],
+            f"device={device}", f"store={store}", f"results={results}", "rules.test_sentences=6",
+            METRICS, "metric.erasure.limited=1",
+            "metric.infidelity.samples=10", "metric.robustness.depths=2",
+            "explainer=noisy,exchanged",
+            # Prediction difference of permuted weights is rounding, and so is its order.
+            "explainer.phi.of=gradient_norm", f"hydra.sweep.dir={tmp_path}/{device}",
+            cwd=tmp_path,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        done = command("evaluate.py", f"results={results}", METRICS, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        by_key = {}
+        for path in sorted(results.glob("*.csv")):
+            for line in csv.DictReader(path.open()):
+                values = {k: float(v) for k, v in line.items() if NUMBER.fullmatch(v)}
+                by_key[path.name, line["explainer"], line.get("removal", "")] = values
+        rows.append(by_key)
+    assert len({name for name, _, _ in rows[0]}) == 5
+    assert rows[0].keys() == rows[1].keys()
+    for key, values in rows[0].items():
+        assert values == pytest.approx(rows[1][key], rel=2e-3, abs=2e-3), key
 
 
 def test_states_go_on_with_less(transformer, tmp_path, monkeypatch):

@@ -17,6 +17,7 @@ from xnmt_bench.errors import ConfigError
 log = logging.getLogger(__name__)
 Precision = Literal[32, "tf32", "bf16"]
 Result = TypeVar("Result")
+Moved = TypeVar("Moved", bound=nn.Module)
 CPU = torch.device("cpu")
 KINDS = ["cuda", "mps"]  # of devices beside the CPU
 FEWEST = 64  # positions; memory that cannot hold these cannot hold a sentence
@@ -58,6 +59,24 @@ def _count(kind: str) -> int:
 def device_of(module: nn.Module) -> torch.device:
     """Return where a module's weights are."""
     return next(module.parameters()).device
+
+
+def move(model: Moved, device: torch.device) -> Moved:
+    """Move a model to a device, and return it.
+
+    Weights that two modules share stay shared: some devices are given a copy for each.
+    """
+    names: dict[int, str] = {}
+    shared: dict[str, str] = {}
+    for name, weight in model.named_parameters(remove_duplicate=False):
+        first = names.setdefault(id(weight), name)
+        if first != name:
+            shared[name] = first
+    model.to(device)
+    for name, first in shared.items():
+        module, _, attribute = name.rpartition(".")
+        setattr(model.get_submodule(module), attribute, model.get_parameter(first))
+    return model
 
 
 def exact(device: torch.device) -> torch.dtype:

@@ -15,7 +15,7 @@ from safetensors.torch import save_model as save_weights
 from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.subwords import SentencePiece, Subwords
-from xnmt_bench.device import Device, find_device
+from xnmt_bench.device import Device, find_device, move
 from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.registry import create
@@ -110,7 +110,7 @@ def load_model(path: str | Path, device: Device = "cpu") -> NMTModel:
     model.fingerprint, model.trained_context = system_id(folder), trained_context
     model.languages = pair
     # Explained weights never learn; gradients are taken of embeddings alone.
-    return model.eval().requires_grad_(False).to(find_device(device))
+    return move(model.eval().requires_grad_(False), find_device(device))
 
 
 def shipped(path: str | Path) -> Path:

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from xnmt_bench.device import Device, find_device
+from xnmt_bench.device import Device, find_device, move
 from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.loading import load_model, shipped, shipped_names
@@ -39,7 +39,7 @@ def load(path: str | Path, device: Device = "cpu", **options: Any) -> NMTModel:
     languages = model.languages or (options.get("source_language"), options.get("target_language"))
     pair = f", {languages[0]} to {languages[1]}" if all(languages) else ""
     print(f"{path}: {_ARTICLES.get(family, f'a {family} model')}{pair}", file=sys.stderr)
-    return model.to(find_device(device))
+    return move(model, find_device(device))
 
 
 def find_family(path: str) -> str:

@@ -15,6 +15,7 @@ from xnmt_bench.corpora.contrastive import as_read, find_sets
 from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.sentence import SPLITS, Corpus, Sentence, Split, languages
 from xnmt_bench.corpora.subwords import MARKER, SentencePiece, Subwords, train_subwords
+from xnmt_bench.device import move
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.context.divided import divided
@@ -455,7 +456,7 @@ class System:
         if model.languages:
             log.info("%s reads %s and writes %s: %s", self.name, *model.languages, path)
         # Opened on the host by every reader, and moved once.
-        return model.to(self._options.device)
+        return move(model, self._options.device)
 
     def keep_model(self, other: System) -> None:
         """Take the open model of another System of the same configuration, if it has one."""

@@ -73,7 +73,7 @@ class FairseqLSTM(RNNSearch):
                 parameter.data = parameter.data[target_subwords.ids.theirs_V]  # rows in our order
         else:  # shared with the embeddings, which are in our order already
             self.output = nn.Linear(1, 1, bias=False)
-            self.output.weight = nn.Parameter(self.target_embedding.weight.clone())
+            self.output.weight = self.target_embedding.weight
         self.impossible = target_subwords.ids.unpredictable  # BOS is EOS's input and no word
 
     def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:

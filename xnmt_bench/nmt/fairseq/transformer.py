@@ -70,12 +70,12 @@ class FairseqTransformer(Transformer):
         self.encoder_norm = _norm("encoder.layer_norm", dimension, weights)
         self.decoder_norm = _norm("decoder.layer_norm", dimension, weights)
         self.output = nn.Linear(dimension, len(target_subwords), bias=False)
-        table = self.target_embedding.weight.clone()  # shared, unless one of these is there
+        self.output.weight = self.target_embedding.weight  # unless one of these is there
         for name in ("decoder.output_projection.weight", "decoder.embed_out"):
             if name in weights:
                 table = weights.take(name)[target_subwords.ids.theirs_V]
+                self.output.weight = nn.Parameter(table)
                 break
-        self.output.weight = nn.Parameter(table)
         self.impossible = target_subwords.ids.unpredictable  # BOS is EOS's input and no word
 
     def place(
