@@ -33,6 +33,8 @@ SEAL = "seal"  # fingerprint of all else that describes a row
 # Among a row's facts:
 DOUBTS = "doubts"  # why its numbers mean little, a sentence each
 BLIND = "blind"  # its explainer never asks the model: a point of reference, never ranked
+# It searched for what the metric measures: a bound on the other rows, never ranked, behind them.
+CEILING = "ceiling"
 # Its explainer alters the relevance of another one: the other one's name, the alteration's, and its
 # options. Such a row stands in no table or ranking, and is there for `analysis=[meta]`.
 ALTERS = "alters"
@@ -387,7 +389,7 @@ class ScoredRow:
             # NaN alone differs from itself; a result without a number is an empty cell.
             **{name: value for name, value in self.values.items() if value == value},
             "status": m.status,
-            "remarks": " ".join(fact for fact in (BLIND, CAPPED) if m.facts.get(fact)),
+            "remarks": " ".join(fact for fact in (BLIND, CEILING, CAPPED) if m.facts.get(fact)),
             "signature": self.signature,
             "rerun": m.rerun,
         }

@@ -12,6 +12,7 @@ from xnmt_bench.measuring.measurement import (
     ALTERS,
     BLIND,
     CAPPED,
+    CEILING,
     DOUBTS,
     LEFT_OUT,
     LINEAGE,
@@ -38,6 +39,8 @@ class Panel:
         references: rows that stand beside them unranked, by value of the pivot.
         altered: rows of altered explainers, which stand in no table, by value of the pivot and by
             the names of the unaltered explainer and of the alteration, and its options.
+        ceilings: as `rows`, what searches for the best numbers reach; a table shows them last, and
+            no analysis reads them.
         pivot_values: how each value of the pivot stands in tables, of all panels of the metric.
     """
 
@@ -47,6 +50,7 @@ class Panel:
     rows: dict[str, dict[str, list[ScoredRow]]] = field(default_factory=dict)
     references: dict[str, ScoredRow] = field(default_factory=dict)
     altered: dict[str, dict[tuple[str, str, str], list[ScoredRow]]] = field(default_factory=dict)
+    ceilings: dict[str, dict[str, list[ScoredRow]]] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -54,8 +58,9 @@ class Panel:
         return sorted({name for by_name in self.rows.values() for name in by_name})
 
     def of(self, pivot: str, name: str) -> list[ScoredRow]:
-        """Return every seed's row."""
-        return self.rows.get(pivot, {}).get(name, [])
+        """Return every seed's row, also of a ceiling."""
+        by_name = self.ceilings.get(pivot, {}) | self.rows.get(pivot, {})
+        return by_name.get(name, [])
 
     def value(self, pivot: str, name: str, column: Column | None = None) -> float | None:
         """Return the mean of the seeds that have a number; None where none has."""
@@ -168,7 +173,9 @@ def panels(metric: Metric, scored: Sequence[ScoredRow]) -> list[Panel]:
                     by_names.setdefault((of, by, options), []).append(scored_row)
                     continue
                 name = compared_name(metric, scored_row, scored)
-                panel.rows.setdefault(pivot, {}).setdefault(name, []).append(scored_row)
+                ceiling = scored_row.measurement.facts.get(CEILING)
+                kind = panel.ceilings if ceiling else panel.rows
+                kind.setdefault(pivot, {}).setdefault(name, []).append(scored_row)
             panel.rows = {p: panel.rows[p] for p in sort_pivots(panel.rows, pivot_values)}
             # A reference that knows nothing of a column stands beside every value of it.
             panel.references = {

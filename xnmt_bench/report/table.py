@@ -92,7 +92,7 @@ def summarise(
 ) -> Summary:
     """Return one table: of `pivoted` a column each for each value of the pivot, then the `columns`.
 
-    Blind explainers stand behind the others of their panel, unranked.
+    Blind explainers stand behind the others of their panel, unranked, and ceilings last.
     """
     conditions = panels(metric, scored)
     distinction = distinguish(conditions)
@@ -102,16 +102,18 @@ def summarise(
     spread = [(column, pivot) for column in pivoted for pivot in pivots]
     lines = []
     for panel, texts in zip(conditions, distinction.texts, strict=True):
-        for name in sorted(panel.names, key=lambda n: _place(panel, n, pivoted)):
+        names = sorted(panel.names, key=lambda n: _place(panel, n, pivoted))
+        ceilings = {name for by_name in panel.ceilings.values() for name in by_name}
+        for name in (*names, *sorted(ceilings)):
             # Of all values of the pivot.
-            rows = [s for by_name in panel.rows.values() for s in by_name.get(name, [])]
-            blind = panel.blind(name)
-            cells = [Cell(text) for text in (*texts, name + " (blind)" * blind)]
+            rows = [s for pivot in (panel.ceilings | panel.rows) for s in panel.of(pivot, name)]
+            remark = "blind" if panel.blind(name) else "ceiling" if name in ceilings else ""
+            cells = [Cell(text) for text in (*texts, f"{name} ({remark})" if remark else name)]
             # What is n/a for one value of the pivot is so for all: the explainer is silent.
             absent = Cell("" if any(s.measurement.ok for s in rows) else "n/a")
             for column, pivot in spread:
                 seeds = panel.of(pivot, name)
-                cell = Cell(*seeds_cell(column, seeds, not blind)) if seeds else absent
+                cell = Cell(*seeds_cell(column, seeds, not remark)) if seeds else absent
                 # The best of those that ask the model is bold, and a blind row may be better.
                 is_best = cell.rank is not None and cell.rank == panel.best_rank(
                     pivot, column, False
@@ -123,9 +125,9 @@ def summarise(
                 # The reason for a missing number stands in the first column alone.
                 first = column is columns[0] and not pivoted
                 having = rows if first else [s for s in rows if column.name in s.values]
-                emphasise = not (pivoted or blind)
+                emphasise = not (pivoted or remark)
                 cells.append(Cell(*seeds_cell(column, having, emphasise)))
-            lines.append(Line((*panel.condition.values(), blind), cells))
+            lines.append(Line((*panel.condition.values(), bool(remark)), cells))
     words = [*distinction.varying, compared_heading(metric)]
     headings = list(words)
     headings += [_heading(metric, c, pivot_values[p], len(pivots)) for c, p in spread]

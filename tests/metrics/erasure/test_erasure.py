@@ -227,7 +227,8 @@ def evidence(job, **options):
     metric = Erasure(
         **{"removals": ["zero"], "sentences": 30, "curves": 25, "limited": 2} | options
     )
-    [row] = metric.measure(job)
+    row, *ceiling = metric.measure(job)
+    assert len(ceiling) == bool(metric.limited and metric.curves)
     return metric, row.make()
 
 
@@ -243,10 +244,20 @@ def test_sums_by_sentence(job):
     assert 0 < results["normalised_deletion"] <= 1 and results["outside"] == 0
     assert (units["curve_decisions"][25:] == 0).all() and (units["curve_decisions"][:25] > 0).all()
     assert (units["limited_decisions"][2:] == 0).all()
-    # Between its own limits an area is a share.
-    one = {n: units[n][:1] for n in units.columns}
-    if one["narrow"] == 0:
-        assert one["lower"] <= one["deletion"] <= one["upper"]
+
+
+def test_the_ceiling_is_what_the_search_finds_on_the_same_decisions(job):
+    metric, explained = evidence(job)
+    [_, row] = metric.measure(job)
+    units, ceiling = explained.units, row.make().units
+    assert ceiling.number_U.tolist() == units.number_U[:2].tolist()
+    for name in ("curve_decisions", "limited_decisions", "narrow"):
+        np.testing.assert_array_equal(ceiling[name], units[name][:2])
+    assert (ceiling["deletion"] < units["deletion"][:2]).all()
+    assert (ceiling["insertion"] > units["insertion"][:2]).all()
+    results = metric.of_sums({n: ceiling[n].sum(keepdims=True) for n in ceiling.columns})
+    assert results["normalised_deletion"] == results["normalised_insertion"] == 1
+    assert "comprehensiveness" not in results
 
 
 def test_without_curves_and_limits_there_are_no_such_numbers(job):
@@ -295,8 +306,8 @@ def test_from_the_command_line(workplace, tmp_path):
     shown = command("evaluate.py", *shared, cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
     text = " ".join(shown.stdout.split())
-    for part in ("removal", "sufficiency", "random (blind)", "the best orders that a search finds",
-                 "ceiling and no explanation"):  # fmt: skip
+    for part in ("removal", "sufficiency", "random (blind)", "greedy (ceiling)",
+                 "explains nothing"):  # fmt: skip
         assert part in text, part
     assert (tmp_path / "erasure" / "erasure_curves.png").exists()
     page = (tmp_path / "report.html").read_text()

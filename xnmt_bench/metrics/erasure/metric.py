@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from xnmt_bench.measuring.measurement import (
+    CEILING,
     SETTINGS,
     Evidence,
     Measurement,
@@ -26,9 +28,17 @@ from xnmt_bench.options import Count, Few, Natural, Part
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import name_sentences
+from xnmt_bench.store import Artefact
 
 three_digits = "{:.3f}".format
 NARROW = 0.01  # limits that differ by less leave no room for an order
+SEARCHED = "greedy"  # the name of the row of the best orders that are found
+SEARCH_NOTE = (
+    "greedy (ceiling): the best orders that a search finds on the sentences with limits, one for "
+    "deletion and one for insertion. The search asks the model for what is measured, so it "
+    "explains nothing, and an explainer that searched alike would come near it. Decisions whose "
+    f"limits differ by less than {NARROW:g} have no normalised area."
+)
 ROUNDING = 1e-6  # of probabilities, beyond which an area is outside its limits
 
 
@@ -124,7 +134,7 @@ class Erasure(SumMetric):
         removals: Sequence[Removal] = ("zero", "mean", "attention"),
         sentences: Count | None = None,
         curves: Natural = 100,
-        limited: Natural = 20,
+        limited: Natural = 100,
         beam: Few = 3,
     ) -> None:
         self.shares, self.removals = tuple(shares), tuple(removals)
@@ -135,42 +145,86 @@ class Erasure(SumMetric):
         for removal in self.removals:
             make = partial(self._evidence, job, removal)
             yield self.plan(job, make, explained=True, removal=removal)
+            if min(self.limited, self.curves):
+                yield self.plan(
+                    job,
+                    partial(self._search, job, removal),
+                    facts={CEILING: True},
+                    explainer=SEARCHED,
+                    removal=removal,
+                    seed="",
+                )
+
+    def _amounts(self, job: Job, removal: Removal) -> Amounts:
+        explained = job.explained.decisions.count(EVALUATED)
+        sentences = min(self.sentences or explained, explained)
+        return Amounts(sentences, min(self.curves, sentences), removal)
 
     def _evidence(self, job: Job, removal: Removal) -> Evidence:
         """Return the sums of one explainer under one removal."""
-        explained = job.explained.decisions.count(EVALUATED)
-        sentences = min(self.sentences or explained, explained)
-        amounts = Amounts(sentences, min(self.curves, sentences), removal)
+        amounts = self._amounts(job, removal)
         erased = erase_words(job, amounts, self.shares)
         columns, made_by = read(erased), {"erased": erased.fingerprint}
         sums = {name: values for name, values in columns.items() if name not in KEYS}
         if amounts.curves:
             sums["curve_decisions"] = ~np.isnan(columns["deletion"])
-        if limited := min(self.limited, amounts.curves):
-            bounds = bound(job, Amounts(limited, limited, removal), self.beam)
+        if min(self.limited, amounts.curves):
+            bounds = self._bound(job, amounts)
             made_by["limits"] = bounds.fingerprint
             sums |= _normalise(read(bounds), columns)
         # Columns are NaN where a decision has no curve, or no limits.
         numbers = {name: np.nan_to_num(values) for name, values in sums.items()}
         number_U, summed = by_unit(columns["sentence"], **numbers)
-        settings = {
-            "test sentences": name_sentences(number_U),
+        facts = {SETTINGS: self._settings(job, amounts), "flat": int(erased.facts["flat"])}
+        return Evidence(Units(job.texts.test_set, number_U, summed), made_by, facts)
+
+    def _search(self, job: Job, removal: Removal) -> Evidence:
+        """Return the sums of the best orders that a search finds, the same for every explainer."""
+        amounts = self._amounts(job, removal)
+        bounds = self._bound(job, amounts)
+        columns = read(bounds)
+        lower_N, upper_N = columns["lower"], columns["upper"]
+        usable_N = upper_N - lower_N >= NARROW
+        number_U, summed = by_unit(
+            columns["sentence"],
+            deletion=lower_N,
+            insertion=upper_N,
+            curve_decisions=np.ones(len(lower_N)),
+            # By definition: it is what the others are measured by.
+            normalised_deletion=usable_N,
+            normalised_insertion=usable_N,
+            limited_decisions=usable_N,
+            narrow=~usable_N,
+            outside=np.zeros(len(lower_N)),
+        )
+        facts = {SETTINGS: self._settings(job, amounts)}
+        units = Units(job.texts.test_set, number_U, summed)
+        return Evidence(units, {"limits": bounds.fingerprint}, facts)
+
+    def _bound(self, job: Job, amounts: Amounts) -> Artefact:
+        limited = min(self.limited, amounts.curves)
+        return bound(job, Amounts(limited, limited, amounts.removal), self.beam)
+
+    def _settings(self, job: Job, amounts: Amounts) -> dict[str, Any]:
+        number_U = job.texts.split(EVALUATED).number[: amounts.sentences]
+        return {
+            "test sentences": name_sentences(np.sort(number_U)),
             "shares": ", ".join(f"{share:g}" for share in self.shares),
             "sentences with curves": amounts.curves,
-            "sentences with limits": limited,
+            "sentences with limits": min(self.limited, amounts.curves),
             "beam": self.beam,
         }
-        facts = {SETTINGS: settings, "flat": int(erased.facts["flat"])}
-        return Evidence(Units(job.texts.test_set, number_U, summed), made_by, facts)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Return means over decisions, and over the shares of words."""
         decisions_R = sums_R["rows"]
-        results = {"decisions": decisions_R, "whole": ratio(sums_R["whole"], decisions_R)}
+        results = {"decisions": decisions_R}
+        if "whole" in sums_R:
+            results["whole"] = ratio(sums_R["whole"], decisions_R)
         for name in ("comprehensiveness", "sufficiency"):
             columns = [column for column in sums_R if column.startswith(f"{name} ")]
-            by_share = [ratio(sums_R[column], decisions_R) for column in columns]
-            results[name] = np.mean(by_share, axis=0)
+            if by_share := [ratio(sums_R[column], decisions_R) for column in columns]:
+                results[name] = np.mean(by_share, axis=0)
         if "curve_decisions" in sums_R:
             results["curve_decisions"] = sums_R["curve_decisions"]
             for name in CURVES:
@@ -190,9 +244,10 @@ class Erasure(SumMetric):
             f"{row.measurement.identity['explainer']}: in {flat:,} decisions all words of a side "
             "are as relevant; their order is that of the sentence."
             for row in rows
-            if (flat := row.measurement.facts["flat"])
+            if (flat := row.measurement.facts.get("flat"))
         }
-        return sorted(without_order) + sorted({note for row in rows for note in _ceiling(row)})
+        searched = [SEARCH_NOTE] if any(r.measurement.facts.get(CEILING) for r in rows) else []
+        return sorted(without_order) + searched
 
     def figures(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, Figure]]:
         """Yield the curves of each system and removal."""
@@ -226,23 +281,6 @@ def _normalise(bounds: Columns, columns: Columns) -> Columns:
     outside_N = np.any([(x < -ROUNDING) | (x > 1 + ROUNDING) for x in areas.values()], axis=0)
     return areas | {
         "limited_decisions": usable_N,
-        "lower": lower_N,
-        "upper": upper_N,
         "narrow": narrow_N,
         "outside": outside_N,
     }
-
-
-def _ceiling(row: ScoredRow) -> Iterator[str]:
-    """Yield what the best orders reach under a row's system and removal."""
-    units = row.measurement.units()
-    if "lower" not in units.columns or not units["limited_decisions"].sum():
-        return
-    decisions = units["limited_decisions"].sum()
-    lower, upper = (units[name].sum() / decisions for name in ("lower", "upper"))
-    yield (
-        f"{row.row['nmt']}, removal {row.row['removal']}: the best orders that a search finds have "
-        f"deletion {lower:.3f} and insertion {upper:.3f} ({decisions:,.0f} decisions; "
-        f"{units['narrow'].sum():,.0f} whose limits differ by less than {NARROW:g} are left out). "
-        "The search asks the model for what is measured, so it is a ceiling and no explanation."
-    )
