@@ -225,7 +225,7 @@ def job(workplace, transformer):
 
 def evidence(job, **options):
     metric = Erasure(
-        **{"removals": ["zero"], "sentences": 30, "curves": 25, "limited": 2} | options
+        **{"removals": ["zero"], "sentences": 30, "curves": 25, "limited": 2, "beam": 1} | options
     )
     row, *ceiling = metric.measure(job)
     assert len(ceiling) == bool(metric.limited and metric.curves)
@@ -298,7 +298,8 @@ def test_a_killed_run_goes_on_with_the_shards_that_are_there(job, tmp_path, monk
 def test_from_the_command_line(workplace, tmp_path):
     shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
               f"results={tmp_path}", "metric=[erasure]", "metric.erasure.sentences=12",
-              "metric.erasure.curves=12", "metric.erasure.limited=2"]  # fmt: skip
+              "metric.erasure.curves=12", "metric.erasure.limited=1",
+              "metric.erasure.beam=1", "metric.erasure.removals=[zero,mean]"]  # fmt: skip
     done = command(
         "train.py", "-m", *shared, "explainer=prediction_difference,random", cwd=tmp_path
     )

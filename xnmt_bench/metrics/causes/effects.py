@@ -87,7 +87,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Clean:
-    """A sentence as it is, and the model's decisions on it.
+    """An unchanged sentence, and the model's decisions on it.
 
     Attributes:
         ids: of source and target.
@@ -242,8 +242,8 @@ class Interventions:
     ) -> bool:
         """Return whether two units are linked, and known to mean the same."""
         entry = tuple(texts[PREFIX][target.start : target.stop])
-        known = self._translations.get(tuple(texts[SOURCE][source.start : source.stop]), ())
-        return entry in known and any(
+        source_entry = tuple(texts[SOURCE][source.start : source.stop])
+        return entry in self._translations.get(source_entry, ()) and any(
             source.start <= s < source.stop and target.start <= t < target.stop
             for s, t in gold.sure
         )
