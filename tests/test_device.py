@@ -342,7 +342,6 @@ def test_metrics_that_ask_the_model_on_a_gpu_give_the_cpus_numbers(transformer, 
             METRICS, "metric.erasure.limited=1",
             "metric.infidelity.samples=10", "metric.robustness.depths=2",
             "explainer=noisy,exchanged",
-            # Prediction difference of permuted weights is rounding, and so is its order.
             "explainer.phi.of=gradient_norm", f"hydra.sweep.dir={tmp_path}/{device}",
             cwd=tmp_path,
         )  # fmt: skip
