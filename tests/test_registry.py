@@ -36,6 +36,7 @@ METRICS = (
     "repetition",
     "robustness",
     "soft",
+    "student",
 )
 
 

@@ -7,10 +7,10 @@ from measured import FIDELITY, SYSTEM, decisions, measured
 from xnmt_bench.analyses.significance import Significance, compare, holm
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.measuring.sacre import statistics
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.quality import Quality
-from xnmt_bench.metrics.quality.sacre import statistics
 from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import collect
 from xnmt_bench.report.summary import to_markdown

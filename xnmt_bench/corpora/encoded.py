@@ -42,6 +42,7 @@ class EncodedSide:
     def taken(self, order: np.ndarray) -> EncodedSide:
         """Return the sentences at some indices, in their order; the ids stay where they are."""
         # An order of indices and no copy: a corpus's ids may be larger than memory.
+        order = order if self._order is None else self._order[order]
         return EncodedSide(self._ids, self._ends, order)
 
     def __len__(self) -> int:

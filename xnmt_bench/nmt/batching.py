@@ -100,8 +100,11 @@ class PairBatches(IterableDataset):
     def __iter__(self) -> Iterator[Batch]:
         worker = get_worker_info()  # of several, which take turns, each makes its own batches
         worker_share = slice(worker.id, None, worker.num_workers) if worker else slice(None)
-        for indices in self.indices[worker_share]:
-            yield Batch.collate([(self._split.source[i], self._split.target[i]) for i in indices])
+        yield from map(self.collate, self.indices[worker_share])
+
+    def collate(self, indices: np.ndarray) -> Batch:
+        """Return some of the pairs as a batch."""
+        return Batch.collate([(self._split.source[i], self._split.target[i]) for i in indices])
 
 
 def steps_of(

@@ -10,7 +10,7 @@ from torch import Tensor
 from xnmt_bench.corpora.subwords import BOS, EOS, PAD
 from xnmt_bench.device import device_of
 from xnmt_bench.nmt.base import NMTModel, Reader
-from xnmt_bench.nmt.batch import Ids, Layout, pad, segments
+from xnmt_bench.nmt.batch import Encoding, Ids, Layout, pad, segments
 
 
 @torch.no_grad()
@@ -42,8 +42,31 @@ def translate(
     one_BT = source_BS.new_ones(len(sources), 1)
     layout = Layout(segments(source_BS), one_BT, model.draft(source_BS))
     encoding = model.encode(model.embed_source(source_BS), layout)
+    return translate_encoded(model, encoding, inputs_RT, beam, length_penalty)
+
+
+@torch.no_grad()
+def translate_encoded(
+    model: NMTModel,
+    encoding: Encoding,
+    inputs_RT: Tensor,
+    beam: int = 1,
+    length_penalty: float = 1.0,
+) -> list[list[int]]:
+    """Translate encoded sentences.
+
+    Args:
+        model: the system.
+        encoding: of the sentences; its decoder inputs are not read.
+        inputs_RT: what the decoder reads first, BOS and a prefix of the translation.
+        beam: hypotheses kept; 1 is greedy.
+        length_penalty: log-probabilities are divided by length to this power.
+
+    Returns:
+        As `translate`.
+    """
     # The limit bounds what a translation without an end can cost.
-    limits = 2 * layout.mask_BS.sum(1) + 10
+    limits = 2 * encoding.mask_BS.sum(1) + 10
     if model.longest_target is not None:
         limits = limits.clamp(max=model.longest_target)
     reader = model.reader(encoding)

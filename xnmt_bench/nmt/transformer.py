@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -82,24 +82,36 @@ class MultiHeadAttention(nn.Module):
             mask: True where attention is allowed, broadcast to (B, H, T, S).
             weights: where the weights (B, H, T, S) are appended, or None.
         """
-        q, k, v = (
-            x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            for x in (self.query(query_BTD), *keys_values.chunk(2, dim=-1))
-        )
+        q, k, v = self.split_heads(query_BTD, keys_values)
         if weights is None:  # the fused kernel keeps no weights
             drop = self.dropout if self.training else 0.0
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=drop)
         else:
             # Without dropout: weights are wanted in evaluation mode alone.
-            energy = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
-            weights.append(energy.masked_fill(~mask, -torch.inf).softmax(-1))
+            weights.append(energies(q, k, mask).softmax(-1))
             mixed = weights[-1] @ v
-        return self.out(mixed.transpose(1, 2).flatten(2))
+        return self.join_heads(mixed)
+
+    def split_heads(self, query_BTD: Tensor, keys_values: Tensor) -> Iterator[Tensor]:
+        """Yield queries (B, H, T, E), keys and values (B, H, S, E) of each head."""
+        for x in (self.query(query_BTD), *keys_values.chunk(2, dim=-1)):
+            yield x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+    def join_heads(self, mixed_BHTE: Tensor) -> Tensor:
+        """Return what attention adds of what each head has mixed, (B, T, D)."""
+        joined: Tensor = self.out(mixed_BHTE.transpose(1, 2).flatten(2))
+        return joined
 
     def look(self, memory: Memory, query_BTD: Tensor) -> Tensor:
         """Return attention to a memory."""
         mixed: Tensor = self(query_BTD, *memory)
         return mixed
+
+
+def energies(query_BHTE: Tensor, key_BHSE: Tensor, mask: Tensor) -> Tensor:
+    """Return attention's weights before the softmax, -inf where the mask is False, (B, H, T, S)."""
+    energy_BHTS = query_BHTE @ key_BHSE.transpose(-1, -2) / math.sqrt(query_BHTE.shape[-1])
+    return energy_BHTS.masked_fill(~mask, -torch.inf)
 
 
 def feed_forward(dimension: int, inner: int, dropout: float) -> nn.Sequential:
@@ -318,10 +330,25 @@ class Transformer(LinearOutput, NMTModel):
         x = self.place(input_BTD, encoding.layout.input_BT, target=True)
         # Padding stands behind every word, so that this hides it too.
         allowed = attended(encoding.layout, causal(input_BTD))
-        source_mask = encoding.layout.attended_BS[:, None, None]
-        for layer, keys_values in zip(self.decoder, encoding.extra, strict=True):
-            x = layer(x, allowed, [Memory(keys_values, source_mask, cross)], prefix)
+        positions = torch.arange(input_BTD.shape[1], device=input_BTD.device)
+        memories = self.memories(encoding, positions, cross)
+        for layer, memory in zip(self.decoder, memories, strict=True):
+            x = layer(x, allowed, [memory], prefix)
         return self.decoder_norm(x)
+
+    def memories(
+        self, encoding: Encoding, positions: Tensor, weights: list[Tensor] | None = None
+    ) -> list[Memory]:
+        """Return what each decoder layer attends to of the source.
+
+        Args:
+            encoding: of the source.
+            positions: of the inputs that attend, broadcast to (B, X); for subclasses in which an
+                input's place decides how it attends.
+            weights: where the weights of attention are appended, or None.
+        """
+        mask = encoding.layout.attended_BS[:, None, None]
+        return [Memory(keys_values, mask, weights) for keys_values in encoding.extra]
 
     def attention_blocks(self, batch: Batch) -> Blocks:
         """Return what each attention block adds, under teacher forcing, in evaluation mode."""
@@ -411,9 +438,8 @@ class TransformerReader(Reader):
         # BOS has the separator's id, so that the first sentence is segment 1.
         segment_RT = self._segment_R[:, None] + (ids_RT == SEPARATOR).cumsum(1)
         x = self.model.place(self.model.embed_target(ids_RT), segment_RT, positions, target=True)
-        source_mask = self.encoding.mask_BS[:, None, None]
-        for n, layer in enumerate(self.model.decoder):
-            memory = Memory(self.encoding.extra[n], source_mask)
+        memories = self.model.memories(self.encoding, positions)
+        for n, (layer, memory) in enumerate(zip(self.model.decoder, memories, strict=True)):
             x = layer(x, allowed, [memory], grown=partial(self._cache.grow, n))
         self._segment_R = segment_RT[:, -1]
         return last_of(self.model.decoder_norm(x), mask_RT)
@@ -438,11 +464,9 @@ class TransformerPrefix(Prefix[Transformer]):
         segment_BX = self.encoding.layout.input_BT[:, start:stop]
         positions = torch.arange(start, stop, device=input_BXD.device)
         x = model.place(input_BXD, segment_BX, positions, target=True)
-        layout = self.encoding.layout
-        allowed = attended(layout, causal(input_BXD, start))
-        source_mask = layout.attended_BS[:, None, None]
-        for n, layer in enumerate(model.decoder):
-            memory = Memory(self.encoding.extra[n], source_mask)
+        allowed = attended(self.encoding.layout, causal(input_BXD, start))
+        memories = model.memories(self.encoding, positions)
+        for n, (layer, memory) in enumerate(zip(model.decoder, memories, strict=True)):
             x = layer(x, allowed, [memory], grown=partial(self._grow, n))
         self.steps = stop
         return model.decoder_norm(x)  # type: ignore[no-any-return]

@@ -30,7 +30,7 @@ LEARNT = "learnt.npz"
 
 @dataclass(frozen=True)
 class Relevances:
-    """Relevance of a test set, sentence by sentence and by whomever; `fingerprint` is of it."""
+    """Relevance of a split, sentence by sentence and by whomever; `fingerprint` is of it."""
 
     fingerprint: str
     read: Callable[[], Iterable[SentenceRelevance]]
@@ -131,13 +131,16 @@ class Explained:
             recipe["code_of_altered"] = code_hash(type(altered))
         return recipe
 
-    def rules(self, scenario: Scenario, name: Split, source_alone: bool = False) -> Artefact:
-        """Return relevance and rules of a split.
+    def rules(
+        self, scenario: Scenario, name: Split, source_alone: bool = False, whole: bool = False
+    ) -> Artefact:
+        """Return rules of a split, and whole relevance beside those of the test set.
 
         Args:
             scenario: where contexts and labels come from.
             name: of the split.
             source_alone: accept an explainer without relevance of prefix words.
+            whole: keep whole relevance of another split too.
 
         Raises:
             NotApplicable: the explainer does not cover this model or this corpus.
@@ -153,9 +156,14 @@ class Explained:
             None if labels_itself(explainer, extraction) else self.decisions.labels(name, scenario)
         )
 
+        # Whole relevance of training sentences would take many times the room of rules.
+        whole = whole or name == EVALUATED
+        # Rules of earlier versions are found: they have no such entry.
+        kept = {"whole": True} if whole and name != EVALUATED else {}
+
         def work(folder: Path) -> dict[str, Any]:
             model, path = self.system.model, labels.path if labels else None
-            self._extract(folder, model, name, count, scenario, path, source_alone)
+            self._extract(folder, model, name, count, scenario, path, source_alone, whole)
             return {"sentences": count}
 
         return self._store.make(
@@ -170,6 +178,7 @@ class Explained:
             labels=labels,
             extraction=extraction.recipe(),
             source_alone=source_alone,
+            **kept,
         )
 
     def relevance_of_changed(
@@ -219,8 +228,9 @@ class Explained:
         scenario: Scenario,
         labels: Path | None,
         source_alone: bool = False,
+        whole: bool = True,
     ) -> None:
-        """Write the rules of a split's first sentences, and relevance beside those of a test set.
+        """Write the rules of a split's first sentences, and whole relevance beside them, if wanted.
 
         The arguments are those of `extract`, and `rules`.
         """
@@ -237,8 +247,7 @@ class Explained:
             extraction,
             folder,
             name,
-            # Whole relevance of training sentences would take many times the room of rules.
-            keep_relevance=name == EVALUATED,
+            keep_relevance=whole,
             scenario=scenario,
             gold=gold,
             source_alone=source_alone,
@@ -253,12 +262,14 @@ class Explained:
         if self.explainer.against_gold:
             raise NotApplicable("foil=gold says nothing of steps that are right")
 
-    def relevance(self, scenario: Scenario, source_alone: bool = False) -> Relevances:
-        """Return the whole relevance of the test set, sentence by sentence.
+    def relevance(
+        self, scenario: Scenario, source_alone: bool = False, name: Split = EVALUATED
+    ) -> Relevances:
+        """Return the whole relevance of a split, sentence by sentence.
 
         Raises:
             NotApplicable: the explainer leaves out steps, or does not cover the model.
         """
         self._refuse_gold_foil()
-        artefact = self.rules(scenario, EVALUATED, source_alone)
-        return Relevances(artefact.fingerprint, lambda: relevance(artefact.path, EVALUATED))
+        artefact = self.rules(scenario, name, source_alone, whole=True)
+        return Relevances(artefact.fingerprint, lambda: relevance(artefact.path, name))

@@ -211,8 +211,9 @@ class Job:
         corpus: Corpus | None = None,
         targets: Sequence[str] | None = None,
         source_alone: bool = False,
+        split: Split = EVALUATED,
     ) -> Relevances:
-        """Return relevance of every word of the test set for every step; a file's, if one is given.
+        """Return relevance of every word of a split for every step; a file's, if one is given.
 
         Args:
             scenario: where contexts and labels come from.
@@ -220,14 +221,21 @@ class Job:
             targets: of each of its sentences, in the references' place; they are explained as
                 golden data are.
             source_alone: accept an explainer without relevance of prefix words.
+            split: which; of the training split, the sentences that are explained, in their order.
+
+        Raises:
+            NotApplicable: the explainer leaves out steps, or does not cover the model; or a file
+                has no such relevance.
         """
         if door := self.door("relevance"):
+            if split != EVALUATED:
+                raise NotApplicable("relevance.path is of the test set, and this learns from more")
             if door.dump is not None:
                 problem = f"relevance.format={door.format} is another tool's weights"
                 raise NotApplicable(f"{problem}, of which there are some for source words alone")
             return Relevances(door.fingerprint, door.read)
         explained, scenario = self._decided(scenario, corpus, targets)
-        return explained.relevance(scenario, source_alone)
+        return explained.relevance(scenario, source_alone, split)
 
     def weighed_sentences(
         self,

@@ -6,9 +6,9 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.measuring.bootstrap import weights
+from xnmt_bench.measuring.sacre import statistics
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.quality import Quality
-from xnmt_bench.metrics.quality.sacre import statistics
 
 THEIRS = {"bleu": lambda: BLEU(force=True), "chrf": CHRF, "ter": TER}
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from xnmt_bench.measuring.measurement import SETTINGS, Evidence, PlannedRow
 from xnmt_bench.measuring.metric import Column, Row, SumMetric, ratio
+from xnmt_bench.measuring.sacre import scores, signatures, statistics
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.quality.comet import comet
-from xnmt_bench.metrics.quality.sacre import scores, signatures, statistics
 from xnmt_bench.options import Text
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.outputs import Outputs

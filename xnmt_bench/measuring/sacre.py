@@ -23,10 +23,12 @@ def statistics(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str
 
 
 def scores(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the corpus's scores (R,) from weighted sums of the statistics."""
+    """Return the corpus's scores (R,) from weighted sums of the statistics that are there."""
     results = {}
     for name, metric in METRICS.items():
         width = sum(column.startswith(f"{name}_") for column in sums_R)
+        if not width:
+            continue
         sums_RN = np.stack([sums_R[f"{name}_{n}"] for n in range(width)], axis=1)
         # As lists: chrF's statistics are counts, and it divides whole numbers.
         rows = sums_RN.tolist()

@@ -1,0 +1,228 @@
+"""Students on the toy corpus: maps, planted truth, rows, notes and slips."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from conftest import command, configure, context_aware, overrides
+
+from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
+from xnmt_bench.errors import NotApplicable, StoreError
+from xnmt_bench.metrics.student import Student
+from xnmt_bench.metrics.student.guided import GuidedTransformer
+from xnmt_bench.metrics.student.maps import OthersMaps, StoredMaps, map_of, write_maps
+from xnmt_bench.metrics.student.stages import StudentOptions, Students, read_outputs, speak
+from xnmt_bench.parquet import column_names
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.rules.extract import GOLDEN, REAL, TEACHER_FORCING
+from xnmt_bench.rules.table import SentenceRelevance
+from xnmt_bench.store import Store
+from xnmt_bench.trainer import TrainerOptions
+
+OPTIONS = StudentOptions(
+    layers=1, heads=2, dimension=32, feed_forward=64, dropout=0.0, batch_tokens=500,
+    learning_rate=5e-3, warmup_steps=20, label_smoothing=0.0, max_epochs=12, patience=12,
+    validation_share=0.1,
+)  # fmt: skip
+SMALL = [
+    *("metric=[student]", "metric.student.operators=[replace]", "metric.student.maps=[reference]"),
+    *("metric.student.layers=1", "metric.student.dimension=16", "metric.student.feed_forward=32"),
+    *("metric.student.max_epochs=2", "metric.student.beam=1", "metric.student.heads=2"),
+    *("rules.train_sentences=60", "rules.test_sentences=20", "trainer.progress_bar=false"),
+]
+
+
+def test_maps_are_shares_above_the_least_relevant_word():
+    relevance = np.array([[1.0, 3.0, 2.0], [-5.0, -4.0, -2.0], [0.5, 0.5, 0.5]])
+    expected = [[0, 2 / 3, 1 / 3], [0, 1 / 4, 3 / 4], [1 / 3] * 3]
+    np.testing.assert_allclose(map_of(relevance), expected)
+    # Neither size nor sign of scores counts.
+    np.testing.assert_allclose(map_of(relevance * 7 - 100), expected)
+
+
+def drawn_split(lengths, seed=0):
+    """Pairs of these numbers of ids, with random relevance."""
+    rng = np.random.default_rng(seed)
+    sides = [
+        [rng.integers(5, 9, n).tolist() for n in column] for column in zip(*lengths, strict=True)
+    ]
+    split = EncodedSplit(*map(EncodedSide.of, sides), 10 + np.arange(len(lengths)))
+    relevances = [
+        SentenceRelevance(10 + n, 0, rng.random((t, s)), np.zeros((t, t)), np.ones(t))
+        for n, (s, t) in enumerate(lengths)
+    ]
+    return split, relevances
+
+
+def test_stored_maps_are_those_that_were_written(tmp_path):
+    split, relevances = drawn_split([(3, 5), (1, 2), (6, 1), (4, 4)])
+    write_maps(relevances, split, tmp_path / "maps")
+    maps = StoredMaps(tmp_path / "maps", split, 4)
+    for index, relevance in enumerate(relevances):
+        np.testing.assert_allclose(maps[index], map_of(relevance.source_TS), rtol=1e-6)
+    # The first of them alone.
+    write_maps(relevances[:2], split, tmp_path / "two")
+    np.testing.assert_array_equal(StoredMaps(tmp_path / "two", split, 2)[1], maps[1])
+    with pytest.raises(StoreError, match="not the maps of 4 sentences"):
+        StoredMaps(tmp_path / "two", split, 4)
+    for wrong in (
+        replace(relevances[1], number=10),
+        replace(relevances[1], source_TS=np.zeros((2, 2))),
+    ):
+        with pytest.raises(StoreError, match="is of others"):
+            write_maps([relevances[0], wrong], split, tmp_path / "wrong")
+
+
+def test_a_map_of_another_sentence_is_stretched_to_the_lengths(tmp_path):
+    split, relevances = drawn_split([(4, 2), (2, 4), (3, 3)])
+    write_maps(relevances, split, tmp_path / "maps")
+    own = StoredMaps(tmp_path / "maps", split, 3)
+    others = OthersMaps(own, split, 3)
+    expected = map_of(own[1][np.ix_([0, 2], [0, 0, 1, 1])])
+    np.testing.assert_allclose(others[0], expected, rtol=1e-6)
+    assert others[2].shape == (3, 3)  # of the first sentence's
+    np.testing.assert_allclose(others[2].sum(1), 1, rtol=1e-6)
+
+
+def test_pairs_taken_twice_are_those_of_the_first_taking(transformer):
+    split = transformer.texts.split("test")
+    twice = split.taken(np.array([5, 3, 9])).taken(np.array([2, 0]))
+    assert twice.number.tolist() == split.number[[9, 5]].tolist()
+    np.testing.assert_array_equal(twice.target[0], split.target[9])
+    np.testing.assert_array_equal(twice.source.lengths(), split.source.lengths()[[9, 5]])
+
+
+def copying_split(sentences, words, seed):
+    """Pairs whose every target word is one of the source's, drawn anew at each step."""
+    rng = np.random.default_rng(seed)
+    sources, targets, maps = [], [], []
+    for _ in range(sentences):
+        source = rng.permutation(words)[:5] + 10
+        places = rng.integers(0, 5, 4)
+        sources.append([*source.tolist(), 3])
+        targets.append([*source[places].tolist(), 3])
+        looked_at = np.zeros((5, 6))
+        looked_at[np.arange(5), [*places, 5]] = 1
+        maps.append(looked_at)
+    split = EncodedSplit(EncodedSide.of(sources), EncodedSide.of(targets), np.arange(sentences))
+    return split, maps
+
+
+@pytest.mark.parametrize("operator", ["add", "multiply", "average", "replace"])
+def test_a_student_learns_what_only_the_map_can_tell(transformer, operator):
+    """Which of five words is copied stands in the map alone: 1 in 5 is the best without it."""
+    from xnmt_bench.fitting import fit
+    from xnmt_bench.metrics.student.training import StudentTraining
+
+    learnt, maps = copying_split(500, 20, seed=0)
+    held_out, maps_there = copying_split(60, 20, seed=1)
+    perplexities = {}
+    for guided in (True, False):
+        used = operator if guided else None
+
+        def build(used=used, guided=guided):
+            student = GuidedTransformer(*transformer.texts.subwords, used, **OPTIONS.sizes)
+            return StudentTraining(
+                student, learnt, maps if guided else None, 450, 500, OPTIONS.training
+            )
+
+        folder = transformer.store.root / "student_test" / f"{operator}_{guided}"
+        module, _ = fit(build, folder, 0, 12, 12, quiet(transformer), "a student")
+        said = speak(module.model, held_out, maps_there if guided else None, 60, beam=1)
+        words = said["steps"].sum() - 60  # all but EOS, whose place is always known
+        perplexities[guided] = np.exp(-said["log_likelihood"].sum() / words)
+    assert perplexities[True] < 1.5
+    assert perplexities[False] > 3.5  # 5 ** 1 less what is learnt
+
+
+def quiet(job):
+    return TrainerOptions(torch.device("cpu"), 32, False, None, None)
+
+
+@pytest.fixture(scope="module")
+def job(workplace):
+    changes = ["rules.train_sentences=60", "rules.test_sentences=20", "explainer=attention"]
+    return Job(configure(*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
+                         *changes))  # fmt: skip
+
+
+def test_relevance_of_training_sentences_is_the_explainers(job):
+    """Of the first drawn sentences, computed one at a time."""
+    split = job.texts.drawn("train")
+    every = list(job.relevance(GOLDEN, source_alone=True, split="train"))
+    assert [relevance.number for relevance in every] == split.number[:60].tolist()
+    for index in (0, 31):
+        batch = job.system.model.collate([(split.source[index], split.target[index])])
+        expected = job.explained.explainer.relevance(
+            job.system.model, batch.labelled(batch.target_BT)
+        )
+        np.testing.assert_allclose(
+            every[index].source_TS, expected.source_BTS[0].numpy(), atol=1e-5
+        )
+    # Rules for proxies keep none, and their recipe stays what it was.
+    rules = job.explained.rules(TEACHER_FORCING, "train")
+    assert "whole" not in rules.recipe
+    assert "source_relevance" not in column_names(rules.path / "train" / "00000.parquet")
+
+
+def test_a_student_is_made_once_and_its_outputs_too(job, monkeypatch):
+    options = replace(OPTIONS, max_epochs=1, dimension=16)
+    students = Students(job, options, beam=1)
+    trained = students.trained("replace", "own")
+    outputs = students.outputs("replace", "own", "translation")
+    columns = read_outputs(outputs)
+    assert len(columns["text"]) == 20 == len(columns["steps"])
+    # The words are those of the system's translations.
+    translated = job.decisions().split("test", REAL).target
+    assert columns["steps"].tolist() == [len(translated[i]) for i in range(20)]
+
+    def never(*_, **__):
+        raise AssertionError("made a second time")
+
+    monkeypatch.setattr("xnmt_bench.fitting.fit", never)
+    monkeypatch.setattr("xnmt_bench.metrics.student.stages.speak", never)
+    again = Students(Job(job.config), options, beam=1)
+    assert again.outputs("replace", "own", "translation").path == outputs.path
+    # Without maps the operator plays no part; with them it does.
+    with pytest.raises(AssertionError, match="made a second time"):
+        again.trained("add", "own")
+    assert again.trained("replace", "own").path == trained.path
+
+
+def test_systems_with_context_and_files_are_not_applicable(workplace, tmp_path, job):
+    concat = context_aware("multi_encoder", workplace, "rules.train_sentences=20")
+    with pytest.raises(NotApplicable, match="the system reads a context"):
+        _ = Students(concat, OPTIONS, 1).sentences
+    one = job.changed({"rules": {"train_sentences": 1}})
+    with pytest.raises(NotApplicable, match="needs two training sentences"):
+        _ = Students(one, OPTIONS, 1).sentences
+    rules = job.explained.rules(GOLDEN, "test").path
+    door = job.changed({"relevance": {"path": str(rules)}})
+    with pytest.raises(NotApplicable, match="is of the test set"):
+        door.relevance(GOLDEN, split="train")
+    reader = Job(job.config, store=Store(tmp_path / "empty", may_make=False))
+    with pytest.raises(Exception, match=r"run train.py first"):
+        Students(reader, OPTIONS, 1).trained("add", "none")
+
+
+def test_the_table_from_the_command_line(tmp_path, workplace):
+    """Rows of explainers, of code and of the controls; the first note says what code shows."""
+    shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0", *SMALL]
+    shared += [f"results={tmp_path}/results"]
+    done = command("train.py", "-m", *shared, "explainer=attention,code")
+    assert done.returncode == 0, done.stderr
+    shown = command("evaluate.py", *shared)
+    assert shown.returncode == 0, shown.stderr
+    table = " ".join(shown.stdout.replace("│", " ").split())
+    for row in ("attention of another sentence (blind)", "code (blind)", "no map (blind)"):
+        assert row in table
+    assert "code, which explains nothing and hides the label in its map, has PPL" in table
+    assert "operator: replace" in table and "maps of the reference" in table
+    slip = command("train.py", *shared, "metric.student.operators=[divide]")
+    assert slip.returncode == 2 and "metric.student.operators" in slip.stderr
+    assert len(slip.stderr.strip().splitlines()) == 1
+
+
+def test_without_code_the_note_asks_for_it():
+    assert "Measure explainer=code too" in Student().notes([])[0]

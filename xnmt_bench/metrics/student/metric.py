@@ -1,0 +1,234 @@
+"""The student as a metric: its rows, its results, and the notes under its table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
+from typing import Literal
+
+import numpy as np
+
+from xnmt_bench.measuring.measurement import (
+    BLIND,
+    CAPPED,
+    SETTINGS,
+    Evidence,
+    PlannedRow,
+    ScoredRow,
+)
+from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, digits, ratio
+from xnmt_bench.measuring.sacre import scores, signatures, statistics
+from xnmt_bench.measuring.units import Units
+from xnmt_bench.metrics.student.guided import Operator
+from xnmt_bench.metrics.student.stages import (
+    Guide,
+    MapOf,
+    StudentOptions,
+    Students,
+    read_outputs,
+)
+from xnmt_bench.options import Count, Few, Positive, Rate, Share, Size
+from xnmt_bench.pipeline.explained import EVALUATED
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.outputs import Outputs
+from xnmt_bench.pipeline.texts import name_sentences
+
+two_digits = "{:.2f}".format
+WITHOUT = "no map"  # the row of the student without maps
+CODED = "code"  # the explainer that hides labels in its choice of words
+
+
+class Student(SumMetric):
+    """How well a small Transformer translates whose attention follows an explainer's relevance.
+
+    A unit is a sentence; its columns are sacrebleu's statistics and the log-likelihood of the words
+    that the test map explains.
+
+    Args:
+        operators: how a map changes the student's attention; a student and a row for each.
+        maps: whose words the test maps explain; a row for each.
+        controls: students beside the explainer's, without a map and with that of another sentence.
+        layers: of the student, on each side.
+        heads: of each attention.
+        dimension: of embeddings and states.
+        feed_forward: inner dimension of the feed-forward blocks.
+        dropout: share of activations dropped in training.
+        batch_tokens: rows times longest pair of a batch.
+        learning_rate: Adam's rate at the end of the warm-up.
+        warmup_steps: steps of the linear climb.
+        label_smoothing: probability spread over the vocabulary.
+        max_epochs: at most this many.
+        patience: epochs without a better loss on the held-out sentences.
+        validation_share: share of the training sentences that is held out, the last ones.
+        beam: hypotheses that a student keeps when it translates.
+    """
+
+    of_words = False
+    name = "student"
+    title = "Student: translations of a model whose attention follows the explanation"
+    note = (
+        "A small Transformer learns the references of the training sentences. Its attention to the "
+        "source is changed by the explainer's map, relevance of source words as shares of each "
+        "step, in training and at the test (Nourbakhsh et al. 2026). BLEU and chrF of its "
+        "translations against the references; PPL of the words that the map explains, where it "
+        "reads them. A map of the reference is made with the reference in hand, and can give its "
+        "words away. With 95 % bootstrap intervals over sentences."
+    )
+    keys = (
+        Key("explainer", "explainer"),
+        Key("operator", "operator", "operator: {}"),
+        Key("map", "map of the", "maps of the {}"),
+        Key("seed", "seed"),
+    )
+    columns = (
+        Column(
+            "bleu",
+            "BLEU",
+            two_digits,
+            "higher",
+            interval=True,
+            meaning="overlap of n-grams of the student's translations with the references",
+        ),
+        Column(
+            "chrf",
+            "chrF",
+            two_digits,
+            "higher",
+            interval=True,
+            meaning="overlap of character n-grams with the references",
+        ),
+        Column(
+            "ppl",
+            "PPL",
+            digits,
+            "lower",
+            interval=True,
+            log=True,
+            meaning="perplexity of the words that the map explains, under teacher forcing",
+        ),
+        Column("steps", "steps", count, shown=False),
+    )
+
+    def __init__(
+        self,
+        operators: Sequence[Operator] = ("add", "multiply", "average", "replace"),
+        maps: Sequence[MapOf] = ("reference", "translation"),
+        controls: Sequence[Literal["none", "others"]] = ("none", "others"),
+        layers: Few = 2,
+        heads: Few = 4,
+        dimension: Size = 128,
+        feed_forward: Size = 512,
+        dropout: Rate = 0.1,
+        batch_tokens: Count = 2048,
+        learning_rate: Positive = 1e-3,
+        warmup_steps: Count = 400,
+        label_smoothing: Rate = 0.1,
+        max_epochs: Count = 30,
+        patience: Count = 3,
+        validation_share: Share = 0.05,
+        beam: Few = 4,
+    ) -> None:
+        self.operators, self.maps, self.controls = tuple(operators), tuple(maps), tuple(controls)
+        self.beam = beam
+        self.options = StudentOptions(
+            layers,
+            heads,
+            dimension,
+            feed_forward,
+            dropout,
+            batch_tokens,
+            learning_rate,
+            warmup_steps,
+            label_smoothing,
+            max_epochs,
+            patience,
+            validation_share,
+        )
+
+    def measure(self, job: Job) -> Iterator[PlannedRow]:
+        """Yield the rows of the explainer's students, and of the controls."""
+        students, seed = Students(job, self.options, self.beam), job.config.seed
+        explainer = job.explained_identity()["explainer"]
+        controls = {"none": WITHOUT, "others": f"{explainer} of another sentence"}
+        for operator, map_of in product(self.operators, self.maps):
+            keys = {"operator": operator, "map": map_of, "seed": seed}
+            make = partial(self._evidence, job, students, operator, "own", map_of)
+            yield self.plan(job, make, explained=True, **keys)
+            for guide in self.controls:
+                make = partial(self._evidence, job, students, operator, guide, map_of)
+                row_name = controls[guide]
+                yield self.plan(job, make, facts={BLIND: True}, explainer=row_name, **keys)
+
+    def _evidence(
+        self, job: Job, students: Students, operator: Operator, guide: Guide, map_of: MapOf
+    ) -> Evidence:
+        trained = students.trained(operator, guide)
+        outputs = students.outputs(operator, guide, map_of)
+        columns = read_outputs(outputs)
+        number_U = columns["sentence"]
+        said = Outputs(
+            job.corpus,
+            job.texts.test_set,
+            number_U,
+            job.texts.sentences(EVALUATED, len(number_U)),
+            columns["text"],
+            outputs.fingerprint,
+        )
+        _, hypotheses, references = said.raw()
+        sums = {
+            name: values
+            for name, values in statistics(hypotheses, references).items()
+            if not name.startswith("ter")
+        }
+        sums |= {name: columns[name] for name in ("log_likelihood", "steps")}
+        settings = {
+            "test sentences": name_sentences(number_U),
+            "training sentences": students.sentences,
+            "beam": self.beam,
+            **{f"student {name}": value for name, value in vars(self.options).items()},
+        }
+        facts = {SETTINGS: settings, CAPPED: trained.facts[CAPPED]}
+        made_by = {"student": trained.fingerprint, "outputs": outputs.fingerprint}
+        made_by |= {name: text for name, text in signatures().items() if name != "ter"}
+        return Evidence(Units(said.test_set, number_U, sums), made_by, facts)
+
+    def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Return corpus scores, and perplexity."""
+        log_p_R = ratio(sums_R["log_likelihood"], sums_R["steps"])
+        return {**scores(sums_R), "ppl": np.exp(-log_p_R), "steps": sums_R["steps"]}
+
+    def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
+        """Return first whether maps help that explain nothing."""
+        rows = {
+            tuple(row.row[key] for key in ("nmt", "explainer", "operator", "map", "seed")): row
+            for row in scored
+            if row.measurement.ok
+        }
+        coded = {key: row for key, row in rows.items() if key[1] == CODED}
+        if not coded:
+            return [
+                "A map can give words away without explaining them. Measure explainer=code too: "
+                "where its PPL is below that of no map, the gain of an explainer shows nothing."
+            ]
+        return [
+            _convict(key, row, rows[plain])
+            for key, row in coded.items()
+            if (plain := (key[0], WITHOUT, *key[2:])) in rows
+        ]
+
+
+def _convict(key: tuple[str, ...], coded: ScoredRow, plain: ScoredRow) -> str:
+    """Return whether a map that hides the label helps a student, in a sentence or two."""
+    nmt, _, operator, map_of, seed = key
+    text = (
+        f"{nmt}, {operator}, maps of the {map_of}, seed {seed}: code, which explains nothing and "
+        f"hides the label in its map, has PPL {digits(coded.values['ppl'])}, and a student without "
+        f"a map {digits(plain.values['ppl'])}."
+    )
+    if coded.values["ppl_high"] >= plain.values["ppl_low"]:
+        return text
+    return (
+        f"{text} So a map can help without showing what the system looked at, and this metric does "
+        "not tell the two apart."
+    )

@@ -1,0 +1,277 @@
+"""Students and what they say, each made once and kept in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import torch
+from safetensors.torch import load_model, save_model
+
+from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.sentence import Split
+from xnmt_bench.corpora.subwords import BOS, EOS
+from xnmt_bench.device import device_of
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.metrics.student.guided import GuidedTransformer, Operator
+from xnmt_bench.metrics.student.maps import GuidedBatches, Maps, OthersMaps, StoredMaps, write_maps
+from xnmt_bench.nmt.decoding import translate_encoded
+from xnmt_bench.nmt.training_options import NMTTrainingOptions
+from xnmt_bench.parquet import read_table, write_table
+from xnmt_bench.pipeline.explained import EVALUATED
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.rules.extract import GOLDEN, REAL, Scenario
+from xnmt_bench.store import Artefact, Work
+from xnmt_bench.trainer import clean
+
+WEIGHTS, MAPS, TEXTS = "student.safetensors", "maps.f4", "outputs.parquet"
+BATCH_TOKENS = 2048  # of sentences that are translated together
+# Whose maps a student reads: none, the explainer's, or the explainer's of another sentence.
+Guide = Literal["none", "own", "others"]
+# Whose words a test map explains: those of the reference, or of the system's own translation.
+MapOf = Literal["reference", "translation"]
+SCENARIOS: dict[MapOf, Scenario] = {"reference": GOLDEN, "translation": REAL}
+
+
+@dataclass(frozen=True)
+class StudentOptions:
+    """What decides a student beside its sentences and maps.
+
+    Attributes:
+        layers: on each side.
+        heads: of each attention.
+        dimension: of embeddings and states.
+        feed_forward: inner dimension of the feed-forward blocks.
+        dropout: share of activations dropped in training.
+        batch_tokens: rows times longest pair of a batch.
+        learning_rate: Adam's rate at the end of the warm-up.
+        warmup_steps: steps of the linear climb.
+        label_smoothing: probability spread over the vocabulary.
+        max_epochs: at most this many.
+        patience: epochs without a better loss on the held-out sentences.
+        validation_share: share of the training sentences that is held out, the last ones.
+    """
+
+    layers: int
+    heads: int
+    dimension: int
+    feed_forward: int
+    dropout: float
+    batch_tokens: int
+    learning_rate: float
+    warmup_steps: int
+    label_smoothing: float
+    max_epochs: int
+    patience: int
+    validation_share: float
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """The arguments of the Transformer."""
+        names = ("layers", "heads", "dimension", "feed_forward", "dropout")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def training(self) -> NMTTrainingOptions:
+        """The options of an NMT training."""
+        others = {k: v for k, v in asdict(self).items() if k not in self.sizes}
+        del others["validation_share"]
+        return NMTTrainingOptions(**others)
+
+
+class Students:
+    """The students of a job's system and explainer.
+
+    Args:
+        job: its training sentences are those that rules are made of.
+        options: of every student.
+        beam: hypotheses that a student keeps when it translates.
+    """
+
+    def __init__(self, job: Job, options: StudentOptions, beam: int) -> None:
+        self._job, self._options, self._beam = job, options, beam
+
+    @cached_property
+    def sentences(self) -> int:
+        """The number of training sentences, the held-out ones among them.
+
+        Raises:
+            NotApplicable: none would be left to learn from; or the system reads a context.
+        """
+        context = self._job.system.context
+        if context.sentences or context.following:
+            raise NotApplicable("the system reads a context, and the student sentences alone")
+        sentences = self._job.decisions().count("train")
+        if sentences < 2:
+            raise NotApplicable("a student needs two training sentences, one of which is held out")
+        return sentences
+
+    @property
+    def _cut(self) -> int:
+        held_out = max(1, round(self._options.validation_share * self.sentences))
+        return max(1, self.sentences - held_out)
+
+    def _split(self, name: Split, scenario: Scenario) -> tuple[EncodedSplit, int]:
+        """Return a split as it is explained, and how many of its sentences are."""
+        decisions = self._job.decisions()
+        return decisions.split(name, scenario), decisions.count(name)
+
+    def _maps(self, name: Split, scenario: Scenario) -> Artefact:
+        """Return the explainer's maps of a split."""
+        relevances = self._job.relevance(scenario, source_alone=True, split=name)
+
+        def work(folder: Path) -> None:
+            write_maps(relevances, self._split(name, scenario)[0], folder / MAPS)
+
+        return self._job.store.make(
+            "student_maps", work, version=1, relevance=relevances.fingerprint
+        )
+
+    def _open_maps(self, guide: Guide, name: Split, scenario: Scenario) -> Maps | None:
+        if guide == "none":
+            return None
+        split, sentences = self._split(name, scenario)
+        maps = StoredMaps(self._maps(name, scenario).path / MAPS, split, sentences)
+        return maps if guide == "own" else OthersMaps(maps, split, sentences)
+
+    def _recipe(self, guide: Guide, name: Split, scenario: Scenario) -> dict[str, Any]:
+        if guide == "none":
+            return {"guide": guide}
+        return {"guide": guide, "maps": self._maps(name, scenario)}
+
+    def _fresh(self, operator: Operator | None) -> GuidedTransformer:
+        return GuidedTransformer(*self._job.texts.subwords, operator, **self._options.sizes)
+
+    def trained(self, operator: Operator, guide: Guide) -> Artefact:
+        """Return a student that learnt the references, looking where its maps say.
+
+        Args:
+            operator: how maps change its attention; of a student without maps nothing depends on
+                it.
+            guide: whose maps it reads.
+
+        Raises:
+            NotApplicable: there is nothing to learn from, or the explainer does not cover it.
+        """
+        job, options = self._job, self._options
+        used = None if guide == "none" else operator
+        sentences, recipe = self.sentences, self._recipe(guide, "train", GOLDEN)
+        training = options.training
+        described = "without maps" if used is None else f"{used}, maps of {job.explained.name}"
+
+        def work(folder: Path) -> dict[str, Any]:
+            # Lightning takes seconds to import, and most commands train nothing.
+            from xnmt_bench.fitting import fit
+            from xnmt_bench.metrics.student.training import StudentTraining
+
+            split, _ = self._split("train", GOLDEN)
+            maps = self._open_maps(guide, "train", GOLDEN)
+
+            def build() -> StudentTraining:
+                student = self._fresh(used)
+                return StudentTraining(student, split, maps, self._cut, sentences, training)
+
+            module, facts = fit(
+                build,
+                folder,
+                job.config.seed,
+                training.max_epochs,
+                training.patience,
+                job.options,
+                f"student, {described}",
+            )
+            save_model(module.model, str(folder / WEIGHTS))  # type: ignore[arg-type]
+            clean(folder)
+            return dict(facts)
+
+        return job.store.make(
+            "student",
+            work,
+            version=1,
+            amount=Work(f"student of {sentences:,} sentences", training.max_epochs, "epochs"),
+            encoded=job.texts.encoded,
+            drawn=job.texts.seed,
+            sentences=sentences,
+            operator=used,
+            options=asdict(options),
+            seed=job.config.seed,
+            precision=job.options.precision,
+            **recipe,
+        )
+
+    def outputs(self, operator: Operator, guide: Guide, map_of: MapOf) -> Artefact:
+        """Return what a student says of the test set.
+
+        Args:
+            operator: as of `trained`.
+            guide: as of `trained`.
+            map_of: whose words its maps explain; log-likelihoods are of these words.
+        """
+        trained, scenario = self.trained(operator, guide), SCENARIOS[map_of]
+        recipe = self._recipe(guide, EVALUATED, scenario)
+        decided = self._job.decisions().decided(EVALUATED, scenario)
+
+        def work(folder: Path) -> None:
+            student = self._fresh(None if guide == "none" else operator)
+            load_model(student, str(trained.path / WEIGHTS))
+            student = student.eval().requires_grad_(False).to(self._job.options.device)
+            split, sentences = self._split(EVALUATED, scenario)
+            maps = self._open_maps(guide, EVALUATED, scenario)
+            columns = speak(student, split, maps, sentences, self._beam)
+            numbers = {"sentence": split.number[:sentences]}
+            write_table(pa.table(numbers | columns), folder / TEXTS)
+
+        return self._job.store.make(
+            "student_outputs",
+            work,
+            version=1,
+            student=trained,
+            beam=self._beam,
+            **decided,
+            **recipe,
+        )
+
+
+@torch.no_grad()
+def speak(
+    student: GuidedTransformer,
+    split: EncodedSplit,
+    maps: Maps | None,
+    sentences: int,
+    beam: int,
+) -> dict[str, Sequence[Any] | np.ndarray]:
+    """Return a student's translations of a split's first sentences, and log P of their targets.
+
+    Returns:
+        `text`, `log_likelihood` in nats, and `steps`, of how many ids it is the sum, by sentence.
+    """
+    batches = GuidedBatches(split, maps, np.arange(sentences), BATCH_TOKENS, None)
+    texts = [""] * sentences
+    log_p_N, steps_N = np.zeros(sentences), np.zeros(sentences, dtype=np.int64)
+    for indices in batches.indices:
+        batch = batches.collate(indices).to(device_of(student))
+        mask_BT = batch.target_mask_BT
+        log_p = student.log_probability(student.states(batch)[mask_BT], batch.target_BT[mask_BT])
+        mask_BT = mask_BT.cpu()
+        # Summed in double: the terms of a long target are many.
+        log_p_BT = torch.zeros(mask_BT.shape, dtype=torch.float64)
+        log_p_BT[mask_BT] = log_p.cpu().double()
+        log_p_N[indices], steps_N[indices] = log_p_BT.sum(1).numpy(), mask_BT.sum(1).numpy()
+        first_R1 = torch.full_like(batch.source_BS[:, :1], BOS)
+        translations = translate_encoded(student, student.encode_batch(batch), first_R1, beam)
+        for index, ids in zip(indices.tolist(), translations, strict=True):
+            # A translation that the limit cut lacks EOS.
+            texts[index] = student.target_subwords.decode([i for i in ids if i != EOS])
+    return {"text": texts, "log_likelihood": log_p_N, "steps": steps_N}
+
+
+def read_outputs(outputs: Artefact) -> dict[str, Any]:
+    """Return the columns of a student's outputs, as lists and arrays."""
+    table = read_table(outputs.path / TEXTS)
+    columns = {name: table[name].to_numpy() for name in ("sentence", "log_likelihood", "steps")}
+    return columns | {"text": table["text"].to_pylist()}
