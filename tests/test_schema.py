@@ -124,6 +124,26 @@ def test_every_leaf_with_every_fault(choice):
         (["proxy.sizes.dropout=1"], "proxy.sizes.dropout=1: should be less than 1"),
         (["explainer=attention", "explainer.phi.heads=men"], "explainer.phi.heads='men': should"),
         (["explainer=attention", "explainer.phi.layer=99"], "explainer.phi.layer=99: there are 2"),
+        (["explainer=attention", "explainer.phi.heads=4"], "explainer.phi.heads=4: there are 4"),
+        (
+            ["nmt=tatoeba_de_en", "explainer=alti", "explainer.phi.layer=99"],
+            "explainer.phi.layer=99: there are",
+        ),
+        (
+            ["nmt=tatoeba_de_en", "explainer=alti", "explainer.phi.heads=99"],
+            "explainer.phi.heads=99: there are",
+        ),
+        (
+            ["explainer=gradient_norm", "explainer.phi.foil=999999"],
+            "explainer.phi.foil=999999: the",
+        ),
+        (["explainer=integrated_gradients", "explainer.phi.points=0"], "explainer.phi.points=0"),
+        (["explainer=shapley", "explainer.phi.permutations=0"], "explainer.phi.permutations=0"),
+        (
+            ["explainer=prediction_difference", "explainer.phi.removal=x"],
+            "explainer.phi.removal='x'",
+        ),
+        (["explainer=gradient_norm", "explainer.phi.foil=x"], "explainer.phi.foil='x'"),
         (["trainer.precision=int3"], "trainer.precision='int3': should be"),
         (["corpus.reversed=maybe"], "corpus.reversed='maybe': should be a valid boolean"),
         (["rules.admit_special='no'"], "rules.admit_special='no': should be a valid boolean"),

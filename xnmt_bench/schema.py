@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Annotated, Any, Literal
@@ -13,6 +14,7 @@ from pydantic import Field
 from proxies.lessons import ProxyTrainingOptions
 from xnmt_bench.device import Device
 from xnmt_bench.errors import ConfigError, XnmtError
+from xnmt_bench.nmt.loading import shipped
 from xnmt_bench.nmt.training_options import NMTTrainingOptions
 from xnmt_bench.options import (
     Count,
@@ -350,6 +352,45 @@ def _sizes(kind: str, name: Any, sizes: Any, where: str) -> Iterator[str]:
         yield f"{where}.sizes.heads={heads}: should divide the dimension, {dimension}"
 
 
+def _outside_the_model(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield layers, heads and foils of an explainer that the configured system lacks.
+
+    Where sizes are known only of the open model, the explainer checks them.
+    """
+    explainer, nmt, corpus = (values.get(name) for name in ("explainer", "nmt", "corpus"))
+    phi = explainer.get("phi") if isinstance(explainer, Mapping) else None
+    if not (isinstance(phi, Mapping) and isinstance(nmt, Mapping)):
+        return
+    sizes = _sizes_of(nmt)
+    layer, head, foil = (phi.get(name) for name in ("layer", "heads", "foil"))
+    layers, heads = sizes.get("layers"), sizes.get("heads")
+    if isinstance(layer, int) and isinstance(layers, int) and not -layers <= layer < layers:
+        yield f"explainer.phi.layer={layer}: there are {layers} layers, counted from 0"
+    if isinstance(head, int) and isinstance(heads, int) and not 0 <= head < heads:
+        yield f"explainer.phi.heads={head}: there are {heads} heads, counted from 0"
+    subwords = corpus.get("subwords") if isinstance(corpus, Mapping) else None
+    if not (isinstance(foil, int) and isinstance(subwords, Mapping)):
+        return
+    size = subwords.get("target_size")
+    # A vocabulary that is given, or that training starts from, has a size of its own.
+    given = nmt.get("path") or nmt.get("initial") or subwords.get("target_model")
+    if isinstance(size, int) and not given and foil >= size:
+        yield f"explainer.phi.foil={foil}: the target vocabulary has {size} ids, from 0"
+
+
+def _sizes_of(nmt: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the sizes of a system: as configured, or as its folder has them; empty if unknown."""
+    if not nmt.get("path"):
+        configured = nmt.get("sizes")
+        return configured if isinstance(configured, Mapping) else {}
+    try:
+        described = json.loads((shipped(nmt["path"]) / "model.json").read_text(encoding="utf-8"))
+        sizes = described["sizes"]
+    except (OSError, ValueError, LookupError, TypeError):  # opening it says what is wrong
+        return {}
+    return sizes if isinstance(sizes, Mapping) else {}
+
+
 def _between_leaves(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield faults that only several leaves together show."""
     k, rules = values.get("k"), values.get("rules")
@@ -357,13 +398,7 @@ def _between_leaves(values: Mapping[str, Any]) -> Iterator[str]:
     # Other types are faults of their own, which another check names.
     if isinstance(k, int) and isinstance(largest, int) and 1 <= largest < k:
         yield f"k={k}: should be at most rules.largest_k, {largest}"
-    explainer, nmt = (values.get(name) for name in ("explainer", "nmt"))
-    layers = (nmt.get("sizes") or {}).get("layers") if isinstance(nmt, Mapping) else None
-    phi = explainer.get("phi") if isinstance(explainer, Mapping) else None
-    layer = phi.get("layer") if isinstance(phi, Mapping) else None
-    # Known here for systems that are trained; an opened one is checked by the explainer.
-    if isinstance(layer, int) and isinstance(layers, int) and not -layers <= layer < layers:
-        yield f"explainer.phi.layer={layer}: there are {layers} layers, counted from 0"
+    yield from _outside_the_model(values)
     # It would be ignored, and a user would take the system's own translation for it.
     for name in ("explain_target", "explain_foil"):
         if values.get(name) and not values.get("explain"):

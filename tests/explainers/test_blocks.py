@@ -248,6 +248,6 @@ def test_what_does_not_cover_a_system_costs_the_others_nothing(
     explain(config)
     shown = capsys.readouterr().out
     for name in by_blocks:
-        assert f"{name}: n/a: the attention blocks of RNNSearch cannot be read" in shown
+        assert f"{name}: n/a: the attention blocks of RNNSearch cannot be read: Transfor" in shown
     assert "attention: n/a" not in shown
     assert (tmp_path / "explanation.png").exists()

@@ -3,12 +3,14 @@
 import pytest
 import torch
 from conftest import batch_of, double
+from test_blocks import opened
 from torch import nn
 
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.explainers.cp_lrp import held_constant
-from xnmt_bench.nmt.transformer import MultiHeadAttention, sinusoids
+from xnmt_bench.nmt.batch import Batch
+from xnmt_bench.nmt.transformer import MultiHeadAttention, Transformer
 from xnmt_bench.registry import load_explainer
 
 
@@ -27,20 +29,40 @@ def without_biases(model):
     return model
 
 
-def test_without_biases_words_and_positions_sum_to_the_logit(transformer):
-    model = without_biases(double(transformer.system.model))
-    batch, _ = decide(model, batch_of(transformer.texts.split("test"), [1]))
+@pytest.fixture(params=["trained", "pre-norm", "fairseq"])
+def unbiased(request, transformer):
+    """A Transformer in float64 whose biases are zero, and a batch of one labelled sentence."""
+    if request.param == "fairseq":
+        model = opened("transformer")
+        batch = Batch.collate([([6, 9, 62, 74, 3], [22, 94, 112, 3])])
+    else:
+        model = transformer.system.model
+        if request.param == "pre-norm":
+            torch.manual_seed(0)
+            model = Transformer(*model.vocabularies, dimension=16, feed_forward=32, pre_norm=True)
+        batch = batch_of(transformer.texts.split("test"), [1])
+    model = without_biases(double(model))
+    return model, decide(model, batch)[0]
+
+
+def test_without_biases_words_and_positions_sum_to_the_logit(unbiased):
+    model, batch = unbiased
     inputs = [model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)]
+    segments = batch.layout.source_BS, batch.layout.input_BT
+    positions = [
+        model.place(x, segment, target=target) - x
+        for x, segment, target in zip(inputs, segments, (False, True), strict=True)
+    ]
     leaves = [x.detach().requires_grad_() for x in inputs]
     relevance = load_explainer("cp_lrp").relevance(model, batch)
     with held_constant(model):
         logits = model.logits(model.decode(model.encode(leaves[0], batch.layout), leaves[1]))
         for step, label in enumerate(batch.labels_BT[0].tolist()):
             gradients = torch.autograd.grad(logits[0, step, label], leaves, retain_graph=True)
-            whole = 0.0
-            for leaf, gradient in zip(leaves, gradients, strict=True):
-                positions = sinusoids(torch.arange(leaf.shape[1]), leaf.shape[2], leaf)
-                whole += (gradient * (leaf + positions)).sum().item()
+            whole = sum(
+                (gradient * (leaf + position)).sum().item()
+                for leaf, gradient, position in zip(leaves, gradients, positions, strict=True)
+            )
             assert whole == pytest.approx(logits[0, step, label].item(), abs=1e-9)
             words = (gradients[0] * leaves[0]).sum(-1)[0].detach()
             torch.testing.assert_close(relevance.source_BTS[0, step], words, rtol=0, atol=1e-9)

@@ -151,7 +151,10 @@ class NMTModel(nn.Module, ABC):
         Raises:
             NotApplicable: of this model it cannot be read.
         """
-        raise NotApplicable(f"the attention blocks of {type(self).__name__} cannot be read")
+        raise NotApplicable(
+            f"the attention blocks of {type(self).__name__} cannot be read: Transformers of one "
+            "encoder and one decoder alone give them"
+        )
 
     def forward(self, batch: Batch) -> Tensor:
         """Return logits (B, T, V) of every step under teacher forcing, from ids."""
