@@ -8,7 +8,7 @@ A judge that sees the model has to tell which (see docs/guide/trial.md).
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -17,18 +17,26 @@ from xnmt_bench.corpora.sentence import Planted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import Explainer, Relevance
 from xnmt_bench.explainers.nearest import Nearest
+from xnmt_bench.explainers.random import Random
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 
 
 class NamesPlanted(Explainer):
-    """Some planted words first and others last; all else by nearness.
+    """Some planted words first and others last; all else by nearness, or at random.
 
     Two explanations therefore share every word of a rule but those that they name.
+
+    Args:
+        others: what orders all other words.
     """
 
     blind: ClassVar[bool] = True
     needs_gold: ClassVar[bool] = True
+
+    def __init__(self, others: Literal["nearest", "random"] = "nearest") -> None:
+        # One draw for all of them, which follows from the sentence.
+        self._others = Nearest() if others == "nearest" else Random()
 
     @abstractmethod
     def words(self, planted: Planted) -> tuple[list[int], list[int]]:
@@ -42,10 +50,10 @@ class NamesPlanted(Explainer):
         """
         if batch.gold is None or not any(gold.planted for gold in batch.gold):
             raise NotApplicable("these sentences have no planted words")
-        near = Nearest().relevance(model, batch)
-        source_BTS = near.source_BTS.cpu().clone()
-        # The distances of `nearest` lie between -1 and 0.
-        first, last = 1.0, -2.0
+        others = self._others.relevance(model, batch)
+        source_BTS = others.source_BTS.cpu().clone()
+        # The distances of `nearest` lie between -1 and 0, and draws between 0 and 1.
+        first, last = 2.0, -2.0
         source, target = model.vocabularies
         for row, gold in enumerate(batch.gold):
             source_S = torch.tensor(source.current_words(batch.source_BS[row].tolist()))
@@ -56,7 +64,7 @@ class NamesPlanted(Explainer):
                 for words, value in ((named, first), (kept_out, last)):
                     chosen_S = torch.isin(source_S, torch.tensor(words, dtype=source_S.dtype))
                     self._set(source_BTS[row], steps_T & chosen_S, value)
-        return Relevance(source_BTS.to(batch.source_BS.device), near.prefix_BTT)
+        return Relevance(source_BTS.to(batch.source_BS.device), others.prefix_BTT)
 
     @staticmethod
     def _set(relevance_TS: Tensor, where_TS: Tensor, value: float) -> None:

@@ -344,3 +344,18 @@ def test_a_planted_decision_sums_what_both_words_do_and_whether_both_are_named(k
     sums = Causes()._sum([decision], relevance, [[0, 1, 2, -1], [0, 1, -1]], k)
     assert (sums["link"], sums["cue"], sums["both"], sums["earlier"]) == (0.4, 0.3, 0.9, 0.7)
     assert (sums["names_both"], sums["planted"]) == (both, 1)
+    assert (sums["link_greatest"], sums["cue_greatest"]) == (1, 0)
+
+
+def test_decisions_in_which_no_word_does_anything_by_itself_are_counted():
+    """Not those of whose words nothing is known."""
+    nan = np.nan
+    which = {"source": np.array([0.01, 0.02]), "prefix": np.array([nan, nan])}
+    effects = {(kind, side): which[side] for kind in KINDS for side in SIDES}
+    decision = Decision(0, None, nan, effects)
+    relevance = SentenceRelevance(
+        0, 0, np.array([[0.1, 0.8, nan]]), np.full((1, 3), nan), np.ones(1)
+    )
+    sums = Causes()._sum([decision], relevance, [[0, 1, -1], [0, 1, -1]], 1)
+    assert sums["unusable_source"] == 1 and "usable_source" not in sums
+    assert "unusable_prefix" not in sums

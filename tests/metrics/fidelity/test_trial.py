@@ -31,10 +31,11 @@ def write_row(
     advantages = advantage if np.ndim(advantage) else [advantage] * len(SLOTS)
     columns = {"log_likelihood": np.full(SENTENCES, -1.0), "rows": np.ones(SENTENCES)}
     right = ~np.isin(np.arange(SENTENCES), wrong)
+    named = name.partition("[")[0]
     noise = np.random.default_rng(nmt_seed).normal(0, 0.01, SENTENCES)  # of the sentence
     for slot, of_slot in zip(SLOTS, advantages, strict=True):
         columns[PLANTED + slot] = right.astype(float)
-        likelihood = -2 + noise + {"names_link": of_slot, "random": -3.0}.get(name, 0.0)
+        likelihood = -2 + noise + {"names_link": of_slot, "random": -3.0}.get(named, 0.0)
         columns[LIKELIHOOD_OF + slot] = right * likelihood
     units = Units("twins", np.arange(SENTENCES), columns)
     row = FIDELITY | {"nmt": f"small on hides={twin}", "explainer": name, "instantiation": judge}
@@ -47,10 +48,10 @@ def write_row(
     measured(Fidelity, folder, row, units, model=f"{twin}{nmt_seed}", **{LINEAGE: lineage})
 
 
-def write_twins(folder, in_l, in_c, **more):
+def write_twins(folder, in_l, in_c, options="", **more):
     for twin, advantage in (("cue", in_l), ("link", in_c)):
         for name in ("names_link", "names_cue"):
-            write_row(folder, twin, name, advantage, **more)
+            write_row(folder, twin, name + options, advantage, **more)
 
 
 def tried(folder, **options):
@@ -99,6 +100,17 @@ def test_both_slots_of_a_sentence_are_drawn_together(tmp_path):
     rows = {row["slot"]: row for row in tried(tmp_path).rows}
     widths = [rows[s]["response_high"] - rows[s]["response_low"] for s in ("all", "opening")]
     assert widths[0] == pytest.approx(widths[1])
+
+
+def test_explanations_with_other_words_beside_them_are_a_case_of_their_own(tmp_path):
+    write_twins(tmp_path, 1.0, -1.0)
+    assert "others" not in tried(tmp_path).summary.headings
+    write_twins(tmp_path, 2.0, 2.0, options="[others=random]")
+    result = tried(tmp_path)
+    rows = {row["others"]: row for row in result.rows if row["slot"] == "all"}
+    assert rows[""]["passes"] and not rows["random"]["passes"]
+    assert rows["random"]["bias"] == pytest.approx(2.0)
+    assert "others" in result.summary.headings
 
 
 def test_what_a_judge_has_learnt_stands_beside(tmp_path):
@@ -180,13 +192,15 @@ def test_a_system_learns_from_text_of_its_own(twins):
     assert clean.texts.encoded.fingerprint == twins.texts.encoded.fingerprint
 
 
-def test_both_explanations_share_every_word_but_the_one_they_name(twins):
+@pytest.mark.parametrize("others", ["nearest", "random"])
+def test_both_explanations_share_every_word_but_the_one_they_name(twins, others):
     model, split = twins.system.model, twins.texts.split("test")
     golds = tuple(twins.texts.gold("test")[n] for n in range(4))
     batch, _ = decide(model, batch_of(split, range(4)))
     batch.__dict__["gold"] = golds
     link, cue = (
-        load_explainer(f"names_{word}").relevance(model, batch) for word in ("link", "cue")
+        load_explainer(f"names_{word}", others=others).relevance(model, batch)
+        for word in ("link", "cue")
     )
     torch.testing.assert_close(link.prefix_BTT, cue.prefix_BTT, equal_nan=True)
     for row, gold in enumerate(golds):

@@ -12,7 +12,7 @@ from xnmt_bench.corpora.bands import categories_of
 from xnmt_bench.corpora.substitutes import BothSides
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import SETTINGS, Evidence, PlannedRow, ScoredRow
-from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, ratio
+from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, percent, ratio
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.causes.effects import Interventions
 from xnmt_bench.metrics.causes.ranks import SIDES, first_words, judge_side, word_relevance
@@ -146,6 +146,16 @@ class Causes(SumMetric):
         ),
         Column("link", "effect of the link", "{:.3f}".format, shown=False),
         Column("cue", "effect of the cue", "{:.3f}".format, shown=False),
+        *(
+            Column(
+                f"{word}_greatest",
+                f"{word} greatest %",
+                hundredths,
+                shown=False,
+                meaning="share of the planted decisions in which no source word does more than it",
+            )
+            for word in ("link", "cue")
+        ),
         Column(
             "both",
             "effect of both",
@@ -166,6 +176,16 @@ class Causes(SumMetric):
             for side in SIDES
         ),
         *(Column(f"usable_{side}", f"decisions {side}", count, shown=False) for side in SIDES),
+        *(
+            Column(
+                f"unusable_{side}",
+                f"decisions without a cause, {side}",
+                count,
+                shown=False,
+                meaning=f"decisions in which no {side} word has an effect by itself",
+            )
+            for side in SIDES
+        ),
     )
 
     def __init__(
@@ -244,6 +264,8 @@ class Causes(SumMetric):
                     shares = judge_side(relevance_W, decision.effects[kind, side], k, self.least)
                     if shares:
                         sums.update({f"{key}_{name}": n for key, n in vars(shares).items()})
+                    elif kind == "which" and not np.isnan(decision.effects[kind, side]).all():
+                        sums[f"unusable_{side}"] += 1
                     if shares and kind == "which":
                         # No word where one named has no substitute: the sums stay.
                         named = first_words(relevance_W, k if shares.judged else 0)
@@ -256,6 +278,8 @@ class Causes(SumMetric):
                 link, cue = (float(effect_W[place]) for place in both)
                 sums.update({"link": link, "cue": cue, "both": decision.joint, "planted": 1.0})
                 sums["names_both"] += {*both} <= {*first_words(ranked[0], k).tolist()}
+                greatest = np.nanmax(effect_W)
+                sums.update({"link_greatest": link >= greatest, "cue_greatest": cue >= greatest})
                 if earlier != NONE:
                     effect_T = decision.effects["which", "prefix"]
                     sums.update({"earlier": float(effect_T[earlier])})
@@ -320,6 +344,8 @@ class Causes(SumMetric):
                 f"unknown_{side}": 1 - ratio(judged, sums_R[f"usable_{side}"]),
                 f"usable_{side}": sums_R[f"usable_{side}"],
             }
+            if f"unusable_{side}" in sums_R:
+                results[f"unusable_{side}"] = sums_R[f"unusable_{side}"]
             for kind in (f"pair_{side}", f"that_{side}"):
                 if f"judged_{kind}" in sums_R:
                     results[f"causal_{kind}"] = ratio(
@@ -328,7 +354,8 @@ class Causes(SumMetric):
         if "causal_planted" in sums_R:
             causal = sums_R["causal_planted"]
             results["causal_planted"] = ratio(causal, sums_R["judged_planted"])
-        for word in ("link", "cue", "both", "earlier", "names_both"):
+        planted = ("link", "cue", "link_greatest", "cue_greatest", "both", "earlier", "names_both")
+        for word in planted:
             if word in sums_R:
                 results[word] = ratio(sums_R[word], sums_R["planted"])
         return results
@@ -341,12 +368,11 @@ class Causes(SumMetric):
         as_long = min(s.measurement.facts["as_long"] for s in measured)
         notes = [f"{100 * as_long:.0f} % of the substitutes have as many pieces as the word."]
         planted = {
-            (s.row["corpus"], s.row["nmt"]): (s.values["link"], s.values["cue"])
-            for s in measured
-            if "link" in s.values
+            (s.row["corpus"], s.row["nmt"]): s.values for s in measured if "link" in s.values
         }
         return notes + [
-            f"{corpus} {nmt}: on planted decisions the link's effect is {link:.3f}, the cue's "
-            f"{cue:.3f}."
-            for (corpus, nmt), (link, cue) in sorted(planted.items())
+            f"{corpus} {nmt}: on planted decisions the link's effect is {values['link']:.3f} "
+            f"(greatest of the source words' in {percent(values['link_greatest'])}), the cue's "
+            f"{values['cue']:.3f} ({percent(values['cue_greatest'])})."
+            for (corpus, nmt), values in sorted(planted.items())
         ]

@@ -29,6 +29,7 @@ from xnmt_bench.report.panels import Panel
 from xnmt_bench.report.summary import Cell, Line, Summary
 
 WORDS = {"system": "{}", "k": "k = {}"}  # in the title, where all rows share them
+OTHERS = {"others": "other words: {}"}  # of rules with more words than the planted one
 FEWEST = 100  # decisions; fewer show nothing
 NOTE = (
     "A: how much more log-probability the judge gives the label from the link than from the cue, "
@@ -82,17 +83,18 @@ class Trial(Analysis):
         rows = [row for case in cases for row in self._judge(case)]
         if not rows:
             raise NotApplicable(f"fewer than {FEWEST} planted decisions are right in both twins")
-        decide(rows, ("corpus", "system", "k", "slot"), self._level)
+        decide(rows, ("corpus", "system", "k", "others", "slot"), self._level)
         # Where rows of `random` say what a judge's span is.
         spans = any(not np.isnan(row["response_in_spans"]) for row in rows)
         notes = [NOTE.format(level=self._level), *([SPANS] if spans else [])]
         notes += pair_notes(rows, self._draws)
-        words, title = varying_words("The trial of judges: who sees the model?", rows, WORDS)
+        phrases = WORDS | (OTHERS if any(row["others"] for row in rows) else {})
+        words, title = varying_words("The trial of judges: who sees the model?", rows, phrases)
         heads = ["judges learn from", *words, "judge", "slot", "A in L", "A in C", "s", "b",
                  *(["s in spans"] if spans else []),
                  "log Q", "passes", "decisions", "pairs"]  # fmt: skip
         lines = [
-            Line((row["corpus"], row["system"], row["k"]), _cells(row, words, spans))
+            Line((row["corpus"], row["system"], row["k"], row["others"]), _cells(row, words, spans))
             for row in rows
         ]
         summary = Summary(title, heads, lines, notes, 3 + len(words))

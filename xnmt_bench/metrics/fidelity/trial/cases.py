@@ -5,7 +5,7 @@ Shapes: P pairs of twins, E explanations, S slots, U sentences.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from xnmt_bench.report.panels import Panel, family
 
 EXPLANATIONS = ("names_link", "names_cue")
 RANDOM = "random"  # an explanation whose log Q is the lower end of a judge's span
+OTHERS = ("", "random")  # what orders the other words of a rule; nearness has no name
 TWINS = ("cue", "link")  # what each learnt without: the link's system L first, the cue's system C
 
 
@@ -129,10 +130,11 @@ def _cases(panels: Sequence[Panel]) -> list[Case]:
     """Return the cases of rows of both explanations, by everything that they share."""
     cases: dict[tuple[Any, ...], Case] = {}
     for panel in panels:
-        condition = {c: v for c, v in panel.condition.items() if c not in ("nmt", "model")}
+        shared = {c: v for c, v in panel.condition.items() if c not in ("nmt", "model")}
         for pivot, by_name in panel.by_pivot(blind=True).items():
-            for name in (*EXPLANATIONS, RANDOM):
-                for measurement in by_name.get(name, ()):
+            for others, name, measurements in _by_others(by_name):
+                condition = shared | {"others": others}
+                for measurement in measurements:
                     lineage: Mapping[str, Any] = measurement.facts.get(LINEAGE, {})
                     twin = lineage.get("learnt", {}).get("hides")
                     if twin not in TWINS:
@@ -145,3 +147,15 @@ def _cases(panels: Sequence[Panel]) -> list[Case]:
                     by_twin = case.rows.setdefault(lineage["seed"], {}).setdefault(twin, {})
                     by_twin.setdefault(name, []).append(measurement)
     return [*cases.values()]
+
+
+def _by_others(
+    by_name: Mapping[str, Sequence[Measurement]],
+) -> Iterator[tuple[str, str, Sequence[Measurement]]]:
+    """Yield rows by what orders the words that the two explanations share, and by explanation."""
+    for others in OTHERS:
+        options = f"[others={others}]" if others else ""
+        if any(f"{name}{options}" in by_name for name in EXPLANATIONS):
+            for name in EXPLANATIONS:
+                yield others, name, by_name.get(f"{name}{options}", ())
+            yield others, RANDOM, by_name.get(RANDOM, ())
