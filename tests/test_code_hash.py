@@ -10,6 +10,8 @@ from xnmt_bench.code_hash import code_hash
 from xnmt_bench.explainers.attention import Attention
 from xnmt_bench.explainers.gradient_norm import GradientNorm
 from xnmt_bench.explainers.prediction_difference import PredictionDifference
+from xnmt_bench.judges.base import Base
+from xnmt_bench.judges.evalx import EvalX
 
 
 def test_an_edited_explainer_has_other_rules(tmp_path, monkeypatch):
@@ -124,13 +126,33 @@ def test_what_is_shared_within_the_package_is_part_of_it(package):
 )
 def test_what_our_explainers_share(monkeypatch, module, concerned):
     explainers = (Attention, GradientNorm, PredictionDifference)
-    before = {cls: code_hash(cls) for cls in explainers}
-    assert len(set(before.values())) == 3
+    assert changed_by("edited = 1", explainers, monkeypatch, module) == concerned
+    assert changed_by("# edited", explainers, monkeypatch, module) == set()
+
+
+@pytest.mark.parametrize(
+    ("module", "concerned"),
+    [
+        ("judges/judge.py", {Base, EvalX}),
+        ("judges/masked.py", {Base}),
+        ("judges/trained_proxy.py", {EvalX}),
+        ("nmt/base.py", {Base}),  # EVAL-X never asks the model
+    ],
+)
+def test_what_our_judges_share(monkeypatch, module, concerned):
+    assert changed_by("edited = 1", (Base, EvalX), monkeypatch, module) == concerned
+
+
+def changed_by(line, classes, monkeypatch, module):
+    """Those of some classes whose code is another one when a line stands behind a module."""
+    before = {cls: code_hash(cls) for cls in classes}
+    assert len(set(before.values())) == len(classes)
     read = Path.read_text
 
     def edited(path, *arguments, **options):
         text = read(path, *arguments, **options)
-        return f"{text}\nedited = 1\n" if path.as_posix().endswith(f"xnmt_bench/{module}") else text
+        return f"{text}\n{line}\n" if path.as_posix().endswith(f"xnmt_bench/{module}") else text
 
-    monkeypatch.setattr(Path, "read_text", edited)
-    assert {cls for cls in explainers if code_hash(cls) != before[cls]} == concerned
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_text", edited)
+        return {cls for cls in classes if code_hash(cls) != before[cls]}

@@ -11,9 +11,9 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
 
-# Imports are followed inside these rooms: the code there decides what an explainer or a reader of
-# another tool's weights gives. Elsewhere the `version=` of a stage stands for the code.
-FOLLOWED = ("xnmt_bench.explainers", "xnmt_bench.nmt", "xnmt_bench.words", "xnmt_bench.dumps")
+# Imports are followed inside these rooms: the code there decides what an explainer, a judge or a
+# reader of another tool's weights gives. Elsewhere the `version=` of a stage stands for the code.
+FOLLOWED = tuple(f"xnmt_bench.{room}" for room in ("explainers", "nmt", "words", "dumps", "judges"))
 
 
 def code_hash(cls: type) -> str:

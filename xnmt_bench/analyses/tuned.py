@@ -70,8 +70,14 @@ class Tuned(Analysis):
         )
         identity = (*shown[0].condition, "system", "tuned")
         measured = (
-            "before", "after", "change", "low", "high", "systems_before", "systems_after",
-        )  # fmt: skip
+            "before",
+            "after",
+            "change",
+            "low",
+            "high",
+            "systems_before",
+            "systems_after",
+        )
         return Result(list(chain(*by_panel)), identity, measured, summary)
 
     def _rows(self, panel: Panel, column: Column) -> Iterator[Row]:

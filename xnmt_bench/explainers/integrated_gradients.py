@@ -76,8 +76,10 @@ class IntegratedGradients(Explainer):
             )
             rows = [*range(size)] * len(point_P)
             point_R11 = point_P.repeat_interleave(size)[:, None, None]
-            moved = (source_BSD[rows] * point_R11, (input_BTD - moving_BTD)[rows]
-                     + moving_BTD[rows] * point_R11)  # fmt: skip
+            moved = (
+                source_BSD[rows] * point_R11,
+                (input_BTD - moving_BTD)[rows] + moving_BTD[rows] * point_R11,
+            )
             walking = min(chunk_of(steps), max(1, positions // (len(rows) * steps)))
             shared = SharedPass(
                 model, part.take(rows), walking, self._objective, moved, words_BTC[rows]

@@ -89,9 +89,11 @@ class System:
         tuned = bool(training.get("max_updates")) or training.get("examples", "all") != "all"
         parts = [f"on {training['examples']}"] if tuned else []
         if training.get("markers") == INLINE:
-            parts.append({"none": "with markers, reading none"}.get(
-                self._coreference.read, f"with {self._coreference.read} markers"
-            ))  # fmt: skip
+            parts.append(
+                {"none": "with markers, reading none"}.get(
+                    self._coreference.read, f"with {self._coreference.read} markers"
+                )
+            )
         elif nmt.path and self._coreference.read != PREDICTED:
             parts.append(f"reading {self._coreference.read} markers")
         return "".join(f" {part}" for part in parts)

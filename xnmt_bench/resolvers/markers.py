@@ -168,8 +168,10 @@ class MarkedCorpus(CorpusView):
         marked = beyond = covered = 0
         for _, text in self._mark_split("train"):
             marked, beyond, covered = (
-                marked + text.marked, beyond + text.beyond, covered + text.covered
-            )  # fmt: skip
+                marked + text.marked,
+                beyond + text.beyond,
+                covered + text.covered,
+            )
         yield (
             f"{marked:,} clusters have markers; {beyond:,} beyond the first {self._most} of their "
             f"sentence and {covered:,} without two mentions of their own have none"

@@ -145,9 +145,17 @@ class Interventions:
         joint_N = self._replace_both(texts, gold, clean)
         which, change, flips = (_means(sums, kind) for kind in range(3))
         return Effects(
-            clean.step_N, clean.slot_N, which, _means(pair_sums, 0), change, flips, that, joint_N,
-            len(singles), as_long,
-        )  # fmt: skip
+            clean.step_N,
+            clean.slot_N,
+            which,
+            _means(pair_sums, 0),
+            change,
+            flips,
+            that,
+            joint_N,
+            len(singles),
+            as_long,
+        )
 
     def _read(self, texts: Sequence[Sequence[str]], gold: Gold) -> Clean:
         ids = self.encode(texts)

@@ -45,10 +45,19 @@ def save(rows: Iterable[tuple[int, Sentence, Effects]], path: Path) -> None:
         }
         for n, step in enumerate(effects.step_N.tolist()):
             link, cue, earlier = planted.get(effects.slot_N[n], (NONE,) * 3)
-            row = {"sentence": number, "step": step, "link": link, "cue": cue,
-                   "earlier": earlier, "joint": float(effects.joint_N[n])}  # fmt: skip
-            row |= {f"{kind}_{side}": getattr(effects, kind)[s][n].tolist()
-                    for kind in KINDS for s, side in enumerate(SIDES)}  # fmt: skip
+            row = {
+                "sentence": number,
+                "step": step,
+                "link": link,
+                "cue": cue,
+                "earlier": earlier,
+                "joint": float(effects.joint_N[n]),
+            }
+            row |= {
+                f"{kind}_{side}": getattr(effects, kind)[s][n].tolist()
+                for kind in KINDS
+                for s, side in enumerate(SIDES)
+            }
             table.append(row)
     write_table(pa.Table.from_pylist(table), path)
 
@@ -62,8 +71,11 @@ def load(path: Path) -> dict[int, list[Decision]]:
     by_sentence: dict[int, list[Decision]] = {}
     for row in read_table(path).to_pylist():
         planted = None if row["link"] == NONE else (row["link"], row["cue"], row["earlier"])
-        effects = {(kind, side): np.array(row[f"{kind}_{side}"], dtype=float)
-                   for kind in KINDS for side in SIDES}  # fmt: skip
+        effects = {
+            (kind, side): np.array(row[f"{kind}_{side}"], dtype=float)
+            for kind in KINDS
+            for side in SIDES
+        }
         decision = Decision(row["step"], planted, row["joint"], effects)
         by_sentence.setdefault(row["sentence"], []).append(decision)
     return by_sentence

@@ -146,10 +146,13 @@ def _figure(rows: Sequence[Row]) -> Figure:
     of_all = sorted((r for r in rows if r["pronoun"] == ALL), key=lambda r: r["tuned"])
     by_system = {name: list(group) for name, group in groupby(of_all, lambda r: r["tuned"])}
     figure, axes = plt.subplots(
-        len(by_system), 1, squeeze=False, sharex=True,
+        len(by_system),
+        1,
+        squeeze=False,
+        sharex=True,
         figsize=(7.0, 1.0 + sum(0.5 + 0.3 * len(group) for group in by_system.values())),
         gridspec_kw={"height_ratios": [len(group) + 1 for group in by_system.values()]},
-    )  # fmt: skip
+    )
     for ax, (name, group) in zip(axes[:, 0], by_system.items(), strict=True):
         for place, row in enumerate(group):
             color = "#999999" if row["blind"] else COLORS[0]

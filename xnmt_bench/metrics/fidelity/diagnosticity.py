@@ -54,8 +54,17 @@ class Diagnosticity(Analysis):
             name for panel in judged for name in panel.condition if name in rows[0]
         )
         words, title = varying_words("Diagnosticity: judges and causes", rows, WORDS)
-        heads = ["judges learn from", *words, "judge", "truth", "right %", "pairs",
-                 "blind pairs: right %", "pairs", "put first wrongly"]  # fmt: skip
+        heads = [
+            "judges learn from",
+            *words,
+            "judge",
+            "truth",
+            "right %",
+            "pairs",
+            "blind pairs: right %",
+            "pairs",
+            "put first wrongly",
+        ]
         lines = [Line(tuple(row[c] for c in condition), _cells(row, words)) for row in rows]
         summary = Summary(title, heads, lines, [NOTE], 3 + len(words))
         identity = (*condition, "judge", "truth")
@@ -150,7 +159,15 @@ def _cells(row: dict[str, Any], words: Sequence[str]) -> list[Cell]:
     named = row["wrong"].split("; ")
     wrong = ", ".join(named[:SHOWN]) + (f" and {len(named) - SHOWN} more" * (len(named) > SHOWN))
     blind = f"{100 * row['blind_right']:.0f}" if row["blind_pairs"] else ""
-    texts = (row["corpus"], *(str(row[word]) for word in words), row["heading"], row["truth"],
-             f"{100 * row['right']:.0f}", str(row["pairs"]), blind, str(row["blind_pairs"]),
-             wrong)  # fmt: skip
+    texts = (
+        row["corpus"],
+        *(str(row[word]) for word in words),
+        row["heading"],
+        row["truth"],
+        f"{100 * row['right']:.0f}",
+        str(row["pairs"]),
+        blind,
+        str(row["blind_pairs"]),
+        wrong,
+    )
     return [Cell(text) for text in texts]

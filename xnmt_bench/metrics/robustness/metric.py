@@ -96,13 +96,17 @@ class Robustness(SumMetric):
             interval=True,
             meaning="distance that small noise moves relevance, over the norm of relevance",
         ),
-        *(Column(f"chance_{side}", f"by chance {side} %", hundredths, shown=False)
-          for side in RULE_SIDES),
-        *(Column(f"ordered_{side}", f"decisions, {side}", count, shown=False)
-          for side in RULE_SIDES),
+        *(
+            Column(f"chance_{side}", f"by chance {side} %", hundredths, shown=False)
+            for side in RULE_SIDES
+        ),
+        *(
+            Column(f"ordered_{side}", f"decisions, {side}", count, shown=False)
+            for side in RULE_SIDES
+        ),
         Column("decisions", "decisions", count, shown=False),
         Column("silent", "decisions without relevance", count, shown=False),
-    )  # fmt: skip
+    )
 
     def __init__(
         self,

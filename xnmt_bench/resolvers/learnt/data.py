@@ -14,9 +14,17 @@ from xnmt_bench.parsing import parse_count
 from xnmt_bench.resolvers.learnt.tokens import PRONOUNS
 
 GAP_COLUMNS = (
-    "ID", "Text", "Pronoun", "Pronoun-offset",
-    "A", "A-offset", "A-coref", "B", "B-offset", "B-coref",
-)  # fmt: skip
+    "ID",
+    "Text",
+    "Pronoun",
+    "Pronoun-offset",
+    "A",
+    "A-offset",
+    "A-coref",
+    "B",
+    "B-offset",
+    "B-coref",
+)
 TRUTH = {"TRUE": True, "FALSE": False}
 LITBANK = "litbank_coref_brat.tar.gz"
 KIND = re.compile("(PROP|NOM|PRON)_[A-Z]+")

@@ -293,8 +293,12 @@ def main(folder: Path, path: Path = WEIGHTS) -> None:
     model = train(folder)
     model.save(path)
     log.info("%s: %d bytes, threshold %.2f", path, path.stat().st_size, model.threshold)
-    log.info("%d features, %d names, %d nouns", len(FEATURES), len(model.lexicon.given_names),
-             len(model.lexicon.nouns))  # fmt: skip
+    log.info(
+        "%d features, %d names, %d nouns",
+        len(FEATURES),
+        len(model.lexicon.given_names),
+        len(model.lexicon.nouns),
+    )
 
 
 if __name__ == "__main__":

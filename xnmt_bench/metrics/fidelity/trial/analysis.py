@@ -90,9 +90,21 @@ class Trial(Analysis):
         notes += pair_notes(rows, self._draws)
         phrases = WORDS | (OTHERS if any(row["others"] for row in rows) else {})
         words, title = varying_words("The trial of judges: who sees the model?", rows, phrases)
-        heads = ["judges learn from", *words, "judge", "slot", "A in L", "A in C", "s", "b",
-                 *(["s in spans"] if spans else []),
-                 "log Q", "passes", "decisions", "pairs"]  # fmt: skip
+        heads = [
+            "judges learn from",
+            *words,
+            "judge",
+            "slot",
+            "A in L",
+            "A in C",
+            "s",
+            "b",
+            *(["s in spans"] if spans else []),
+            "log Q",
+            "passes",
+            "decisions",
+            "pairs",
+        ]
         lines = [
             Line((row["corpus"], row["system"], row["k"], row["others"]), _cells(row, words, spans))
             for row in rows
@@ -147,10 +159,17 @@ def _cells(row: Row, words: Sequence[str], spans: bool) -> list[Cell]:
     advantages = (f"{row[name]:+.2f}" for name in ("advantage_l", "advantage_c"))
     in_spans = row["response_in_spans"]
     texts = (
-        row["corpus"], *(str(row[word]) for word in words), row["heading"], row["slot"],
-        *advantages, shown("response"), shown("bias"),
+        row["corpus"],
+        *(str(row[word]) for word in words),
+        row["heading"],
+        row["slot"],
+        *advantages,
+        shown("response"),
+        shown("bias"),
         *([] if not spans else [""] if np.isnan(in_spans) else [f"{in_spans:.2f}"]),
-        f"{row['log_q']:.2f}", "yes" if row["passes"] else "no",
-        f"{row['decisions']:,}", str(row["pairs"]),
-    )  # fmt: skip
+        f"{row['log_q']:.2f}",
+        "yes" if row["passes"] else "no",
+        f"{row['decisions']:,}",
+        str(row["pairs"]),
+    )
     return [Cell(text) for text in texts]

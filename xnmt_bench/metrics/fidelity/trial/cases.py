@@ -99,10 +99,14 @@ class Case:
     def families(self) -> list[set[str]]:
         """The families of systems of each twin; more than one are systems of other options."""
         return [
-            {family(m) for twins in self.rows.values() for rows in twins.get(twin, {}).values()
-             for m in rows}
+            {
+                family(m)
+                for twins in self.rows.values()
+                for rows in twins.get(twin, {}).values()
+                for m in rows
+            }
             for twin in TWINS
-        ]  # fmt: skip
+        ]
 
 
 def tried_cases(panels: Sequence[Panel]) -> list[Case]:

@@ -29,8 +29,9 @@ def draw(rows: Sequence[Row]) -> Figure:
         figsize=(1.0 + 3.4 * len(texts), 4.4),
     )
     # Behind its seed, each pair has two numbers.
-    points = [np.array([pair.split()[2:] for pair in row["by_pair"].split("; ")], float)
-              for row in of_all]  # fmt: skip
+    points = [
+        np.array([pair.split()[2:] for pair in row["by_pair"].split("; ")], float) for row in of_all
+    ]
     reach = 1.15 * max(np.abs(np.concatenate(points)).max(), 0.1)
     for ax, text in zip(axes[0], texts, strict=True):
         ax.fill_between([0, reach], -reach, 0, color="#e5f5e0", zorder=0)

@@ -49,8 +49,18 @@ def numbers_on_trial(
     if not rows:
         raise NotApplicable("no other number ranks explanations")
     decide(rows, ("corpus", "condition", "system"), level)
-    heads = ["judges learn from", "metric", "number", "condition", "A in L", "A in C", "s", "b",
-             "passes", "pairs"]  # fmt: skip
+    heads = [
+        "judges learn from",
+        "metric",
+        "number",
+        "condition",
+        "A in L",
+        "A in C",
+        "s",
+        "b",
+        "passes",
+        "pairs",
+    ]
     lines = [
         Line((row["corpus"],), _cells(row, forms[row["metric"], row["number"]])) for row in rows
     ]
@@ -97,9 +107,12 @@ def _rows(panels: Sequence[Panel], draws: Draws) -> Iterator[tuple[Column, Row]]
 def _columns(metric: Metric, case: Case) -> Iterator[Column]:
     """Yield the columns that rank explanations and have a number in every row."""
     measurements = [
-        m for twins in case.rows.values() for rows in twins.values() for ms in rows.values()
+        m
+        for twins in case.rows.values()
+        for rows in twins.values()
+        for ms in rows.values()
         for m in ms
-    ]  # fmt: skip
+    ]
     scores = [metric.score(u, np.ones((1, len(u)))) for u in (m.units() for m in measurements)]
     for column in metric.columns:
         # The judges' log-probabilities of planted words stand in the table above.
@@ -134,8 +147,15 @@ def _cells(row: Row, column: Column) -> list[Cell]:
         return f"{value} [{low}, {high}]"
 
     texts = (
-        row["corpus"], row["metric"], row["heading"], row["condition"],
-        text(row["advantage_l"]), text(row["advantage_c"]), interval("response"),
-        interval("bias"), "yes" if row["passes"] else "no", str(row["pairs"]),
-    )  # fmt: skip
+        row["corpus"],
+        row["metric"],
+        row["heading"],
+        row["condition"],
+        text(row["advantage_l"]),
+        text(row["advantage_c"]),
+        interval("response"),
+        interval("bias"),
+        "yes" if row["passes"] else "no",
+        str(row["pairs"]),
+    )
     return [Cell(t) for t in texts]
