@@ -22,10 +22,21 @@ METHODS = (
     "alti", "attention", "attention_norm", "lime", "prediction_difference", "rollout", "shapley",
     "value_zeroing",
 )  # fmt: skip
+# Beside the defaults, which read the last layer and all heads: of the only ones that there are. The
+# mean of the vocabulary is half a cue here, so that it erases nothing.
+OPTIONS = (
+    ("attention", {"layer": 0, "heads": 0}),
+    ("attention", {"layer": None, "heads": "max"}),
+    ("attention_norm", {"layer": 0, "heads": 0}),
+    ("alti", {"layer": 0, "heads": 0}),
+    ("value_zeroing", {"layer": 0, "heads": 0}),
+    ("prediction_difference", {"removal": "attention"}),
+    ("shapley", {"removal": "attention"}),
+)
 CASES = [
-    (side, name, pre_norm)
+    (side, name, options, pre_norm)
     for side, names in (("source", (*METHODS, *OF_SOURCE)), ("prefix", METHODS))
-    for name in names
+    for name, options in (*((name, {}) for name in names), *OPTIONS)
     for pre_norm in (False, True)
 ]
 
@@ -73,12 +84,12 @@ def test_interventions_name_the_cue_and_nothing_else(side, pre_norm):
                     assert not (others > 0.02).any()
 
 
-@pytest.mark.parametrize(("side", "name", "pre_norm"), CASES)
-def test_the_cue_is_named_first(side, name, pre_norm):
+@pytest.mark.parametrize(("side", "name", "options", "pre_norm"), CASES)
+def test_the_cue_is_named_first(side, name, options, pre_norm):
     model = compiled(side, pre_norm)
     for place, _, source, target in sentences(side):
         batch, _ = decide(model, Batch.collate([(source, target)]))
-        relevance = load_explainer(name).relevance(model, batch)
+        relevance = load_explainer(name, **options).relevance(model, batch)
         scores = relevance.source_BTS if side == "source" else relevance.prefix_BTT
         for step in range(0 if side == "source" else place + 1, LENGTH):
             assert scores[0, step].nan_to_num(-torch.inf).argmax() == place, step

@@ -22,6 +22,7 @@ class Copier(NMTModel):
     def __init__(self, side: str) -> None:
         super().__init__()
         self.side = side
+        self.source_subwords = self.target_subwords = range(V)
         self.table = nn.Parameter(torch.eye(V, dtype=torch.float64), requires_grad=False)
 
     def embed_source(self, ids_BS):
@@ -49,24 +50,35 @@ class Copier(NMTModel):
         raise NotImplementedError
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "prediction_difference",
-        "gradient_norm",
-        "weighted_gradient",
-        "integrated_gradients",
-        "shapley",
-    ],
-)
+OBJECTIVES = [
+    {},
+    {"of": "log_probability"},
+    {"of": "logit"},
+    {"foil": "second"},
+    {"of": "logit", "foil": "second"},
+]
+GRADIENTS = ("gradient_norm", "weighted_gradient", "integrated_gradients")
+METHODS = ("prediction_difference", "shapley", *GRADIENTS)
+CASES = [
+    *((name, options) for name in METHODS for options in OBJECTIVES),
+    ("gradient_norm", {"norm": "l2"}),
+    *(
+        (name, {"removal": removal})
+        for name in ("prediction_difference", "shapley")
+        for removal in ("mean", "unk")
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
 @pytest.mark.parametrize("side", ["source", "prefix"])
-def test_the_planted_word_is_ranked_first(name, side):
+def test_the_planted_word_is_ranked_first(name, options, side):
     torch.manual_seed(0)
     model = Copier(side).eval()
     # Words are all different within a side, so that no other word could explain the label.
     rows = [(torch.randperm(V - 4)[:S] + 4, torch.randperm(V - 4)[:T] + 4) for _ in range(5)]
     batch, _ = decide(model, Batch.collate([(x.tolist(), y.tolist()) for x, y in rows]))
-    relevance = load_explainer(name).relevance(model, batch)
+    relevance = load_explainer(name, **options).relevance(model, batch)
     scores = relevance.source_BTS if side == "source" else relevance.prefix_BTT
     for step in range(3, T):
         best = torch.nan_to_num(scores[:, step], nan=-torch.inf).argmax(-1)
