@@ -373,8 +373,8 @@ def _outside_the_model(values: Mapping[str, Any]) -> Iterator[str]:
         return
     size = subwords.get("target_size")
     # A vocabulary that is given, or that training starts from, has a size of its own.
-    given = nmt.get("path") or nmt.get("initial") or subwords.get("target_model")
-    if isinstance(size, int) and not given and foil >= size:
+    other_vocabulary = nmt.get("path") or nmt.get("initial") or subwords.get("target_model")
+    if isinstance(size, int) and not other_vocabulary and foil >= size:
         yield f"explainer.phi.foil={foil}: the target vocabulary has {size} ids, from 0"
 
 

@@ -132,7 +132,11 @@ class Explained:
         return recipe
 
     def rules(
-        self, scenario: Scenario, name: Split, source_alone: bool = False, whole: bool = False
+        self,
+        scenario: Scenario,
+        name: Split,
+        source_alone: bool = False,
+        keep_relevance: bool = False,
     ) -> Artefact:
         """Return rules of a split, and whole relevance beside those of the test set.
 
@@ -140,7 +144,7 @@ class Explained:
             scenario: where contexts and labels come from.
             name: of the split.
             source_alone: accept an explainer without relevance of prefix words.
-            whole: keep whole relevance of another split too.
+            keep_relevance: keep whole relevance of another split too.
 
         Raises:
             NotApplicable: the explainer does not cover this model or this corpus.
@@ -157,13 +161,13 @@ class Explained:
         )
 
         # Whole relevance of training sentences would take many times the room of rules.
-        whole = whole or name == EVALUATED
+        keep_relevance = keep_relevance or name == EVALUATED
         # Rules of earlier versions are found: they have no such entry.
-        kept = {"whole": True} if whole and name != EVALUATED else {}
+        kept = {"relevance": True} if keep_relevance and name != EVALUATED else {}
 
         def work(folder: Path) -> dict[str, Any]:
             model, path = self.system.model, labels.path if labels else None
-            self._extract(folder, model, name, count, scenario, path, source_alone, whole)
+            self._extract(folder, model, name, count, scenario, path, source_alone, keep_relevance)
             return {"sentences": count}
 
         return self._store.make(
@@ -228,7 +232,7 @@ class Explained:
         scenario: Scenario,
         labels: Path | None,
         source_alone: bool = False,
-        whole: bool = True,
+        keep_relevance: bool = True,
     ) -> None:
         """Write the rules of a split's first sentences, and whole relevance beside them, if wanted.
 
@@ -247,7 +251,7 @@ class Explained:
             extraction,
             folder,
             name,
-            keep_relevance=whole,
+            keep_relevance=keep_relevance,
             scenario=scenario,
             gold=gold,
             source_alone=source_alone,
@@ -271,5 +275,5 @@ class Explained:
             NotApplicable: the explainer leaves out steps, or does not cover the model.
         """
         self._refuse_gold_foil()
-        artefact = self.rules(scenario, name, source_alone, whole=True)
+        artefact = self.rules(scenario, name, source_alone, keep_relevance=True)
         return Relevances(artefact.fingerprint, lambda: relevance(artefact.path, name))

@@ -11,7 +11,7 @@ from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.errors import NotApplicable, StoreError
 from xnmt_bench.metrics.student import Student
 from xnmt_bench.metrics.student.guided import GuidedTransformer
-from xnmt_bench.metrics.student.maps import OthersMaps, StoredMaps, map_of, write_maps
+from xnmt_bench.metrics.student.maps import ExchangedMaps, StoredMaps, map_of, write_maps
 from xnmt_bench.metrics.student.stages import StudentOptions, Students, read_outputs, speak
 from xnmt_bench.parquet import column_names
 from xnmt_bench.pipeline.job import Job
@@ -78,7 +78,7 @@ def test_a_map_of_another_sentence_is_stretched_to_the_lengths(tmp_path):
     split, relevances = drawn_split([(4, 2), (2, 4), (3, 3)])
     write_maps(relevances, split, tmp_path / "maps")
     own = StoredMaps(tmp_path / "maps", split, 3)
-    others = OthersMaps(own, split, 3)
+    others = ExchangedMaps(own, split, 3)
     expected = map_of(own[1][np.ix_([0, 2], [0, 0, 1, 1])])
     np.testing.assert_allclose(others[0], expected, rtol=1e-6)
     assert others[2].shape == (3, 3)  # of the first sentence's
@@ -162,7 +162,7 @@ def test_relevance_of_training_sentences_is_the_explainers(job):
         )
     # Rules for proxies keep none, and their recipe stays what it was.
     rules = job.explained.rules(TEACHER_FORCING, "train")
-    assert "whole" not in rules.recipe
+    assert "relevance" not in rules.recipe
     assert "source_relevance" not in column_names(rules.path / "train" / "00000.parquet")
 
 

@@ -1,4 +1,4 @@
-"""Student: does a student that is told where to look learn to translate better?"""
+"""Student: does a small model translate better that looks where an explainer says?"""
 
 from xnmt_bench.metrics.student.metric import Student
 

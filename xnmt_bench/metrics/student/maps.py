@@ -28,7 +28,7 @@ class Maps(Protocol):
 
 
 def map_of(relevance_TS: np.ndarray) -> np.ndarray:
-    """Return relevance of source ids as shares of each step: the least relevant id has none.
+    """Return relevance of source ids as shares of each step: that of the least relevant id is 0.
 
     Only how far scores lie apart counts, so that neither their sign nor their size matters. A step
     whose ids are all as relevant looks at all of them alike.
@@ -44,7 +44,7 @@ def write_maps(relevances: Iterable[SentenceRelevance], split: EncodedSplit, pat
 
     Args:
         relevances: of its sentences, in its order.
-        split: as it is explained.
+        split: the sentences, in the order of explanation.
         path: where they go.
 
     Raises:
@@ -81,7 +81,7 @@ class StoredMaps:
         return flat.reshape(-1, self._words_N[index])
 
 
-class OthersMaps:
+class ExchangedMaps:
     """The map of the next sentence in the place of each sentence's own, stretched to its lengths.
 
     Args:
@@ -97,8 +97,8 @@ class OthersMaps:
     def __getitem__(self, index: int, /) -> np.ndarray:
         other_TS = self._maps[(index + 1) % self._sentences]
         places = (
-            np.arange(wanted) * there // wanted
-            for wanted, there in zip(self._shape_N[index], other_TS.shape, strict=True)
+            np.arange(length) * other_length // length
+            for length, other_length in zip(self._shape_N[index], other_TS.shape, strict=True)
         )
         # Nearest places repeat or drop ids, so that shares are made anew.
         return map_of(other_TS[np.ix_(*places)])

@@ -114,7 +114,7 @@ class Student(SumMetric):
         self,
         operators: Sequence[Operator] = ("add", "multiply", "average", "replace"),
         maps: Sequence[MapOf] = ("reference", "translation"),
-        controls: Sequence[Literal["none", "others"]] = ("none", "others"),
+        controls: Sequence[Literal["none", "exchanged"]] = ("none", "exchanged"),
         layers: Few = 2,
         heads: Few = 4,
         dimension: Size = 128,
@@ -150,7 +150,7 @@ class Student(SumMetric):
         """Yield the rows of the explainer's students, and of the controls."""
         students, seed = Students(job, self.options, self.beam), job.config.seed
         explainer = job.explained_identity()["explainer"]
-        controls = {"none": WITHOUT, "others": f"{explainer} of another sentence"}
+        controls = {"none": WITHOUT, "exchanged": f"{explainer} of another sentence"}
         for operator, map_of in product(self.operators, self.maps):
             keys = {"operator": operator, "map": map_of, "seed": seed}
             make = partial(self._evidence, job, students, operator, "own", map_of)
@@ -167,7 +167,7 @@ class Student(SumMetric):
         outputs = students.outputs(operator, guide, map_of)
         columns = read_outputs(outputs)
         number_U = columns["sentence"]
-        said = Outputs(
+        translations = Outputs(
             job.corpus,
             job.texts.test_set,
             number_U,
@@ -175,7 +175,7 @@ class Student(SumMetric):
             columns["text"],
             outputs.fingerprint,
         )
-        _, hypotheses, references = said.raw()
+        _, hypotheses, references = translations.raw()
         sums = {
             name: values
             for name, values in statistics(hypotheses, references).items()
@@ -191,7 +191,7 @@ class Student(SumMetric):
         facts = {SETTINGS: settings, CAPPED: trained.facts[CAPPED]}
         made_by = {"student": trained.fingerprint, "outputs": outputs.fingerprint}
         made_by |= {name: text for name, text in signatures().items() if name != "ter"}
-        return Evidence(Units(said.test_set, number_U, sums), made_by, facts)
+        return Evidence(Units(translations.test_set, number_U, sums), made_by, facts)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Return corpus scores, and perplexity."""

@@ -19,7 +19,13 @@ from xnmt_bench.corpora.subwords import BOS, EOS
 from xnmt_bench.device import device_of
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.student.guided import GuidedTransformer, Operator
-from xnmt_bench.metrics.student.maps import GuidedBatches, Maps, OthersMaps, StoredMaps, write_maps
+from xnmt_bench.metrics.student.maps import (
+    ExchangedMaps,
+    GuidedBatches,
+    Maps,
+    StoredMaps,
+    write_maps,
+)
 from xnmt_bench.nmt.decoding import translate_encoded
 from xnmt_bench.nmt.training_options import NMTTrainingOptions
 from xnmt_bench.parquet import read_table, write_table
@@ -32,7 +38,7 @@ from xnmt_bench.trainer import clean
 WEIGHTS, MAPS, TEXTS = "student.safetensors", "maps.f4", "outputs.parquet"
 BATCH_TOKENS = 2048  # of sentences that are translated together
 # Whose maps a student reads: none, the explainer's, or the explainer's of another sentence.
-Guide = Literal["none", "own", "others"]
+Guide = Literal["none", "own", "exchanged"]
 # Whose words a test map explains: those of the reference, or of the system's own translation.
 MapOf = Literal["reference", "translation"]
 SCENARIOS: dict[MapOf, Scenario] = {"reference": GOLDEN, "translation": REAL}
@@ -79,9 +85,9 @@ class StudentOptions:
     @property
     def training(self) -> NMTTrainingOptions:
         """The options of an NMT training."""
-        others = {k: v for k, v in asdict(self).items() if k not in self.sizes}
-        del others["validation_share"]
-        return NMTTrainingOptions(**others)
+        training = {k: v for k, v in asdict(self).items() if k not in self.sizes}
+        del training["validation_share"]
+        return NMTTrainingOptions(**training)
 
 
 class Students:
@@ -117,7 +123,7 @@ class Students:
         return max(1, self.sentences - held_out)
 
     def _split(self, name: Split, scenario: Scenario) -> tuple[EncodedSplit, int]:
-        """Return a split as it is explained, and how many of its sentences are."""
+        """Return a split in the order of explanation, and the number of explained sentences."""
         decisions = self._job.decisions()
         return decisions.split(name, scenario), decisions.count(name)
 
@@ -137,7 +143,7 @@ class Students:
             return None
         split, sentences = self._split(name, scenario)
         maps = StoredMaps(self._maps(name, scenario).path / MAPS, split, sentences)
-        return maps if guide == "own" else OthersMaps(maps, split, sentences)
+        return maps if guide == "own" else ExchangedMaps(maps, split, sentences)
 
     def _recipe(self, guide: Guide, name: Split, scenario: Scenario) -> dict[str, Any]:
         if guide == "none":
@@ -205,7 +211,7 @@ class Students:
         )
 
     def outputs(self, operator: Operator, guide: Guide, map_of: MapOf) -> Artefact:
-        """Return what a student says of the test set.
+        """Return a student's translations of the test set, and log-likelihoods.
 
         Args:
             operator: as of `trained`.
