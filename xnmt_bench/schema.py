@@ -363,7 +363,8 @@ def _outside_the_model(values: Mapping[str, Any]) -> Iterator[str]:
         return
     sizes = _sizes_of(nmt)
     layer, head, foil = (phi.get(name) for name in ("layer", "heads", "foil"))
-    layers, heads = sizes.get("layers"), sizes.get("heads")
+    # The attention of CADec is that of its second pass.
+    layers, heads = sizes.get("second_layers", sizes.get("layers")), sizes.get("heads")
     if isinstance(layer, int) and isinstance(layers, int) and not -layers <= layer < layers:
         yield f"explainer.phi.layer={layer}: there are {layers} layers, counted from 0"
     if isinstance(head, int) and isinstance(heads, int) and not 0 <= head < heads:
@@ -375,7 +376,7 @@ def _outside_the_model(values: Mapping[str, Any]) -> Iterator[str]:
     # A vocabulary that is given, or that training starts from, has a size of its own.
     other_vocabulary = nmt.get("path") or nmt.get("initial") or subwords.get("target_model")
     if isinstance(size, int) and not other_vocabulary and foil >= size:
-        yield f"explainer.phi.foil={foil}: the target vocabulary has {size} ids, from 0"
+        yield f"explainer.phi.foil={foil}: the target vocabulary has at most {size} ids, from 0"
 
 
 def _sizes_of(nmt: Mapping[str, Any]) -> Mapping[str, Any]:

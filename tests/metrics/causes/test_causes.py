@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import double
-from measured import SYSTEM, measured
+from measured import SYSTEM, measured, scored
 
 from xnmt_bench.corpora.catalogue import Catalogue
 from xnmt_bench.corpora.substitutes import BothSides, Substitutes, Unit
@@ -359,3 +359,21 @@ def test_decisions_in_which_no_word_does_anything_by_itself_are_counted():
     sums = Causes()._sum([decision], relevance, [[0, 1, -1], [0, 1, -1]], 1)
     assert sums["unusable_source"] == 1 and "usable_source" not in sums
     assert "unusable_prefix" not in sums
+
+
+@pytest.mark.parametrize(
+    ("shares", "link"),
+    [
+        ({}, "0.900, the cue's 0.100."),
+        (
+            {"link_greatest": 1.0, "cue_greatest": 0.0},
+            "0.900 (greatest of the source words' in 100.0 %), the cue's 0.100 (",
+        ),
+    ],
+)
+def test_the_note_on_planted_words_stands_for_rows_of_earlier_versions_too(shares, link):
+    """Which do not know how often a word does most."""
+    row = SYSTEM | {"explainer": "attention", "k": 1, "seed": ""}
+    values = {"link": 0.9, "cue": 0.1} | shares
+    _, note = Causes().notes([scored(row, values, as_long=1.0)])
+    assert f"the link's effect is {link}" in note

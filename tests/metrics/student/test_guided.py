@@ -6,6 +6,7 @@ import torch
 from conftest import batch_of, double
 
 from xnmt_bench.corpora.subwords import BOS
+from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.student.guided import GuidedBatch, GuidedTransformer, guide
 from xnmt_bench.metrics.student.maps import GuidedBatches, map_of, pad_maps
 from xnmt_bench.metrics.student.stages import speak
@@ -122,6 +123,16 @@ def test_reading_word_by_word_gives_the_states_of_teacher_forcing(transformer, s
     np.testing.assert_allclose(turned.numpy(), expected.numpy(), atol=1e-10)
 
 
+def test_some_sentences_of_a_batch_take_their_maps_with_them(transformer, split):
+    student, batch = student_of(transformer, "replace"), guided_batch(split, [0, 2, 5])
+    mask_BT = batch.take([2]).target_mask_BT
+    alone = student.states(batch.take([2]))[mask_BT]
+    together = student.states(batch)[2, : mask_BT.shape[1]]
+    np.testing.assert_allclose(alone.numpy(), together.numpy(), atol=1e-10)
+    with pytest.raises(NotApplicable, match="not its own"):
+        student.attention_blocks(batch)
+
+
 def test_a_translation_beyond_its_map_looks_where_eos_does(transformer, split):
     """As if the last row of the map stood there again."""
     student = student_of(transformer, "replace")
@@ -142,7 +153,7 @@ def test_a_translation_beyond_its_map_looks_where_eos_does(transformer, split):
 def test_what_a_student_says_does_not_depend_on_the_batch(transformer, split, operator):
     student = student_of(transformer, operator).float()
     maps = DrawnMaps(split) if operator else None
-    together = speak(student, split, maps, 12, beam=2)
+    together = speak(student, split, maps, 12, beam=2, batch_tokens=100)
     for index in (0, 5, 11):
         member = np.array([index])
 
@@ -150,7 +161,8 @@ def test_what_a_student_says_does_not_depend_on_the_batch(transformer, split, op
             def __getitem__(self, _, index=index):
                 return maps[index]
 
-        alone = speak(student, split.taken(member), Moved() if maps else None, 1, beam=2)
+        moved = Moved() if maps else None
+        alone = speak(student, split.taken(member), moved, 1, beam=2, batch_tokens=100)
         assert alone["text"][0] == together["text"][index]
         assert alone["log_likelihood"][0] == pytest.approx(
             together["log_likelihood"][index], rel=1e-5

@@ -6,15 +6,20 @@ import numpy as np
 import pytest
 import torch
 from conftest import command, configure, context_aware, overrides
+from measured import measured
 
 from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.errors import NotApplicable, StoreError
+from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.measuring.sacre import statistics
+from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.student import Student
 from xnmt_bench.metrics.student.guided import GuidedTransformer
 from xnmt_bench.metrics.student.maps import ExchangedMaps, StoredMaps, map_of, write_maps
 from xnmt_bench.metrics.student.stages import StudentOptions, Students, read_outputs, speak
 from xnmt_bench.parquet import column_names
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.report.report import collect
 from xnmt_bench.rules.extract import GOLDEN, REAL, TEACHER_FORCING
 from xnmt_bench.rules.table import SentenceRelevance
 from xnmt_bench.store import Store
@@ -129,7 +134,9 @@ def test_a_student_learns_what_only_the_map_can_tell(transformer, operator):
 
         folder = transformer.store.root / "student_test" / f"{operator}_{guided}"
         module, _ = fit(build, folder, 0, 12, 12, quiet(transformer), "a student")
-        said = speak(module.model, held_out, maps_there if guided else None, 60, beam=1)
+        said = speak(
+            module.model, held_out, maps_there if guided else None, 60, beam=1, batch_tokens=500
+        )
         words = said["steps"].sum() - 60  # all but EOS, whose place is always known
         perplexities[guided] = np.exp(-said["log_likelihood"].sum() / words)
     assert perplexities[True] < 1.5
@@ -224,5 +231,88 @@ def test_the_table_from_the_command_line(tmp_path, workplace):
     assert len(slip.stderr.strip().splitlines()) == 1
 
 
-def test_without_code_the_note_asks_for_it():
-    assert "Measure explainer=code too" in Student().notes([])[0]
+def test_an_exchanged_map_is_that_of_another_sentence(job):
+    """In training and at the test; and what a map explains decides it too."""
+    students = Students(job, replace(OPTIONS, max_epochs=1, dimension=16), beam=1)
+    for split, scenario in (("train", GOLDEN), ("test", GOLDEN), ("test", REAL)):
+        own, exchanged = (students._open_maps(g, split, scenario) for g in ("own", "exchanged"))
+        assert isinstance(exchanged, ExchangedMaps)
+        np.testing.assert_allclose(own[0].sum(1), 1, rtol=1e-5)
+        relevance = next(iter(job.relevance(scenario, source_alone=True, split=split)))
+        np.testing.assert_allclose(own[0], map_of(relevance.source_TS), atol=1e-6)
+        assert own[0].shape == exchanged[0].shape and not np.allclose(own[0], exchanged[0])
+
+
+def test_whatever_decides_a_student_has_a_fingerprint_of_its_own(job):
+    options = replace(OPTIONS, max_epochs=1, dimension=16)
+    one = Students(job, options, beam=1)
+    trained = [
+        one.trained("replace", "own"),
+        one.trained("replace", "exchanged"),
+        one.trained("replace", "none"),
+        Students(job.changed({"seed": 1}), options, 1).trained("replace", "own"),
+        Students(job.changed({"rules": {"seed": 1}}), options, 1).trained("replace", "own"),
+        Students(job.changed({"rules": {"train_sentences": 59}}), options, 1).trained(
+            "replace", "own"
+        ),
+    ]
+    assert len({artefact.path for artefact in trained}) == len(trained)
+    assert one.trained("add", "none").path == one.trained("replace", "none").path
+    outputs = [
+        one.outputs("replace", "own", "reference"),
+        one.outputs("replace", "own", "translation"),
+        Students(job, options, beam=2).outputs("replace", "own", "reference"),
+        Students(job.changed({"rules": {"test_sentences": 19}}), options, 1).outputs(
+            "replace", "own", "reference"
+        ),
+    ]
+    assert len({artefact.path for artefact in outputs}) == len(outputs)
+
+
+def write_student(folder, explainer, ppl, corpus="toy", model="m0", size=64):
+    """A row of 200 sentences of ten words each; BLEU's statistics are those of no match."""
+    words = np.full(200, 10.0)
+    columns = {
+        **{name: np.ones(200) for name in statistics(["a b"], ["c d"]) if name[:3] != "ter"},
+        "steps": words,
+        "log_likelihood": -np.log(ppl) * words + np.random.default_rng(0).normal(0, 0.01, 200),
+    }
+    row = {"corpus": corpus, "lang_pair": "en-de", "nmt": "small", "explainer": explainer,
+           "operator": "replace", "map": "reference", "seed": 0}  # fmt: skip
+    settings = {"student dimension": size}
+    units = Units(corpus, np.arange(200), columns)
+    measured(Student, folder, row, units, model=model, settings=settings)
+
+
+def test_code_is_compared_with_no_map_of_the_same_case(tmp_path):
+    def notes():
+        return Student().notes(collect(Student(), tmp_path, Draws(9, 0)))
+
+    write_student(tmp_path, "code", 1.2)
+    write_student(tmp_path, "no map", 9.0, corpus="captions")
+    write_student(tmp_path, "no map", 9.0, model="m1")
+    write_student(tmp_path, "no map", 9.0, size=32)
+    [text] = notes()
+    assert "Measure explainer=code and a student without a map too" in text
+    write_student(tmp_path, "no map", 1.1)
+    [text] = notes()
+    assert "toy small, replace" in text and "has PPL 1.20, and a student without a map 1.10" in text
+    assert "does not tell the two apart" not in text
+    write_student(tmp_path, "no map", 1.3)
+    assert "does not tell the two apart" in notes()[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ("heads=3", "metric.student.heads=3: should divide the dimension, 128"),
+        ("operators=[]", "metric.student.operators"),
+        ("maps=[]", "metric.student.maps"),
+    ],
+)
+def test_a_student_that_cannot_be_is_refused_before_anything_runs(tmp_path, change, line):
+    done = command("train.py", "metric=[student]", f"metric.student.{change}",
+                   f"store={tmp_path}/store", f"results={tmp_path}/results")  # fmt: skip
+    assert done.returncode and line in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "store" / "nmt").exists()

@@ -371,8 +371,13 @@ class Causes(SumMetric):
             (s.row["corpus"], s.row["nmt"]): s.values for s in measured if "link" in s.values
         }
         return notes + [
-            f"{corpus} {nmt}: on planted decisions the link's effect is {values['link']:.3f} "
-            f"(greatest of the source words' in {percent(values['link_greatest'])}), the cue's "
-            f"{values['cue']:.3f} ({percent(values['cue_greatest'])})."
+            f"{corpus} {nmt}: on planted decisions the link's effect is {values['link']:.3f}"
+            f"{_greatest(values, 'link')}, the cue's {values['cue']:.3f}{_greatest(values, 'cue')}."
             for (corpus, nmt), values in sorted(planted.items())
         ]
+
+
+def _greatest(values: Mapping[str, float], word: str) -> str:
+    """Return how often a planted word does most; nothing for a row of an earlier version."""
+    share = values.get(f"{word}_greatest", np.nan)
+    return "" if np.isnan(share) else f" (greatest of the source words' in {percent(share)})"

@@ -12,7 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from xnmt_bench.corpora.subwords import Subwords
+from xnmt_bench.errors import NotApplicable
 from xnmt_bench.nmt.batch import Batch, Encoding
+from xnmt_bench.nmt.blocks import Blocks
 from xnmt_bench.nmt.transformer import Memory, MultiHeadAttention, Transformer, energies
 
 Operator = Literal["add", "multiply", "average", "replace"]
@@ -27,6 +29,13 @@ class GuidedBatch(Batch):
     """
 
     map_BUS: Tensor | None = None
+
+    def take(self, rows: list[int]) -> GuidedBatch:
+        """Return some of the sentences with their maps."""
+        taken = super().take(rows)
+        assert self.map_BUS is not None
+        map_BUS = self.map_BUS[rows][..., : taken.source_BS.shape[1]]
+        return GuidedBatch(**vars(taken), map_BUS=map_BUS)
 
     def _changed(self, change: Any) -> GuidedBatch:
         assert self.map_BUS is not None
@@ -145,6 +154,14 @@ class GuidedTransformer(Transformer):
         map_BXS = map_BUS.gather(1, row_BX[..., None].expand(-1, -1, words))
         mask = encoding.layout.attended_BS[:, None, None]
         return [GuidedMemory(layer, mask, weights, map_BXS) for layer in keys_values]  # type: ignore[misc]
+
+    def attention_blocks(self, batch: Batch) -> Blocks:
+        """Refuse: a block's parts do not know of maps.
+
+        Raises:
+            NotApplicable: always.
+        """
+        raise NotApplicable("a student's attention to the source is not its own")
 
     def states(self, batch: Batch) -> Tensor:
         """Return decoder states (B, T, D) of every step under teacher forcing, from ids."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
+from xnmt_bench.errors import XnmtError
 from xnmt_bench.measuring.measurement import (
     BLIND,
     CAPPED,
@@ -33,9 +36,11 @@ from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.outputs import Outputs
 from xnmt_bench.pipeline.texts import name_sentences
+from xnmt_bench.report.panels import settings_of
 
 two_digits = "{:.2f}".format
 WITHOUT = "no map"  # the row of the student without maps
+SOME = Field(min_length=1)
 CODED = "code"  # the explainer that hides labels in its choice of words
 
 
@@ -112,8 +117,13 @@ class Student(SumMetric):
 
     def __init__(
         self,
-        operators: Sequence[Operator] = ("add", "multiply", "average", "replace"),
-        maps: Sequence[MapOf] = ("reference", "translation"),
+        operators: Annotated[Sequence[Operator], Field(min_length=1)] = (
+            "add",
+            "multiply",
+            "average",
+            "replace",
+        ),
+        maps: Annotated[Sequence[MapOf], Field(min_length=1)] = ("reference", "translation"),
         controls: Sequence[Literal["none", "exchanged"]] = ("none", "exchanged"),
         layers: Few = 2,
         heads: Few = 4,
@@ -129,8 +139,13 @@ class Student(SumMetric):
         validation_share: Share = 0.05,
         beam: Few = 4,
     ) -> None:
-        self.operators, self.maps, self.controls = tuple(operators), tuple(maps), tuple(controls)
-        self.beam = beam
+        # Before anything runs, and not where a student is built.
+        if dimension % heads:
+            problem = f"should divide the dimension, {dimension}"
+            raise XnmtError(f"metric.student.heads={heads}: {problem}")
+        # Each once, however often it is given.
+        self.operators, self.maps = tuple(dict.fromkeys(operators)), tuple(dict.fromkeys(maps))
+        self.controls, self.beam = tuple(dict.fromkeys(controls)), beam
         self.options = StudentOptions(
             layers,
             heads,
@@ -200,31 +215,35 @@ class Student(SumMetric):
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
         """Return first whether maps help that explain nothing."""
-        rows = {
-            tuple(row.row[key] for key in ("nmt", "explainer", "operator", "map", "seed")): row
-            for row in scored
-            if row.measurement.ok
-        }
-        coded = {key: row for key, row in rows.items() if key[1] == CODED}
-        if not coded:
-            return [
-                "A map can give words away without explaining them. Measure explainer=code too: "
-                "where its PPL is below that of no map, the gain of an explainer shows nothing."
-            ]
-        return [
-            _convict(key, row, rows[plain])
-            for key, row in coded.items()
-            if (plain := (key[0], WITHOUT, *key[2:])) in rows
+        rows = {_case(row): row for row in scored if row.measurement.ok}
+        coded = {case: row for case, row in rows.items() if case[0] == CODED}
+        pairs = [
+            (row, rows[plain])
+            for (_, *shared), row in coded.items()
+            if (plain := (WITHOUT, *shared)) in rows
+        ]
+        return [_convict(*pair) for pair in pairs] or [
+            "A map can give words away without explaining them. Measure explainer=code and a "
+            "student without a map too: where the PPL of code is below that of no map, the gain "
+            "of an explainer shows nothing."
         ]
 
 
-def _convict(key: tuple[str, ...], coded: ScoredRow, plain: ScoredRow) -> str:
+def _case(row: ScoredRow) -> tuple[str, ...]:
+    """Return the explainer, and behind it all that a row shares with those that it compares to."""
+    columns = ("corpus", "lang_pair", "nmt", "operator", "map", "seed")
+    settings = json.dumps(settings_of(row), sort_keys=True, default=str)
+    values = (str(row.row[column]) for column in columns)
+    return (row.row["explainer"], *values, row.measurement.model, settings)
+
+
+def _convict(coded: ScoredRow, plain: ScoredRow) -> str:
     """Return whether a map that hides the label helps a student, in a sentence or two."""
-    nmt, _, operator, map_of, seed = key
+    row, ppl = coded.row, [digits(case.values["ppl"]) for case in (coded, plain)]
     text = (
-        f"{nmt}, {operator}, maps of the {map_of}, seed {seed}: code, which explains nothing and "
-        f"hides the label in its map, has PPL {digits(coded.values['ppl'])}, and a student without "
-        f"a map {digits(plain.values['ppl'])}."
+        f"{row['corpus']} {row['nmt']}, {row['operator']}, maps of the {row['map']}, seed "
+        f"{row['seed']}: code, which explains nothing and hides the label in its map, has PPL "
+        f"{ppl[0]}, and a student without a map {ppl[1]}."
     )
     if coded.values["ppl_high"] >= plain.values["ppl_low"]:
         return text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from safetensors.torch import load_model, save_model
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.sentence import Split
 from xnmt_bench.corpora.subwords import BOS, EOS
-from xnmt_bench.device import device_of
+from xnmt_bench.device import Room, device_of
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.student.guided import GuidedTransformer, Operator
 from xnmt_bench.metrics.student.maps import (
@@ -36,7 +36,6 @@ from xnmt_bench.store import Artefact, Work
 from xnmt_bench.trainer import clean
 
 WEIGHTS, MAPS, TEXTS = "student.safetensors", "maps.f4", "outputs.parquet"
-BATCH_TOKENS = 2048  # of sentences that are translated together
 # Whose maps a student reads: none, the explainer's, or the explainer's of another sentence.
 Guide = Literal["none", "own", "exchanged"]
 # Whose words a test map explains: those of the reference, or of the system's own translation.
@@ -228,7 +227,9 @@ class Students:
             student = student.eval().requires_grad_(False).to(self._job.options.device)
             split, sentences = self._split(EVALUATED, scenario)
             maps = self._open_maps(guide, EVALUATED, scenario)
-            columns = speak(student, split, maps, sentences, self._beam)
+            room = Room(None, cpu=2048, each=2**20)  # ids of sentences that are translated together
+            translate = partial(speak, student, split, maps, sentences, self._beam)
+            columns = room.tried(device_of(student), translate)
             numbers = {"sentence": split.number[:sentences]}
             write_table(pa.table(numbers | columns), folder / TEXTS)
 
@@ -250,13 +251,22 @@ def speak(
     maps: Maps | None,
     sentences: int,
     beam: int,
+    batch_tokens: int,
 ) -> dict[str, Sequence[Any] | np.ndarray]:
     """Return a student's translations of a split's first sentences, and log P of their targets.
+
+    Args:
+        student: in evaluation mode.
+        split: the sentences.
+        maps: of the sentences; None for a student without.
+        sentences: how many.
+        beam: hypotheses kept; 1 is greedy.
+        batch_tokens: rows times longest pair of a batch.
 
     Returns:
         `text`, `log_likelihood` in nats, and `steps`, of how many ids it is the sum, by sentence.
     """
-    batches = GuidedBatches(split, maps, np.arange(sentences), BATCH_TOKENS, None)
+    batches = GuidedBatches(split, maps, np.arange(sentences), batch_tokens, None)
     texts = [""] * sentences
     log_p_N, steps_N = np.zeros(sentences), np.zeros(sentences, dtype=np.int64)
     for indices in batches.indices:
