@@ -9,7 +9,7 @@ from xnmt_bench.corpora.subwords import BOS
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.student.guided import GuidedBatch, GuidedTransformer, guide
 from xnmt_bench.metrics.student.maps import GuidedBatches, map_of, pad_maps
-from xnmt_bench.metrics.student.stages import speak
+from xnmt_bench.metrics.student.stages import translate_and_score
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.decoding import translate, translate_encoded
 from xnmt_bench.nmt.transformer import Transformer
@@ -153,7 +153,7 @@ def test_a_translation_beyond_its_map_looks_where_eos_does(transformer, split):
 def test_what_a_student_says_does_not_depend_on_the_batch(transformer, split, operator):
     student = student_of(transformer, operator).float()
     maps = DrawnMaps(split) if operator else None
-    together = speak(student, split, maps, 12, beam=2, batch_tokens=100)
+    together = translate_and_score(student, split, maps, 12, beam=2, batch_tokens=100)
     for index in (0, 5, 11):
         member = np.array([index])
 
@@ -162,7 +162,9 @@ def test_what_a_student_says_does_not_depend_on_the_batch(transformer, split, op
                 return maps[index]
 
         moved = Moved() if maps else None
-        alone = speak(student, split.taken(member), moved, 1, beam=2, batch_tokens=100)
+        alone = translate_and_score(
+            student, split.taken(member), moved, 1, beam=2, batch_tokens=100
+        )
         assert alone["text"][0] == together["text"][index]
         assert alone["log_likelihood"][0] == pytest.approx(
             together["log_likelihood"][index], rel=1e-5

@@ -16,7 +16,12 @@ from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.student import Student
 from xnmt_bench.metrics.student.guided import GuidedTransformer
 from xnmt_bench.metrics.student.maps import ExchangedMaps, StoredMaps, map_of, write_maps
-from xnmt_bench.metrics.student.stages import StudentOptions, Students, read_outputs, speak
+from xnmt_bench.metrics.student.stages import (
+    StudentOptions,
+    Students,
+    read_outputs,
+    translate_and_score,
+)
 from xnmt_bench.parquet import column_names
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.report.report import collect
@@ -134,7 +139,7 @@ def test_a_student_learns_what_only_the_map_can_tell(transformer, operator):
 
         folder = transformer.store.root / "student_test" / f"{operator}_{guided}"
         module, _ = fit(build, folder, 0, 12, 12, quiet(transformer), "a student")
-        said = speak(
+        said = translate_and_score(
             module.model, held_out, maps_there if guided else None, 60, beam=1, batch_tokens=500
         )
         words = said["steps"].sum() - 60  # all but EOS, whose place is always known
@@ -188,7 +193,7 @@ def test_a_student_is_made_once_and_its_outputs_too(job, monkeypatch):
         raise AssertionError("made a second time")
 
     monkeypatch.setattr("xnmt_bench.fitting.fit", never)
-    monkeypatch.setattr("xnmt_bench.metrics.student.stages.speak", never)
+    monkeypatch.setattr("xnmt_bench.metrics.student.stages.translate_and_score", never)
     again = Students(Job(job.config), options, beam=1)
     assert again.outputs("replace", "own", "translation").path == outputs.path
     # Without maps the operator plays no part; with them it does.

@@ -222,7 +222,7 @@ class Student(SumMetric):
             for (_, *shared), row in coded.items()
             if (plain := (WITHOUT, *shared)) in rows
         ]
-        return [_convict(*pair) for pair in pairs] or [
+        return [_compare_with_code(*pair) for pair in pairs] or [
             "A map can give words away without explaining them. Measure explainer=code and a "
             "student without a map too: where the PPL of code is below that of no map, the gain "
             "of an explainer shows nothing."
@@ -237,7 +237,7 @@ def _case(row: ScoredRow) -> tuple[str, ...]:
     return (row.row["explainer"], *values, row.measurement.model, settings)
 
 
-def _convict(coded: ScoredRow, plain: ScoredRow) -> str:
+def _compare_with_code(coded: ScoredRow, plain: ScoredRow) -> str:
     """Return whether a map that hides the label helps a student, in a sentence or two."""
     row, ppl = coded.row, [digits(case.values["ppl"]) for case in (coded, plain)]
     text = (

@@ -1,4 +1,4 @@
-"""Students and what they say, each made once and kept in the store."""
+"""Trained students and their translations, each made once and kept in the store."""
 
 from __future__ import annotations
 
@@ -47,19 +47,7 @@ SCENARIOS: dict[MapOf, Scenario] = {"reference": GOLDEN, "translation": REAL}
 class StudentOptions:
     """What decides a student beside its sentences and maps.
 
-    Attributes:
-        layers: on each side.
-        heads: of each attention.
-        dimension: of embeddings and states.
-        feed_forward: inner dimension of the feed-forward blocks.
-        dropout: share of activations dropped in training.
-        batch_tokens: rows times longest pair of a batch.
-        learning_rate: Adam's rate at the end of the warm-up.
-        warmup_steps: steps of the linear climb.
-        label_smoothing: probability spread over the vocabulary.
-        max_epochs: at most this many.
-        patience: epochs without a better loss on the held-out sentences.
-        validation_share: share of the training sentences that is held out, the last ones.
+    Its attributes are the arguments of `Student`, which describes them.
     """
 
     layers: int
@@ -153,7 +141,7 @@ class Students:
         return GuidedTransformer(*self._job.texts.subwords, operator, **self._options.sizes)
 
     def trained(self, operator: Operator, guide: Guide) -> Artefact:
-        """Return a student that learnt the references, looking where its maps say.
+        """Return a student that learnt the references, with maps that guide its attention.
 
         Args:
             operator: how maps change its attention; of a student without maps nothing depends on
@@ -228,8 +216,8 @@ class Students:
             split, sentences = self._split(EVALUATED, scenario)
             maps = self._open_maps(guide, EVALUATED, scenario)
             room = Room(None, cpu=2048, each=2**20)  # ids of sentences that are translated together
-            translate = partial(speak, student, split, maps, sentences, self._beam)
-            columns = room.tried(device_of(student), translate)
+            work_on = partial(translate_and_score, student, split, maps, sentences, self._beam)
+            columns = room.tried(device_of(student), work_on)
             numbers = {"sentence": split.number[:sentences]}
             write_table(pa.table(numbers | columns), folder / TEXTS)
 
@@ -245,7 +233,7 @@ class Students:
 
 
 @torch.no_grad()
-def speak(
+def translate_and_score(
     student: GuidedTransformer,
     split: EncodedSplit,
     maps: Maps | None,
