@@ -11,7 +11,7 @@ import numpy as np
 
 
 def unpacked(page: Path) -> list[dict]:
-    """The layers: texts and columns by name, and of each entry its tokens, levels and scores."""
+    """The listings: texts and columns by name, and of each entry its tokens, levels and scores."""
     text = re.search(
         r'<script id="data" type="application/octet-stream">(.*?)</script>',
         page.read_text(encoding="utf-8"), re.DOTALL,
@@ -20,19 +20,19 @@ def unpacked(page: Path) -> list[dict]:
     [size] = struct.unpack("<I", content[:4])
     head = json.loads(content[4 : 4 + size])
     at = 4 + size
-    for layer in head["layers"]:
-        count = len(layer["numbers"])
-        layer["values"] = {}
-        for name in layer["columns"]:
-            layer["values"][name] = np.frombuffer(content, "<f8", count, at)
+    for listing in head["listings"]:
+        count = len(listing["numbers"])
+        listing["values"] = {}
+        for name in listing["columns"]:
+            listing["values"][name] = np.frombuffer(content, "<f8", count, at)
             at += 8 * count
-    for layer in head["layers"]:
-        layer["texts"] = {
+    for listing in head["listings"]:
+        listing["texts"] = {
             name: [head["pool"][place] for place in places]
-            for name, places in layer["texts"].items()
+            for name, places in listing["texts"].items()
         }
-        layer["shown"] = []
-        for matrix in layer.get("matrices", []):
+        listing["shown"] = []
+        for matrix in listing.get("matrices", []):
             rows, row_words = head["pool"][matrix["rows"]]
             columns, column_words = head["pool"][matrix["columns"]]
             shape = (len(rows), len(columns))
@@ -41,7 +41,7 @@ def unpacked(page: Path) -> list[dict]:
             shown["levels"] = shown["levels"].reshape(shape)
             at += len(rows) * len(columns)
             sizes = [("pieces", *shape)]
-            if layer["words"]:
+            if listing["words"]:
                 words = [
                     len(lengths) + (sum(lengths) < len(tokens))
                     for tokens, lengths in ((rows, row_words), (columns, column_words))
@@ -49,10 +49,13 @@ def unpacked(page: Path) -> list[dict]:
                 sizes.append(("words", *words))
             for unit, height, width in sizes:
                 shown[unit] = {}
-                for names, length in ((layer["rowScores"], height), (layer["columnScores"], width)):
+                for names, length in (
+                    (listing["rowScores"], height),
+                    (listing["columnScores"], width),
+                ):
                     for name in names:
                         shown[unit][name] = np.frombuffer(content, np.uint8, length, at)
                         at += length
-            layer["shown"].append(shown)
+            listing["shown"].append(shown)
     assert at == len(content)
-    return head["layers"]
+    return head["listings"]

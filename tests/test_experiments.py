@@ -92,16 +92,16 @@ def test_the_page_shows_the_relevance_in_the_store(results, workplace):
     [sample] = {m["files"]["sample"] for m in measurements if "sample" in m["files"]}
     path = results / "measurements" / "fidelity" / "files" / sample
     sentences = json.loads(path.read_text(encoding="utf-8"))
-    layers = unpacked(results / "debug.html")
+    listings = unpacked(results / "debug.html")
     # Those that ask the model stand in front of blind ones.
-    names = [layer["name"].rsplit(", ", 1)[1] for layer in layers]
+    names = [listing["name"].rsplit(", ", 1)[1] for listing in listings]
     assert sorted(names) == sorted(EXPLAINERS)
     assert names[-1] == "random"
-    for layer, name in zip(layers, names, strict=True):
+    for listing, name in zip(listings, names, strict=True):
         relevance_of = {r.number: r for r in relevance(rules[name], "test")}
-        assert layer["kind"] == "decisions"
-        assert layer["numbers"] == [s["number"] for s in sentences]
-        for sentence, shown in zip(sentences, layer["shown"], strict=True):
+        assert listing["kind"] == "decisions"
+        assert listing["numbers"] == [s["number"] for s in sentences]
+        for sentence, shown in zip(sentences, listing["shown"], strict=True):
             source, target = sentence["source"], sentence["target"]
             assert shown["columns"] == [*source, *target]
             assert shown["rows"] == sentence["labels"]
@@ -141,7 +141,7 @@ def test_results_alone_make_the_whole_report_elsewhere(results, workplace, tmp_p
         assert read.returncode == 0, read.stderr
         paths = [p for p in folder.iterdir() if p.suffix in (".csv", ".md", ".txt", ".tex")]
         written[name] = {path.name: path.read_text() for path in paths}
-        shown = [(layer["name"], layer["shown"]) for layer in unpacked(folder / "debug.html")]
+        shown = [(listing["name"], listing["shown"]) for listing in unpacked(folder / "debug.html")]
         written[name]["debug"] = str(shown)
         assert (folder / "report.html").stat().st_size > 10_000
     assert {f"fidelity_{a}.csv" for a in ("facets", "unaligned", "density")} <= set(written["here"])

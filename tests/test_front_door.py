@@ -138,7 +138,7 @@ def test_benchmark_gives_the_numbers_of_the_command_line(model, folder, tmp_path
             if row["instantiation"] != "base":
                 continue
             benchmark_row = rows[row["explainer"], "base"]
-            for name in ("ppl", "ppl_low", "ppl_high", "agreement"):
+            for name in ("ppl", "ppl_low", "ppl_high", "accuracy"):
                 assert benchmark_row[name] == pytest.approx(float(row[name]), rel=1e-12), name
 
 

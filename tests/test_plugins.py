@@ -126,10 +126,10 @@ def test_a_judge_is_in_figure_and_page(results):
     assert "counts" in (results / "fidelity.svg").read_text()
     page = (results / "report.html").read_text(encoding="utf-8")
     assert "<th>counts</th>" in page
-    # It tells no first choice, so its agreement is unknown.
+    # It tells no first choice, so its accuracy is unknown.
     found = [r for r in rows(results / "fidelity.csv") if r["instantiation"] == "cooccurrence"]
     assert len(found) == 6
-    assert all(r["status"] == "ok" and r["agreement"] == "" for r in found)
+    assert all(r["status"] == "ok" and r["accuracy"] == "" for r in found)
 
 
 def test_its_perplexity_is_that_of_the_counts(results):
@@ -270,3 +270,16 @@ def test_the_docs_show_each_package_as_it_is_run_here(module):
     page = (ROOT / "docs" / "guide" / "plugins.md").read_text(encoding="utf-8")
     code = (ROOT / "tests" / "fixtures" / module).read_text(encoding="utf-8")
     assert f"```python\n{code}```" in page
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "plugin_judge/xnmt_cooccurrence.py",
+        "plugin_path_gradient/xnmt_path_gradient.py",
+        "plugin_sufficiency/xnmt_sufficiency.py",
+    ],
+)
+def test_a_judge_an_explainer_and_a_metric_on_explanations_take_thirty_lines(module):
+    code = (ROOT / "tests" / "fixtures" / module).read_text(encoding="utf-8")
+    assert len(code.splitlines()) <= 30

@@ -82,6 +82,17 @@ def test_no_metric_imports_another_metric():
     assert not crossed
 
 
+def test_no_metric_imports_an_explainer():
+    """A metric asks the job for relevance, so that every explainer is measured alike."""
+    explained = [
+        f"{module} imports {imported}"
+        for module, names in IMPORTS.items()
+        for imported in names
+        if room_of(module) == "metrics" and room_of(imported) == "explainers"
+    ]
+    assert not explained
+
+
 def test_imports_close_no_circle():
     finished, path = set(), []
 

@@ -6,9 +6,12 @@ import random
 import numpy as np
 import pytest
 
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.judges import Judge
 from xnmt_bench.measuring.bootstrap import BLOCK, Draws, interval, resample, weights
+from xnmt_bench.measuring.metric import Column
 from xnmt_bench.measuring.units import Units, by_unit
-from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.metrics.fidelity import Fidelity, metric
 
 
 def units_of(*sentences):
@@ -36,11 +39,44 @@ def test_perplexity_by_hand():
     scores = Fidelity().score(units, np.array([[1, 1], [0, 3], [2, 1]]))
     expected = [4, 4, (2 * 8 * 2 * 8 * 4) ** (1 / 5)]
     assert scores["ppl"] == pytest.approx(expected)
-    assert scores["agreement"] == pytest.approx([1 / 3, 0, 2 / 5])
+    assert scores["accuracy"] == pytest.approx([1 / 3, 0, 2 / 5])
     assert scores["decisions"].tolist() == [3, 3, 5]
     value, low, high = perplexity(units, 50, 0)
     assert low <= value <= high
     assert Fidelity().headline.cell(value, low, high).startswith("4.00 [")
+
+
+class Surprise(Judge):
+    """A plug-in's judge with a result of its own."""
+
+    name, heading, place = "surprise", "surprise", 80
+    result_columns = (Column("surprise", "surprise", title="Surprise"),)
+    csv_only = ("surprise_valid",)
+
+    def log_likelihood(self, rules):
+        raise NotImplementedError
+
+
+def test_a_judge_brings_results_of_its_own(monkeypatch):
+    monkeypatch.setattr(metric, "installed_judges", lambda: [Surprise])
+    fidelity = Fidelity()
+    assert [column.name for column in fidelity.columns][:3] == ["ppl", "surprise", "accuracy"]
+    assert fidelity.csv_only == ("surprise_valid",)
+    log_p, sentence_N = np.log([0.5, 0.25, 0.125]), np.array([0, 0, 1])
+    surprise_N = np.array([1.0, 2.0, 6.0])
+    sums = by_unit(sentence_N, log_likelihood=log_p, surprise=surprise_N)
+    scores = fidelity.score(Units("", *sums), np.array([[1, 1], [2, 1]]))
+    assert scores["surprise"].tolist() == [3, (1 + 2 + 1 + 2 + 6) / 5]
+    assert "kl" not in scores
+
+
+def test_two_results_of_one_name_are_refused(monkeypatch):
+    class Clash(Surprise):
+        result_columns = (Column("ppl", "another"),)
+
+    monkeypatch.setattr(metric, "installed_judges", lambda: [Clash])
+    with pytest.raises(XnmtError, match="another result of fidelity is called 'ppl'"):
+        Fidelity()
 
 
 def naive_interval(sentences, samples, seed):

@@ -93,7 +93,7 @@ def test_what_was_written_comes_back(tmp_path):
 def test_a_measurement_is_scored(tmp_path):
     (row,) = rows_of(tmp_path, [{"loss": np.log(8)}])
     assert [row[c] for c in ("ppl", "ppl_low", "ppl_high")] == pytest.approx([8, 8, 8])
-    assert (row["agreement"], row["decisions"], row["units"]) == (0.3, 10, 5)
+    assert (row["accuracy"], row["decisions"], row["units"]) == (0.3, 10, 5)
     assert row["status"] == "ok"
     measured = ("kl", "leak", "matched", "choice", "stripe_1", "stripe_10")
     optional = {f"{name}{end}" for name in measured for end in ("", "_low", "_high")}

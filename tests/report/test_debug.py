@@ -93,20 +93,20 @@ def same(first, two):
 
 
 def test_every_number_is_the_csvs_to_the_last_digit(written_page, rows):
-    layers = unpacked(written_page[0] / "debug.html")
-    assert [layer["kind"] for layer in layers] == [KIND, KIND]
-    for name, layer in zip(("one", "two"), layers, strict=True):
-        assert name in layer["name"]
-        assert len(layer["columns"]) > 20
-        for column in layer["columns"]:
-            for n, value in zip(layer["numbers"], layer["values"][column], strict=True):
+    listings = unpacked(written_page[0] / "debug.html")
+    assert [listing["kind"] for listing in listings] == [KIND, KIND]
+    for name, listing in zip(("one", "two"), listings, strict=True):
+        assert name in listing["name"]
+        assert len(listing["columns"]) > 20
+        for column in listing["columns"]:
+            for n, value in zip(listing["numbers"], listing["values"][column], strict=True):
                 assert same(number(rows[f"{name}.jsonl", n][column]), value), column
 
 
 def test_weights_are_rounded_down_and_token_scores_come_from_the_full_ones(written_page):
     results, sentences_of = written_page
-    for name, layer in zip(("one", "two"), unpacked(results / "debug.html"), strict=True):
-        for dumped, shown in zip(sentences_of[name], layer["shown"], strict=True):
+    for name, listing in zip(("one", "two"), unpacked(results / "debug.html"), strict=True):
+        for dumped, shown in zip(sentences_of[name], listing["shown"], strict=True):
             weights_TS = np.array(dumped["weights"])
             assert shown["rows"] == dumped["target"]
             assert shown["columns"] == dumped["source"]
@@ -163,7 +163,7 @@ class Reader:
     @property
     def order(self):
         """The sentences of the whole list, from the top."""
-        return self.js("return places.map((place) => layer().numbers[place])")
+        return self.js("return places.map((place) => listing().numbers[place])")
 
     @property
     def sentence(self):
@@ -211,7 +211,7 @@ def ordered(rows, name, column, down):
 
 def test_the_list_is_sorted_by_every_score(reader, rows):
     reader.open()
-    columns = reader.js("return layer().columns")
+    columns = reader.js("return listing().columns")
     assert "confidence_pct" in columns
     for column in columns:
         reader.choose("sort", column)
@@ -229,7 +229,7 @@ def test_what_is_shown_of_a_sentence_is_its_row(reader, rows):
         assert reader.sentence == chosen
         row = rows["one.jsonl", chosen]
         values = reader.values
-        columns = reader.js("return layer().columns")
+        columns = reader.js("return listing().columns")
         assert set(values) == {c for c in columns if not math.isnan(number(row[c]))}
         assert all(cells == [number(row[name])] for name, cells in values.items())
         texts = {e.get_attribute("data-text"): e.text for e in reader.all("#texts dd")}
@@ -279,7 +279,7 @@ def test_keys_alone_are_enough(reader):
         SENTENCES - 1
     )
     reader.press(Keys.HOME, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
-    matrix = reader.js("return layer().matrix(place(), false)")
+    matrix = reader.js("return listing().matrix(place(), false)")
     assert matrix["rows"][1]["text"] in reader.one("#decision").text
     reader.press("m")
     assert reader.all("#drawn path")
@@ -288,11 +288,11 @@ def test_keys_alone_are_enough(reader):
     reader.press("+", "+", "-")
     assert reader.one("#cutSaid").text == "2 %"
     reader.press("e")
-    assert reader.one("#layer").get_attribute("value") == TWO
+    assert reader.one("#listing").get_attribute("value") == TWO
     reader.press("c")
     assert reader.one("#other").get_attribute("value") == ONE
     reader.press("e")  # who stood beside it changes places with it
-    assert reader.one("#layer").get_attribute("value") == ONE
+    assert reader.one("#listing").get_attribute("value") == ONE
     assert reader.one("#other").get_attribute("value") == TWO
     reader.press("/")
     reader.browser.switch_to.active_element.send_keys("w7", Keys.ESCAPE)
@@ -321,7 +321,7 @@ def test_words_are_sums_over_the_source_and_means_over_the_translation(reader, w
     )
     dumped = written_page[1]["one"][place]
     reader.open(sentence=place, unit="words")
-    shown = reader.js("return layer().matrix(place(), true)")
+    shown = reader.js("return listing().matrix(place(), true)")
     weights = np.array(dumped["weights"])
     merged = np.concatenate([weights[:1], weights[1:3].mean(0, keepdims=True), weights[3:]])
     assert np.array(shown["weights"]) == pytest.approx(merged, abs=1 / 250 + 1e-6)
@@ -470,7 +470,7 @@ def test_what_is_saved_is_what_is_shown(reader, rows):
         expected = rows["one.jsonl", int(row["sentence"])]
         assert row["source"] == expected["source"]
         assert row["translation"] == expected["target"]
-        for column in reader.js("return layer().columns"):
+        for column in reader.js("return listing().columns"):
             assert same(number(row[column]), number(expected[column]))
     reader.open(sentence=3)  # with markup in its tokens
     drawn = ElementTree.parse(reader.saved("#svg", ".svg")).getroot()
@@ -531,7 +531,7 @@ def tokens(*words):
 
 @pytest.fixture(scope="module")
 def odd(browser, tmp_path_factory):
-    """Layers of several kinds, with what is at the edge of each."""
+    """Listings of several kinds, with what is at the edge of each."""
     single, none = Tokens.of(["▁a"], eos=True), tokens()
     synonym = Synonyms("rule", 10.0)
     strong = {"links": [(0, 0, 90.0)]}
@@ -546,7 +546,7 @@ def odd(browser, tmp_path_factory):
     framed = Matrix(
         tokens("he"), tokens("man", "it"), np.array([[0.25, np.nan]]), sources=1, framed=[(0, 0)]
     )
-    layers = [
+    listings = [
         Listing("translations", "first", "", [7, 8, 9, 10], texts, numbers, ["score"],
               matrices=plain.items, words=True, synonyms=synonym),
         Listing("translations", "second", "", [7], {"source": ["a"], "translation": ["y"]},
@@ -556,7 +556,7 @@ def odd(browser, tmp_path_factory):
         Listing("links", "first", "", [0], {"current": ["he"]}, {}, matrices={0: framed}.items),
     ]  # fmt: skip
     folder = tmp_path_factory.mktemp("odd")
-    return Reader(browser, write_debug_page(layers, folder), folder)
+    return Reader(browser, write_debug_page(listings, folder), folder)
 
 
 def test_entries_without_weights_without_words_and_without_scores(odd):
@@ -574,12 +574,12 @@ def test_entries_without_weights_without_words_and_without_scores(odd):
 
 
 def test_variants_and_frames_are_shown(odd):
-    odd.open(layer="groups: first")
+    odd.open(listing="groups: first")
     rows = [row.text for row in odd.all("#choices tr")]
     assert rows == ["variant first", "true one (true) -3", "<b>wrong</b> -1.500 ◀", "none –"]
     assert not odd.one("#figure").is_displayed()
     assert not odd.one("#other").is_enabled()
-    odd.open(layer="links: first")
+    odd.open(listing="links: first")
     assert len(odd.all("#drawn rect[stroke-width='3']")) == 1
     [cell] = odd.all("#drawn [data-weight]")
     assert float(cell.get_attribute("data-weight")) == pytest.approx(0.25, abs=1 / 250)

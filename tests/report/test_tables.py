@@ -23,7 +23,7 @@ SENTENCES = 40
 
 def row(ppl=4.0, status="ok", model="m0", values=(), **identity):
     """A row of Fidelity in the form of `collect`; without a number where it has another status."""
-    numbers = {"ppl": ppl, "ppl_low": ppl - 1, "ppl_high": ppl + 1, "agreement": 0.5}
+    numbers = {"ppl": ppl, "ppl_low": ppl - 1, "ppl_high": ppl + 1, "accuracy": 0.5}
     numbers = numbers | dict(values) if status == "ok" else {}
     return scored(FIDELITY | identity, numbers, status, model)
 
@@ -210,7 +210,7 @@ def test_csv_has_exactly_the_columns(tmp_path):
         *("instantiation", "seed", "train_sentences", "model", "ppl", "ppl_low", "ppl_high"),
         *(
             f"{name}{end}"
-            for name in ("kl", "leak", "matched", "choice", "stripe_1", "stripe_10", "agreement")
+            for name in ("leak", "matched", "choice", "stripe_1", "stripe_10", "kl", "accuracy")
             for end in ("", "_low", "_high")
         ),
         *("decisions", "planted_log_q", "planted", "hit_at_k", "hit_any_at_k"),
@@ -256,9 +256,9 @@ def test_a_spreadsheet_runs_no_cell(start):
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_a_spreadsheet_runs_no_cell_of_a_saved_list():
     script = ROOT / "xnmt_bench" / "report" / "debug" / "list.js"
-    layer = "{numbers: [7], columns: ['score'], values: new Map([['score', [-1.5]]]), "
-    layer += "texts: {source: 0, mt: 0}, text: (name) => name === 'mt' ? '=A1' : '- yes'}"
-    shown = f"console.log(asTsv({layer}, null, [0]))"
+    listing = "{numbers: [7], columns: ['score'], values: new Map([['score', [-1.5]]]), "
+    listing += "texts: {source: 0, mt: 0}, text: (name) => name === 'mt' ? '=A1' : '- yes'}"
+    shown = f"console.log(asTsv({listing}, null, [0]))"
     code = f"{script.read_text()}\n{shown}"
     done = subprocess.run(["node", "-e", code], capture_output=True, text=True)
     assert done.stdout.split("\n")[1] == "7\t-1.5\t'- yes\t'=A1", done.stderr

@@ -1,11 +1,19 @@
-"""The judges that a configuration chooses."""
+"""The judges that a configuration chooses, and all that are installed."""
 
 from __future__ import annotations
 
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.judges.judge import Judge
 from xnmt_bench.judges.rule_set import RuleSet
-from xnmt_bench.registry import instantiate
+from xnmt_bench.registry import instantiate, load_all
+
+
+def installed_judges() -> list[type[Judge]]:
+    """Return every installed judge's class, in reading order."""
+    kinds = load_all("judges").values()
+    # A package may declare a function that makes a judge, which has no results of its own.
+    classes = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Judge)]
+    return sorted(classes, key=lambda kind: (kind.place, kind.name))
 
 
 def configured_judges(rules: RuleSet) -> list[Judge]:

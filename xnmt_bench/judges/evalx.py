@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,20 @@ from xnmt_bench.judges.matched import OnMatchedRules
 from xnmt_bench.judges.rule_set import RuleSet
 from xnmt_bench.judges.trained_proxy import HELD_OUT, TrainedProxy, held_out
 from xnmt_bench.measuring.measurement import CAPPED
+from xnmt_bench.measuring.metric import Column, ratio
 from xnmt_bench.options import Count
 from xnmt_bench.rules.table import sentence_starts
+
+ALPHAS = (1, 10)  # of STRIPE-X
+LEAKS = "Leak: what an explainer's own proxy gains by how it chooses"
+LEAK_NOTE = (
+    "In nats a decision: how much surer of the label the shared proxy becomes by learning from the "
+    "explainer's own rules (leak), or from the same words under the labels of other decisions that "
+    "hold them (matched); what exceeds matched is choice. STRIPE-X is the shared proxy's loss and "
+    "alpha times what leaks; a large alpha favours choosing without the label, as random does. "
+    "Lower is better."
+)
+nats = "{:.3f}".format
 
 
 class EvalX(TrainedProxy):
@@ -37,6 +50,40 @@ class EvalX(TrainedProxy):
     place = 50
     precedence = 2  # no choice of words can please it, so it orders the lines of a table
     learns_from = "random words"
+    result_columns = (
+        Column(
+            "leak",
+            "leak",
+            nats,
+            "lower",
+            True,
+            title=LEAKS,
+            note=LEAK_NOTE,
+            meaning="nats a decision that EVAL-X gains from the explainer's own rules",
+        ),
+        Column(
+            "matched",
+            "matched",
+            nats,
+            None,
+            True,
+            title=LEAKS,
+            meaning="nats that it gains from the same words under other labels",
+        ),
+        Column("choice", "choice", nats, "lower", True, title=LEAKS, meaning="leak less matched"),
+        *(
+            Column(
+                f"stripe_{alpha}",
+                f"STRIPE-X, {alpha}",
+                nats,
+                "lower",
+                True,
+                title=LEAKS,
+                meaning=f"loss of EVAL-X, and {alpha} times the leak",
+            )
+            for alpha in ALPHAS
+        ),
+    )
 
     def __init__(self, rules: RuleSet, sentences: Count | None = None, leak: bool = False) -> None:
         super().__init__(rules)
@@ -119,6 +166,23 @@ class EvalX(TrainedProxy):
             f"log_{name}": proxy.scores().log_likelihood_N
             for name, proxy in self.leak_proxies.items()
         }
+
+    @classmethod
+    def results(cls, sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return leak, matched, choice and STRIPE-X in nats, where the leak was measured."""
+        if "log_own" not in sums_R:
+            return {}
+        shared_R, own_R, matched_R = (
+            ratio(sums_R[name], sums_R["rows"])
+            for name in ("log_likelihood", "log_own", "log_matched")
+        )
+        # Differences of means over the same decisions.
+        leak_R, matched_R = own_R - shared_R, matched_R - shared_R
+        results = {"leak": leak_R, "matched": matched_R, "choice": leak_R - matched_R}
+        for alpha in ALPHAS:
+            # The leak is a penalty on EVAL-X's loss; a negative leak is noise and no bonus.
+            results[f"stripe_{alpha}"] = -shared_R + alpha * np.maximum(0, leak_R)
+        return results
 
     def made_by(self) -> dict[str, str]:
         """Return the fingerprints of the trained proxies."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -15,7 +15,7 @@ from torch import Tensor
 from xnmt_bench.code_hash import code_hash
 from xnmt_bench.judges.rule_set import RuleSet
 from xnmt_bench.measuring.measurement import ScoredRow
-from xnmt_bench.measuring.metric import PivotValue
+from xnmt_bench.measuring.metric import Column, PivotValue, ratio
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.rules.scores import DecisionScores
@@ -43,6 +43,8 @@ class Judge(ABC):
         gives_distributions: whether its distribution is compared with the system's, where the
             judge `kl` is chosen.
         sees_rule: whether its prediction depends on the rule; a reference's does not.
+        result_columns: results that its rows have beside those of every judge.
+        csv_only: names of its rows that tables leave out.
         version: raise it when the same recipe gives other log-likelihoods.
     """
 
@@ -53,6 +55,8 @@ class Judge(ABC):
     learns_from: ClassVar[LearnsFrom] = "nothing"
     gives_distributions: ClassVar[bool] = False
     sees_rule: ClassVar[bool] = True
+    result_columns: ClassVar[Sequence[Column]] = ()
+    csv_only: ClassVar[Sequence[str]] = ()
     version: ClassVar[int] = 1
 
     def __init__(self, rules: RuleSet) -> None:
@@ -67,7 +71,7 @@ class Judge(ABC):
 
         Returns:
             Natural logarithms, (N,). Or a pair: these, and whether the label is the judge's most
-            probable word, (N,), from which the column `agreement` follows.
+            probable word, (N,), from which the column `accuracy` follows.
 
         Raises:
             NotApplicable: the judge cannot judge this explainer or system.
@@ -192,8 +196,20 @@ class Judge(ABC):
         return {}
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Return further sums that its row needs, (N,) each, one value a test decision."""
+        """Return what `result_columns` follow from, (N,) each, one value a test decision."""
         return {}
+
+    @classmethod
+    def results(cls, sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return its `result_columns`, (R,) each, as far as the sums hold what they follow from.
+
+        By default the mean over the decisions of what `columns` gives under the same name.
+
+        Args:
+            sums_R: sums of `log_likelihood`, of `rows` (decisions), and of each of `columns`.
+        """
+        names = [column.name for column in cls.result_columns if column.name in sums_R]
+        return {name: ratio(sums_R[name], sums_R["rows"]) for name in names}
 
     @classmethod
     def combine(cls, scored: Sequence[ScoredRow]) -> list[ScoredRow]:

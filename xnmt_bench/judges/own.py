@@ -22,6 +22,7 @@ class Own(RuleProxy):
     name = "own"
     heading = "own proxy"
     place = 20
+    csv_only = ("comb_valid",)
 
     @property
     def row_name(self) -> str:

@@ -177,13 +177,13 @@ class Metric(ABC):
     title: ClassVar[str]
     note: ClassVar[str]
     keys: ClassVar[Sequence[Key]] = ()
-    columns: ClassVar[Sequence[Column]]
+    columns: Sequence[Column]
     compared: ClassVar[str] = "explainer"
     pivot: ClassVar[str | None] = None
     doors: ClassVar[Sequence[str]] = ()
     reads_sheets: ClassVar[bool] = False
     of_words: ClassVar[bool] = True
-    csv_only: ClassVar[Sequence[str]] = ()
+    csv_only: Sequence[str] = ()
 
     @abstractmethod
     def measure(self, job: Job) -> Iterator[PlannedRow]:

@@ -74,18 +74,23 @@ def first_pieces(scores_TS: np.ndarray, rows: Sequence[int], columns: Sequence[i
     return np.nan_to_num(scores_TS)[np.ix_(*places)]
 
 
-def as_shares(relevance_TS: np.ndarray) -> np.ndarray:
-    """Return relevance as attention would be: shares of what helps each step.
+def as_shares(weights: np.ndarray, empty: float = 0.0) -> np.ndarray:
+    """Return weights of source tokens as attention would be: shares of their sum.
 
-    Negative scores and NaN count as 0. A row sums to 1, or to 0 where nothing helps the step.
+    Negative weights and NaN count as 0. EOS has a share where it has a weight; where it shall have
+    none, leave it out before.
 
     Args:
-        relevance_TS: of source tokens for target tokens.
+        weights: of source tokens for each target token, (T, S), or for all of them, (S,).
+        empty: every share of a row that no token has a weight in.
+
+    Returns:
+        Shares, shaped like the weights; a row sums to 1, where a token has a weight in it.
     """
     # Attention knows no harm: what lowers a step's probability has no share in it.
-    positive_TS = np.maximum(np.nan_to_num(relevance_TS), 0)
-    sums_T1 = positive_TS.sum(1, keepdims=True)
-    return np.divide(positive_TS, sums_T1, out=np.zeros_like(positive_TS), where=sums_T1 > 0)
+    positive = np.maximum(np.nan_to_num(weights), 0)
+    sums = positive.sum(-1, keepdims=True)
+    return np.divide(positive, sums, out=np.full_like(positive, empty), where=sums > 0)
 
 
 def best_links(

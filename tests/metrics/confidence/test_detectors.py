@@ -14,6 +14,7 @@ from xnmt_bench.metrics.confidence import detectors
 from xnmt_bench.metrics.confidence.language import code, language
 from xnmt_bench.metrics.confidence.quality import sentence_quality
 from xnmt_bench.words import Tokens, Weighed
+from xnmt_bench.words.pieces import as_shares
 from xnmt_bench.words.weighed import joined
 
 DUMPS, ANNOTATED = DATA / "attention_dumps", DATA / "hallucinations" / "deen_annotated.csv"
@@ -31,12 +32,16 @@ def weighed(weights, prefix=None, log_p=None, eos=True):
     return Weighed(0, source, target, weights, prefix, log_p)
 
 
+def shares_of(sentence):
+    return as_shares(sentence.weights_TS.sum(0), empty=np.nan)
+
+
 def test_expected_rows_of_the_excerpt():
     for row, sentence in excerpt():
         score_of = {
             "attn_to_eos": detectors.attention_to_eos(sentence),
             "attn_ign_src": detectors.ignored_source(sentence),
-            "wass_to_unif": detectors.wass_to_uniform(detectors.shares(sentence)),
+            "wass_to_unif": detectors.wass_to_uniform(shares_of(sentence)),
             "seq_logprob": detectors.log_probability(sentence),
         }
         for key, value in score_of.items():
@@ -62,7 +67,7 @@ def test_every_expected_row():
             score_of = {
                 "attn_to_eos": detectors.attention_to_eos(dumped),
                 "attn_ign_src": detectors.ignored_source(dumped),
-                "wass_to_unif": detectors.wass_to_uniform(detectors.shares(dumped)),
+                "wass_to_unif": detectors.wass_to_uniform(shares_of(dumped)),
                 "seq_logprob": detectors.log_probability(dumped),
                 "top_4gram": detectors.top_four_gram(source, target),
                 "length_ratio": detectors.length_ratio(source, target),
@@ -104,7 +109,7 @@ def test_attention_to_eos_and_ignored_words_by_hand():
     assert np.isnan(detectors.attention_to_eos(weighed([[1, 0]], eos=False)))
     nothing = weighed(np.zeros((2, 3)))
     assert np.isnan(detectors.attention_to_eos(nothing))
-    assert np.isnan(detectors.wass_to_uniform(detectors.shares(nothing)))
+    assert np.isnan(detectors.wass_to_uniform(shares_of(nothing)))
 
 
 def test_distance_to_other_sentences():

@@ -42,13 +42,6 @@ def ignored_source(sentence: Weighed) -> float:
     return float((sentence.weights_TS.sum(0)[: sentence.source.size] < LITTLE).mean())
 
 
-def shares(sentence: Weighed) -> np.ndarray:
-    """Return p_S; NaN where nothing has a weight."""
-    weights_S = sentence.weights_TS.sum(0)
-    total = weights_S.sum()
-    return weights_S / total if total > 0 else np.full(len(weights_S), np.nan)
-
-
 def wass_to_uniform(p_S: np.ndarray) -> float:
     """Return Wass-to-Unif, 0.5 * |p - u|_1: the distance from even (Guerreiro et al. 2023)."""
     return float(0.5 * np.abs(p_S - 1 / len(p_S)).sum()) if len(p_S) else np.nan
@@ -74,17 +67,17 @@ class WassToData:
             # On a line the earth mover's distance is the area between two cumulated distributions.
             [np.pad(np.cumsum(p), (0, longest - len(p)), constant_values=1.0) for p in shares]
         )
-        self._told_N = np.array([bool(len(p)) and bool(np.isfinite(p).all()) for p in shares])
+        self._known_N = np.array([bool(len(p)) and bool(np.isfinite(p).all()) for p in shares])
         self._seed = seed
 
     def of(self, index: int) -> float:
         """Return the number of one of the sentences; NaN where fewer than four others are alike."""
-        if not self._told_N[index]:
+        if not self._known_N[index]:
             return np.nan
         length = self._length_N[index]
         alike = np.abs(self._length_N - length) <= ALIKE * length
         alike[index] = False  # its distance to itself is 0
-        places = np.flatnonzero(alike & self._told_N)
+        places = np.flatnonzero(alike & self._known_N)
         # Enough to find near ones; more would make the metric quadratic in the test set.
         if len(places) > REFERENCE:
             # By its own number, so that a sentence's score does not depend on which were scored

@@ -161,7 +161,8 @@ def _detected(sentence: Weighed, reading: Reading) -> dict[str, Any]:
     shared = sentence
     if not reading.shares:
         shared = replace(sentence, weights_TS=as_shares(sentence.weights_TS))
-    p_S = detectors.shares(shared)
+    # Without a weight there is no distribution to compare: its distances are unknown, not 0.
+    p_S = as_shares(shared.weights_TS.sum(0), empty=np.nan)
     share, top = detectors.source_contribution(sentence)  # of relevance as it was given
     return {
         "shares": p_S,

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from xnmt_bench.errors import XnmtError
 from xnmt_bench.judges import Judge, RuleSet
-from xnmt_bench.judges.configured import configured_judges
+from xnmt_bench.judges.configured import configured_judges, installed_judges
 from xnmt_bench.judges.nmt import NMT
 from xnmt_bench.judges.unigram import Unigram
 from xnmt_bench.measuring.listing import Listing
@@ -48,7 +49,6 @@ from xnmt_bench.rules.table import ERROR
 
 REFERENCES: tuple[type[Judge], ...] = (Unigram, NMT)
 nats = "{:.3f}".format
-ALPHAS = (1, 10)  # of STRIPE-X
 BLIND_NOTE = (
     "Blind rows never ask the model. A method that does not beat them has shown nothing about it."
 )
@@ -59,19 +59,6 @@ SCORED = {
         "word, and compares with rows of the same decisions alone."
     ),
 }
-LEAKS = "Leak: what an explainer's own proxy gains by how it chooses"
-KL_NOTE = (
-    "KL divergence in nats of a proxy's distribution from the NMT model's, over the whole "
-    "vocabulary; the proxy learnt the model's distribution. With its 95 % bootstrap interval over "
-    "sentences; lower is more faithful."
-)
-LEAK_NOTE = (
-    "In nats a decision: how much surer of the label the shared proxy becomes by learning from the "
-    "explainer's own rules (leak), or from the same words under the labels of other decisions that "
-    "hold them (matched); what exceeds matched is choice. STRIPE-X is the shared proxy's loss and "
-    "alpha times what leaks; a large alpha favours choosing without the label, as random does. "
-    "Lower is better."
-)
 
 
 class Fidelity(SumMetric):
@@ -100,7 +87,7 @@ class Fidelity(SumMetric):
         Key("seed", "seed"),
         Key("train_sentences", "sentences", "{} training sentences", shared=True),
     )
-    columns = (
+    columns: Sequence[Column] = (
         Column(
             "ppl",
             "PPL",
@@ -109,48 +96,7 @@ class Fidelity(SumMetric):
             log=True,
             meaning="perplexity on held-out decisions, from the rule's words alone",
         ),
-        Column(
-            "kl",
-            "KL",
-            better="lower",
-            interval=True,
-            title="Disagreement: KL divergence of proxies",
-            note=KL_NOTE,
-            meaning="KL divergence of the judge's distribution from the system's, in nats",
-        ),
-        Column(
-            "leak",
-            "leak",
-            nats,
-            "lower",
-            True,
-            title=LEAKS,
-            note=LEAK_NOTE,
-            meaning="nats a decision that EVAL-X gains from the explainer's own rules",
-        ),
-        Column(
-            "matched",
-            "matched",
-            nats,
-            None,
-            True,
-            title=LEAKS,
-            meaning="nats that it gains from the same words under other labels",
-        ),
-        Column("choice", "choice", nats, "lower", True, title=LEAKS, meaning="leak less matched"),
-        *(
-            Column(
-                f"stripe_{alpha}",
-                f"STRIPE-X, {alpha}",
-                nats,
-                "lower",
-                True,
-                title=LEAKS,
-                meaning=f"loss of EVAL-X, and {alpha} times the leak",
-            )
-            for alpha in ALPHAS
-        ),
-        Column("agreement", "agreement", percent, "higher", interval=True, shown=False),
+        Column("accuracy", "accuracy", percent, "higher", interval=True, shown=False),
         Column("decisions", "decisions", count, shown=False),
         Column(
             "planted_log_q",
@@ -176,10 +122,14 @@ class Fidelity(SumMetric):
         ),
     )
     pivot = "instantiation"
-    csv_only = ("comb_valid",)
 
     def __init__(self, browsed: Natural = 50) -> None:
         self.browsed = browsed
+        # All that are installed and not those of a configuration: `evaluate.py` has rows of judges
+        # that its own configuration does not choose.
+        self._judge_kinds = installed_judges()
+        self.columns = _with_results_of(self._judge_kinds, self.columns)
+        self.csv_only = tuple(name for kind in self._judge_kinds for name in kind.csv_only)
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield each judge's row, then those of the two references."""
@@ -228,9 +178,7 @@ class Fidelity(SumMetric):
             "decisions": decisions_R,
         }
         if "correct" in sums_R:
-            results["agreement"] = ratio(sums_R["correct"], decisions_R)
-        if "kl" in sums_R:
-            results["kl"] = ratio(sums_R["kl"], decisions_R)
+            results["accuracy"] = ratio(sums_R["correct"], decisions_R)
         planted = [name.removeprefix(PLANTED) for name in sums_R if name.startswith(PLANTED)]
         if planted:
             results["planted"] = np.sum([sums_R[PLANTED + slot] for slot in planted], axis=0)
@@ -240,16 +188,8 @@ class Fidelity(SumMetric):
             # Not by all decisions: a side without a deciding word cannot be hit.
             results["hit_at_k"] = ratio(sums_R["hits"], sums_R["hittable"])
             results["hit_any_at_k"] = ratio(sums_R["hits_any"], sums_R["hittable_any"])
-        if "log_own" in sums_R:
-            shared_R = ratio(sums_R["log_likelihood"], decisions_R)
-            # Differences of means over the same decisions, in nats.
-            leak_R, matched_R = (
-                ratio(sums_R[name], decisions_R) - shared_R for name in ("log_own", "log_matched")
-            )
-            results |= {"leak": leak_R, "matched": matched_R, "choice": leak_R - matched_R}
-            for alpha in ALPHAS:
-                # EVAL-X's loss with the leak as a penalty; a negative leak is noise and no bonus.
-                results[f"stripe_{alpha}"] = -shared_R + alpha * np.maximum(0, leak_R)
+        for kind in self._judge_kinds:
+            results |= kind.results(sums_R)
         return results
 
     def combine(self, scored: Sequence[ScoredRow]) -> list[ScoredRow]:
@@ -292,3 +232,24 @@ class Fidelity(SumMetric):
     def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:
         """Yield decisions with the words that each explainer picked."""
         return list_decisions(measurements)
+
+
+def _with_results_of(kinds: Sequence[type[Judge]], columns: Sequence[Column]) -> tuple[Column, ...]:
+    """Return a metric's columns, with those of judges behind the first.
+
+    Raises:
+        XnmtError: a judge names a result like another one.
+    """
+    by_name = {column.name: column for column in columns}
+    of_judges: list[Column] = []
+    for kind in kinds:
+        for column in kind.result_columns:
+            # A judge that inherits a result from another one shares its column.
+            if by_name.setdefault(column.name, column) != column:
+                raise XnmtError(
+                    f"judge {kind.name!r}: another result of fidelity is called {column.name!r}"
+                )
+            if column not in (*columns, *of_judges):
+                of_judges.append(column)
+    headline, *others = columns
+    return (headline, *of_judges, *others)

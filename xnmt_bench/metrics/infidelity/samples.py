@@ -16,7 +16,6 @@ import torch
 
 from xnmt_bench.corpora.subwords import SPECIAL
 from xnmt_bench.device import Room
-from xnmt_bench.explainers.base import require_labels
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.switched import Removal, SwitchedOff
@@ -78,7 +77,8 @@ def probabilities(
     keep_RS, keep_RT = (torch.as_tensor(~x, device=device) for x in erased)
     # Decoder input 0 is BOS, input j + 1 is target word j.
     keep_RT = torch.nn.functional.pad(keep_RT[:, :-1], (1, 0), value=True)
-    labels_BT = require_labels(batch)
+    labels_BT = batch.labels_BT
+    assert labels_BT is not None, "the system decides before words are erased"
 
     def read(positions: int) -> list[np.ndarray]:
         together = max(1, positions // labels_BT.shape[1])

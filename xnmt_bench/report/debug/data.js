@@ -1,4 +1,4 @@
-// What the page was given: layers of entries, their numbers at full precision, their weights in a byte each.
+// What the page was given: listings of entries, their numbers at full precision, their weights in a byte each.
 
 async function unpack(base64) {
   const binary = atob(base64.trim());
@@ -9,8 +9,8 @@ async function unpack(base64) {
   const size = new DataView(buffer).getUint32(0, true);
   const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size)));
   const cursor = { floats: 4 + size, bytes: 4 + size };
-  for (const told of head.layers) cursor.bytes += 8 * told.columns.length * told.numbers.length;
-  return head.layers.map((told) => new Layer(told, head, buffer, cursor));
+  for (const description of head.listings) cursor.bytes += 8 * description.columns.length * description.numbers.length;
+  return head.listings.map((description) => new Listing(description, head, buffer, cursor));
 }
 
 // A piece without the marks that tools leave on it.
@@ -18,23 +18,23 @@ function withoutMarks(piece) {
   return piece.replace(/^[▁￭]+|￭+$|@@$/g, "");
 }
 
-class Layer {
-  constructor(told, head, buffer, cursor) {
-    Object.assign(this, told);
+class Listing {
+  constructor(description, head, buffer, cursor) {
+    Object.assign(this, description);
     this.pool = head.pool;
     this.levels = head.levels;
     this.nothing = head.nothing;
-    this.size = told.numbers.length;
-    this.id = `${told.kind}: ${told.name}`;
+    this.size = description.numbers.length;
+    this.id = `${description.kind}: ${description.name}`;
     this.values = new Map();
-    for (const name of told.columns) {
+    for (const name of description.columns) {
       this.values.set(name, new Float64Array(buffer, cursor.floats, this.size));
       cursor.floats += 8 * this.size;
     }
-    this.places = new Map(told.numbers.map((number, place) => [number, place]));
+    this.places = new Map(description.numbers.map((number, place) => [number, place]));
     this.bytes = new Uint8Array(buffer);
     this.starts = [];
-    for (const matrix of told.matrices ?? []) {
+    for (const matrix of description.matrices ?? []) {
       this.starts.push(cursor.bytes);
       if (matrix) cursor.bytes += this.bytesOf(matrix);
     }
@@ -79,11 +79,11 @@ class Layer {
 
   // An entry's matrix in pieces or words: a weight is summed over a column's pieces, and is the mean of a row's.
   matrix(place, words) {
-    const told = this.matrices?.[place];
-    if (!told) return null;
-    const [rows, columns] = [this.tokens(told.rows, words), this.tokens(told.columns, words)];
-    const width = this.pool[told.columns][0].length;
-    const height = this.pool[told.rows][0].length;
+    const description = this.matrices?.[place];
+    if (!description) return null;
+    const [rows, columns] = [this.tokens(description.rows, words), this.tokens(description.columns, words)];
+    const width = this.pool[description.columns][0].length;
+    const height = this.pool[description.rows][0].length;
     let at = this.starts[place];
     // A level stands for the middle of its step, and none for no weight.
     const weightOf = (level) => level && Math.min(1, (level + 0.5) / this.levels);
@@ -107,7 +107,7 @@ class Layer {
         }
       }
     }
-    return { rows, columns, weights, sources: told.sources ?? columns.length, framed: words ? [] : told.framed ?? [],
+    return { rows, columns, weights, sources: description.sources ?? columns.length, framed: words ? [] : description.framed ?? [],
              rowScores: this.rowScores, columnScores: this.columnScores, words };
   }
 }
@@ -115,18 +115,18 @@ class Layer {
 // EOS is the last token, where a tool writes it down.
 const withoutEos = (tokens) => tokens.at(-1)?.text === "</s>" ? tokens.slice(0, -1) : tokens;
 
-// Places of the entries whose sources are linked to other words in the other layer, of like scores (synonyms).
-function synonyms(layer, other) {
+// Places of the entries whose sources are linked to other words in the other listing, of like scores (synonyms).
+function synonyms(listing, other) {
   const words = (own, pooled) => withoutEos(own.tokens(pooled, true)).map((token) => token.text.toLowerCase());
   const found = [];
-  layer.numbers.forEach((number, place) => {
-    const one = layer.matrices[place], two = other.matrices[other.places.get(number)];
+  listing.numbers.forEach((number, place) => {
+    const one = listing.matrices[place], two = other.matrices[other.places.get(number)];
     if (!one?.links || !two?.links) return;
-    const [sources, others] = [words(layer, one.columns), words(other, two.columns)];
+    const [sources, others] = [words(listing, one.columns), words(other, two.columns)];
     if (sources.join("\n") !== others.join("\n")) return;
-    const [said, saidThere] = [words(layer, one.rows), words(other, two.rows)];
+    const [said, saidThere] = [words(listing, one.rows), words(other, two.rows)];
     const synonym = one.links.some(([s, t, score]) => two.links.some(([source, target, there]) =>
-      s === source && said[t] !== saidThere[target] && Math.abs(score - there) <= layer.synonyms.alike));
+      s === source && said[t] !== saidThere[target] && Math.abs(score - there) <= listing.synonyms.alike));
     if (synonym) found.push(place);
   });
   return found;

@@ -4,19 +4,19 @@ const DIFFERENCE = "difference:";
 const ROW = 26; // pixels
 
 // The entries that are asked for, as places, in order. What has no number comes last.
-function listed(layer, other, asked) {
-  let places = asked.list ? [...(readyList(layer, other, asked.list)?.places ?? [])] : [...layer.numbers.keys()];
+function listed(listing, other, asked) {
+  let places = asked.list ? [...(readyList(listing, other, asked.list)?.places ?? [])] : [...listing.numbers.keys()];
   const wanted = asked.find.toLowerCase();
   if (wanted) {
-    const texts = Object.keys(layer.texts);
-    places = places.filter((place) => texts.some((heading) => layer.text(heading, place).toLowerCase().includes(wanted)));
+    const texts = Object.keys(listing.texts);
+    places = places.filter((place) => texts.some((heading) => listing.text(heading, place).toLowerCase().includes(wanted)));
   }
   if (asked.column && (asked.from !== "" || asked.to !== "")) {
-    const values = valuesOf(layer, other, asked.column);
+    const values = valuesOf(listing, other, asked.column);
     const [from, to] = [asked.from === "" ? -Infinity : Number(asked.from), asked.to === "" ? Infinity : Number(asked.to)];
     places = places.filter((place) => values[place] >= from && values[place] <= to);
   }
-  const values = valuesOf(layer, other, asked.sort);
+  const values = valuesOf(listing, other, asked.sort);
   const sign = asked.down ? -1 : 1;
   // Numbers and then what has none, each in their old order where they are equal.
   return places.sort((a, b) => {
@@ -26,40 +26,40 @@ function listed(layer, other, asked) {
   });
 }
 
-// A column, the numbers of the entries, or the differences of a column from another layer's.
-function valuesOf(layer, other, column) {
-  if (column === "sentence") return Float64Array.from(layer.numbers);
-  if (!column.startsWith(DIFFERENCE)) return layer.values.get(column);
+// A column, the numbers of the entries, or the differences of a column from another listing's.
+function valuesOf(listing, other, column) {
+  if (column === "sentence") return Float64Array.from(listing.numbers);
+  if (!column.startsWith(DIFFERENCE)) return listing.values.get(column);
   const name = column.slice(DIFFERENCE.length);
-  const [own, there] = [layer.values.get(name), other?.values.get(name)];
-  return Float64Array.from(layer.numbers, (number, place) => {
+  const [own, there] = [listing.values.get(name), other?.values.get(name)];
+  return Float64Array.from(listing.numbers, (number, place) => {
     const opposite = other?.places.get(number);
     return own && there && opposite !== undefined ? own[place] - there[opposite] : NaN;
   });
 }
 
-// A layer's ready lists; and those that only a comparison has.
-function readyLists(layer, other) {
-  if (!other) return layer.lists;
-  const known = layer.compared ??= new Map();
+// A listing's ready lists; and those that only a comparison has.
+function readyLists(listing, other) {
+  if (!other) return listing.lists;
+  const known = listing.compared ??= new Map();
   if (!known.has(other)) {
     const made = [{
       name: "other sources", rule: "the two do not have the same source",
-      places: [...layer.numbers.keys()].filter((place) => differ(layer, other, place)),
+      places: [...listing.numbers.keys()].filter((place) => differ(listing, other, place)),
     }];
-    if (layer.synonyms && other.synonyms) {
-      made.push({ name: "synonyms", rule: layer.synonyms.rule, places: synonyms(layer, other) });
+    if (listing.synonyms && other.synonyms) {
+      made.push({ name: "synonyms", rule: listing.synonyms.rule, places: synonyms(listing, other) });
     }
     known.set(other, made);
   }
-  return [...layer.lists, ...known.get(other)];
+  return [...listing.lists, ...known.get(other)];
 }
 
-const readyList = (layer, other, name) => readyLists(layer, other).find((list) => list.name === name);
+const readyList = (listing, other, name) => readyLists(listing, other).find((list) => list.name === name);
 
-function differ(layer, other, place) {
-  const opposite = other.places.get(layer.numbers[place]);
-  return opposite !== undefined && layer.text(layer.given, place) !== other.text(other.given, opposite);
+function differ(listing, other, place) {
+  const opposite = other.places.get(listing.numbers[place]);
+  return opposite !== undefined && listing.text(listing.given, place) !== other.text(other.given, opposite);
 }
 
 function shown(value) {
@@ -72,17 +72,17 @@ function shown(value) {
 const heading = (column) => column.replace(DIFFERENCE, "difference of ").replace(/_pct$/, " %").replaceAll("_", " ");
 
 // The rows that are in view, in a box as high as all of them.
-function drawRows(box, layer, places, values, current, choose) {
+function drawRows(box, listing, places, values, current, choose) {
   const first = Math.max(0, Math.floor(box.scrollTop / ROW) - 5);
   const last = Math.min(places.length, first + Math.ceil(box.clientHeight / ROW) + 10);
   const inside = box.firstElementChild;
-  const texts = Object.keys(layer.texts);
+  const texts = Object.keys(listing.texts);
   inside.replaceChildren(...places.slice(first, last).map((place, n) => {
-    const line = element("div", { role: "option", id: `entry-${first + n}`, "data-number": layer.numbers[place], "aria-selected": place === current,
+    const line = element("div", { role: "option", id: `entry-${first + n}`, "data-number": listing.numbers[place], "aria-selected": place === current,
                                   "aria-posinset": first + n + 1, "aria-setsize": places.length });
     line.style.top = `${ROW * (first + n)}px`;
-    line.append(element("span", {}, String(layer.numbers[place])), element("span", {}, shown(values[place])),
-                element("bdi", { dir: "auto" }, layer.text(texts[1] ?? texts[0], place) || "(empty)"));
+    line.append(element("span", {}, String(listing.numbers[place])), element("span", {}, shown(values[place])),
+                element("bdi", { dir: "auto" }, listing.text(texts[1] ?? texts[0], place) || "(empty)"));
     line.onclick = () => choose(place);
     return line;
   }));
@@ -131,28 +131,28 @@ function barsOf(values, places, width) {
   });
 }
 
-// The list as it stands, tab-separated, its numbers to the last digit; beside them the other layer's, and differences.
-function asTsv(layer, other, places) {
+// The list as it stands, tab-separated, its numbers to the last digit; beside them the other listing's, and differences.
+function asTsv(listing, other, places) {
   const quoted = (value) => /["\t\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
   // A spreadsheet would run such a text as a formula.
   const harmless = (text) => /^\s*[=+\-@]./s.test(text) ? `'${text}` : text;
   const number = (value) => Number.isNaN(value) ? "" : String(value);
-  const headings = Object.keys(layer.texts);
+  const headings = Object.keys(listing.texts);
   const beside = other ? other.columns : [];
   const rows = places.map((place) => {
-    const opposite = other?.places.get(layer.numbers[place]);
+    const opposite = other?.places.get(listing.numbers[place]);
     return [
-      String(layer.numbers[place]),
-      ...layer.columns.map((name) => number(layer.values.get(name)[place])),
+      String(listing.numbers[place]),
+      ...listing.columns.map((name) => number(listing.values.get(name)[place])),
       ...beside.flatMap((name) => {
         const there = opposite === undefined ? NaN : other.values.get(name)[opposite];
-        return [number(there), layer.values.has(name) ? number(layer.values.get(name)[place] - there) : ""];
+        return [number(there), listing.values.has(name) ? number(listing.values.get(name)[place] - there) : ""];
       }),
       ...(other ? Object.keys(other.texts) : []).map((name) => opposite === undefined ? "" : harmless(other.text(name, opposite))),
-      ...headings.map((name) => harmless(layer.text(name, place))),
+      ...headings.map((name) => harmless(listing.text(name, place))),
     ];
   });
-  const first = ["sentence", ...layer.columns, ...beside.flatMap((name) => [`${name} of ${other.name}`, DIFFERENCE + name]),
+  const first = ["sentence", ...listing.columns, ...beside.flatMap((name) => [`${name} of ${other.name}`, DIFFERENCE + name]),
                  ...(other ? Object.keys(other.texts) : []).map((name) => `${name} of ${other.name}`), ...headings];
   return [first, ...rows].map((row) => row.map(quoted).join("\t")).join("\n") + "\n";
 }

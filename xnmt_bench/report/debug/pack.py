@@ -36,7 +36,7 @@ def packed(listings: Sequence[Listing]) -> bytes:
     for listing in _named_apart(listings):
         floats += [np.asarray(values, dtype="<f8") for values in listing.columns.values()]
         described.append(_described(listing, pool) | _of_matrices(listing, pool, weights))
-    head = {"levels": LEVELS, "nothing": NOTHING, "layers": described, "pool": pool.values}
+    head = {"levels": LEVELS, "nothing": NOTHING, "listings": described, "pool": pool.values}
     text = json.dumps(head, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     # A lone surrogate, which a damaged text may hold, has no UTF-8 form.
     encoded = text.encode("utf-8", "replace")

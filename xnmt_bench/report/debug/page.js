@@ -1,16 +1,16 @@
 // The page: what is chosen stands in the address, and every part is drawn from it.
 
-const START = { layer: "", other: "", sentence: "", list: "", find: "", column: "", from: "", to: "", sort: "sentence",
+const START = { listing: "", other: "", sentence: "", list: "", find: "", column: "", from: "", to: "", sort: "sentence",
                 down: "", view: "matrix", unit: "", cut: "0", step: "" };
 const byId = (id) => document.getElementById(id);
 const state = { ...START };
-let layers = [], places = [], order = "", drawnParts = [], waiting = null;
+let listings = [], places = [], order = "", drawnParts = [], waiting = null;
 
-const layer = () => layers.find((one) => one.id === state.layer) ?? layers[0];
-const other = () => layers.find((one) => one.id === state.other && one.kind === layer().kind && one !== layer()) ?? null;
-const comparable = () => layers.filter((one) => one.kind === layer().kind && one !== layer());
-const place = () => layer().places.get(Number(state.sentence || NaN)) ?? places[0];
-const inWords = () => layer().words && (state.unit || layer().unit) === "words";
+const listing = () => listings.find((one) => one.id === state.listing) ?? listings[0];
+const other = () => listings.find((one) => one.id === state.other && one.kind === listing().kind && one !== listing()) ?? null;
+const comparable = () => listings.filter((one) => one.kind === listing().kind && one !== listing());
+const place = () => listing().places.get(Number(state.sentence || NaN)) ?? places[0];
+const inWords = () => listing().words && (state.unit || listing().unit) === "words";
 const step = () => state.step === "" ? null : Number(state.step);
 
 function look() {
@@ -37,9 +37,9 @@ function read() {
   draw();
 }
 
-// What the layers do not have is not asked of them: another layer may lack a score, a list, an explainer.
+// Drops choices that the shown listings do not have: another listing may lack a score, a list, an explainer.
 function settle() {
-  const [own, beside] = [layer(), other()];
+  const [own, beside] = [listing(), other()];
   if (!beside) state.other = "";
   if (!columns(own, beside).some(([name]) => name === state.sort)) state.sort = "sentence";
   if (!columns(own, beside).some(([name]) => name === state.column)) Object.assign(state, { column: "", from: "", to: "" });
@@ -56,7 +56,7 @@ function columns(own, beside) {
 
 function draw() {
   settle();
-  const [own, beside] = [layer(), other()];
+  const [own, beside] = [listing(), other()];
   const asked = { ...state, down: state.down === "true" };
   const key = JSON.stringify([own.id, beside?.id, state.list, state.find, state.column, state.from, state.to, state.sort, state.down]);
   if (key !== order) {
@@ -67,7 +67,7 @@ function draw() {
   }
   const current = place();
   keepInView(current);
-  drawRows(byId("rows"), own, places, valuesOf(own, beside, told()), current, choose);
+  drawRows(byId("rows"), own, places, valuesOf(own, beside, shownColumn()), current, choose);
   drawCharts(own, current);
   drawEntry(own, beside, current);
 }
@@ -78,10 +78,10 @@ function options(select, choices, chosen) {
 }
 
 function drawControls(own, beside) {
-  const kinds = [...new Set(layers.map((one) => one.kind))];
-  byId("layer").replaceChildren(...kinds.map((kind) => {
+  const kinds = [...new Set(listings.map((one) => one.kind))];
+  byId("listing").replaceChildren(...kinds.map((kind) => {
     const group = element("optgroup", { label: kind });
-    group.append(...layers.filter((one) => one.kind === kind).map((one) => new Option(one.name, one.id, false, one === own)));
+    group.append(...listings.filter((one) => one.kind === kind).map((one) => new Option(one.name, one.id, false, one === own)));
     return group;
   }));
   options(byId("other"), [["", "nothing"], ...comparable().map((one) => [one.id, one.name])], beside?.id ?? "");
@@ -95,12 +95,12 @@ function drawControls(own, beside) {
   for (const name of ["from", "to"]) byId(name).disabled = !state.column;
   const list = ready.find((one) => one.name === state.list);
   byId("said").textContent = `${places.length} of ${own.size}` + (list ? `. ${list.name}: ${list.rule}` : "");
-  byId("sorted").textContent = heading(told());
+  byId("sorted").textContent = heading(shownColumn());
   byId("note").textContent = own.note;
 }
 
 // The column beside the list's texts.
-const told = () => state.sort === "sentence" ? layer().charts[0] ?? layer().columns[0] ?? "sentence" : state.sort;
+const shownColumn = () => state.sort === "sentence" ? listing().charts[0] ?? listing().columns[0] ?? "sentence" : state.sort;
 
 function keepInView(current) {
   const [box, at] = [byId("rows"), places.indexOf(current)];
@@ -111,8 +111,8 @@ function keepInView(current) {
 
 function drawCharts(own, current) {
   const box = byId("charts");
-  if (box.dataset.layer !== own.id) {
-    box.dataset.layer = own.id;
+  if (box.dataset.listing !== own.id) {
+    box.dataset.listing = own.id;
     box.replaceChildren(...own.charts.map((name) => {
       const chart = element("figure", { "data-column": name });
       const sort = element("button", { title: "sort by it" }, heading(name));
@@ -130,7 +130,7 @@ function drawCharts(own, current) {
   for (const chart of box.children) drawChart(chart.querySelector("canvas"), own.values.get(chart.dataset.column), places, current, look());
 }
 
-const choose = (chosen) => change({ sentence: layer().numbers[chosen], step: "" });
+const choose = (chosen) => change({ sentence: listing().numbers[chosen], step: "" });
 
 function go(by) {
   const at = places.indexOf(place());
@@ -138,7 +138,7 @@ function go(by) {
   if (next !== undefined) choose(next);
 }
 
-// The layers that are shown, with the place of the entry in each.
+// The listings that are shown, with the place of the entry in each.
 function parts(own, beside, current) {
   const opposite = beside?.places.get(own.numbers[current]);
   return [[own, current], ...(opposite === undefined ? [] : [[beside, opposite]])];
@@ -192,15 +192,15 @@ function choices(both) {
   if (!one.choices?.[at]) return [];
   const table = element("table");
   const head = element("tr");
-  head.append(element("th", {}, "variant"), ...both.map(([layer]) => element("th", {}, layer.name)));
+  head.append(element("th", {}, "variant"), ...both.map(([listing]) => element("th", {}, listing.name)));
   table.append(head);
-  const best = both.map(([layer, place]) => Math.max(...layer.choices[place].map(([, score]) => score ?? -Infinity)));
+  const best = both.map(([listing, place]) => Math.max(...listing.choices[place].map(([, score]) => score ?? -Infinity)));
   one.choices[at].forEach(([pooled], n) => {
     const line = element("tr");
     const text = element("td");
     text.append(element("bdi", { dir: "auto" }, one.pool[pooled]), n ? "" : " (true)");
-    line.append(text, ...both.map(([layer, place], side) => {
-      const score = layer.choices[place][n]?.[1] ?? NaN;
+    line.append(text, ...both.map(([listing, place], side) => {
+      const score = listing.choices[place][n]?.[1] ?? NaN;
       return element("td", {}, shown(score) + (score === best[side] ? " ◀" : ""));
     }));
     table.append(line);
@@ -215,8 +215,8 @@ function scoreTable(own, both) {
     head.append(element("th"), element("th", { class: "a" }, own.name), element("th", { class: "b" }, both[1][0].name), element("th", {}, "difference"));
     table.append(head);
   }
-  for (const name of new Set(both.flatMap(([layer]) => layer.columns))) {
-    const values = both.map(([layer, place]) => layer.values.get(name)?.[place] ?? NaN);
+  for (const name of new Set(both.flatMap(([listing]) => listing.columns))) {
+    const values = both.map(([listing, place]) => listing.values.get(name)?.[place] ?? NaN);
     if (values.every(Number.isNaN)) continue;
     if (both.length === 2) values.push(values[0] - values[1]);
     const line = element("tr", { "data-column": name, "aria-current": name === state.sort });
@@ -243,7 +243,7 @@ function drawFigure(both, colours = look()) {
   byId("figure").hidden = !seen.length;
   byId("tools").hidden = !seen.length;
   if (!seen.length) return;
-  byId("unit").hidden = !layer().words;
+  byId("unit").hidden = !listing().words;
   for (const [name, value] of [["view", state.view], ["unit", seen[0].matrix.words ? "words" : "pieces"]]) {
     for (const input of document.getElementsByName(name)) input.checked = input.value === value;
   }
@@ -272,16 +272,16 @@ function save(name, blob) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-const fileName = (ending) => `${layer().name}_${layer().numbers[place()]}`.replace(/[^\p{L}\p{N}]+/gu, "_") + `.${ending}`;
+const fileName = (ending) => `${listing().name}_${listing().numbers[place()]}`.replace(/[^\p{L}\p{N}]+/gu, "_") + `.${ending}`;
 
 // On white paper, whatever the page looks like.
 function svgText() {
-  const seen = drawn(parts(layer(), other(), place()), PAPER);
+  const seen = drawn(parts(listing(), other(), place()), PAPER);
   const made = figure(seen, PAPER, { view: state.view, cut: Number(state.cut), step: step() });
   return { made, text: new XMLSerializer().serializeToString(made) };
 }
 
-const redraw = (colours) => place() !== undefined && drawFigure(parts(layer(), other(), place()), colours);
+const redraw = (colours) => place() !== undefined && drawFigure(parts(listing(), other(), place()), colours);
 const LARGEST = 8000; // pixels that every browser can draw
 
 function saveSvg() {
@@ -303,7 +303,7 @@ function savePng() {
   image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text);
 }
 
-const saveTsv = () => save("sentences.tsv", new Blob([asTsv(layer(), other(), places)], { type: "text/tab-separated-values" }));
+const saveTsv = () => save("sentences.tsv", new Blob([asTsv(listing(), other(), places)], { type: "text/tab-separated-values" }));
 
 const clamp = (value, greatest) => Math.max(0, Math.min(greatest, value));
 
@@ -316,7 +316,7 @@ const nextOf = (choices, chosen) => choices[(choices.indexOf(chosen) + 1) % choi
 
 // Who was beside the chosen one changes places with it.
 function show(id) {
-  change({ layer: id, other: state.other === id ? layer().id : state.other, step: "" });
+  change({ listing: id, other: state.other === id ? listing().id : state.other, step: "" });
 }
 
 const KEYS = {
@@ -329,10 +329,10 @@ const KEYS = {
   ArrowRight: ["next token of the translation", () => stepBy(1)],
   ArrowLeft: ["token before", () => stepBy(-1)],
   m: ["matrix or lines", () => change({ view: state.view === "lines" ? "matrix" : "lines" })],
-  w: ["pieces or words", () => layer().words && change({ unit: inWords() ? "pieces" : "words", step: "" })],
+  w: ["pieces or words", () => listing().words && change({ unit: inWords() ? "pieces" : "words", step: "" })],
   "+": ["higher cut-off", () => change({ cut: clamp(Math.round(100 * state.cut) + 2, 100) / 100 })],
   "-": ["lower cut-off", () => change({ cut: clamp(Math.round(100 * state.cut) - 2, 100) / 100 })],
-  e: ["next system or explainer", () => show(nextOf(layers.map((one) => one.id), layer().id))],
+  e: ["next system or explainer", () => show(nextOf(listings.map((one) => one.id), listing().id))],
   c: ["compare with the next", () => change({ other: nextOf(["", ...comparable().map((one) => one.id)], state.other), step: "" })],
   r: ["reverse the order", () => change({ down: state.down !== "true" })],
   s: ["choose what to sort by", () => byId("sort").focus()],
@@ -344,7 +344,7 @@ const KEYS = {
 
 function listen() {
   const into = (name) => (event) => change({ [name]: event.target.value });
-  byId("layer").onchange = (event) => show(event.target.value);
+  byId("listing").onchange = (event) => show(event.target.value);
   for (const name of ["other", "list", "sort", "column"]) byId(name).onchange = into(name);
   for (const name of ["find", "from", "to"]) byId(name).oninput = into(name);
   byId("down").onclick = () => KEYS.r[1]();
@@ -354,7 +354,7 @@ function listen() {
   byId("next").onclick = () => go(1);
   [byId("svg").onclick, byId("png").onclick, byId("tsv").onclick] = [saveSvg, savePng, saveTsv];
   byId("keys").onclick = () => KEYS["?"][1]();
-  byId("rows").onscroll = () => drawRows(byId("rows"), layer(), places, valuesOf(layer(), other(), told()), place(), choose);
+  byId("rows").onscroll = () => drawRows(byId("rows"), listing(), places, valuesOf(listing(), other(), shownColumn()), place(), choose);
   byId("rows").append(element("div"));
   window.onhashchange = read;
   window.onbeforeprint = () => redraw(PAPER);
@@ -376,7 +376,7 @@ async function start() {
     byId("state").textContent = "This browser cannot unpack the page's data: it has no DecompressionStream. Firefox 113, Chrome 85, Safari 16.4 and later have it.";
     return;
   }
-  layers = await unpack(byId("data").textContent);
+  listings = await unpack(byId("data").textContent);
   byId("state").remove();
   byId("page").hidden = false;
   listen();
