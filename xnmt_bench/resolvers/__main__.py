@@ -42,6 +42,7 @@ def resolve_file(
     plug_in = create("resolvers", resolver, **options)
     counts = ExampleCounts()
     with ExitStack() as files:
+        # Opened before the first sentence, so that a path that cannot be written fails at once.
         clusters_file, marked_file = (
             files.enter_context(target.open("w", encoding="utf-8")) if target else None
             for target in (clusters_path, marked_path)
@@ -50,6 +51,7 @@ def resolve_file(
             pair_with_clusters(_sentences(text), plug_in), 1
         ):
             counts.add(sentence, clusters)
+            # A sentence without a line is one that the resolver `file` does not know either.
             if clusters_file and clusters is not None:
                 row = {"tokens": sentence.source.split(), "clusters": clusters}
                 clusters_file.write(json.dumps(row, ensure_ascii=False) + "\n")
@@ -77,6 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--marked", type=Path, help="write the sentences with markers here")
     chosen = parser.parse_args(arguments)
+    # Warnings go to the standard error; the standard output holds the table alone.
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
         counts = resolve_file(

@@ -38,6 +38,7 @@ class Resolver(ABC):
 
 def tidy(clusters: Iterable[Iterable[Span]]) -> Clusters:
     """Return clusters in order: repeated mentions and clusters of fewer than two are left out."""
+    # A set first: several stretches of letters may touch the same words.
     ordered = (tuple(sorted(set(cluster))) for cluster in clusters)
     return tuple(sorted(cluster for cluster in ordered if len(cluster) > 1))
 
@@ -53,6 +54,7 @@ def word_span(word_starts: Sequence[int], start: int, stop: int) -> Span | None:
     Returns:
         None where they touch no word.
     """
+    # By overlap and not by equal ends, since tools cut punctuation off in other ways.
     touched = [
         n
         for n in range(len(word_starts) - 1)
@@ -65,6 +67,7 @@ def character_starts(text: str) -> list[int]:
     """Return the character at which each word between blanks begins, and the text's length."""
     starts, place = [], 0
     for word in text.split():
+        # From behind the word before, since a word may come twice.
         place = text.index(word, place)
         starts.append(place)
         place += len(word)

@@ -28,6 +28,7 @@ def english_side(corpus: Corpus) -> Corpus:
     if corpus.source_language == ENGLISH:
         return corpus
     if corpus.target_language == ENGLISH:
+        # Resolvers read English, and a corpus into English has it on its target side.
         return ReversedCorpus(corpus)
     pair = f"{corpus.source_language}-{corpus.target_language}"
     raise XnmtError(f"{corpus.name} ({pair}): a resolver reads English, and neither side is")
@@ -48,6 +49,7 @@ def is_gender(sentence: Sentence, clusters: Clusters | None) -> bool:
     """Return whether he, she, her, him, his or hers is a mention of a cluster."""
     words = sentence.source.split()
     return any(
+        # A longer mention, such as `his car`, is of a thing and shows no gender.
         first == last and stripped(words[first]).lower() in GENDERED
         for cluster in clusters or ()
         for first, last in cluster
@@ -125,6 +127,7 @@ class ExamplesCorpus(CorpusView):
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Stream a split; validation and test sentences are the corpus's own."""
+        # Tests of all systems are then of the same sentences, also where they learnt from others.
         if split != "train":
             yield from self.corpus.sentences(split)
             return
@@ -133,6 +136,7 @@ class ExamplesCorpus(CorpusView):
             if is_coref(clusters) if self._kind == "coref" else is_gender(sentence, clusters):
                 number += 1
                 yield sentence
+        # An empty training split would end far from here, in a tokenizer or in training.
         if not number:
             raise XnmtError(f"{self.name}: no training sentence is a {self._kind} example")
 
@@ -142,6 +146,7 @@ class ExamplesCorpus(CorpusView):
             "kind": "examples",
             "corpus": self.corpus.recipe(),
             "resolver": self._resolver.fingerprint,
+            # The two kinds choose different sentences of the same corpus.
             "examples": self._kind,
         }
 

@@ -37,6 +37,7 @@ class FastCoref(Resolver):
         sentences: Count = 1000,
     ) -> None:
         try:
+            # Imported here and by its name, since the package is optional.
             package: Any = import_module("fastcoref")
         except ImportError:
             raise XnmtError(
@@ -49,6 +50,7 @@ class FastCoref(Resolver):
             raise XnmtError(f"resolver 'fastcoref': {model} cannot be loaded: {first}") from error
         self._sentences = sentences
         try:
+            # Another version may have other weights under the same name.
             self.fingerprint = f"fastcoref {version('fastcoref')} {model}"
         except PackageNotFoundError:
             self.fingerprint = f"fastcoref {model}"
@@ -56,6 +58,7 @@ class FastCoref(Resolver):
     def resolve(self, sentences: Iterable[Sentence]) -> Iterator[Clusters | None]:
         """Yield the model's clusters of each sentence."""
         stream = iter(sentences)
+        # Many at once: the model makes batches of its own from them.
         while texts := [sentence.source for sentence in islice(stream, self._sentences)]:
             for text, prediction in zip(texts, self._model.predict(texts=texts), strict=True):
                 starts = character_starts(text)

@@ -31,6 +31,7 @@ class File(Resolver):
 
     @cached_property
     def _clusters(self) -> dict[str, list[list[Stretch]]]:
+        # By letters alone, since tools cut words and quotes in other ways than the corpus.
         return {line.letters: line.clusters for line in read_clusters(self._path)}
 
     def resolve(self, sentences: Iterable[Sentence]) -> Iterator[Clusters | None]:
@@ -43,11 +44,13 @@ class File(Resolver):
                 yield None
                 continue
             found_count += 1
+            # Stretches count letters too, so they hold for words that are cut otherwise.
             starts = letter_starts(sentence.source.split())
             yield tidy(
                 [span for stretch in cluster if (span := word_span(starts, *stretch)) is not None]
                 for cluster in clusters
             )
+        # Some unknown sentences are usual; if all are, the file is of another text.
         if missing_count and not found_count:
             problem = f"no line is of one of the {missing_count:,} sentences to resolve"
             raise DataError(self._path, None, problem)

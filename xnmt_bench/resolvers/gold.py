@@ -25,5 +25,6 @@ class Gold(Resolver):
                 continue
             spans: dict[str, list[Span]] = defaultdict(list)
             for mention in sentence.gold.source_mentions:
+                # A cluster's mention is a stretch, and an annotated one may have gaps.
                 spans[mention.chain].append((min(mention.words), max(mention.words)))
             yield tidy(spans.values())

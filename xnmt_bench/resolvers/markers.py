@@ -61,9 +61,11 @@ def mark(text: str, clusters: Clusters, most: int = MOST_CLUSTERS) -> MarkedText
     if marker := MARKER.search(text):
         raise ValueError(f"the text holds a marker: {marker[0]}")
     words = text.split()
+    # By first mention, so that the numbers of markers rise from left to right.
     numbered = sorted((tuple(sorted(set(cluster))) for cluster in clusters), key=lambda c: c[0])
     kept, covered = numbered, 0
     while True:
+        # Anew for all clusters, since the words of one that went are free for every other.
         runs = _runs(kept[:most])
         short = next((n for n, cluster_runs in enumerate(runs) if len(cluster_runs) < 2), None)
         if short is None:
@@ -71,6 +73,7 @@ def mark(text: str, clusters: Clusters, most: int = MOST_CLUSTERS) -> MarkedText
         # A cluster without markers gives its words back, and its place to the next one.
         covered += 1
         del kept[short]
+    # A mention may have lost its first words, so the order of clusters can have changed.
     runs.sort()
     starts = {first: n for n, cluster in enumerate(runs, start=1) for first, _ in cluster}
     ends = {last: n for n, cluster in enumerate(runs, start=1) for _, last in cluster}
@@ -93,6 +96,7 @@ def _runs(clusters: Sequence[Sequence[Span]]) -> list[list[Span]]:
     )
     taken: set[int] = set()
     runs: list[list[Span]] = [[] for _ in clusters]
+    # The shortest first: of `his car` and `his` the pronoun keeps its only word.
     for length, first, n in mentions:
         run = _longest_run([w for w in range(first, first + length + 1) if w not in taken])
         if run is not None:
@@ -132,6 +136,7 @@ class MarkedCorpus(CorpusView):
     def __init__(self, corpus: Corpus, resolver: Resolver, most: Count = MOST_CLUSTERS) -> None:
         super().__init__(corpus)
         refuse_other_languages(corpus)
+        # Elsewhere a marker in a source is an error of the text.
         self.marked = True
         self._resolver, self._most = resolver, most
 
@@ -141,15 +146,18 @@ class MarkedCorpus(CorpusView):
             yield replace(sentence, source=marked.text)
 
     def _mark_split(self, split: Split) -> Iterator[tuple[Sentence, MarkedText]]:
+        # Counted while streaming, since a resolver may take hours for a second pass.
         clusters_marked = 0
         pairs = pair_with_clusters(self.corpus.sentences(split), self._resolver)
         for number, (sentence, clusters) in enumerate(pairs, start=1):
             try:
+                # A sentence that the resolver does not know stays without markers.
                 marked = mark(sentence.source, clusters or (), self._most)
             except ValueError as error:
                 raise XnmtError(f"{self.name}, {split}, sentence {number}: {error}") from None
             clusters_marked += marked.marked
             yield sentence, marked
+        # Of training alone: a short test split may hold no cluster.
         if split == "train" and not clusters_marked:
             raise XnmtError(f"{self.name}: no training sentence has a cluster to mark")
 
@@ -159,6 +167,7 @@ class MarkedCorpus(CorpusView):
             "kind": "markers",
             "corpus": self.corpus.recipe(),
             "resolver": self._resolver.fingerprint,
+            # It decides which markers stand in the text, as the resolver does.
             "most": self._most,
         }
 

@@ -29,6 +29,7 @@ class CoreferenceOptions:
 
     def create_resolver(self) -> Resolver:
         """Return the resolver; an XnmtError where there is none of this name."""
+        # Most resolvers take no file, and would refuse the option.
         options = {"path": self.path} if self.path else {}
         resolver: Resolver = create("resolvers", self.resolver, **options)
         return resolver

@@ -63,6 +63,7 @@ def read_gap(path: Path) -> list[GapRow]:
             for name in ("Pronoun", "A", "B"):
                 start = parse_count(cells[f"{name}-offset"])
                 stretches.append((start, start + len(cells[name])))
+                # Offsets of another encoding would place every name a little off.
                 if cells["Text"][start : stretches[-1][1]] != cells[name]:
                     raise ValueError(f"{cells[name]!r} is not at character {start}")
             labels = TRUTH[cells["A-coref"].upper()], TRUTH[cells["B-coref"].upper()]
@@ -77,6 +78,7 @@ def read_gap(path: Path) -> list[GapRow]:
 def _tab_separated(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     header: list[str] = []
     for line, text in text_lines(path):  # quotes are characters here
+        # Not the csv module: a quote in a cell would swallow what follows it.
         cells = text.split("\t")
         if not header:
             header = cells
@@ -115,6 +117,8 @@ def read_litbank(path: Path) -> list[Chained]:
             for member in archive.getmembers():
                 file = archive.extractfile(member) if member.isfile() else None
                 if file is not None and member.name.endswith((".txt", ".ann")):
+                    # Read in memory and never unpacked, since names in an archive may lead
+                    # anywhere.
                     contents[member.name.rpartition("/")[2]] = file.read().decode("utf-8")
     except (tarfile.TarError, EOFError, UnicodeDecodeError) as error:
         raise DataError(path, None, f"no archive of LitBank: {error}") from None
@@ -135,14 +139,18 @@ def _chained(path: Path, name: str, text: str, annotation: str) -> Chained:
     kinds: dict[Stretch, str] = {}
     chain_names: dict[Stretch, str] = {}
     for number, line in enumerate(annotation.splitlines(), start=1):
+        # brat marks stretches by T; relations and notes have other letters.
         if not line.startswith("T"):
             continue
         try:
+            # A mention in several parts has several stretches; from its first to its last
+            # character.
             label, *places = re.split("[ ;]", line.split("\t")[1])
             stretch = parse_count(places[0]), parse_count(places[-1])
         except (ValueError, IndexError) as error:
             problem = f"no annotation of brat: {error}"
             raise DataError(f"{path}:{name}.ann", number, problem) from None
+        # Both lines of a mention name the same stretch, and their labels differ.
         (kinds if KIND.fullmatch(label) else chain_names)[stretch] = label
     numbers: dict[str, int] = {}
     mentions = [
@@ -162,6 +170,7 @@ def passages(document: Chained, lengths: Sequence[int]) -> Iterator[Chained]:
         inside = tuple(
             ((first - start, last - start), chain, kind)
             for (first, last), chain, kind in document.mentions
+            # A mention that a passage cuts in two belongs to neither part.
             if start <= first and last <= stop
         )
         yield Chained(document.document, part, inside)

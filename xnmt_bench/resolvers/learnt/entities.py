@@ -42,6 +42,7 @@ def join_names_and_nouns(tokens: Sequence[Token], mentions: Sequence[Mention]) -
     entities: list[Entity] = []
     for mention in mentions:
         if mention.kind == "pronoun":
+            # Other pronouns have no entity yet: the model assigns them one by one.
             if mention.pronoun in SPEAKERS:
                 _add_speaker(entities, mention)
             continue
@@ -49,6 +50,7 @@ def join_names_and_nouns(tokens: Sequence[Token], mentions: Sequence[Mention]) -
         entity = next(
             (
                 entity
+                # From the latest, since texts name again whom they named last.
                 for entity in reversed(entities)
                 if _same(tokens, entity, mention) and not {"he", "she"} <= {gender, entity.gender}
             ),
@@ -58,6 +60,7 @@ def join_names_and_nouns(tokens: Sequence[Token], mentions: Sequence[Mention]) -
             entity = Entity()
             entities.append(entity)
         entity.mentions.append(mention)
+        # The first title or noun that shows a gender decides; another gender was refused above.
         entity.gender = entity.gender or gender
     return entities
 
@@ -89,6 +92,7 @@ def _same(tokens: Sequence[Token], entity: Entity, mention: Mention) -> bool:
             and tokens[other.first].lower in {*INDEFINITE, "the", tokens[mention.first].lower}
             for other in entity.mentions
         )
+    # By words and not by equal text: a second mention is often the surname alone.
     own_words = set(name_words(tokens, mention))
     return any(
         own_words <= (others := set(name_words(tokens, other))) or others <= own_words

@@ -81,6 +81,7 @@ def answer(passage: Passage, row: GapRow) -> Answer:
     entity = next((e for e in passage.entities if pronoun in e.mentions), None)
     if entity is None:
         return False, False
+    # The names were not given to the model: whether it found them is part of the score.
     first, second = (holds(passage, entity, name) for name in row.names)
     return first, second
 
@@ -97,6 +98,7 @@ def answer_nearest(model: Model) -> Answerer:
     """
 
     def distance(features: np.ndarray) -> np.ndarray:
+        # Scores in three tiers: any name beats any noun, and before beats after.
         return -features[:, DISTANCE] - 1e4 * features[:, AFTER] - 1e6 * (1 - features[:, IS_NAME])
 
     return _answer_by_scores(model, distance)
@@ -107,6 +109,7 @@ def answer_at_random(model: Model, seed: int) -> Answerer:
     rng = np.random.default_rng(seed)
 
     def draw(features: np.ndarray) -> np.ndarray:
+        # An entity without a name scores below every entity with one.
         return rng.random(len(features)) - (1 - features[:, IS_NAME])
 
     return _answer_by_scores(model, draw)
@@ -120,6 +123,7 @@ def answer_between_names(model: Model) -> Answerer:
         pronoun = mention_at(passage, row.pronoun)
         if pronoun is None:
             return False, False
+        # Those behind it are not read: the model goes from left to right.
         before = [m for m in passage.pronouns if m.first < pronoun.first]
         assign_pronouns(passage, model.trees, model.threshold, before)
         candidates = passage.candidates(pronoun)
@@ -137,6 +141,7 @@ def answer_between_names(model: Model) -> Answerer:
 def answer_nearer_name(row: GapRow) -> Answer:
     """Return the answer that the pronoun stands for the name with fewer characters in between."""
     between = [max(name[0] - row.pronoun[1], row.pronoun[0] - name[1]) for name in row.names]
+    # A tie goes to A, so that one name is always chosen.
     return between[0] <= between[1], between[1] < between[0]
 
 
@@ -154,6 +159,7 @@ def answer_random_name(seed: int) -> Answerer:
 def _answer_by_scores(model: Model, scores: Callable[[np.ndarray], np.ndarray]) -> Answerer:
     def resolve(row: GapRow) -> Answer:
         passage = Passage(row.text, model.lexicon)
+        # No threshold: a baseline assigns every pronoun that has a candidate.
         assign_pronouns(passage, scores, -np.inf)
         return answer(passage, row)
 

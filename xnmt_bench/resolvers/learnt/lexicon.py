@@ -38,11 +38,13 @@ class Lexicon:
         An unknown name has those of its last letters, which count less.
         """
         he, she = self._endings.get(name[-ENDING:].lower(), (0, 0))
+        # One of each is added, so that an ending seen once does not decide.
         share = (he + 1.0) / (he + she + 2.0)
         he, she = self.given_names.get(name, (0, 0))
         return math.log((he + STRENGTH * share) / (she + STRENGTH * (1 - share)))
 
     def person(self, noun: str) -> float:
         """Return the log-odds that a noun names a person; 0 where it is unknown."""
+        # Half a count of each keeps the logarithm finite, and unknown nouns at 0.
         person, other = self.nouns.get(noun, (0, 0))
         return math.log((person + 0.5) / (other + 0.5))

@@ -57,6 +57,7 @@ def find_mentions(tokens: Sequence[Token]) -> list[Mention]:
     not overlap otherwise.
     """
     mentions: list[Mention] = []
+    # Evidence of the text itself on whether a sentence's first word is a name.
     lower_forms = {token.form for token in tokens if token.form.islower()}
     inner_names = {token.form for token in tokens if token.capitalised and not token.first}
     n = 0
@@ -65,9 +66,11 @@ def find_mentions(tokens: Sequence[Token]) -> list[Mention]:
         if is_pronoun(token):
             pronoun = PRONOUNS[token.lower]
             mentions.append(Mention("pronoun", n, n, n, pronoun, _role(tokens, n, n)))
+            # From the pronoun on, so that `his` itself stays a mention within `his car`.
             if token.lower in POSSESSIVES and (last := _noun_end(tokens, n)) is not None:
                 mentions.append(Mention("noun", n, last, last, "", _role(tokens, n, last)))
             n += 1
+        # Before names, since a determiner may begin either a noun phrase or a name.
         elif token.lower in DETERMINERS:
             last = _name_end(tokens, n + 1, lower_forms, inner_names)
             start = n if token.lower == "the" else n + 1  # `that Anna came`
@@ -100,9 +103,11 @@ def _name_end(
     if n >= len(tokens) or not _in_name(tokens[n]):
         return None
     last, place = n, n + 1
+    # Capitalised words of two sentences are two names.
     while place < len(tokens) and tokens[place].sentence == tokens[n].sentence:
         if _in_name(tokens[place]):
             last = place
+        # At most two small words in a row, as in `van der`; further ones begin something else.
         elif tokens[place].form not in LINKS_IN_NAMES or place > last + 2:
             break
         place += 1
@@ -140,6 +145,7 @@ def _noun_end(tokens: Sequence[Token], n: int) -> int | None:
             break
         place += 1
     last = place - 1
+    # `the dog chases the cat`: the verb has the ending of a plural.
     if last > n + 1 and _is_present_verb(tokens, last):
         last -= 1
     if last == n or tokens[last].lower in ("own", "same"):
@@ -152,6 +158,7 @@ def _is_present_verb(tokens: Sequence[Token], n: int) -> bool:
     """Return whether a word in -s behind a noun is its verb: an object follows it."""
     word, following = tokens[n].lower, tokens[n + 1].lower if n + 1 < len(tokens) else ""
     ends_as_verb = (
+        # Behind a plural a verb ends without -s, so such a word is a noun.
         word.endswith("s") and not word.endswith("ss") and not tokens[n - 1].lower.endswith("s")
     )
     return ends_as_verb and (
@@ -175,19 +182,23 @@ def _role(tokens: Sequence[Token], first: int, last: int) -> str:
             if noun or (after is not None and after.lower in ("own", "first", "last", "two")):
                 return "possessive"
             return "prepositional" if before in PREPOSITIONS else "object"
+        # `it` and `you` have one form for subject and object, so their neighbours decide.
         if form in SUBJECT_PRONOUNS and form not in ("it", "you"):
             return "subject"
+    # `Anna's car` is a possessive; in `Anna's been` and `Anna's the` the clitic is a verb.
     if after is not None and after.lower in CLITICS and after.end - after.start == 2:
         following = tokens[last + 2] if last + 2 < len(tokens) else None
         if following is None or following.lower not in AUXILIARIES | DETERMINERS:
             return "possessive"
     if before in PREPOSITIONS:
         return "prepositional"
+    # `Anna quickly left`: the verb stands behind the adverb.
     adverb = after is not None and after.lower.endswith("ly") and last + 2 < len(tokens)
     if adverb:
         after = tokens[last + 2]
     if after is not None and after.verb_like:
         return "subject"
+    # Behind the test of subjects: `said Anna left` has a verb on both sides.
     if first and tokens[first - 1].verb_like:
         return "object"
     if before in CONJUNCTIONS:

@@ -45,11 +45,13 @@ class Trees:
     def __call__(self, features: np.ndarray) -> np.ndarray:
         """Return the log-odds of rows of features, (rows,) as float64."""
         rows = np.arange(len(features))[:, None]
+        # All trees at once, a level a step: Python then runs as often as a tree is deep.
         node = np.repeat(self.roots[None, :], len(features), axis=0)
         while True:
             feature = self.feature[node]
             if (feature < 0).all():
                 return self.bias + self.value[node].sum(axis=1)
+            # At a leaf the feature is -1; what is compared there does not matter.
             left = features[rows, feature] <= self.threshold[node]
             # Leaves are their own children.
             node = np.where(left, self.left[node], self.right[node])
@@ -78,10 +80,12 @@ class Model:
     def save(self, path: Path) -> None:
         """Write the numbers as JSON, compressed; the same model gives the same bytes."""
         trees = {
+            # Six digits, so that the file, which comes with the package, stays small.
             name: np.round(getattr(self.trees, name), 6).tolist()
             for name in ("roots", "feature", "threshold", "left", "right", "value")
         }
         content = {
+            # With weights of another order of features, every score would be wrong in silence.
             "features": list(FEATURES),
             "trees": trees | {"bias": self.trees.bias},
             "threshold": self.threshold,
@@ -127,6 +131,7 @@ def assign_pronouns(
         threshold: a pronoun whose candidates all score below it begins an entity of its own.
         pronouns: those that are assigned; None for all of the third person.
     """
+    # From the left, since an assigned pronoun changes what its entity offers to later ones.
     for pronoun in passage.pronouns if pronouns is None else pronouns:
         candidates = passage.candidates(pronoun)
         entity: Entity | None = None

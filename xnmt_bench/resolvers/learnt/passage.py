@@ -96,6 +96,7 @@ class Passage:
         """Return whether a pronoun is an `it` that stands for nothing."""
         if self._form(pronoun.first) != "it":
             return False
+        # Seven words: `it is not at all clear that` still stands for nothing.
         following = [self._form(pronoun.first + n) for n in range(1, 8)]
         if following[0] in WEATHER:
             return True
@@ -111,7 +112,9 @@ class Passage:
             entity = Entity()
             self.entities.append(entity)
         entity.mentions.append(pronoun)
+        # A pronoun may stand before the name that it is assigned to.
         entity.mentions.sort(key=lambda mention: mention.first)
+        # From now on a pronoun of another gender passes the entity by.
         if pronoun.pronoun in PERSONAL:
             entity.gender = pronoun.pronoun
 
@@ -126,7 +129,9 @@ class Passage:
             if not self._may_be(entity, pronoun):
                 continue
             before = [m for m in entity.mentions if m.last < pronoun.first]
+            # A pronoun behind it is not read yet, so it cannot speak for its entity.
             after = [m for m in entity.mentions if m.first > pronoun.last and m.kind != "pronoun"]
+            # Another person than the subject: else English says `herself`.
             if before and pronoun.role == "object" and self._is_last_subject(before[-1], pronoun):
                 continue
             if before and here - self.tokens[before[-1].first].sentence <= FARTHEST_BEFORE:
@@ -141,6 +146,7 @@ class Passage:
         if pronouns - {pronoun.pronoun}:
             return False  # another person, or the speaker
         gendered = pronoun.pronoun if pronoun.pronoun in PERSONAL else ""
+        # `they` may be one person of either gender.
         if entity.gender in PERSONAL and entity.gender != gendered:
             return pronoun.pronoun == "they"
         return entity.mentions[0].pronoun not in SPEAKERS
@@ -151,6 +157,7 @@ class Passage:
         if not rows:
             return np.zeros((0, len(FEATURES)), np.float32)
         # How a candidate stands among the others.
+        # Any candidate before the pronoun counts as nearer than all behind it.
         tokens_away = np.array([row["tokens_away"] + 1e3 * row["after"] for row in rows])
         fit = np.array([row["gender_fit"] for row in rows])
         is_subject = np.array([row["candidate_subject"] for row in rows])
@@ -162,6 +169,7 @@ class Passage:
             row["nearer_subjects"] = (nearer & (is_subject > 0)).sum()
             row["candidates"] = len(rows)
             row["people"] = people.sum()
+            # A fit that another candidate has too tells little.
             row["best_other_fit"] = max(np.delete(fit, n), default=-9)
             row["is_nearest"] = not nearer.any()
         return np.array([[row[name] for name in FEATURES] for row in rows], np.float32)
@@ -264,6 +272,7 @@ class Passage:
 
     def _person(self, mention: Mention) -> float:
         noun = self.tokens[mention.head].lower
+        # Certain by meaning, and rare nouns among them have no counts.
         if noun in GENDERED_NOUNS:
             return 5.0
         return self._lexicon.person(noun)
@@ -274,6 +283,7 @@ class Passage:
             return 0.0
         if entity.gender:
             return 5.0  # `_may_be` leaves another gender out
+        # Log-odds are of `he`.
         sign = 1 if pronoun.pronoun == "he" else -1
         odds = [
             self._lexicon.name_gender(forms[0])
@@ -281,6 +291,7 @@ class Passage:
             # A surname alone shows no gender.
             if len(forms) > 1 or forms[0] in self._lexicon.given_names
         ]
+        # The clearest name speaks: a nickname beside it may be unknown.
         return sign * max(odds, key=abs, default=0.0)
 
 

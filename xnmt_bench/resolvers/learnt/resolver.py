@@ -34,6 +34,7 @@ class Learnt(Resolver):
     def resolve(self, sentences: Iterable[Sentence]) -> Iterator[Clusters | None]:
         """Yield the clusters of each sentence; English is taken for granted."""
         for sentence in sentences:
+            # Without its neighbours, since a system reads its sentences one by one.
             passage = self._model.resolve(sentence.source)
             starts, tokens = character_starts(sentence.source), passage.tokens
             yield tidy(

@@ -21,6 +21,7 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+# Lists instead of a tagger, so that the resolver needs no other package's model.
 DETERMINERS = words("a an the this that these those each every another some any no both either")
 POSSESSIVES = words("my your his her its our their")
 PREPOSITIONS = words(
@@ -159,6 +160,7 @@ class Token:
             lower in AUXILIARIES
             or lower in VERBS
             or lower.endswith(("n't", "n’t"))
+            # Of five letters or more, which leaves out `red` and `bed`.
             or (len(lower) > 4 and lower.endswith("ed") and not self.capitalised)
         )
 
@@ -177,5 +179,6 @@ def tokenize(text: str) -> list[Token]:
             ended = False
         tokens.append(Token(form, form.lower(), *match.span(), sentence, first and is_word))
         first = first and not is_word
+        # Kept until the next word: closing quotes still belong to the sentence.
         ended = ended or form in SENTENCE_ENDS
     return tokens

@@ -65,6 +65,7 @@ def train(folder: Path) -> Model:
     development = read_gap(folder / "gap-development.tsv.gz")
     validation = read_gap(folder / "gap-validation.tsv.gz")
     documents = read_litbank(folder / LITBANK)
+    # Whole documents, since parts of one book share their names.
     held_out = documents[::HELD_OUT]
     learnt_from = [document for document in documents if document not in held_out]
     parts = [part for document in learnt_from for part in passages(document, LENGTHS)]
@@ -78,7 +79,9 @@ def train(folder: Path) -> Model:
         )
         for fold in range(FOLDS)
     ]
+    # For the finished model; in training a text's features come from the other folds.
     lexicon = _lexicon(counts)
+    # Counts of a text itself would tell the trees its answer.
     without = [_lexicon(counts[:fold] + counts[fold + 1 :]) for fold in range(FOLDS)]
 
     of_litbank: Examples = ([], [])
@@ -88,6 +91,7 @@ def train(folder: Path) -> Model:
     log.info("%d pronouns of LitBank with candidates", len(of_litbank[0]))
     # Trees of LitBank alone assign the other pronouns of GAP's rows, which have no labels.
     trees = fit(of_litbank, ([], []))
+    # Twice: the second time, trees that know GAP assign the pronouns before the asked one.
     for _ in range(2):
         of_gap: Examples = ([], [])
         for n, row in enumerate(development):
@@ -98,6 +102,7 @@ def train(folder: Path) -> Model:
     scores = {}
     for threshold in THRESHOLDS:
         model = Model(lexicon, trees, float(threshold))
+        # On text that the trees never saw, where their log-odds are not too sure.
         gap = score(validation, list(map(answer_by_model(model), validation))).overall
         links = 100 * _link_f1(model, held_out_parts)
         scores[float(threshold)] = gap + links
@@ -120,10 +125,12 @@ def _count(
     for document in documents:
         passage = Passage(document.text, empty)
         chains = _chains(passage, document)
+        # By chain and not by mention: one `she` anywhere shows the gender of all its names.
         pronouns: dict[int, Counter[str]] = {}
         for mention, (chain, _) in chains.items():
             if mention.pronoun in PERSONAL:
                 pronouns.setdefault(chain, Counter())[mention.pronoun] += 1
+        # Once a chain: a name that comes a hundred times in a book is one piece of evidence.
         named = set()
         for mention, (chain, kind) in chains.items():
             if mention.kind == "name" and chain in pronouns:
@@ -172,6 +179,7 @@ def _chains(passage: Passage, part: Chained) -> dict[Mention, tuple[int, str]]:
             )
         ]
         if fitting:
+            # The shortest, since a longer mention may end with the same words.
             _, chain, kind = min(fitting)
             chain_by_mention[mention] = (chain, kind)
     return chain_by_mention
@@ -198,6 +206,7 @@ def _chained_examples(passage: Passage, part: Chained) -> Iterator[tuple[np.ndar
         labels = [has_chain(candidate.entity, chain) for candidate in candidates]
         if candidates and _is_labelled(pronoun, chains):
             yield passage.features(pronoun, candidates), np.array(labels)
+        # As people did and not as trees would, so that an early mistake spoils no later example.
         right = [c.entity for c, label in zip(candidates, labels, strict=True) if label]
         passage.assign(pronoun, right[-1] if right else None)
 
@@ -245,9 +254,11 @@ def fit(of_litbank: Examples, of_gap: Examples) -> Trees:
     features = np.concatenate(of_litbank[0] + of_gap[0])
     labels = np.concatenate(of_litbank[1] + of_gap[1])
     weights = np.ones(len(labels))
+    # GAP has far fewer pronouns than LitBank, and all of them were chosen to be ambiguous.
     weights[sum(map(len, of_litbank[1])) :] = GAP_WEIGHT
     booster = GradientBoostingClassifier(random_state=SEED, **TREES)
     booster.fit(features, labels, sample_weight=weights)
+    # Copied into plain arrays: the package applies trees without scikit-learn.
     roots, parts, offset = [], [], 0
     for tree in (estimator.tree_ for estimator in booster.estimators_[:, 0]):
         leaf = tree.children_left < 0
@@ -263,6 +274,7 @@ def fit(of_litbank: Examples, of_gap: Examples) -> Trees:
             )
         )
         offset += tree.node_count
+    # The booster begins from the share of right candidates, in log-odds.
     share = float(np.average(labels, weights=weights))
     feature, threshold, left, right, value = map(np.concatenate, zip(*parts, strict=True))
     bias = float(np.log(share / (1 - share)))
@@ -279,6 +291,7 @@ def _link_f1(model: Model, parts: Sequence[Chained]) -> float:
             entity = next(e for e in passage.entities if pronoun in e.mentions)
             antecedents = [m for m in entity.mentions if m is not pronoun]
             chain = chains[pronoun][0] if pronoun in chains else None
+            # A pronoun alone in its entity claims no link, right or wrong.
             linked += bool(antecedents)
             linkable += chain is not None and any(
                 c == chain for m, (c, _) in chains.items() if m is not pronoun
