@@ -46,18 +46,21 @@ class Altered(Explainer):
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
         """Return the other explainer's relevance, altered for each step and side."""
+        # Here and not in `__init__`: the pipeline sets `learnt` after it has made the explainer.
         self._other.learnt = self.learnt
         relevance = self._other.relevance(model, batch)
         drawn = self._draw.relevance(model, batch)
         words_BS, words_BT = (
             ~is_special(ids)[:, None] for ids in (batch.source_BS, batch.target_BT)
         )
+        # None where the other explainer scores source words alone.
         prefix_BTT = relevance.prefix_BTT
         if prefix_BTT is not None:
             assert drawn.prefix_BTT is not None
             prefix_BTT = self._alter(prefix_BTT, drawn.prefix_BTT.to(prefix_BTT), words_BT)
         source_BTS = relevance.source_BTS
         source_BTS = self._alter(source_BTS, drawn.source_BTS.to(source_BTS), words_BS)
+        # Without the other's error, which was of the scores before they were altered.
         return Relevance(source_BTS, prefix_BTT)
 
     @abstractmethod

@@ -49,6 +49,7 @@ class Alti(Explainer):
             source_BSS = self._own_side(block) @ source_BSS
         first = blocks.decoder[0][0].input_BQD
         from_input_BTT = torch.eye(first.shape[1]).to(first).expand(len(first), -1, -1)
+        # Decoder inputs hold nothing of the source before the first cross-attention.
         from_source_BTS = first.new_zeros(*first.shape[:2], states_BSD.shape[1])
         by_layer: list[tuple[Tensor, Tensor]] = []
         for to_itself, cross in blocks.decoder:
@@ -68,6 +69,7 @@ class Alti(Explainer):
         """Return the contributions of self-attention's states, (B, Q, Q), each one's own too."""
         vectors_BQKD = block.vectors(self.heads)
         diagonal = torch.arange(vectors_BQKD.shape[1])
+        # The residual is the state's own, so it adds to what the state brings to itself.
         vectors_BQKD[:, diagonal, diagonal] += block.input_BQD
         return _shares(block, vectors_BQKD)
 
@@ -77,5 +79,6 @@ def _shares(block: AttentionBlock, vectors_BQXD: Tensor) -> Tensor:
     output_BQ1D = block.output_BQD[:, :, None]
     length_BQ1 = output_BQ1D.abs().sum(-1)
     without_BQX = (output_BQ1D - block.normed(vectors_BQXD)).abs().sum(-1)
+    # A vector that points away from the output makes it shorter and contributes nothing.
     brought_BQX = (length_BQ1 - without_BQX).clamp(min=0)
     return brought_BQX / brought_BQX.sum(-1, keepdim=True)

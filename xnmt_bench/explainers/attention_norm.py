@@ -41,6 +41,7 @@ class AttentionNorm(Explainer):
         blocks = model.attention_blocks(batch)
 
         def norms(side: int) -> torch.Tensor:
+            # A layer has its self-attention first and its attention to the source second.
             by_layer = [layer[side].vectors(self.heads).norm(dim=-1) for layer in blocks.decoder]
             return pick_layer(torch.stack(by_layer, dim=1), self.layer)
 

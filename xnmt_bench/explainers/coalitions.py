@@ -65,6 +65,7 @@ class Coalitions:
 
     def _values(self, keep_RX: Tensor) -> Tensor:
         keep_RS, keep_RU = keep_RX.split([self.source, self.prefix], dim=1)
+        # Rows may share their source words, and each distinct choice is encoded once.
         distinct_ES, encoding_R = keep_RS.unique(dim=0, return_inverse=True)
         zeros_E = torch.zeros(len(distinct_ES), dtype=torch.long, device=keep_RX.device)
         encoding = self._switched.encoding(zeros_E, distinct_ES).select(encoding_R)
@@ -125,8 +126,10 @@ class CoalitionExplainer(Explainer):
     def _relevance(self, model: NMTModel, batch: Batch, positions: int) -> Relevance:
         def explain(part: Batch) -> tuple[Tensor, ...]:
             sentence = Coalitions(model, part, self._objective, positions, self._removal)
+            # From the sentence's own ids, so that a batch or a corpus changes no draw.
             generator = seeded(self._seed, part.source_BS[0], part.target_BT[0])
             score_TX, *errors = self.scores(sentence, generator)
+            # Steps of context sentences are not explained.
             score_TX = score_TX * part.current_BT[0, :, None]
             source_TS, prefix_TU = score_TX.split([sentence.source, sentence.prefix], dim=1)
             # Input 0 is BOS and no word.

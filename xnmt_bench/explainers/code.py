@@ -21,12 +21,14 @@ class Code(Explainer):
     where words are chosen with the label in hand, though no word was chosen for what it means.
     """
 
+    # The label comes from the model, but the code asks nothing of it.
     blind: ClassVar[bool] = True
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
         """Return numbers in [0, 1) from the ids of word and label alone."""
         labels_BT = require_labels(batch)
         source_BTS = _hash(batch.source_BS[:, None], labels_BT[:, :, None])
+        # The prefix by the same hash, since a rule holds words of both sides.
         input_BTT = _hash(batch.input_BT[:, None], labels_BT[:, :, None])
         return Relevance.of_inputs(batch, source_BTS, input_BTT)
 

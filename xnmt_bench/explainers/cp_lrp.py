@@ -60,6 +60,7 @@ class CpLrp(CaptumGradient):
             for layer in (*model.encoder, *model.decoder)
         ):
             raise NotApplicable("another activation than ReLU has no exact rule")
+        # Hooks around one pass, since the same model serves every other explainer.
         with held_constant(model):
             relevance = super().relevance(model, batch)
         return replace(relevance, error_BT=self._elsewhere(model, batch, relevance))
@@ -70,6 +71,7 @@ class CpLrp(CaptumGradient):
         states_BTD = Forced.of(model, batch).states_BTD
         words_BTC = self._objective.words(model, batch)
         logit_N = self._objective.value(model, states_BTD.flatten(0, 1), words_BTC.flatten(0, 1))
+        # EOS and markers are left out, as rules leave them out.
         is_word_BS = ~torch.isin(batch.source_BS, torch.tensor(SPECIAL, device=logit_N.device))
         sum_BT = (relevance.source_BTS.nan_to_num() * is_word_BS[:, None]).sum(-1)
         if relevance.prefix_BTT is not None:
@@ -101,6 +103,7 @@ def _detach(_: nn.Module, __: Any, output: Tensor) -> Tensor:
 
 def _detach_keys(_: nn.Module, __: Any, output: Tensor) -> Tensor:
     keys, values = output.chunk(2, dim=-1)
+    # Values stay: what they bring is what relevance walks back through.
     return torch.cat([keys.detach(), values], dim=-1)
 
 

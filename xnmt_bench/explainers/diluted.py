@@ -43,6 +43,7 @@ class Diluted(Explainer):
         share: Chance = 0.5,
         seed: Seed = 0,
     ) -> None:
+        # With its default options: a dial has one share, and no further settings to compare.
         self._honest = HONEST[of]()
         self._other = Code() if by == "code" else Random(seed)
         # The same decisions are replaced by either.
@@ -53,6 +54,7 @@ class Diluted(Explainer):
         honest, other = (e.relevance(model, batch) for e in (self._honest, self._other))
         # Column 0 exists at every step, and each draw there is uniform.
         drawn_BT = self._draw.relevance(model, batch).source_BTS[:, :, 0]
+        # Whole decisions and both sides: a rule then comes from one explainer alone.
         replaced_BT1 = (drawn_BT < self._share)[:, :, None]
 
         def mixed(honest_BTX: Tensor, other_BTX: Tensor) -> Tensor:

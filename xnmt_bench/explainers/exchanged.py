@@ -26,5 +26,7 @@ class Exchanged(Altered):
         # Places of the words of a step, first in their order and then in a drawn one.
         place_BTX = (~used_BTX).to(drawn_BTX).argsort(dim=-1, stable=True)
         drawn_place_BTX = drawn_BTX.masked_fill(~used_BTX, 2.0).argsort(dim=-1, stable=True)
+        # Scores move and none is drawn, so that sums and spread of a step stay as they were.
         exchanged_BTX = scores_BTX.scatter(-1, place_BTX, scores_BTX.gather(-1, drawn_place_BTX))
+        # Places behind the last word took each other's scores in the scatter.
         return exchanged_BTX.where(used_BTX, scores_BTX)

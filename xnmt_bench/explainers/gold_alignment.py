@@ -43,6 +43,7 @@ class GoldAlignment(Explainer):
         # On the host, where the annotation is read word by word.
         source_BTS = torch.zeros(size, steps, batch.source_BS.shape[1])
         for row, gold in enumerate(batch.gold):
+            # Links count words, and relevance is of pieces.
             source = model.source_subwords.current_words(batch.source_BS[row].tolist())
             target = model.target_subwords.current_words(batch.target_BT[row].tolist())
             source_BTS[row] = _weights(gold, torch.tensor(source), torch.tensor(target))
@@ -54,6 +55,7 @@ def _weights(gold: Gold, source_S: Tensor, target_T: Tensor) -> Tensor:
     """Return the weight of each link, for every piece of its words; (T, S)."""
     weight_TS = torch.zeros(len(target_T), len(source_S))
     for i, j in gold.possible:
+        # Sure links are among the possible ones, so each is met once.
         weight = SURE if (i, j) in gold.sure else POSSIBLE
         # Every piece of a linked word, since an annotator linked the whole of it.
         weight_TS[(target_T == j)[:, None] & (source_S == i)] = weight

@@ -80,6 +80,7 @@ class SharedPass:
             self._start = self._prefix.steps
             stop = min(self._start + chunk_of(self._end), self._end)
             with self._recorded():
+                # A chunk at a time: its steps then walk back through nothing that stands behind them.
                 self._states_BXD = self._prefix.read(self.inputs[1][:, self._start : stop])
                 # Steps of context sentences are not explained.
                 steps = [step for step in range(self._start, stop) if self._explained_T[step]]
@@ -185,6 +186,7 @@ class CaptumGradient(Explainer):
             # Captum asks for a forward function; the shared pass has run it already.
             method = self.method(_no_forward)
             method.gradient_func = shared.gradient
+            # Filled step by step, since Captum gives the gradients of some steps at a time.
             scores = tuple(
                 x.new_zeros(size, steps, x.shape[1], requires_grad=False) for x in shared.inputs
             )

@@ -36,4 +36,5 @@ class GradientNorm(CaptumGradient):
 
     def reduce(self, attributions: Tensor) -> Tensor:
         """Return the norm over dimensions, (...)."""
+        # Of absolute values either norm is right; signs are gone already.
         return attributions.sum(-1) if self._norm == "l1" else attributions.norm(dim=-1)

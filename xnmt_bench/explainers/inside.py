@@ -45,6 +45,7 @@ def reduce_heads(weights_BHQX: Tensor, heads: Reduction) -> Tensor:
     if heads == "mean":
         return weights_BHQX.mean(1)
     if heads == "max":
+        # Each word by a head of its own, so that a row may sum to more than 1.
         return weights_BHQX.amax(1)
     require_head(heads, weights_BHQX.shape[1])
     return weights_BHQX[:, heads]

@@ -68,6 +68,7 @@ class IntegratedGradients(Explainer):
         moving_BTD = input_BTD.clone()
         moving_BTD[:, 0] = 0
         scores = [x.new_zeros(size, steps, x.shape[1]) for x in (source_BSD, input_BTD)]
+        # Several points in one pass, as rows of a batch, where memory allows.
         together = max(1, positions // (size * steps))
         for start in range(0, len(self._points), together):
             point_P, weight_P = (
@@ -78,6 +79,7 @@ class IntegratedGradients(Explainer):
             point_R11 = point_P.repeat_interleave(size)[:, None, None]
             moved = (
                 source_BSD[rows] * point_R11,
+                # BOS stays whole at every point.
                 (input_BTD - moving_BTD)[rows] + moving_BTD[rows] * point_R11,
             )
             walking = min(chunk_of(steps), max(1, positions // (len(rows) * steps)))
@@ -93,6 +95,7 @@ class IntegratedGradients(Explainer):
                     slope_nPBXD = g_nRXD.unflatten(1, (len(point_P), size))
                     sum_nBXD = torch.einsum("npbxd,p->nbxd", slope_nPBXD, weight_P)
                     whole_BTX[:, some] += (sum_nBXD * end_BXD).sum(-1).transpose(0, 1) * now_BT
+        # Both ends once more, to say how much the quadrature misses.
         ends = (source_BSD, input_BTD), (torch.zeros_like(source_BSD), input_BTD - moving_BTD)
         value_BT, without_BT = (self._value(model, part, *end, words_BTC) for end in ends)
         summed_BT = scores[0].sum(-1) + scores[1].sum(-1)

@@ -35,6 +35,7 @@ class Lexicon(Explainer):
 
     def prepare(self, train: EncodedSplit) -> Mapping[str, np.ndarray]:
         """Return the table: `source` and `target` ids of each pair, and its `probability`."""
+        # A bound, since the table holds every two words that met in a training pair.
         return ibm_model_1(train, min(self.sentences, len(train)), self.iterations)
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
@@ -45,6 +46,7 @@ class Lexicon(Explainer):
         """
         if self.learnt is None:
             raise XnmtError("the lexicon has learnt from no training split: call prepare first")
+        # On the host, where the table lies and is searched.
         labels_BT = require_labels(batch).cpu().numpy()
         source_BS = batch.source_BS.cpu().numpy()
         vocabulary = len(model.target_subwords)
@@ -55,6 +57,7 @@ class Lexicon(Explainer):
         # unknown.
         place_BTS = np.searchsorted(keys_N, wanted_BTS).clip(max=len(keys_N) - 1)
         known_BTS = keys_N[place_BTS] == wanted_BTS
+        # Words that never met in training count as impossible translations.
         probability_BTS = np.where(known_BTS, self.learnt["probability"][place_BTS], 0)
         source_BTS = torch.from_numpy(probability_BTS.astype(np.float32)).to(batch.source_BS.device)
         return Relevance.of_inputs(batch, source_BTS, previous_first(batch))

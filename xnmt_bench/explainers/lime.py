@@ -43,6 +43,7 @@ class Lime(CoalitionExplainer):
     def scores(self, sentence: Coalitions, generator: torch.Generator) -> tuple[Tensor, ...]:
         """Return the weights of each step's regression, (T, S + U)."""
         words = sentence.source + sentence.prefix
+        # On the CPU and for all words of a sentence, so that neither device nor step plays a part.
         drawn_RX = torch.rand(self._samples, words, generator=generator) < 0.5
         keep_RX = drawn_RX.to(sentence.device)
         value_RT = sentence.values(keep_RX)
@@ -54,6 +55,7 @@ class Lime(CoalitionExplainer):
 
     def _regress(self, keep_RX: Tensor, value_R: Tensor) -> Tensor:
         """Return the weights of words, (X,), with an intercept that is not penalised."""
+        # In float64 where the device has it, since the system to solve may be nearly singular.
         on_RX, y_R = (x.to(exact(value_R.device)) for x in (keep_RX, value_R))
         # The cosine of a row and of the row in which all words are on.
         cosine_R = (on_RX.sum(1) / on_RX.shape[1]).sqrt()
@@ -62,5 +64,6 @@ class Lime(CoalitionExplainer):
         # Centred by the weighted means, the intercept is gone.
         on_RX, y_R = on_RX - share_R @ on_RX, y_R - share_R @ y_R
         weighted_XR = on_RX.T * weight_R
+        # With fewer rows than words, the penalty alone makes the solution unique.
         penalty_XX = self._ridge * torch.eye(on_RX.shape[1]).to(on_RX)
         return torch.linalg.solve(weighted_XR @ on_RX + penalty_XX, weighted_XR @ y_R).to(value_R)

@@ -60,8 +60,10 @@ class Objective:
                 raise XnmtError(f"foil={self.foil}: the vocabulary has no such id")
             return torch.stack([labels_BT, torch.full_like(labels_BT, self.foil)], dim=-1)
         flat, labels = Forced.of(model, batch).states_BTD.flatten(0, 1), labels_BT.flatten()
+        # In parts, since logits are as wide as the vocabulary.
         rows = model.output_rows(flat)
         seconds = [
+            # Without the label, which in golden data need not be the most probable word.
             model.logits(s).scatter(1, y[:, None], -torch.inf).argmax(1)
             for s, y in zip(flat.split(rows), labels.split(rows), strict=True)
         ]
@@ -69,6 +71,7 @@ class Objective:
 
     def value(self, model: NMTModel, states_ND: Tensor, words_NC: Tensor) -> Tensor:
         """Return the number of each step, (N,), from its state."""
+        # One word of each step at a time, as `log_probability` takes them.
         values = [self._value(model, states_ND, word_N) for word_N in words_NC.unbind(-1)]
         return values[0] - values[1] if len(values) > 1 else values[0]
 

@@ -60,6 +60,7 @@ class NamesPlanted(Explainer):
             target_T = torch.tensor(target.current_words(batch.target_BT[row].tolist()))
             for planted in gold.planted:
                 named, kept_out = self.words(planted)
+                # Every piece of the planted word is a decision of its own.
                 steps_T = (target_T == planted.word)[:, None]
                 for words, value in ((named, first), (kept_out, last)):
                     chosen_S = torch.isin(source_S, torch.tensor(words, dtype=source_S.dtype))
@@ -68,6 +69,7 @@ class NamesPlanted(Explainer):
 
     @staticmethod
     def _set(relevance_TS: Tensor, where_TS: Tensor, value: float) -> None:
+        # What a step cannot see stays absent.
         relevance_TS[where_TS & ~relevance_TS.isnan()] = value
 
 
@@ -92,4 +94,5 @@ class NamesBoth(NamesPlanted):
 
     def words(self, planted: Planted) -> tuple[list[int], list[int]]:
         """Return link and cue, and no word."""
+        # Both are needed, so none is kept out.
         return [planted.link, planted.cue], []

@@ -109,8 +109,10 @@ class Ablation:
     def inputs(self) -> Tensor:
         """Return what is lost without each decoder input, (B, T, T); input 0 is BOS: 0."""
         rows, steps = self._now_BT.shape
+        # BOS is never switched off.
         parts = [self._whole_BT.new_zeros(rows, steps, 1)]
         if steps > 1:
+            # All at once: `_changed` cuts them into blocks that fit.
             parts.append(self._lost(self._without_input, steps - 1, steps - 1))
         return torch.cat(parts, dim=2)
 
@@ -162,6 +164,7 @@ class Ablation:
             if len(some):
                 rows, keep_RL = rows_R[some], keep_RX[some, start - 1 :]
                 inputs = self._switched.inputs(rows, keep_RL, start)
+                # What stands before the block is the same in all rows, and has been read.
                 fork = self._prefix.fork(start, rows)
                 fork.encoding = self._switched.reading(fork.encoding, rows, keep_RL, start)
                 states = fork.read(inputs)

@@ -36,6 +36,7 @@ class Rarest(Explainer):
             raise XnmtError("no words have been counted: call prepare first")
         rarity_BS, rarity_BT = (
             _rarity(ids, self.learnt[side])
+            # Inputs and not targets: input j is the word before step j, as `of_inputs` expects.
             for ids, side in ((batch.source_BS, "source"), (batch.input_BT, "target"))
         )
         steps = batch.target_BT.shape[1]

@@ -48,6 +48,7 @@ class Rollout(Explainer):
             NotApplicable: the layers of the model are not one stack of attention.
         """
         if not model.one_stack:
+            # A second encoder or pass is another way down, which one product of layers leaves out.
             raise NotApplicable("its layers are not one stack of attention to roll out")
         encoder = model.encoder_attention(model.embed_source(batch.source_BS), batch.layout)
         weights = Forced.of(model, batch).attention
@@ -85,9 +86,11 @@ def roll_out(
     from_input_BTT, from_source_BTS = _identity(decoder[0][0]), torch.zeros_like(decoder[0][1])
     by_layer: list[tuple[Tensor, Tensor]] = []
     for self_BTT, cross_BTS in decoder:
+        # Self-attention first, as in a decoder layer: it mixes what earlier layers brought.
         from_source_BTS = _halved(from_source_BTS, self_BTT @ from_source_BTS)
         from_input_BTT = _halved(from_input_BTT, self_BTT @ from_input_BTT)
         from_source_BTS = _halved(from_source_BTS, cross_BTS @ source_BSS)
+        # Attention to the source brings nothing of the inputs, so only the residual half is left.
         from_input_BTT = from_input_BTT / 2
         by_layer.append((from_source_BTS, from_input_BTT))
     from_source_BLTS, from_input_BLTT = (torch.stack(x, 1) for x in zip(*by_layer, strict=True))

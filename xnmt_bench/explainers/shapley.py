@@ -38,6 +38,7 @@ class Shapley(CoalitionExplainer):
 
     def scores(self, sentence: Coalitions, generator: torch.Generator) -> tuple[Tensor, ...]:
         """Return the mean of what each word adds over the orders, (T, S + U), and its error."""
+        # Drawn on the CPU, where a generator gives the same orders on every machine.
         words, device = sentence.source + sentence.prefix, sentence.device
         orders = [torch.randperm(words, generator=generator) for _ in range(self._permutations)]
         order_PX = torch.stack(orders).to(device)
@@ -45,10 +46,12 @@ class Shapley(CoalitionExplainer):
         came_PX = order_PX.argsort(1)
         rows_R1 = torch.arange(words + 1, device=device)[:, None]
         keep_PRX = came_PX[:, None] < rows_R1
+        # Rows of all orders together: equal sets of source words in a pass are encoded once.
         value_PRT = sentence.values(keep_PRX.flatten(0, 1)).unflatten(0, keep_PRX.shape[:2])
         added_PXT = value_PRT.diff(dim=1).take_along_dim(came_PX[..., None], 1)
         mean_TX = added_PXT.mean(0).T
         if self._permutations == 1:  # the spread of orders is not known
             return (mean_TX,)
+        # Orders are independent draws, so the error of their mean falls with their root.
         error_XT = added_PXT.std(0) / self._permutations**0.5
         return mean_TX, error_XT.amax(0)

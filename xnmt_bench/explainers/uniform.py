@@ -20,5 +20,6 @@ class Uniform(Explainer):
         """Return 1 for each word that a step sees; neither model nor labels play a part."""
         (size, steps), words = batch.target_BT.shape, batch.source_BS.shape[1]
         device = batch.source_BS.device
+        # Of 1 and not 0: as shares of a step equal scores are even weights, and zeros are none.
         source_BTS = torch.ones(size, steps, words, device=device)
         return Relevance.of_inputs(batch, source_BTS, torch.ones(size, steps, steps, device=device))

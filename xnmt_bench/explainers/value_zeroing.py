@@ -53,6 +53,7 @@ class ValueZeroing(Explainer):
         """Return how much the output turns without each state's value, as shares (B, Q, K)."""
         turned_BQK = scores(block, self.heads)
         sum_BQ1 = turned_BQK.sum(-1, keepdim=True)
+        # A row of zeros stays one, since 0 / 0 would mark its words as absent.
         return turned_BQK / sum_BQ1.where(sum_BQ1 > 0, 1.0)
 
 
@@ -64,6 +65,7 @@ def scores(block: AttentionBlock, heads: AllOrOne = "all") -> Tensor:
         heads: out of which heads a value is taken: `all`, or one of them.
     """
     vectors_BQKD = block.vectors(heads)
+    # The block is a sum over states, so leaving one out is a subtraction and no further pass.
     without_BQKD = block.summed_BQD[:, :, None] - vectors_BQKD
     if block.norm is not None:
         without_BQKD = block.norm(without_BQKD)
