@@ -80,7 +80,7 @@ class SharedPass:
             self._start = self._prefix.steps
             stop = min(self._start + chunk_of(self._end), self._end)
             with self._recorded():
-                # A chunk at a time: its steps then walk back through nothing that stands behind them.
+                # A chunk at a time: its steps then walk back through nothing behind them.
                 self._states_BXD = self._prefix.read(self.inputs[1][:, self._start : stop])
                 # Steps of context sentences are not explained.
                 steps = [step for step in range(self._start, stop) if self._explained_T[step]]

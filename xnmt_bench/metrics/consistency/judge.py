@@ -97,6 +97,7 @@ class JudgedPronoun:
         genders = [mention.gender for mention in (self.entity, self.pronoun, self.other)]
         if None in genders:
             return "unknown"
+        # Compared with both: where the entities share a gender the pronoun decides nothing.
         entity, pronoun, other = genders
         # In every other case the pronoun goes with none.
         goes = {(True, True): "both", (True, False): "right", (False, True): "wrong"}
@@ -128,6 +129,7 @@ def judge(
         return TranslatedMention(entity.back, source, target, evidence)
 
     entity = seen(item.entity)
+    # A pronoun without a link is not guessed from the sentence's other pronouns.
     places = linked(translation.links, [item.pronoun])
     evidence = (
         morphology.pronoun_gender(translation.words, places, suite.personal(item))
@@ -136,6 +138,7 @@ def judge(
     )
     pronoun = TranslatedMention(0, [item.pronoun], places, evidence)
     causes = (
+        # In the order of `CAUSES`, the first of which that holds is named.
         suite.plural(item),
         not entity.target,
         not places,

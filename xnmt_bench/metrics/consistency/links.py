@@ -53,6 +53,7 @@ def by_eflomal(
         spoken = {n: pair for n, pair in pairs_by_number.items() if pair[1].strip()}
         if not spoken:
             raise DataError("translations", None, "all are empty")
+        # A list, since both directions read it.
         aligned = list(_sentences(spoken.values()))
         forward, backward = align(aligned, _sentences(_more(learn_from)), folder)
         united = {
@@ -86,6 +87,7 @@ def of_file(
     """
 
     def work(folder: Path) -> dict[str, Any]:
+        # Other tools split at ' ' alone, where a no-break space holds two words together.
         for number, pair in pairs_by_number.items():
             if any(text.split() != text.split(" ") for text in map(_single, pair)):
                 log.warning(
@@ -147,6 +149,7 @@ def of_relevance(
                     strict=True,
                 )
             )
+            # Words of the suite and not of the system, since pronouns are placed in those.
             links[sentence.number] = frozenset(
                 # A system's word may be two of the suite's, and then links to both.
                 (s, t)
@@ -183,6 +186,7 @@ def of_rule(
     Raises:
         NotApplicable: the suite has no rule.
     """
+    # A generated suite knows the form of its sentences, and needs no statistics.
     rule = suite.link_words
     if rule is None:
         raise NotApplicable(f"links=rule: {suite.name} has no rule that links words")
@@ -264,6 +268,7 @@ def carried(tokens: Tokens, words: Sequence[str]) -> dict[int, list[int]]:
     token_word_of, text_word_of = (
         [n for n, word in enumerate(cut) for _ in word] for cut in (token_words, words)
     )  # of each letter, its word
+    # By letters, since both texts are equal but for their blanks.
     places: dict[int, list[int]] = {}
     for i, j in dict.fromkeys(zip(token_word_of, text_word_of, strict=True)):
         places.setdefault(i, []).append(j)

@@ -50,6 +50,7 @@ def write_judged(
 def _row(
     suite: Suite, item: Item, judged: JudgedPronoun, translations: Mapping[int, Translation]
 ) -> dict[str, Any]:
+    # An entity may stand in an earlier sentence, which the reader then has to see.
     sentences = sorted({item.sentence - item.entity.back, item.sentence})
     sources, targets = (
         [suite.sentences[n].source.split() for n in sentences],
@@ -76,6 +77,7 @@ def _row(
         if (s, t) in translations[item.sentence - mention.back].links
     }
     return {
+        # The suite's own number, by which people find the sentence in its file.
         "number": item.sentence,
         "source": f" {MARK} ".join(map(" ".join, sources)),
         "translation": f" {MARK} ".join(map(" ".join, targets)),
@@ -167,12 +169,14 @@ def listing(name: str, path: Path) -> Listing:
             for cluster in CLUSTERS
         },
     }
+    # Every cause and cluster has a list, empty ones too, so that two systems' lists compare.
     lists = {kind: (rule, np.flatnonzero(of).tolist()) for kind, (rule, of) in kinds.items()}
     texts = {key: columns[key] for key in SHOWN}
     return Listing(
         "consistency",
         name,
         NOTE,
+        # By row and not by sentence, since a sentence may have several pronouns.
         range(len(consistent)),
         texts,
         {"consistent": consistent},
@@ -188,6 +192,7 @@ def _matrices(columns: Mapping[str, list[Any]]) -> Iterator[tuple[int, Matrix]]:
         source, target = (columns[side][number].split() for side in ("source", "translation"))
         weights = np.zeros((len(target), len(source)))
         for s, t in from_pharaoh(links):
+            # A link is there or not; only relevance has degrees.
             weights[t, s] = 1
         framed = sorted((t, s) for s, t in from_pharaoh(mentions))
         # Words between blanks, which carry no marks of pieces.

@@ -246,6 +246,7 @@ class Consistency(SumMetric):
         language = self._language(job)
         name, morphology = self._chosen(language)
         suite = self._suite(job, language)
+        # Before any row is planned, so that a wrong file or name ends the run at once.
         resolver = self._resolve_suite(suite)
         for translation_set in translated(job, suite, self.suite):
             identity = {
@@ -254,9 +255,11 @@ class Consistency(SumMetric):
                 "nmt": translation_set.nmt,
                 "links": self._linked_by(job),
                 "morphology": name,
+                # Names alone: a path of this machine means nothing where results are read.
                 "learn_from": Path(self.learn_from).name if self.learn_from else "",
                 "resolver": Path(self.resolver).name if self.resolver else "",
                 "explainer": job.explained.name if self.relevance else "",
+                # Empty where nothing asks the explainer, so that seeds of a sweep give one row.
                 "seed": job.explained_identity()["seed"] if self._explained else "",
             }
             facts: dict[str, Any] = {
@@ -264,6 +267,7 @@ class Consistency(SumMetric):
             }  # people are not ranked
             if self.relevance:
                 facts[BLIND_EXPLAINER] = job.explained.explainer.blind
+            # By what files hold: two versions of a suite under one name are two rows.
             content = {"suite": suite.fingerprint} | self._file_content()
             if resolver is not None:
                 content["resolver"] = resolver.fingerprint
@@ -287,6 +291,7 @@ class Consistency(SumMetric):
         if not self.resolver:
             return None
         path = Path(self.resolver)
+        # A file comes first; a name that is neither is named as a missing file.
         if path.exists() or self.resolver not in entries("resolvers"):
             return Resolver(path, suite)
         plug_in = create("resolvers", self.resolver)
@@ -303,6 +308,7 @@ class Consistency(SumMetric):
 
     def measured_from_files(self, job: Job) -> bool:
         """Return translations of others need no model, unless its relevance links them."""
+        # An explainer needs the system, also where the translations are another's.
         return job.door("outputs") is not None and not self._explained
 
     @property
@@ -335,6 +341,7 @@ class Consistency(SumMetric):
         if missing := [name for name, value in chosen.items() if value is None]:
             raise ConfigError([f"metric.consistency.{name} is needed" for name in missing])
         language = str(chosen["language"])
+        # A system says one language, so another one is a slip.
         if configured not in (None, language):
             problem = f"the configured corpus's translations are {configured}"
             raise XnmtError(f"metric.consistency.language={language}, but {problem}")
@@ -366,6 +373,7 @@ class Consistency(SumMetric):
         Raises:
             XnmtError: there is none, or it is of another language.
         """
+        # All of them, since only their classes say which language they are of.
         morphologies = load_all("morphologies")
         usual = [
             name
@@ -395,6 +403,7 @@ class Consistency(SumMetric):
     ) -> Evidence:
         job, suite = translation_set.job, translation_set.suite
         learn_from: Corpus | Path | None = Path(self.learn_from) if self.learn_from else None
+        # The word `train` is an option and no file of that name.
         learn_from = job.corpus if self.learn_from == TRAIN else learn_from
         aligned, links = translation_set.links(self.links, learn_from)
         translations = {
@@ -425,6 +434,7 @@ class Consistency(SumMetric):
         resolved: list[bool | None] = []
         pointings: list[Pointing] = []
         weights: dict[int, WordWeights] = {}
+        # By form, so that `she` and `it` can be compared.
         forms = [suite.pronoun(item) for item in items]
         if resolver is not None:
             resolved = list(map(resolver.right, items))
@@ -438,6 +448,7 @@ class Consistency(SumMetric):
         units = self._units(translation_set, columns, np.array([item.sentence for item in items]))
 
         def work(folder: Path) -> dict[str, Any]:
+            # Stored beside the sums: the page and the sheets show each pronoun.
             write_judged(suite, items, translations, judged, folder)
             return {}
 
@@ -447,6 +458,7 @@ class Consistency(SumMetric):
             version=4,
             cheap=True,
             morphology=type(morphology).__name__,
+            # The genders' rules count by their version, since their code lies outside the recipe.
             **dict[str, Any](made_by),
         )
         files = {JUDGED: artefact.path / FILE}
@@ -462,6 +474,8 @@ class Consistency(SumMetric):
                 version=1,
                 cheap=True,
                 judged=artefact,
+                # Of its own, so that a row without relevance and one with it share the judged
+                # pronouns.
                 relevance=beside["relevance"],
             )
             files[ENTITY_RELEVANCE] = relevance_artefact.path / RELEVANCE_FILE
@@ -492,6 +506,7 @@ class Consistency(SumMetric):
         sentence_N: np.ndarray,
     ) -> Units:
         """Sum over the pronouns of each sentence."""
+        # By sentence and not by pronoun: pronouns of one sentence depend on each other.
         numbers, sums = by_unit(sentence_N, **columns)
         suite = translation_set.suite
         of = (
@@ -510,6 +525,7 @@ class Consistency(SumMetric):
             try:
                 yield listing(name, m.file(JUDGED))
             except StoreError as error:
+                # One damaged file leaves the other listings on the page.
                 log.warning("not on the page: %s", error)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:

@@ -83,8 +83,10 @@ class Moves(Analysis):
 
     def _rows(self, panel: Panel) -> Iterator[Row]:
         for before, after, rows in _pairs(panel):
+            # The same draws of sentences on both sides, so that the change is paired.
             joint = JointBootstrap([panel.metric, panel.metric], rows, self.draws)
             markers = _mean_result(panel.metric, rows[1], "marker_share")
+            # Counted behind the tuning: its translations decide which pronouns have links.
             for form, count in _forms(rows[1]).items():
                 values_2R = joint.values("points_right" if form == ALL else POINTS_OF + form)
                 change_R = values_2R[1] - values_2R[0]
@@ -114,6 +116,7 @@ def _condition(panel: Panel) -> list[str]:
 def _pairs(panel: Panel) -> Iterator[Pair]:
     """Yield systems before and after fine-tuning, where an explainer was asked."""
     if panel.condition.get("explainer"):
+        # Rows without an explainer point at nothing.
         yield from pair_tuned(panel)
 
 
@@ -155,6 +158,7 @@ def _figure(rows: Sequence[Row]) -> Figure:
     )
     for ax, (name, group) in zip(axes[:, 0], by_system.items(), strict=True):
         for place, row in enumerate(group):
+            # Blind explainers are what the others are compared with, so they stand back.
             color = "#999999" if row["blind"] else COLORS[0]
             values = [100 * row[key] for key in ("low", "high")]
             ax.plot(values, [place, place], color=color, linewidth=2)

@@ -63,6 +63,7 @@ def weigh_suite(
         pairs: the suite's sources and translations.
         items: the pronouns.
     """
+    # A suite's other sentences need no weights of words.
     sentences = {item.sentence for item in items}
     return {
         sentence.number: weigh_words(sentence, *pairs[sentence.number])
@@ -110,6 +111,7 @@ def write_entity_relevance(
     rows = []
     for item, verdict in zip(items, judged, strict=True):
         sentence_weights, target = weights.get(item.sentence), list(verdict.entity.target)
+        # A row for each pronoun in any case, so that rows stand beside those of the judged file.
         if sentence_weights is None or not target or item.entity.back:
             rows.append(np.zeros(0))
         else:
@@ -124,6 +126,7 @@ def weigh_words(sentence: Weighed, source: str, translation: str) -> WordWeights
     weights_YX = to_words(
         sentence.weights_TS, list(sentence.target.words), list(sentence.source.words)
     )
+    # The system may cut words otherwise than the suite, whose places the pronouns have.
     row_weights = _carry_rows(weights_YX, sentence, target_words)
     weights_of_words = np.zeros((len(target_words), len(source.split())))
     for column, places in carried(sentence.source, source.split()).items():
@@ -158,8 +161,11 @@ def _point(weights: WordWeights | None, item: Item, judged: JudgedPronoun) -> Po
     if weights is None or not rows:
         return Pointing(None, None)
     markers = None if weights.markers_Y is None else float(weights.markers_Y[rows].mean())
+    # Weights are of the pronoun's own sentence, where such an entity has none.
     if item.other is None or item.backs != {0}:
         return Pointing(None, markers)
+    # A mean of the steps, since the pronoun may be translated by several words.
     step_X = weights.words_YX[rows].mean(0)
+    # The heaviest word and not the sum, which would favour the entity of more words.
     entity, other = (step_X[list(e.words)].max() for e in (item.entity, item.other))
     return Pointing(float((np.sign(entity - other) + 1) / 2), markers)  # 1, 0, or 0.5 for a tie

@@ -38,6 +38,7 @@ def statistics(
         return np.fromiter((value or 0 for value in values), dtype=np.float64, count=len(items))
 
     both = list(zip(items, judged, strict=True))
+    # A plural pronoun shows no gender, so it is left out of the share of neutral ones.
     shown = [(j.pronoun.gender, j.cause != PLURAL) for j in judged]
     columns = {
         "items": column(True for _ in both),
@@ -48,6 +49,7 @@ def statistics(
     }
     columns |= {name: column(j.cause == name for j in judged) for name in CAUSES}
     columns |= {f"cluster_{c}": column(j.cluster == c for j in judged) for c in CLUSTERS}
+    # Columns that a suite cannot fill are left out, and so are the results that need them.
     if any(i.gender for i in items):
         columns |= {
             "gold": column(i.gender is not None for i in items),
@@ -55,6 +57,7 @@ def statistics(
         }
         for g in "mf":
             columns[f"gold_{g}"] = column(i.gender == g for i in items)
+            # Of all entities with a gold gender, right or wrong: the denominator of precision.
             gender_known = (
                 i.gender and j.entity.evidence and j.entity.evidence.gender == g for i, j in both
             )
@@ -68,6 +71,7 @@ def statistics(
         columns["expecting"] = column(j.expected is not None for j in judged)
         columns["expected"] = column(j.expected for j in judged)
     if resolved:
+        # Only pronouns that both decide: a difference of other shares would compare other pronouns.
         decided = [
             r is not None and j.cluster in DECIDED for r, j in zip(resolved, judged, strict=True)
         ]
@@ -91,10 +95,12 @@ def statistics(
             "pointed": column(pointed),
             "going": column(g is not None for g in goes),
             "pointed_there": column(
+                # Where the pronoun goes with the other entity, pointing at that one is right.
                 None if p is None or g is None else p if g else 1 - p
                 for p, g in zip(pointed, goes, strict=True)
             ),
         }
+        # Sorted, so that the columns of two runs stand in one order.
         for form in sorted(set(forms)):
             of_form = [p if f == form else None for p, f in zip(pointed, forms, strict=True)]
             columns[f"{POINTING}{form}"] = column(p is not None for p in of_form)
@@ -141,6 +147,7 @@ def results(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     if "on_markers" in sums_R:
         results_R["marker_share"] = ratio(sums_R["on_markers"], sums_R["marker_n"])
     if "resolved" in sums_R:
+        # On the same pronouns, so that the difference is paired.
         ours_R, theirs_R = (
             ratio(sums_R[name], sums_R["both_decide"]) for name in ("we_decide", "resolver_decides")
         )
@@ -153,7 +160,9 @@ def results(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 def _by_gender(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return accuracy and F1 (Stanovsky et al. 2019)."""
     f1 = {
-        g: 200 * ratio(sums_R[f"hit_{g}"], sums_R[f"said_{g}"] + sums_R[f"gold_{g}"]) for g in "mf"
+        # F1 is twice the hits over said and gold; in points of per cent.
+        g: 200 * ratio(sums_R[f"hit_{g}"], sums_R[f"said_{g}"] + sums_R[f"gold_{g}"])
+        for g in "mf"
     }
     return {
         "gender_accuracy": ratio(sums_R["accurate"], sums_R["gold"]),

@@ -55,11 +55,13 @@ class TranslationSet:
     @property
     def own(self) -> bool:
         """Whether the job's system said it."""
+        # A file's translations may come from another system than the configured one.
         return not self.people and self.job.door("outputs") is None
 
     @property
     def corpus(self) -> Corpus | None:
         """The suite as the system reads it; None where it is the job's own corpus."""
+        # The job's own corpus is encoded already, and its sentences stand in their documents.
         return None if self.kind == CHAINS else SuiteCorpus(self.suite, self.job.corpus)
 
     @cached_property
