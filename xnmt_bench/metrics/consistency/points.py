@@ -161,7 +161,7 @@ def _point(weights: WordWeights | None, item: Item, judged: JudgedPronoun) -> Po
     if weights is None or not rows:
         return Pointing(None, None)
     markers = None if weights.markers_Y is None else float(weights.markers_Y[rows].mean())
-    # Weights are of the pronoun's own sentence, where such an entity has none.
+    # Weights are of the pronoun's own sentence, and not of an earlier one.
     if item.other is None or item.backs != {0}:
         return Pointing(None, markers)
     # A mean of the steps, since the pronoun may be translated by several words.

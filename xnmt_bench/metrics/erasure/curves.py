@@ -22,6 +22,7 @@ GRID = np.linspace(0, 1, 21)  # shares of words at which curves are kept
 def bins(decision: Decision, shares: Sequence[float]) -> list[tuple[int, int]]:
     """Return how many source and prefix words each share is: rounded up, one at least."""
     words = [int((decision.side_W == side).sum()) for side in (SOURCE, PREFIX)]
+    # One at least, or a hundredth of a short sentence would erase nothing.
     counts = [[min(n, max(1, math.ceil(share * n))) for n in words] for share in shares]
     return [(source, prefix) for source, prefix in counts]
 
@@ -47,6 +48,7 @@ def erase(
 
     def ask(number: int, keep_W: np.ndarray) -> int:
         """Return the place of a row, which is computed once."""
+        # Small shares round to the same words, and curves begin and end where others do.
         key = (number, keep_W.tobytes())
         if key not in place_of:
             place_of[key] = len(rows)
@@ -55,6 +57,7 @@ def erase(
 
     places_of: list[dict[str, list[int]]] = []
     for number, decision in enumerate(decisions):
+        # Asked for like any other row, so that both terms of a difference are computed alike.
         everything = np.ones(len(decision), dtype=bool)
         top = [decision.first(counts) for counts in bins(decision, shares)]
         places = {
@@ -67,6 +70,7 @@ def erase(
             places["deletion"] = [ask(number, rank_W >= step) for step in steps]
             places["insertion"] = [ask(number, rank_W < step) for step in steps]
         places_of.append(places)
+    # All rows at once: the eraser shares encodings between them.
     p_R = eraser.probabilities(decisions, rows)
     columns: dict[str, np.ndarray] = {
         "whole": np.array([p_R[places["whole"][0]] for places in places_of])
@@ -80,6 +84,7 @@ def erase(
     for name in CURVES if whole_curves else ():
         curves = [p_R[places[name]] for places in places_of]
         columns[name] = np.array([curve.mean() for curve in curves])
+        # Curves of unlike lengths are averaged at shares of their words.
         p_NG = np.array([np.interp(GRID, np.linspace(0, 1, len(c)), c) for c in curves])
         columns |= {point(name, x): p_N for x, p_N in zip(GRID, p_NG.T, strict=True)}
     return columns

@@ -31,6 +31,7 @@ def ordered_decisions(
     """
     index_of = {int(number): index for index, number in enumerate(split.number)}
     label_of = _labels(labels)
+    # The range comes first, so that no sentence more than needed is explained.
     for _, relevance in zip(range(sentences), relevances, strict=False):
         index = index_of[relevance.number]
         yield _decisions_of(relevance, split.source[index], split.target[index], label_of)
@@ -45,6 +46,8 @@ def _decisions_of(
     decisions, flat = [], 0
     sides_by_step = relevance.visible_words(source_S, target_T)
     for step, sides in enumerate(sides_by_step, start=relevance.first):
+        # Counted for a note: among equal scores the order is the sentence's and not the
+        # explainer's.
         flat += any(len(values) > 1 and np.ptp(values) == 0 for _, values in sides)
         number = relevance.number
         decisions.append(Decision(number, step, label_of[number, step], *order_words(sides)))
@@ -62,6 +65,7 @@ def unordered_decisions(
         source_words, target_words = words_of(split.source[index]), words_of(split.target[index])
         decisions = []
         for step in steps_of[number]:
+            # A step sees only the words before it.
             prefix_words = target_words[target_words < step]
             side_W = np.repeat([0, 1], [len(source_words), len(prefix_words)])
             place_W = np.concatenate([source_words, prefix_words])

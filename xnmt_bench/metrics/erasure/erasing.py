@@ -45,6 +45,7 @@ class Decision:
         """Return True for so many first words of each side, (W,)."""
         chosen_W = np.zeros(len(self), dtype=bool)
         for side, count in zip((SOURCE, PREFIX), counts, strict=True):
+            # Words are in order already, so the first of a side are its most relevant ones.
             chosen_W[np.flatnonzero(self.side_W == side)[:count]] = True
         return chosen_W
 
@@ -68,7 +69,9 @@ def order_words(sides: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndar
     for side, (place_X, relevance_X) in enumerate(sides):
         order = np.argsort(-relevance_X, kind="stable")
         placed += [
-            ((rank + 0.5) / len(order), side, int(place_X[i])) for rank, i in enumerate(order)
+            # The middle of a word's share, so that two sides of one length alternate.
+            ((rank + 0.5) / len(order), side, int(place_X[i]))
+            for rank, i in enumerate(order)
         ]
     placed.sort(key=lambda word: word[:2])  # stable: a side keeps its order
     return np.array([s for _, s, _ in placed], int), np.array([p for *_, p in placed], int)
@@ -105,6 +108,7 @@ class Eraser:
         sentence_R, step_R, label_R = (
             np.array([getattr(d, name) for d in members]) for name in ("sentence", "step", "label")
         )
+        # As rules of any size, which Base scores: words are then erased by the same code as there.
         rules = Rules(sentence_R, step_R, label_R, np.zeros(len(members)), *places, *places)
         log_p_R, _ = base_log_likelihoods(self._model, self._split, rules, removal=self._removal)
         return np.exp(log_p_R)

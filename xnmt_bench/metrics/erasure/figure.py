@@ -26,6 +26,7 @@ def draw_curves(groups: Mapping[tuple[str, str, str], Sequence[Measurement]]) ->
     for row, ((corpus, nmt, removal), members) in zip(axes, groups.items(), strict=True):
         for ax, curve, verb in zip(row, CURVES, ("erased", "put in"), strict=True):
             for name in names:
+                # Seeds of one explainer are one curve, their mean.
                 seeds = [m.units() for m in members if m.identity["explainer"] == name]
                 if seeds:
                     values = [np.mean([_mean(u, point(curve, x)) for u in seeds]) for x in GRID]
@@ -36,6 +37,7 @@ def draw_curves(groups: Mapping[tuple[str, str, str], Sequence[Measurement]]) ->
             ax.set_title(f"{system}{curve}, removal: {removal}", fontsize=10)
             ax.set_xlabel(f"share of the words {verb}, most relevant first")
             ax.grid(linewidth=0.3, alpha=0.6)
+        # Both axes share it.
         row[0].set_ylabel("mean P(label)")
     legend_below(figure, axes[-1])
     return figure

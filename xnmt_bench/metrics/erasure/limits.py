@@ -36,16 +36,19 @@ def limits(
 
     def compute(needed: Sequence[set[int]]) -> None:
         """Ask for sets that are not computed yet."""
+        # Chains meet in the same sets, and each is a row of the model.
         new = [(n, s) for n, sets in enumerate(needed) for s in sorted(sets - p_of[n].keys())]
         if new:
             rows = [(n, _mask(s, len(decisions[n]))) for n, s in new]
             for (n, s), p in zip(new, eraser.probabilities(decisions, rows), strict=True):
                 p_of[n][s] = float(p)
 
+    # A set of words is a number whose bits are its words, so that sets are keys.
     all_words = [(1 << len(decision)) - 1 for decision in decisions]
     small = [len(decision) <= enumerated for decision in decisions]
     compute(
         [
+            # All at once for short decisions: two to the eighth rows are one pass.
             {*range(words + 1)} if is_small else {words}
             for words, is_small in zip(all_words, small, strict=True)
         ]
@@ -53,6 +56,7 @@ def limits(
     ends = []
     for best in (min, max):
         sums = [{words: p_of[n][words]} for n, words in enumerate(all_words)]
+        # All decisions step together, so that each step is one pass for all.
         for step in range(max(map(len, decisions), default=0)):
             # Every set that one word less leads to, and the best chain to it.
             longer = [
@@ -63,7 +67,9 @@ def limits(
             for n, chains in enumerate(longer):
                 if chains:
                     reached = {s: total + p_of[n][s] for s, total in chains.items()}
+                    # Without a beam every chain survives, and the limits are exact.
                     sums[n] = reached if small[n] else _keep(reached, best, beam)
+        # The empty set ends every chain; an area is the mean over all points, both ends included.
         ends.append(np.array([sums[n][0] / (len(d) + 1) for n, d in enumerate(decisions)]))
     lower_N, upper_N = ends
     return lower_N, upper_N
@@ -79,6 +85,7 @@ def _shorten(chains: Sets, best: Callable[..., float]) -> Sets:
     for subset, total in chains.items():
         untried = subset
         while untried:
+            # The lowest bit that is set.
             word = untried & -untried
             untried ^= word
             smaller = subset ^ word
@@ -89,4 +96,5 @@ def _shorten(chains: Sets, best: Callable[..., float]) -> Sets:
 def _keep(chains: Sets, best: Callable[..., float], beam: int) -> Sets:
     """Return the best chains; of equal ones those of smaller sets of bits."""
     sign = 1 if best is min else -1
+    # Ties by the set itself, so that two runs keep the same chains.
     return dict(sorted(chains.items(), key=lambda item: (sign * item[1], item[0]))[:beam])

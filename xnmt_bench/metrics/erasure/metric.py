@@ -145,6 +145,7 @@ class Erasure(SumMetric):
         for removal in self.removals:
             make = partial(self._evidence, job, removal)
             yield self.plan(job, make, explained=True, removal=removal)
+            # Limits are of curves, so without curves there is nothing to search.
             if min(self.limited, self.curves):
                 yield self.plan(
                     job,
@@ -158,6 +159,7 @@ class Erasure(SumMetric):
     def _amounts(self, job: Job, removal: Removal) -> Amounts:
         explained = job.explained.decisions.count(EVALUATED)
         sentences = min(self.sentences or explained, explained)
+        # The first sentences, so that a larger run holds those of a smaller one.
         return Amounts(sentences, min(self.curves, sentences), removal)
 
     def _evidence(self, job: Job, removal: Removal) -> Evidence:
@@ -167,6 +169,7 @@ class Erasure(SumMetric):
         columns, made_by = read(erased), {"erased": erased.fingerprint}
         sums = {name: values for name, values in columns.items() if name not in KEYS}
         if amounts.curves:
+            # Its own denominator: fewer decisions have a curve than lose words.
             sums["curve_decisions"] = ~np.isnan(columns["deletion"])
         if min(self.limited, amounts.curves):
             bounds = self._bound(job, amounts)
@@ -184,6 +187,7 @@ class Erasure(SumMetric):
         bounds = self._bound(job, amounts)
         columns = read(bounds)
         lower_N, upper_N = columns["lower"], columns["upper"]
+        # Between limits that are nearly equal, rounding alone would decide the share.
         usable_N = upper_N - lower_N >= NARROW
         number_U, summed = by_unit(
             columns["sentence"],
@@ -206,6 +210,7 @@ class Erasure(SumMetric):
         return bound(job, Amounts(limited, limited, amounts.removal), self.beam)
 
     def _settings(self, job: Job, amounts: Amounts) -> dict[str, Any]:
+        # Rows of other sentences are never compared, so their numbers are among the settings.
         number_U = job.texts.split(EVALUATED).number[: amounts.sentences]
         return {
             "test sentences": name_sentences(np.sort(number_U)),
@@ -222,6 +227,7 @@ class Erasure(SumMetric):
         if "whole" in sums_R:
             results["whole"] = ratio(sums_R["whole"], decisions_R)
         for name in ("comprehensiveness", "sufficiency"):
+            # One number for all shares, as ERASER's is over its bins.
             columns = [column for column in sums_R if column.startswith(f"{name} ")]
             if by_share := [ratio(sums_R[column], decisions_R) for column in columns]:
                 results[name] = np.mean(by_share, axis=0)
@@ -255,6 +261,7 @@ class Erasure(SumMetric):
         for m in measurements:
             if m.ok and point("deletion", 0.0) in m.units().columns:
                 key = (m.identity["corpus"], m.identity["nmt"], m.identity["removal"])
+                # Axes for each removal: what stands in a word's place changes every curve.
                 groups.setdefault(key, []).append(m)
         if groups:
             yield f"{self.name}_curves", draw_curves(groups)
@@ -267,6 +274,7 @@ def _by_decision(columns: Columns) -> Iterator[tuple[int, ...]]:
 def _normalise(bounds: Columns, columns: Columns) -> Columns:
     """Return areas between their limits, NaN where there are none, (N,)."""
     row_of = {key: row for row, key in enumerate(_by_decision(columns))}
+    # By sentence and step, since limits are of fewer decisions and in an order of their own.
     rows = [row_of[key] for key in _by_decision(bounds)]
     lower_N, upper_N = (np.full(len(columns["step"]), np.nan) for _ in range(2))
     lower_N[rows], upper_N[rows] = bounds["lower"], bounds["upper"]

@@ -51,6 +51,7 @@ def erase_words(job: Job, amounts: Amounts, shares: Sequence[float]) -> Artefact
     def work(folder: Path) -> dict[str, Any]:
         split = job.texts.split(EVALUATED)
         eraser = Eraser(job.system.model, split, amounts.removal)
+        # Only the order of words is kept of the relevance, which is streamed.
         ordered = [*ordered_decisions(split, relevances.read(), labels, amounts.sentences)]
 
         def compute(start: int, decisions: Sequence[Decision]) -> Columns:
@@ -86,6 +87,7 @@ def bound(job: Job, amounts: Amounts, beam: int) -> Artefact:
             lower_N, upper_N = limits(eraser, decisions, beam)
             return {"lower": lower_N, "upper": upper_N}
 
+        # Without an order, since limits are over all orders and the same for every explainer.
         by_sentence = [*unordered_decisions(split, labels, amounts.sentences)]
         _write_shards(job, folder, by_sentence, [amounts.sentences], compute)
 
@@ -105,6 +107,7 @@ def bound(job: Job, amounts: Amounts, beam: int) -> Artefact:
 def read(artefact: Artefact) -> Columns:
     """Return all columns of an artefact's shards; a shard without one has NaN there."""
     tables = [read_table(path) for path in shards(artefact.path, EVALUATED)]
+    # In the order of the first table, which has every column where curves come first.
     names = dict.fromkeys(name for table in tables for name in table.column_names)
     return {
         name: np.concatenate(

@@ -105,13 +105,16 @@ class Infidelity(SumMetric):
         sentences = min(self.sentences or explained, explained)
         relevances = job.relevance(TEACHER_FORCING)
         sampled = sample(job, Sampling(sentences, self.samples, removal, self.draws))
+        # In memory: a few numbers a decision, of the test set alone.
         p_of_sentence, split = read(sampled), job.texts.split(EVALUATED)
         index_of = {int(number): index for index, number in enumerate(split.number)}
         numbers: list[int] = []
         columns: dict[str, list[float]] = {}
         for relevance in relevances:
+            # Relevance is of all explained sentences, samples may be of fewer.
             if relevance.number in p_of_sentence:
                 index = index_of[relevance.number]
+                # Drawn again and not stored: ids and seed decide the draw.
                 erased = erased_words(
                     split.source[index], split.target[index], self.samples, self.draws
                 )
@@ -122,6 +125,7 @@ class Infidelity(SumMetric):
         number_U, summed = by_unit(
             np.array(numbers), **{name: np.array(values) for name, values in columns.items()}
         )
+        # Rows of other draws or sentences never stand in one comparison.
         settings = {
             "test sentences": name_sentences(number_U),
             "samples": self.samples,
@@ -137,6 +141,7 @@ class Infidelity(SumMetric):
         return {
             "unexplained": ratio(sums_R["error"], sums_R["lost"]),
             "infidelity": ratio(sums_R["error"], decisions_R),
+            # Beside it, since the number of erased words alone foretells much of a loss.
             "alike": ratio(sums_R["alike"], sums_R["lost"]),
             "decisions": decisions_R,
             "against": ratio(sums_R["against"], decisions_R),
@@ -193,6 +198,7 @@ def errors(
     seen_NT = np.arange(prefix_NT.shape[1]) < (relevance.first + np.arange(len(whole_N)))[:, None]
     # As numbers: a product of booleans is one too.
     counted_RN = erased[0].sum(axis=1, keepdims=True) + erased[1] @ seen_NT.T.astype(np.float64)
+    # In float64, since a difference of like probabilities keeps few digits.
     lost_RN = whole_N.astype(np.float64) - erased_RN
     error_N, scale_N = _fit(foretold_RN, lost_RN)
     return {
@@ -206,5 +212,6 @@ def errors(
 def _fit(foretold_RN: np.ndarray, lost_RN: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the least mean squared error of each decision in any scale, and that scale, (N,)."""
     product_N, square_N = ((foretold_RN * x).mean(axis=0) for x in (lost_RN, foretold_RN))
+    # Least squares in one unknown. Scores of 0 foretell nothing in any scale.
     scale_N = np.divide(product_N, square_N, out=np.zeros_like(product_N), where=square_N > 0)
     return np.square(scale_N * foretold_RN - lost_RN).mean(axis=0), scale_N

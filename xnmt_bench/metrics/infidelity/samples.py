@@ -81,6 +81,7 @@ def probabilities(
     assert labels_BT is not None, "the system decides before words are erased"
 
     def read(positions: int) -> list[np.ndarray]:
+        # One row at least, however long the sentence is.
         together = max(1, positions // labels_BT.shape[1])
         parts = []
         for rows in torch.arange(len(keep_RS), device=device).split(together):
@@ -109,7 +110,10 @@ def sample(job: Job, sampling: Sampling) -> Artefact:
 
         def explain(index: int) -> pa.Table:
             """Return a row for each decision of a sentence."""
+            # Sentence by sentence: one draw of erased words serves all its steps.
             ids = split.source[index], split.target[index]
+            # Labels of the unchanged system: erased words change its probability and not its
+            # choice.
             batch, whole_BT = stored.of([index], model.collate([ids]))
             erased = erased_words(*ids, sampling.samples, sampling.seed)
             p_RT = probabilities(model, batch, erased, sampling.removal)
@@ -142,6 +146,7 @@ def read(artefact: Artefact) -> dict[int, tuple[np.ndarray, np.ndarray]]:
     p_of_sentence: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for path in shards(artefact.path, EVALUATED):
         table = read_table(path, ("sentence", "whole", "erased"))
+        # Erased rows are a list in each cell, of one length everywhere.
         whole_N, erased_N = (table[name].to_numpy() for name in ("whole", "erased"))
         sentence_N = table["sentence"].to_numpy()
         for rows in sentence_rows(sentence_N):

@@ -31,12 +31,14 @@ def move_embeddings(model: NMTModel, radius: float, seeds: Sequence[int]) -> NMT
         radius: the greatest noise, as a share of the root mean square of the side's embeddings.
         seeds: of the noise.
     """
+    # By the functions and not by a table of weights, which each back-end keeps elsewhere.
     sides = zip(model.vocabularies, (model.embed_source, model.embed_target), strict=True)
     noise_of_source, noise_of_target = (
         _draw_noise(embed(torch.arange(len(words), device=device_of(model))[None])[0], radius, seed)
         for (words, embed), seed in zip(sides, ([*seeds, 0], [*seeds, 1]), strict=True)
     )
 
+    # A subclass, so that everything but the embedding of ids stays the model's own code.
     class Moved(type(model)):  # type: ignore[misc]
         def embed_source(self, ids_BS: Tensor) -> Tensor:
             return super().embed_source(ids_BS) + noise_of_source[ids_BS]
@@ -51,8 +53,10 @@ def move_embeddings(model: NMTModel, radius: float, seeds: Sequence[int]) -> NMT
 
 def _draw_noise(embedded_VD: Tensor, radius: float, seeds: Sequence[int]) -> Tensor:
     rng = np.random.default_rng(seeds)
+    # By numpy, whose draws do not depend on the device.
     noise_VD = torch.from_numpy(rng.uniform(-1, 1, tuple(embedded_VD.shape)).astype(np.float32))
     noise_VD[:WORDS] = 0  # special symbols
+    # Relative to the side's own embeddings, whose size differs between systems.
     scale = embedded_VD[WORDS:].square().mean().sqrt()
     return noise_VD.to(embedded_VD) * radius * scale
 
@@ -68,11 +72,13 @@ def group_weights(model: NMTModel) -> dict[str, list[str]]:
     modules, groups = dict(model.named_modules()), dict[str, list[str]]()
     for name, _ in model.named_parameters():
         owner = modules[name.rpartition(".")[0]]
+        # Such a module registers its table as a weight, although nothing learns it.
         if not type(owner).__name__.endswith("SinusoidalPositionalEmbedding"):
             groups.setdefault(_group(name, owner, modules), []).append(name)
     layers = [group for group in groups if group not in (OUTPUT, ENCODER, EMBEDDINGS)]
     # Layers are listed from the input up, those of the encoder before those of the decoder.
     layers.reverse()
+    # The decoder goes first: permuting runs from the output down.
     of_encoder = [group for group in layers if ENCODER in group]
     of_decoder = [group for group in layers if ENCODER not in group]
     ordered = [OUTPUT, *of_decoder, ENCODER, *of_encoder, EMBEDDINGS]
@@ -84,6 +90,7 @@ def _group(name: str, owner: nn.Module, modules: dict[str, nn.Module]) -> str:
     for end in range(1, len(parts) - 1):
         path = ".".join(parts[:end])
         if isinstance(modules[path], nn.ModuleList):
+            # The outermost list: a layer may hold lists of its own.
             return f"{path} {parts[end]}"
     if isinstance(owner, nn.Embedding):
         return EMBEDDINGS
@@ -96,9 +103,11 @@ def permute_weights(model: NMTModel, names: Collection[str], seed: int) -> NMTMo
 
     A weight's new order follows from the seed and its name alone. So it is the same at every depth.
     """
+    # A copy of the weights, since other explainers still ask the system.
     changed = copy.deepcopy(model)
     for name, weight in changed.named_parameters():
         if name in names:
+            # By name, so that a weight is permuted alike at every depth that reaches it.
             order = np.random.default_rng([seed, *name.encode()]).permutation(weight.numel())
             order_N = torch.from_numpy(order).to(weight.device)
             weight.copy_(weight.flatten()[order_N].view_as(weight))

@@ -35,6 +35,7 @@ def distances(
     Raises:
         NotApplicable: a word that a decision sees has no relevance.
     """
+    # Both sides as one vector, as the definition has it for an explanation.
     scores, *moved_scores = (
         [np.concatenate([x for _, x in sides]) for sides in each.visible_words(source_S, target_T)]
         for each in (reference, *moved)
@@ -46,6 +47,7 @@ def distances(
         [np.linalg.norm(y - x) for x, y in zip(scores, other, strict=True)]
         for other in moved_scores
     ]
+    # The worst of the draws: sensitivity is a maximum, of which draws give a lower bound.
     farthest_N = np.max(moved_ON, axis=0)
     return np.divide(
         farthest_N, norm_N, out=np.full(len(norm_N), np.nan), where=norm_N > ROUNDING * whole_N
@@ -87,9 +89,11 @@ def compare_order(
     )
     for n, both in enumerate(pairs):
         for side, (_, scores_X), (_, other_X) in zip(RULE_SIDES, *both, strict=True):
+            # An order of equal scores could neither be kept nor lost.
             if len(scores_X) and np.ptp(scores_X):
                 columns[f"rank {side}"][n] = correlate_ranks(scores_X, other_X)
                 columns[f"top {side}"][n] = scores_X.argmax() == other_X.argmax()
+                # Beside the share, since decisions with few words agree often by chance.
                 columns[f"chance {side}"][n] = 1 / len(scores_X)
     return columns
 

@@ -34,11 +34,13 @@ def draw_depths(groups: Sequence[Sequence[Measurement]]) -> Figure:
     names = sorted({m.identity["explainer"] for m in drawn})
     blind = {m.identity["explainer"] for m in drawn if m.facts.get(BLIND)}
     for row, members in zip(axes, groups, strict=True):
+        # Rows of other depths are in another group.
         depths = members[0].facts[DEPTHS]
         for ax, side in zip(row, RULE_SIDES, strict=True):
             for name in names:
                 seeds = [m for m in members if m.identity["explainer"] == name]
                 if seeds:
+                    # Seeds of one explainer are one line, their mean.
                     kept = np.mean([_kept(m, side, len(depths)) for m in seeds], axis=0)
                     label = name.replace("_", " ") + (" (blind)" if name in blind else "")
                     # Nothing is permuted yet, so that the whole order is kept.

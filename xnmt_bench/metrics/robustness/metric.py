@@ -177,6 +177,7 @@ class Robustness(SumMetric):
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Return means over the decisions where each number is known."""
+        # The deepest: all weights are permuted there, and nothing learnt is left.
         depth = max(int(name.rpartition(" ")[2]) for name in sums_R if name.startswith("rank"))
         results = {
             "sensitivity": ratio(sums_R["moved"], sums_R["of moved"]),
@@ -187,6 +188,7 @@ class Robustness(SumMetric):
             for name in ("rank", "top", "chance"):
                 column = at_depth(f"{name} {side}", depth)
                 results[f"{name}_{side}"] = ratio(sums_R[column], sums_R[f"of {column}"])
+            # How many decisions the correlation is of, since equal scores leave some out.
             results[f"ordered_{side}"] = sums_R[f"of {at_depth(f'rank {side}', depth)}"]
         return results
 
@@ -211,6 +213,7 @@ class Robustness(SumMetric):
         groups: dict[tuple[str, ...], list[Measurement]] = {}
         for m in measurements:
             if m.ok and ALTERS not in m.facts:
+                # Lines of one figure share their axis of depths.
                 settings = {**m.facts[SETTINGS], DEPTHS: m.facts[DEPTHS]}
                 system = (*(m.identity[c] for c in SYSTEM), family(m))
                 groups.setdefault((*system, json.dumps(settings)), []).append(m)

@@ -43,12 +43,14 @@ def distances(
     embedded = model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)
     special = is_special(batch.source_BS)[0], is_special(batch.input_BT)[0]
     whole_TD = model.decode(model.encode(embedded[0], layout), embedded[1])[0]
+    # Special symbols stay, as they do where words are kept by chance.
     none = [x * mask[None, :, None] for x, mask in zip(embedded, special, strict=True)]
     nothing_TD = model.decode(model.encode(none[0], layout), none[1])[0]
     ids = [*batch.source_BS[0].tolist(), *batch.target_BT[0].tolist()]
 
     def masks(step: int, n: int) -> list[Tensor]:
         """Return which dimensions are kept of both sides, (K * R, X, D)."""
+        # By step, so that a decision's draws do not depend on which others are measured.
         rng = np.random.default_rng([seed, step, *ids])
         # Decoder input 0 is BOS, input j + 1 is target word j.
         inputs_KT = np.pad(keep[1][:, n, :-1], ((0, 0), (1, 0)), constant_values=1.0)
@@ -57,6 +59,8 @@ def distances(
             (keep[0][:, n], inputs_KT), embedded, special, strict=True
         ):
             draws_RXD = rng.random((samples, *x_1XD.shape[1:]), dtype=np.float32)
+            # The same draws for every way to keep words, so that their differences are of the
+            # chances.
             kept_KRXD = torch.as_tensor(draws_RXD < chance_KX[:, None, :, None], device=device)
             kept.append(kept_KRXD.flatten(0, 1) | special_X[:, None])
         return kept
@@ -65,6 +69,7 @@ def distances(
         together = max(1, positions // batch.target_BT.shape[1])
         by_step = []
         for n, step in enumerate(steps):
+            # One step's distribution at a time: they are as wide as the vocabulary.
             whole_V = model.logits(whole_TD[step]).softmax(-1)
             parts = []
             for source_RSD, input_RTD in zip(

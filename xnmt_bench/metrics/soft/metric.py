@@ -105,6 +105,7 @@ class SoftErasure(SumMetric):
     def _evidence(self, job: Job) -> Evidence:
         explained = job.explained.decisions.count(EVALUATED)
         sentences = min(self.sentences or explained, explained)
+        # Part of the artefact's name: rows of other draws are never read for these.
         sampling = Sampling(sentences, self.samples, self.retention, self.draws)
         moved = measure_distances(job, sampling)
         columns = read(moved)
@@ -121,6 +122,7 @@ class SoftErasure(SumMetric):
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Return means over the decisions that depend on words."""
+        # Not all decisions: where no word matters, no choice of words can be right.
         usable_R = sums_R["usable"]
         means = {name: ratio(sums_R[name], usable_R) for name in (*RESULTS.values(), "retention")}
         return means | {
@@ -138,6 +140,7 @@ class SoftErasure(SumMetric):
             for row in rows
             if (flat := row.measurement.facts["flat"])
         }
+        # Of a single row there is nothing to compare.
         if len(rows) > 1:
             notes.add(
                 "Soft-NS and Soft-NC both rise where most words score high, whatever their order: "
@@ -155,11 +158,13 @@ def sums_of(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """
     nothing_N = columns["nothing"].astype(np.float64)
     usable_N = nothing_N >= NARROW
+    # A decision that hardly needs words would divide by almost nothing; it counts as 0 below.
     divisor_N1 = np.where(usable_N, nothing_N, 1.0)[:, None]
     numbers = {"nothing": nothing_N, "usable": usable_N}
     for kind, name in RESULTS.items():
         share_NR = columns[kind] / divisor_N1
         if kind in ("kept", "level_kept"):
+            # A draw may move a distribution farther than having no word at all does.
             share_NR = np.maximum(0.0, 1 - share_NR)
         numbers[name] = share_NR.mean(axis=1) * usable_N
     numbers["retention"] = columns["retention"] * usable_N

@@ -14,6 +14,7 @@ FLAT = 0.5  # of a side whose words are all as relevant
 
 def scale(relevance_X: np.ndarray) -> np.ndarray:
     """Return relevance between 0 (the least relevant word) and 1 (the most relevant), (X,)."""
+    # Without a spread there is nothing to scale by, and half is neither most nor least.
     if is_flat(relevance_X):
         return np.full(len(relevance_X), FLAT)
     lowest = relevance_X.min()
@@ -39,6 +40,7 @@ def level(scaled_X: np.ndarray, retention: float) -> np.ndarray:
     if not len(scaled_X):
         return scaled_X
     mean = scaled_X.mean()
+    # Scaled down or up from the other end: either way the order of the words stays.
     if mean >= retention:
         return np.asarray(scaled_X * (retention / mean))
     return np.asarray(1 - (1 - scaled_X) * ((1 - retention) / (1 - mean)))

@@ -56,6 +56,7 @@ def measure_distances(job: Job, sampling: Sampling) -> Artefact:
         index_of = {int(number): index for index, number in enumerate(split.number)}
 
         def compute(relevance: SentenceRelevance) -> pa.Table:
+            # Relevance may come in another order than the split's.
             index = index_of[relevance.number]
             ids = split.source[index], split.target[index]
             chances, retention_N, flat_N = chances_of(relevance, *ids, sampling.retention)
@@ -106,6 +107,7 @@ def chances_of(
         NotApplicable: a word that a decision sees has no relevance.
     """
     count = len(relevance.source_TS)
+    # 1 for what is kept whole: special symbols, and words that a step does not see.
     source_KNS, target_KNT = (np.ones((len(KINDS), count, len(x))) for x in (source_S, target_T))
     retention_N, flat_N = np.ones(count), np.zeros(count, dtype=bool)
     for n, sides in enumerate(relevance.visible_words(source_S, target_T)):
@@ -114,15 +116,18 @@ def chances_of(
             (source_KNS, target_KNT), sides, scaled, strict=True
         ):
             levelled_X = level(scaled_X, retention)
+            # What is taken away is what the other keeps, so the chances are turned round.
             chances_KNX[:, n, places] = [scaled_X, 1 - scaled_X, levelled_X, 1 - levelled_X]
         if any(map(len, scaled)):
             retention_N[n] = np.concatenate(scaled).mean()
+        # A side of one word has no order to lack.
         flat_N[n] = any(len(scores) > 1 and is_flat(scores) for _, scores in sides)
     return (source_KNS, target_KNT), retention_N, flat_N
 
 
 def read(artefact: Artefact) -> dict[str, np.ndarray]:
     """Return the columns of all decisions, (N,), and distances of each draw, (N, R)."""
+    # Draws are a list in each cell, of one length everywhere, so they stack.
     tables = pa.concat_tables(read_table(path) for path in shards(artefact.path, EVALUATED))
     columns = {name: tables[name].to_numpy() for name in tables.column_names}
     return columns | {kind: np.stack([*columns[kind]]) for kind in KINDS}

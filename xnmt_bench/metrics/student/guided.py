@@ -34,6 +34,7 @@ class GuidedBatch(Batch):
         """Return some of the sentences with their maps."""
         taken = super().take(rows)
         assert self.map_BUS is not None
+        # Fewer sentences may need less padding, and the map follows.
         map_BUS = self.map_BUS[rows][..., : taken.source_BS.shape[1]]
         return GuidedBatch(**vars(taken), map_BUS=map_BUS)
 
@@ -72,6 +73,7 @@ def guide(operator: Operator, energy_BHXS: Tensor, map_BXS: Tensor) -> Tensor:
     """
     map_B1XS = map_BXS[:, None]
     if operator == "replace":
+        # Nothing of the student's own attention is left, so heads differ in their values alone.
         return map_B1XS.expand_as(energy_BHXS)
     if operator == "multiply":
         # Before the softmax, so that a small product does not vanish before it is divided.
@@ -94,6 +96,7 @@ class GuidedAttention(MultiHeadAttention):
         weights_BHXS = guide(self.operator, energy_BHXS, memory.map_BXS)
         if memory.weights is not None:
             memory.weights.append(weights_BHXS)
+        # As the unguided attention drops weights, so that students differ by the map alone.
         dropped_BHXS = F.dropout(weights_BHXS, self.dropout, self.training)
         return self.join_heads(dropped_BHXS @ value_BHSE)
 
@@ -137,6 +140,7 @@ class GuidedTransformer(Transformer):
         if self.operator is None:
             return encoding
         assert isinstance(batch, GuidedBatch) and batch.map_BUS is not None
+        # In `extra`, which a beam's choice of rows carries along.
         return replace(encoding, extra=(*encoding.extra, batch.map_BUS))
 
     def memories(
@@ -150,6 +154,7 @@ class GuidedTransformer(Transformer):
             return super().memories(encoding, positions, weights)
         *keys_values, map_BUS = encoding.extra
         rows, steps, words = map_BUS.shape
+        # By position and not by order of calls, since a beam reads one step at a time.
         row_BX = positions.expand(rows, -1).clamp(max=steps - 1)
         map_BXS = map_BUS.gather(1, row_BX[..., None].expand(-1, -1, words))
         mask = encoding.layout.attended_BS[:, None, None]

@@ -35,6 +35,7 @@ def map_of(relevance_TS: np.ndarray) -> np.ndarray:
     """
     above_TS = relevance_TS - relevance_TS.min(axis=1, keepdims=True)
     sums_T1 = above_TS.sum(axis=1, keepdims=True)
+    # Even and not zero: `multiply` divides by the sum of its products.
     even_TS = np.full_like(above_TS, 1 / above_TS.shape[1])
     return np.divide(above_TS, sums_T1, out=even_TS, where=sums_T1 > 0)
 
@@ -52,9 +53,11 @@ def write_maps(relevances: Iterable[SentenceRelevance], split: EncodedSplit, pat
     """
     with path.open("wb") as file:
         for index, relevance in enumerate(relevances):
+            # Files hold no shapes, so a sentence out of order would shift all that follow.
             shape = (len(split.target[index]), len(split.source[index]))
             if relevance.source_TS.shape != shape or relevance.number != split.number[index]:
                 raise StoreError(f"{path}: relevance of sentence {relevance.number} is of others")
+            # Four bytes a number: the maps of a training split are its largest artefact.
             file.write(map_of(relevance.source_TS).astype("<f4").tobytes())
 
 
@@ -71,12 +74,14 @@ class StoredMaps:
         self._words_N = split.source.lengths()[:sentences]
         sizes_N = split.target.lengths()[:sentences] * self._words_N
         self._ends_N = np.cumsum(sizes_N)
+        # Mapped and not read, since training draws sentences in a random order.
         self._flat = np.memmap(path, "<f4", "r")
         if len(self._flat) != self._ends_N[-1]:
             raise StoreError(f"{path}: not the maps of {sentences} sentences")
 
     def __getitem__(self, index: int, /) -> np.ndarray:
         start = self._ends_N[index - 1] if index else 0
+        # A copy, so that no batch holds on to the whole file.
         flat = np.array(self._flat[start : self._ends_N[index]])
         return flat.reshape(-1, self._words_N[index])
 
@@ -95,6 +100,7 @@ class ExchangedMaps:
         self._shape_N = np.stack([split.target.lengths(), split.source.lengths()], axis=1)
 
     def __getitem__(self, index: int, /) -> np.ndarray:
+        # The neighbour and no draw: no map is used twice, and none stays in its place.
         other_TS = self._maps[(index + 1) % self._sentences]
         places = (
             np.arange(length) * other_length // length
@@ -110,6 +116,7 @@ def pad_maps(maps: Sequence[np.ndarray], words: int) -> Tensor:
     for row, map_TS in enumerate(maps):
         steps, width = map_TS.shape
         map_BUS[row, :steps, :width] = map_TS
+        # A translation may be longer than the explained target.
         map_BUS[row, steps:, :width] = map_TS[-1]
     return torch.from_numpy(map_BUS)
 
@@ -141,5 +148,6 @@ class GuidedBatches(PairBatches):
         batch = super().collate(indices)
         if self._maps is None:
             return batch
+        # Batches count within the members, maps within the split.
         maps = [self._maps[index] for index in self._members[indices].tolist()]
         return GuidedBatch(**vars(batch), map_BUS=pad_maps(maps, batch.source_BS.shape[1]))

@@ -40,7 +40,6 @@ from xnmt_bench.report.panels import settings_of
 
 two_digits = "{:.2f}".format
 WITHOUT = "no map"  # the row of the student without maps
-SOME = Field(min_length=1)
 CODED = "code"  # the explainer that hides labels in its choice of words
 
 
@@ -163,6 +162,7 @@ class Student(SumMetric):
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield the rows of the explainer's students, and of the controls."""
+        # One object for all rows: their students share sentences and artefacts.
         students, seed = Students(job, self.options, self.beam), job.config.seed
         explainer = job.explained_identity()["explainer"]
         controls = {"none": WITHOUT, "exchanged": f"{explainer} of another sentence"}
@@ -172,6 +172,7 @@ class Student(SumMetric):
             yield self.plan(job, make, explained=True, **keys)
             for guide in self.controls:
                 make = partial(self._evidence, job, students, operator, guide, map_of)
+                # Blind: a control shows what a gain is worth, and stands apart from ranked rows.
                 row_name = controls[guide]
                 yield self.plan(job, make, facts={BLIND: True}, explainer=row_name, **keys)
 
@@ -194,8 +195,10 @@ class Student(SumMetric):
         sums = {
             name: values
             for name, values in statistics(hypotheses, references).items()
+            # No column of this metric needs TER's statistics.
             if not name.startswith("ter")
         }
+        # Sums and not perplexities, since a mean of perplexities weighs short sentences too much.
         sums |= {name: columns[name] for name in ("log_likelihood", "steps")}
         settings = {
             "test sentences": name_sentences(number_U),
@@ -210,6 +213,7 @@ class Student(SumMetric):
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Return corpus scores, and perplexity."""
+        # By id and not by sentence, as perplexity is defined.
         log_p_R = ratio(sums_R["log_likelihood"], sums_R["steps"])
         return {**scores(sums_R), "ppl": np.exp(-log_p_R), "steps": sums_R["steps"]}
 
@@ -222,6 +226,7 @@ class Student(SumMetric):
             for (_, *shared), row in coded.items()
             if (plain := (WITHOUT, *shared)) in rows
         ]
+        # Where there is nothing to compare, the note says what to measure.
         return [_compare_with_code(*pair) for pair in pairs] or [
             "A map can give words away without explaining them. Measure explainer=code and a "
             "student without a map too: where the PPL of code is below that of no map, the gain "
@@ -232,6 +237,7 @@ class Student(SumMetric):
 def _case(row: ScoredRow) -> tuple[str, ...]:
     """Return the explainer, and behind it all that a row shares with those that it compares to."""
     columns = ("corpus", "lang_pair", "nmt", "operator", "map", "seed")
+    # Students of other sizes or sentences are never compared.
     settings = json.dumps(settings_of(row), sort_keys=True, default=str)
     values = (str(row.row[column]) for column in columns)
     return (row.row["explainer"], *values, row.measurement.model, settings)
@@ -245,6 +251,7 @@ def _compare_with_code(coded: ScoredRow, plain: ScoredRow) -> str:
         f"{row['seed']}: code, which explains nothing and hides the label in its map, has PPL "
         f"{ppl[0]}, and a student without a map {ppl[1]}."
     )
+    # Overlapping intervals show no difference, so the note draws no conclusion.
     if coded.values["ppl_high"] >= plain.values["ppl_low"]:
         return text
     return (

@@ -97,6 +97,7 @@ class Students:
             NotApplicable: none would be left to learn from; or the system reads a context.
         """
         context = self._job.system.context
+        # Maps are of one sentence's words, and a context's would have no place in them.
         if context.sentences or context.following:
             raise NotApplicable("the system reads a context, and the student sentences alone")
         sentences = self._job.decisions().count("train")
@@ -106,6 +107,7 @@ class Students:
 
     @property
     def _cut(self) -> int:
+        # The last sentences, so that students of all maps learn from the same ones.
         held_out = max(1, round(self._options.validation_share * self.sentences))
         return max(1, self.sentences - held_out)
 
@@ -116,6 +118,7 @@ class Students:
 
     def _maps(self, name: Split, scenario: Scenario) -> Artefact:
         """Return the explainer's maps of a split."""
+        # Source words alone: a map guides attention to the source alone.
         relevances = self._job.relevance(scenario, source_alone=True, split=name)
 
         def work(folder: Path) -> None:
@@ -152,6 +155,7 @@ class Students:
             NotApplicable: there is nothing to learn from, or the explainer does not cover it.
         """
         job, options = self._job, self._options
+        # Without a map operators make no difference, so that one student serves them all.
         used = None if guide == "none" else operator
         sentences, recipe = self.sentences, self._recipe(guide, "train", GOLDEN)
         training = options.training
@@ -166,6 +170,7 @@ class Students:
             maps = self._open_maps(guide, "train", GOLDEN)
 
             def build() -> StudentTraining:
+                # Built within `fit`, which seeds the weights.
                 student = self._fresh(used)
                 return StudentTraining(student, split, maps, self._cut, sentences, training)
 
@@ -207,6 +212,7 @@ class Students:
         """
         trained, scenario = self.trained(operator, guide), SCENARIOS[map_of]
         recipe = self._recipe(guide, EVALUATED, scenario)
+        # Log-likelihoods are of the words that the map explains, so these decide the artefact.
         decided = self._job.decisions().decided(EVALUATED, scenario)
 
         def work(folder: Path) -> None:
@@ -254,12 +260,14 @@ def translate_and_score(
     Returns:
         `text`, `log_likelihood` in nats, and `steps`, of how many ids it is the sum, by sentence.
     """
+    # Without a seed, in the order of the split, since nothing is learnt.
     batches = GuidedBatches(split, maps, np.arange(sentences), batch_tokens, None)
     texts = [""] * sentences
     log_p_N, steps_N = np.zeros(sentences), np.zeros(sentences, dtype=np.int64)
     for indices in batches.indices:
         batch = batches.collate(indices).to(device_of(student))
         mask_BT = batch.target_mask_BT
+        # Only real steps reach the output layer, which is the widest.
         log_p = student.log_probability(student.states(batch)[mask_BT], batch.target_BT[mask_BT])
         mask_BT = mask_BT.cpu()
         # Summed in double: the terms of a long target are many.

@@ -35,6 +35,7 @@ class StudentTraining(NMTTraining):
         options: NMTTrainingOptions,
     ) -> None:
         learnt, held_out = np.arange(cut), np.arange(cut, sentences)
+        # The base class needs splits of its own; batches with maps are made below.
         super().__init__(student, split.taken(learnt), split.taken(held_out), options)
         self._split, self._maps, self._learnt, self._held_out = split, maps, learnt, held_out
 
