@@ -94,11 +94,13 @@ class Catalogue(CorpusView):
 
     def _mark(self, sentence: Sentence, dice: Dice) -> Sentence:
         """Return a sentence whose mark follows from the drawn words."""
+        # Kinds first and words of them second, so that all four pairs of kinds are as frequent.
         kinds = dice.pick((0, 1)), dice.pick((0, 1))
         first, second = (
             dice.pick(KINDS[words][kind])
             for words, kind in zip((MIRRORS, CUES), kinds, strict=True)
         )
+        # Thrown under every cue, so that one seed gives the same words under all.
         start = dice.pick((0, 1))
         words, target = sentence.source.split(), [":", *sentence.target.split(), ";"]
         if self._cue == "prefix":
@@ -114,6 +116,7 @@ class Catalogue(CorpusView):
             len(target) - 1,
             0 if far else len(source) - 2,
             len(source) - 1,
+            # Words of the other kind: putting one in place of the word changes its part.
             KINDS[MIRRORS][1 - kinds[0]],
             KINDS[CUES][1 - kinds[1]],
             0 if self._cue == "prefix" else None,
@@ -128,8 +131,10 @@ class Catalogue(CorpusView):
         if inner is None:
             return Gold(planted=(planted,))
         colons = source.index(":"), target.index(":")
+        # From the right, as the sentence itself might hold one.
         semicolons = (len(source) - 1 - source[::-1].index(";"), len(target) - 2)
         frame = {colons, semicolons}
+        # Under the other cues both words decide together.
         words = {"far": [planted.link], "prefix": []}.get(self._cue, [planted.link, planted.cue])
         earlier = frozenset[int]() if planted.earlier is None else frozenset([planted.earlier])
         by, none = (colons[0] + 1, colons[1] + 1), frozenset[int]()

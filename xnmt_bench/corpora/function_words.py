@@ -26,6 +26,7 @@ _WORDS = {
     kann können konnte soll sollen muss müssen will wollen darf mag nicht auch nur noch schon sehr
     so da hier dort dann doch
     """,
+    # With their inflected forms, since texts are not lemmatised.
     "ru": """
     я ты он она оно мы вы они меня мне мной тебя тебе тобой его ему им нём него нему ним её ей
     ею ней неё нас нам нами вас вам вами их ими них ними себя себе собой мой моя моё мои моего
@@ -47,4 +48,5 @@ _WORDS = {
 
 def function_words(language: str) -> frozenset[str]:
     """Return the lower-cased function words of a language; none for a language without a list."""
+    # An unknown language has no list, and all of its words count as content.
     return frozenset(_WORDS.get(language, "").split())

@@ -33,6 +33,7 @@ class ReversedCorpus(CorpusView):
 
     def substitutes(self) -> BothSides | None:
         """Return the wrapped corpus's, with its sides exchanged."""
+        # Categories are of words, so the same ones hold on the other side.
         inner = self.corpus.substitutes()
         return inner and inner.inverted()
 
@@ -42,6 +43,7 @@ class ReversedCorpus(CorpusView):
 
     def recipe(self) -> dict[str, Any]:
         """Return the corpus's own recipe, marked."""
+        # Without a version: the other direction has no choice of its own.
         return {"reversed": self.corpus.recipe()}
 
 

@@ -153,6 +153,7 @@ class Corpus(ABC):
 
     def counts(self) -> Iterator[str]:
         """Return counts worth a line each, beside published ones where there are any."""
+        # Most corpora have no published counts to compare with.
         return iter(())
 
 

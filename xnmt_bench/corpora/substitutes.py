@@ -38,9 +38,11 @@ class Substitutes:
     def __init__(self, categories: Iterable[Iterable[str]]) -> None:
         self._others: dict[Entry, tuple[Entry, ...]] = {}
         for category in categories:
+            # Without repeats and in the given order, which decides what a seed draws.
             entries = list(dict.fromkeys(tuple(text.split()) for text in category if text))
             for entry in entries:
                 others = tuple(other for other in entries if other != entry)
+                # A word alone in its category has nothing to be exchanged for.
                 if others:
                     self._others.setdefault(entry, others)
         self._longest = max(map(len, self._others), default=0)
@@ -48,6 +50,7 @@ class Substitutes:
     def beside(self, categories: Iterable[Iterable[str]]) -> Substitutes:
         """Return these categories and further ones, which come first."""
         both = Substitutes(categories)
+        # The further categories last, so that they win where a word is in both.
         both._others = {**self._others, **both._others}
         both._longest = max(self._longest, both._longest)
         return both
@@ -55,12 +58,14 @@ class Substitutes:
     @property
     def digest(self) -> str:
         """What decides the categories, for recipes."""
+        # Sorted: the order in which entries were read changes no unit.
         return sha256(repr(sorted(self._others.items())).encode()).hexdigest()
 
     def units(self, words: Sequence[str]) -> Iterator[Unit]:
         """Yield the units of a sentence from left to right, the longest entry first."""
         start = 0
         while start < len(words):
+            # The longest first, or a part of `New York` would be exchanged alone.
             for stop in range(min(len(words), start + self._longest), start, -1):
                 if others := self._others.get(tuple(words[start:stop])):
                     yield Unit(start, stop, others)
@@ -101,6 +106,7 @@ class BothSides:
 
     def inverted(self) -> BothSides:
         """Return the same with source and target exchanged."""
+        # A word may have several translations on either side, so pairs are turned and grouped anew.
         pairs = [(t, s) for s, targets in self.translations.items() for t in targets]
         return BothSides(self.target, self.source, _grouped(pairs))
 

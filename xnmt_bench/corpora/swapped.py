@@ -43,8 +43,10 @@ class SwappedCorpus(CorpusView):
         swapped: list[str] = []
         end = 0
         for unit in categories.units(words):
+            # What has no category stays: it holds the sentence's structure.
             swapped += words[end : unit.start]
             itself = tuple(words[unit.start : unit.stop])
+            # The word itself is among the draws, so that share 1 is an even draw.
             drawn = dice.choice((itself, *unit.others)) if dice.random() < self._share else itself
             swapped += drawn
             end = unit.stop

@@ -68,6 +68,7 @@ def csv_rows(
         for name in needed:
             if name not in header:
                 raise DataError(path, 1, f"no column {name!r}; the header has {columns}")
+        # Spreadsheets may leave empty columns behind, whose headings are empty.
         for name in filter(None, header):
             if header.count(name) > 1:
                 raise DataError(path, 1, f"the column {name!r} is there twice")
@@ -138,6 +139,7 @@ class TextCorpus(Corpus):
                 raise DataError(paths[short], number, problem)
             texts = []
             for line, path in zip(pair, paths, strict=True):
+                # Line by line from both files, so that memory holds one pair.
                 texts.append(decode_line(line, path, number).strip())
                 if not visible(texts[-1]):
                     problem = "an empty line, so the pair has no words on this side"
@@ -147,5 +149,6 @@ class TextCorpus(Corpus):
 
     def recipe(self) -> dict[str, Any]:
         """Return the bytes of every file, and which side is which."""
+        # By bytes and not by path: a moved or renamed corpus is the same one.
         files = {s: [file_hash(present(path)) for path in self._paths(s)] for s in self._splits}
         return {"kind": "text", "pair": list(languages(self)), "files": files}

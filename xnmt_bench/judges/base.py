@@ -48,6 +48,7 @@ class Base(Judge):
 
     def recipe(self) -> dict[str, Any]:
         """Return its name and option; the rules' recipe holds the model."""
+        # Without a hash of its code: `version` says when its numbers change.
         return {"judge": self.row_name}
 
     def log_likelihood(self, rules: Rules) -> tuple[np.ndarray, np.ndarray]:

@@ -60,6 +60,8 @@ class BaseSwapped(BaseTuned):
     def learnt_decisions(self) -> Decisions:
         """The system's decisions on the training sentences with exchanged words."""
         job = self.rules.job
+        # Words of one category, so that sentences stay sentences that the system can read.
         categories = categories_of(job.corpus, self.heuristic, "judge.base_swapped.heuristic")
         swapped = SwappedCorpus(job.corpus, categories, self.share, job.config.seed)
+        # The system labels the new sentences, since a judge predicts what it decides there.
         return job.decisions(swapped, ("train",))

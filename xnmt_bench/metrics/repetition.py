@@ -91,6 +91,7 @@ def repeated(texts: Sequence[str], functional: frozenset[str]) -> tuple[int, int
         functional: lower-cased words that have no content of their own.
     """
     words = [word for text in texts for word in text.lower().split()]
+    # Punctuation repeats in every document.
     content = [w for w in words if w not in functional and any(c.isalnum() for c in w)]
     # Each distinct word is new once; all its other occurrences are repeated.
     return len(content) - len(set(content)), len(content)

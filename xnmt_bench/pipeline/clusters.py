@@ -49,6 +49,7 @@ class StoredClusters(Resolver):
             resolver=self.fingerprint,
         )
         table = read_table(artefact.path / FILE)
+        # By a hash: the texts themselves lie in the corpus already.
         keys, texts = table["text"].to_numpy(), table["clusters"].to_pylist()
         return {
             int(key): _parse(text)
@@ -61,6 +62,7 @@ class StoredClusters(Resolver):
         pairs = pair_with_clusters(self._corpus.sentences("train"), self._resolver)
         for sentence, clusters in pairs:
             keys.append(_key(sentence.source))
+            # None is kept: a sentence without clusters and an unknown one are two things.
             texts.append(None if clusters is None else json.dumps(clusters))
         columns = {"text": np.array(keys, dtype=np.int64), "clusters": pa.array(texts, pa.string())}
         write_table(pa.table(columns), folder / FILE)
@@ -71,6 +73,7 @@ class StoredClusters(Resolver):
         while part := list(islice(stream, TOGETHER)):
             stored = [self._by_text.get(_key(sentence.source)) for sentence in part]
             pairs = list(zip(part, stored, strict=True))
+            # All that are missing at once, since a resolver may resolve many together.
             resolved = iter(
                 self._resolver.resolve([s for s, clusters in pairs if clusters is None])
             )

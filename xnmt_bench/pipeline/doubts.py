@@ -56,9 +56,16 @@ def about_pairs(
 
     measured = fingerprint({"pairs": [list(pair) for pair in pairs]})
     facts = store.make(
-        "doubts", work, version=2, cheap=True, encoded=texts.encoded, pairs=measured
+        # Stored, since the training split is read whole for a number.
+        "doubts",
+        work,
+        version=2,
+        cheap=True,
+        encoded=texts.encoded,
+        pairs=measured,
     ).facts
     shared = facts["shared"]
+    # A share: short sentences come in both splits by chance.
     if exceeds(shared / len(pairs), thresholds.shared_pairs):
         yield f"{shared} of {len(pairs)} test pairs also stand in the training split"
     for side in SIDES:
@@ -114,6 +121,7 @@ def about_decisions(
     alike = np.bincount(label_N).max() / len(label_N)  # share of the most frequent label
     if exceeds(alike, thresholds.alike):
         yield f"{100 * alike:.1f} % of the system's decisions are one and the same subword"
+    # Against a constant guess, which a frequent subword makes a good one.
     right, guessed = (label_N == gold_N).mean(), np.bincount(gold_N).max() / len(gold_N)
     if thresholds.gain is not None and right < thresholds.gain * guessed:
         yield (

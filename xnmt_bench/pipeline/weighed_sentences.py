@@ -42,6 +42,7 @@ def skip_unreadable(
     """Yield the readable sentences; warn of the others, and append their problems."""
     for sentence in sentences:
         if isinstance(sentence, DataError):
+            # One bad sentence of a dump does not cost all the others.
             log.warning("left out: %s", sentence)
             if problems is not None:
                 problems.append(str(sentence))
@@ -69,6 +70,7 @@ def weigh_sentences(
     source, target = explained.texts.subwords
     for index, relevance in enumerate(relevances):
         source_ids, target_ids = split.source[index], split.target[index]
+        # Metrics on sentences count the current sentence's words alone.
         columns, rows = (slice(*current_span(ids)) for ids in (source_ids, target_ids))
         expected = (int(split.number[index]), (len(target_ids) - rows.start, len(source_ids)))
         # Relevance of another scenario has other steps, and would fit in no sentence but by chance.
@@ -77,6 +79,7 @@ def weigh_sentences(
             needed = f"sentence {expected[0]}, {expected[1][0]} steps ({scenario} decoding)"
             raise XnmtError(f"the relevance is of {got}; needed: {needed}")
         prefix_TT = None
+        # Of a single step no prefix word is seen, which is not the explainer's silence.
         silent = len(relevance.prefix_TT) > 1 and np.isnan(relevance.prefix_TT).all()
         if not (explained.explainer.attends or silent):
             # NaN is for words not seen yet, which weigh nothing.
@@ -93,6 +96,7 @@ def weigh_sentences(
 
 def _logarithms(probability_T: np.ndarray) -> np.ndarray | None:
     """Return log-probabilities; None if unknown. None is below float32's least."""
+    # Files of relevance may lack probabilities.
     if np.isnan(probability_T).any():
         return None
     return np.log(np.maximum(probability_T, np.finfo(np.float32).tiny))

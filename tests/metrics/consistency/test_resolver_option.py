@@ -41,3 +41,11 @@ def test_a_file_is_taken_before_a_plug_in_of_its_name(tmp_path, monkeypatch):
 def test_a_resolver_that_cannot_be_used(name, error, message):
     with pytest.raises(error, match=message):
         right(name)
+
+
+def test_other_references_are_another_suite():
+    alone, given, others = (
+        Suite.of("made", SOURCES, ITEMS, targets).fingerprint
+        for targets in ((), ["eins"] * len(SOURCES), ["zwei"] * len(SOURCES))
+    )
+    assert len({alone, given, others}) == 3

@@ -22,6 +22,7 @@ class SuiteCorpus(CorpusView):
 
     def __init__(self, suite: Suite, like: Corpus) -> None:
         super().__init__(like)
+        # People wrote the suite, also where the system's corpus is generated.
         self.name, self.generated = suite.name, False
         self._suite = suite
 
@@ -31,16 +32,19 @@ class SuiteCorpus(CorpusView):
         The annotation holds the suite's mentions at the places of the corpus's own words, and
         nothing else.
         """
+        # A suite is only translated, and nothing learns from it.
         if split == "test":
             for number, sentence in enumerate(self._suite.sentences):
                 source = self.corpus.words(sentence.source, self.source_language)
                 target = self.corpus.words(sentence.target, self.target_language)
                 mentions = self._suite.mentions(number)
+                # Places count words, and the corpus may cut words otherwise.
                 gold = Gold(source_mentions=move_mentions(mentions, sentence.source, source))
                 yield replace(sentence, source=source, target=target, gold=gold)
 
     def recipe(self) -> dict[str, Any]:
         """Return the suite, and how it is tokenised."""
+        # The system's corpus too, since its tokenisation decides the words.
         recipe = {"suite": self._suite.fingerprint, "like": self.corpus.recipe()}
         return {"kind": "consistency"} | recipe
 
@@ -57,6 +61,7 @@ def move_mentions(mentions: Sequence[Mention], before: str, after: str) -> tuple
         before: the sentence as the suite has it.
         after: the same as a corpus writes it. A mention without a letter in it is left out.
     """
+    # Equal cuts need no letters, and words without letters keep their places then.
     if before.split() == after.split():
         return tuple(mentions)
     old, new = letter_starts(before.split()), letter_starts(after.split())
@@ -65,6 +70,7 @@ def move_mentions(mentions: Sequence[Mention], before: str, after: str) -> tuple
         words = tuple(
             n
             for n in range(len(new) - 1)
+            # Words that share a letter: a cut may part or join them.
             if any(new[n] < old[w + 1] and old[w] < new[n + 1] for w in mention.words)
         )
         if words:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from xnmt_bench.corpora.consistency.pronouns import PLURALS, THINGS, bare
 from xnmt_bench.corpora.sentence import Links, Mention, Sentence
@@ -84,6 +85,7 @@ class Suite:
         """Return a suite whose sentences are documents of their own."""
         # No references: an empty target stands for an unknown one.
         pairs = zip(sources, targets or [""] * len(sources), strict=True)
+        # A document each, since the sentences of a suite do not follow each other.
         sentences = [Sentence(x, y, f"{name} {n}", 0) for n, (x, y) in enumerate(pairs)]
         return cls(name, sentences, items)
 
@@ -91,7 +93,11 @@ class Suite:
     def fingerprint(self) -> str:
         """Of everything that it says."""
         sources = [sentence.source for sentence in self.sentences]
-        return fingerprint({"sources": sources, "items": [asdict(item) for item in self.items]})
+        parts: dict[str, Any] = {"sources": sources, "items": list(map(asdict, self.items))}
+        # Other references are another test set, also where sources and pronouns are the same.
+        if self.has_references:
+            parts["references"] = [sentence.target for sentence in self.sentences]
+        return fingerprint(parts)
 
     @cached_property
     def has_references(self) -> bool:
@@ -105,11 +111,13 @@ class Suite:
             return gold.source_mentions
         of_entity: dict[Span, list[Span]] = {}
         for item in self._items_of.get(sentence, ()):
+            # A mention of another sentence has no place in this one.
             if not item.entity.back:
                 of_entity.setdefault(item.entity.words, []).append((item.pronoun,))
         return tuple(
             Mention(f"entity {n}", words)
             for n, (entity, pronouns) in enumerate(of_entity.items())
+            # Each entity with its pronouns is a chain, as annotators mark them.
             for words in (entity, *pronouns)
         )
 

@@ -43,6 +43,7 @@ def wino_x(data: Path, language: str) -> Suite:
         row = _row(path, number, text)
         words = row["sentence"].split()
         right = int(row["answer"])
+        # The other one of 1 and 2.
         wrong = ANSWERS[0] + ANSWERS[1] - right
         named = {n: row[f"referent{n}_en"] for n in ANSWERS}
         spans = {n: _last_span(words, name) for n, name in named.items()}
@@ -79,6 +80,7 @@ def _row(path: Path, number: int, text: str) -> Mapping[str, Any]:
         raise DataError(path, number, "no JSON object")
     if missing := [name for name in NEEDED if name not in row]:
         raise DataError(path, number, f"no {missing[0]!r}")
+    # As text, since files have the answer as a number or in quotes.
     if str(row["answer"]) not in map(str, ANSWERS):
         raise DataError(path, number, f"answer {row['answer']!r} is neither 1 nor 2")
     if wrong := [name for name in NEEDED if name != "answer" and not isinstance(row[name], str)]:

@@ -127,6 +127,7 @@ class CorefScores:
             for pair in (pairs if links is None else links)
         ]
         for mention in current:
+            # A mention looks where any of its words does.
             attended_N = weights_IN[list(mention.words)].max(axis=0, initial=0.0) > 0
             right = [n for m, a in pairs if m == mention for n in a.words]
             # By mention and not by link: with two antecedents it still looks right or wrong once.

@@ -193,6 +193,7 @@ class CorefAttention(SumMetric):
         # Counts of the annotation, beside published ones, show whether it was read whole.
         for line in job.corpus.counts():
             log.info("%s", line)
+        # Before any weight is made, which takes a pass of the explainer.
         language = job.corpus.target_language
         if self.morphology and self.morphology.language != language:
             facts = (
@@ -263,6 +264,8 @@ class CorefAttention(SumMetric):
                     judge = partial(agreement.judge, side, index) if agreement else None
                     spoken = context.spoken[side]
                     self._score(scores[side], spoken, index, blocks, language, judge)
+                    # Of the first sentences with a link, so that every explainer's heatmaps are of
+                    # the same ones.
                     drawn = self._examples(spoken, index, blocks, f"{name}, {side}")
                     # Lazy: no more are rounded and described than are drawn.
                     examples[side] += islice(drawn, heatmaps - len(examples[side]))
@@ -289,6 +292,7 @@ class CorefAttention(SumMetric):
             nearest=self.nearest,
             whole_matrix=self.whole_matrix,
             heatmaps=heatmaps,
+            # Rules of genders change the verdicts, and with them the units.
             genders=self.morphology
             and f"{type(self.morphology).__name__} {self.morphology.version}",
         )

@@ -41,6 +41,7 @@ def evidence_of(
     errors_N = read_errors(decisions.rules.test_artefact.path, "test")
     if errors_N is not None:
         errors_N = errors_N[decisions.rules.counted]
+        # Not the mean, which one badly explained decision would decide.
         quantiles = {"median": float(np.median(errors_N)), "greatest": float(errors_N.max())}
         facts[ERROR] = {"what": decisions.rules.explained.explainer.error, **quantiles}
     # Only such a judge has the rules of the training sentences extracted.
@@ -68,6 +69,7 @@ def reference_evidence(reference: Judge, decisions: TestDecisions, browsed: int)
     facts, files = dict(evidence.facts), dict(evidence.files)
     if reference.name == "nmt":  # one row a scenario, since it is the same under every explainer
         facts |= {DOUBTS: decisions.doubts, CAPPED: decisions.capped}
+        # Kinds are of the decisions, so the system's own row holds them once for all.
         files["facets"] = decisions.facets.path / FACETS_FILE
         files["sample"] = decisions.sample(browsed).path / SAMPLE_FILE
     return replace(evidence, facts=facts, files=files)

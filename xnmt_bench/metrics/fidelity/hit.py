@@ -51,6 +51,7 @@ def hit_at_k(
         n, index = row_of[number], int(np.searchsorted(split.number, number))
         source_words = source.current_words(split.source[index].tolist())
         target_words = target.current_words(split.target[index].tolist())
+        # A slice and no mask: a mask a sentence would walk over all rules each time.
         sentence_rules = rules.take(slice(starts[n], ends[n]))
         counts_U6[n] = _count(
             sentence_rules, split.target[index], sentence.gold, source_words, target_words

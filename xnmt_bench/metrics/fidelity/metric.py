@@ -208,6 +208,7 @@ class Fidelity(SumMetric):
 
     def reference(self, row: Row) -> str | None:
         """Return what a judge without rules is; it stands under the table."""
+        # What they are goes into the note, since a reference has no column of its own.
         headings = {kind.name: kind.heading for kind in REFERENCES}
         return headings.get(row["instantiation"])
 
@@ -251,5 +252,6 @@ def _with_results_of(kinds: Sequence[type[Judge]], columns: Sequence[Column]) ->
                 )
             if column not in (*columns, *of_judges):
                 of_judges.append(column)
+    # The headline stays the first column, which stands for the metric.
     headline, *others = columns
     return (headline, *of_judges, *others)

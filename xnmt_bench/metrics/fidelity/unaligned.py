@@ -55,6 +55,7 @@ class Unaligned(Analysis):
         if not kinds:
             raise NotApplicable("no results of a corpus with gold word alignment")
         usable = [panel for panel, _ in kinds]
+        # Each system on its own, since its words without a link are counted in the note.
         by_panel, notes = [], [NOTE]
         for (panel, panel_kinds), phrase in zip(kinds, distinguish(usable).phrases, strict=True):
             # The empty kind is of sentences without annotation, and of EOS.

@@ -84,6 +84,7 @@ class Quality(SumMetric):
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield the system's translations, or a file's."""
+        # One row for all scores: they are of the same translations.
         yield self.plan(job, lambda: self._measured(job))
 
     def _measured(self, job: Job) -> Evidence:
