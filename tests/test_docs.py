@@ -1,7 +1,7 @@
 """The pages: their commands run or are marked, their links lead somewhere.
 
 A command is a line of a code block in README.md or docs/guide that begins with `python`, `make` or
-`xnmt-`. Each is composed and checked as the command itself does. It is also run, unless the page
+`xnmt`. Each is composed and checked as the command itself does. It is also run, unless the page
 says in one of these ways why it is not:
 
 - a comment behind it says how long it takes (`# minutes`) or what it needs (`# needs a GPU`);
@@ -28,12 +28,13 @@ from conftest import command as run_command
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from xnmt_bench.cli import _unknown_choices, quoted
+from xnmt_bench.program import COMMANDS, _sentence_first
 from xnmt_bench.schema import check
 
 CONF = ROOT / "conf"
 GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-COMMAND = re.compile(r"(\S+/)?(python3?|make|xnmt-\S+) ")
+COMMAND = re.compile(r"(\S+/)?(python3?|make|xnmt(-\S+)?) ")
 PLACEHOLDER = re.compile(r"(?<![\w-])[A-Z]{3,}\d?(?![\w-])")
 NOT_RUN = re.compile(r"(needs|with)\b|.*\b(minutes?|hours?)\b")
 # Where `corpus` is not `toy_discourse`, its options are left out.
@@ -47,6 +48,7 @@ FILES = {
     "alignment.talp": "1-1 2-2\n",
     "giza.grow-diagonal-final.talp": "0-0\n",
 }
+READS = ("xnmt results", "evaluate")  # tables that a report wrote; results that train.py made
 # Pages make these results by commands that need data.
 FIRST = "python train.py metric=[aer,confidence] explainer=attention"
 
@@ -127,6 +129,15 @@ def compose(arguments: list[str], complete: bool = True) -> None:
             check(hydra.compose("config", job), complete)
 
 
+def compose_program(name: str, *arguments: str) -> None:
+    """Check a command of `xnmt`: the last two have no options, and nothing to compose."""
+    assert name in COMMANDS
+    if name == "train":
+        compose(list(arguments))
+    elif name in ("explain", "evaluate"):
+        compose(_sentence_first(arguments) if name == "explain" else list(arguments), False)
+
+
 def script_of(arguments: list[str]) -> Path:
     """The file that `python` runs, by its name or as a module of this project."""
     if arguments[0] != "-m":
@@ -147,6 +158,8 @@ def test_a_command_of_a_page_is_right(command):
         compose(arguments[1:], complete=arguments[0] == "train.py")
     elif program.startswith("xnmt-"):
         compose(arguments)
+    elif program == "xnmt":
+        compose_program(*arguments)
     else:
         script = script_of(arguments)
         assert script.is_file(), "say what it comes with, or name a script that is there"
@@ -156,11 +169,14 @@ def test_a_command_of_a_page_is_right(command):
 
 def run(text: str, folder: Path) -> CompletedProcess:
     """Run a command in a folder; training takes little data and few steps."""
-    _, *arguments = shlex.split(text)
-    script = script_of(arguments)
-    if script.name == "train.py" and "--help" not in arguments:
+    program, *arguments = shlex.split(text)
+    is_program = program == "xnmt"
+    if arguments[0] in ("train.py", "train") and "--help" not in arguments:
         discourse = "corpus=toy_discourse" in arguments
         arguments += [s for s in SIZES if discourse or not re.match("corpus=|corpus.families", s)]
+    if is_program:
+        return run_command("xnmt_bench/__main__.py", *arguments, cwd=folder)
+    script = script_of(arguments)
     if script.name in ("train.py", "evaluate.py"):
         return run_command(script.name, *arguments[1:], cwd=folder)
     words = arguments[2:] if arguments[0] == "-m" else arguments[1:]
@@ -179,7 +195,7 @@ def test_commands_without_a_mark_run(discourse, tmp_path):
         if not c.marked and (c.page in of_documents) == discourse
     )
     failed = {}
-    for text in sorted(texts, key=lambda text: "evaluate.py" in text):
+    for text in sorted(texts, key=lambda text: [*map(text.__contains__, READS)]):
         done = run(text, tmp_path)
         if done.returncode:
             failed[text] = done.stderr[-2000:]

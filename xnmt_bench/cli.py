@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import re
 import signal
 import sys
@@ -23,7 +22,8 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, MissingMandat
 
 from xnmt_bench.errors import ConfigError, XnmtError
 from xnmt_bench.options import MOVED
-from xnmt_bench.registry import KINDS, entries, load, options, unknown
+from xnmt_bench.progress import flush_output
+from xnmt_bench.registry import KINDS, OURS, entries, load, options, unknown
 
 SENTENCES = ("explain", "explain_target", "explain_foil")
 CHOOSE_SYSTEM = {"nmt", "corpus", "experiment", "store"}  # with any of them the user has chosen
@@ -34,7 +34,6 @@ DISK = (
     *(errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM, errno.EDQUOT),
     *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG),
 )
-OURS = ("xnmt_bench.", "proxies.")
 
 
 class Stopped(BaseException):
@@ -90,14 +89,6 @@ def guarded(command: Callable[..., None], *arguments: Any) -> None:
             raise
         where = f"{error.filename}: " if error.filename else ""
         sys.exit(f"error: {where}{error.strerror}; what was finished is kept")
-
-
-def flush_output() -> None:
-    """Write what was printed, or drop it where the reader has gone, as `head` goes."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _sweeps() -> bool:

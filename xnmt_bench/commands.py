@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 import hydra
 from hydra.errors import HydraException
@@ -13,17 +12,13 @@ from omegaconf import DictConfig
 from xnmt_bench.cli import (
     catch_signals,
     default_system,
-    flush_output,
     guarded,
     prepare,
     quoted,
     refused,
 )
-from xnmt_bench.help import help_text
-
-# Beside the packages in a checkout, inside the package where it is installed.
-HERE = Path(__file__).parent
-CONF = next(folder for folder in (HERE / "conf", HERE.parent / "conf") if folder.is_dir())
+from xnmt_bench.help import CONF, help_text
+from xnmt_bench.progress import flush_output
 
 
 def train() -> None:
@@ -52,7 +47,7 @@ def _command(name: str) -> None:
     catch_signals()
     guarded(prepare, sys.argv[1:], CONF)
     if {"--help", "-h"} & set(sys.argv[1:]):
-        guarded(print, help_text(name, CONF))
+        guarded(print, help_text(name))
         flush_output()
         return
     os.environ["HYDRA_FULL_ERROR"] = "1"  # or Hydra ends the program itself, in its own words

@@ -48,6 +48,8 @@ KINDS = {
     "resolvers": Kind("resolver"),
 }
 
+OURS = ("xnmt_bench.", "proxies.")  # where the values of this project's own entry points begin
+
 
 @cache  # a command asks some twenty times, and the answer is read from every installed package
 def installed() -> EntryPoints:

@@ -141,6 +141,7 @@ class Artefact:
         facts: what is worth keeping (counts, scores) and decided nothing.
         files: the SHA-256 of each of its files, by name.
         versions: of the libraries that made it, by name; empty for an older artefact.
+        kind: of the work that it took, as `Work` has it; empty where none was measured.
     """
 
     path: Path
@@ -148,6 +149,7 @@ class Artefact:
     facts: dict[str, Any] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
+    kind: str = ""
 
     @property
     def fingerprint(self) -> str:
@@ -167,16 +169,25 @@ class Artefact:
         Raises:
             StoreError: no artefact is there, or a file is missing, truncated or altered.
         """
-        meta = _read_meta(path)
-        versions = meta.get("versions", {})
-        artefact = cls(path, meta["recipe"], meta["facts"], meta["files"], versions)
+        artefact = cls.unverified(path)
         state = artefact._state()
         # Hashing the same weights for each of fifty rows would waste minutes.
         if _verified.get(path.resolve()) != state:
-            for name, digest in meta["files"].items():
+            for name, digest in artefact.files.items():
                 _verify(path / name, digest)
             _verified[path.resolve()] = state  # by real path: a store may be reached by links
         return artefact
+
+    @classmethod
+    def unverified(cls, path: Path) -> Artefact:
+        """Read what describes an artefact, and none of its files.
+
+        Raises:
+            StoreError: no artefact is there, or its description is damaged.
+        """
+        meta = _read_meta(path)
+        versions, kind = meta.get("versions", {}), meta.get("took", {}).get("kind", "")
+        return cls(path, meta["recipe"], meta["facts"], meta["files"], versions, kind)
 
     def _state(self) -> tuple[tuple[str, int, int], ...]:
         """Return what changes with every write to a file: digest, size and time."""

@@ -168,6 +168,7 @@ class Metric(ABC):
         pivot: the key whose values stand side by side in the table, if any.
         csv_only: values of the pivot that tables leave out.
         doors: what it can take from a file in the system's place: `outputs`, `scores`, `relevance`.
+        needs: beside a system and its test sentences, in words, as `xnmt list metrics` says it.
         reads_sheets: whether it reads people's answers, `sheet.path`.
         of_words: whether its numbers depend on which words an explainer names, and not only on
             how its answers change.
@@ -181,6 +182,7 @@ class Metric(ABC):
     compared: ClassVar[str] = "explainer"
     pivot: ClassVar[str | None] = None
     doors: ClassVar[Sequence[str]] = ()
+    needs: ClassVar[str] = ""
     reads_sheets: ClassVar[bool] = False
     of_words: ClassVar[bool] = True
     csv_only: Sequence[str] = ()

@@ -23,6 +23,7 @@ class Repetition(SumMetric):
 
     name = "repetition"
     doors = ("outputs",)
+    needs = "documents with references"
     title = "Repetition"
     note = (
         "Of the translations' content words the share that stand in the same document before, "

@@ -70,6 +70,7 @@ class AER(SumMetric):
 
     name = "aer"
     doors = ("relevance",)
+    needs = "gold word alignment, or two link files (metric.aer.gold, metric.aer.hypothesis)"
     title = "Alignment error rate"
     note = (
         "AER against the gold alignment in %, with its 95 % bootstrap interval over sentence "

@@ -51,6 +51,7 @@ class Annotation(Metric):
 
     name = "annotation"
     reads_sheets = True
+    needs = "answered sheets (sheet.path) and where their items are from (sheet.key)"
     title = "What people answered"
     note = (
         "With 95 % bootstrap intervals over items. Between people: agreement is the share of pairs "

@@ -92,6 +92,7 @@ class Consistency(SumMetric):
 
     name = "consistency"
     doors = ("outputs",)
+    needs = "a suite of pronouns (metric.consistency.suite and metric.consistency.data)"
     title = "Coreference consistency"
     note = (
         "Share of the pronouns whose translation has the gender of their entity's, where both have "

@@ -68,6 +68,7 @@ class Contrastive(SumMetric):
 
     name = "contrastive"
     doors = ("scores",)
+    needs = "contrastive sets (metric.contrastive.sets)"
     title = "Contrastive test sets: accuracy in %"
     note = (
         "Share of the groups whose true translation has a strictly better score than every "

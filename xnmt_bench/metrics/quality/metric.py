@@ -36,6 +36,7 @@ class Quality(SumMetric):
 
     name = "quality"
     doors = ("outputs",)
+    needs = "references"
     title = "Translation quality"
     note = (
         "BLEU, chrF and TER (sacrebleu) of the test set's translations, with 95 % bootstrap "

@@ -70,6 +70,7 @@ class Student(SumMetric):
 
     of_words = False
     name = "student"
+    needs = "training sentences"
     title = "Student: translations of a model whose attention follows the explanation"
     note = (
         "A small Transformer learns the references of the training sentences. Its attention to the "

@@ -1,0 +1,299 @@
+"""The command `xnmt`: what it lists, prints, hands on and refuses."""
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+
+import pytest
+from conftest import ROOT, command
+
+import xnmt_bench.registry as registry
+from xnmt_bench.choices import GROUPS, KIND_LINES, STORE, list_choices
+from xnmt_bench.errors import MissingError, XnmtError
+from xnmt_bench.help import CONF, help_text
+from xnmt_bench.measuring.measurement import FOLDER
+from xnmt_bench.program import _sentence_first
+from xnmt_bench.registry import KINDS, entries, load
+from xnmt_bench.report.stored import ROWS, stored_tables
+from xnmt_bench.store import Store, Work
+
+PROGRAM = "xnmt_bench/__main__.py"
+
+
+def lines_of(kind):
+    """What is listed of a kind: the lines of each name."""
+    listed, name = {}, ""
+    for line in list_choices(kind, None, CONF).splitlines():
+        if not line.startswith(" "):
+            name, _, line = line.partition(" ")
+        listed.setdefault(name, []).append(line.strip())
+    return listed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_line_is_what_importing_the_class_shows(kind):
+    listed = lines_of(kind)
+    assert list(listed) == list(entries(kind))
+    for name, (first, *_) in listed.items():
+        cls = load(kind, name)
+        blind = "(blind) " if kind == "explainers" and cls.blind else ""
+        assert first == blind + inspect.getdoc(cls).splitlines()[0]
+
+
+def test_needs_and_doors_are_those_of_the_classes():
+    for name, (_, *more) in lines_of("metrics").items():
+        cls = load("metrics", name)
+        doors = ", ".join(f"{door}.path" for door in cls.doors)
+        expected = [f"needs {cls.needs}"] * bool(cls.needs)
+        assert more == expected + [f"reads {doors} in a system's place"] * bool(doors)
+
+
+@pytest.mark.parametrize("name", sorted(GROUPS))
+def test_a_group_lists_its_files(name):
+    files = {p.relative_to(CONF / GROUPS[name]) for p in (CONF / GROUPS[name]).rglob("*.yaml")}
+    listed = lines_of(name)
+    assert set(listed) == {
+        p.with_suffix("").as_posix() for p in files if not p.name.startswith("_")
+    }
+    assert all(line for lines in listed.values() for line in lines), "a file without a comment"
+    assert lines_of(GROUPS[name]) == listed or GROUPS[name] == "nmt"
+
+
+def test_every_kind_is_listed():
+    assert set(lines_of(None)) == {*KINDS, *GROUPS, STORE} == set(KIND_LINES)
+
+
+PLUGIN = '''
+"""A module that cannot be imported."""
+raise RuntimeError("imported")
+'''
+PLUGIN_METRIC = '''
+from xnmt_bench.measuring.metric import SumMetric
+
+class Base(SumMetric):
+    needs = "a crystal ball"
+
+class Ours(Base):
+    """What will be measured.
+
+    More of it.
+    """
+    doors = ("outputs",)
+    columns = make()
+'''
+
+
+def test_a_plugin_is_marked_and_not_imported(tmp_path, monkeypatch):
+    package = tmp_path / "xnmt_oracle"
+    (package / "deep").mkdir(parents=True)
+    (package / "__init__.py").write_text(PLUGIN)
+    (package / "deep" / "__init__.py").write_text("from .ours import Ours\n" + PLUGIN)
+    (package / "deep" / "ours.py").write_text(PLUGIN_METRIC)
+    described = tmp_path / "xnmt_oracle-1.0.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: xnmt-oracle\nVersion: 1.0\n")
+    (described / "entry_points.txt").write_text(
+        "[xnmt_bench.metrics]\noracle = xnmt_oracle.deep:Ours\nlost = xnmt_nowhere:Lost\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry.installed.cache_clear()
+    try:
+        listed = lines_of("metrics")
+    finally:
+        registry.installed.cache_clear()
+    assert listed["oracle"] == [
+        "(plug-in of xnmt-oracle) What will be measured.",
+        "needs a crystal ball",
+        "reads outputs.path in a system's place",
+    ]
+    assert listed["lost"] == ["(plug-in of xnmt-oracle) no docstring to read"]
+    assert "xnmt_oracle" not in sys.modules
+
+
+@pytest.mark.parametrize("value", ["no_class", "json:NoSuchClass", "sys:version", "a..b:C"])
+def test_an_entry_that_has_no_source_is_listed(monkeypatch, value):
+    point = EntryPoint("odd", value, "xnmt_bench.judges")
+    monkeypatch.setattr("xnmt_bench.choices.entries", lambda kind: {"odd": point})
+    assert lines_of("judges")["odd"][0].endswith("no docstring to read")
+
+
+def test_the_store_is_listed_without_reading_its_files(tmp_path):
+    store = Store(tmp_path)
+
+    def work(folder):
+        (folder / "weights").write_bytes(b"x" * 4000)
+        return {"name": "small", "bleu": 12.34567, "parts": [1]}
+
+    amount = Work("transformer on toy", 3, "epochs")
+    made = store.make("nmt", work, version=1, amount=amount, seed=3)
+    other = store.make("hits", lambda folder: None, version=2, k=1)
+    (made.path / "weights").write_bytes(b"altered, and longer than before" * 200)
+    damaged = store.make("labels", lambda folder: None, version=1)
+    (damaged.path / "meta.json").write_text("{}")
+    (tmp_path / "rules" / "0123.partial").mkdir(parents=True)
+    listed = {}
+    for line in list_choices("store", str(tmp_path), CONF).splitlines():
+        name, *rest = line.split()
+        listed[name] = " ".join(rest)
+    assert "6." in listed[f"nmt/{made.fingerprint}"] and "kB" in listed[f"nmt/{made.fingerprint}"]
+    assert listed[f"nmt/{made.fingerprint}"].endswith("transformer on toy; name small, bleu 12.35")
+    assert listed[f"hits/{other.fingerprint}"].endswith("k 1")
+    assert "damaged: " in listed[f"labels/{damaged.fingerprint}"]
+    assert "unfinished" in listed["rules/0123.partial"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "folder", "problem"),
+    [
+        ("metrcs", None, "no list 'metrcs'; did you mean metrics?"),
+        ("judges", "x", "list judges: takes no folder"),
+        ("store", "/nowhere", "/nowhere: no store is here yet"),
+    ],
+)
+def test_slips_of_list_are_named(kind, folder, problem):
+    with pytest.raises(XnmtError, match=problem.replace("?", r"\?")):
+        list_choices(kind, folder, CONF)
+
+
+def table_of(results, name, text, rows=()):
+    folder = results / ROWS / name
+    folder.mkdir(parents=True, exist_ok=True)
+    for row in rows:
+        (folder / row).write_text("{}")
+    if text:
+        (results / f"{name}.txt").write_text(text)
+
+
+def test_tables_are_printed_as_they_were_written(tmp_path):
+    assert ROWS == FOLDER
+    table_of(tmp_path, "quality", "BLEU 30\n", ["a.json"])
+    table_of(tmp_path, "fidelity", "PPL 7\n", ["b.json"])
+    (tmp_path / "agreement.txt").write_text("tau 0.5\n")
+    for path in tmp_path.rglob("*.json"):
+        os.utime(path, (1, 1))
+    assert stored_tables(tmp_path) == "PPL 7\n\nBLEU 30\n\ntau 0.5"
+    # A row that came later is in no table yet.
+    os.utime(tmp_path / ROWS / "quality" / "a.json", (2**33, 2**33))
+    assert stored_tables(tmp_path).splitlines()[-1] == (
+        f"Rows of quality were measured since; `xnmt evaluate results={tmp_path} "
+        "metric=[quality]` makes their tables anew."
+    )
+
+
+def test_results_without_tables_say_what_makes_them(tmp_path):
+    with pytest.raises(MissingError, match="no results are here yet; run `xnmt train` first"):
+        stored_tables(tmp_path)
+    table_of(tmp_path, "aer", "", ["a.json"])
+    with pytest.raises(MissingError, match=r"no table was made .* metric=\[aer\]` makes them"):
+        stored_tables(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["Der Hund ."], ["explain=Der Hund ."]),
+        (["Hund", "device=cpu"], ["explain=Hund", "device=cpu"]),
+        (["1 + 1=2 ."], ["explain=1 + 1=2 ."]),
+        (["null"], ["explain='null'"]),
+    ],
+)
+def test_the_sentence_comes_first(arguments, expected):
+    assert _sentence_first(arguments) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ([], "no command ''"),
+        (["explian"], "no command 'explian'; did you mean explain?"),
+        (["explain"], "explain: the sentence comes first"),
+        (["explain", "nmt=marian", "Der Hund ."], "explain: the sentence comes first"),
+        (["explain", "Der", "Hund"], "explain: 'Hund' is no option; put the sentence in quotes"),
+        (["explain", "  "], "explain: the sentence is empty"),
+        (["list", "a", "b", "c"], "list: takes a kind"),
+        (["results", "a", "b"], "results: takes one folder"),
+        (["train", "explainer=atention"], "no explainer 'atention'; did you mean attention"),
+    ],
+)
+def test_slips_are_answered_in_one_line(arguments, problem, tmp_path):
+    done = command(PROGRAM, *(arguments or [""]), cwd=tmp_path)
+    assert done.returncode == 2 and done.stdout == ""
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"error: {problem}")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["list", "--help"], ["results", "-h"], []])
+def test_help_shows_every_command(arguments, tmp_path):
+    done = command(PROGRAM, *arguments, cwd=tmp_path)
+    assert done.returncode == 0
+    for name in ("explain", "train", "evaluate", "results", "list"):
+        assert f"  xnmt {name}" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["train", "evaluate"])
+@pytest.mark.parametrize(
+    ("program", "form"), [("/bin/xnmt", "xnmt {}"), ("./train.py", "python {}.py")]
+)
+def test_help_of_a_command_names_the_program_that_was_called(name, program, form, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [program, "--help"])
+    first, _, rest = help_text(name).partition("Groups, with")
+    commands = [line for line in first.splitlines() if line.startswith("  ") and line[2] != " "]
+    forms = tuple(f"  {form.format(other)}" for other in ("train", "evaluate"))
+    assert len(commands) > 3 and all(line.startswith(forms) for line in commands)
+    assert f"{form.format(name)} --cfg job" in rest
+
+
+LIGHT = """
+import json, os, resource, sys
+sys.argv = ["xnmt", *json.loads(sys.argv[1])]
+from xnmt_bench.program import xnmt
+xnmt()
+used = resource.getrusage(resource.RUSAGE_SELF)
+names = {name.partition(".")[0] for name in sys.modules}
+seconds = used.ru_utime + used.ru_stime
+print(json.dumps([seconds, sorted(names)]), file=sys.stderr)
+"""
+HEAVY = {"captum", "hydra", "matplotlib", "pyarrow", "pytorch_lightning", "scipy", "torch", "wandb"}
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["list", "metrics"], ["list", "explainers"]])
+def test_a_list_imports_nothing_heavy_and_is_quick(arguments, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", LIGHT, json.dumps(arguments)],
+        capture_output=True, text=True, check=True, cwd=tmp_path,
+    )  # fmt: skip
+    seconds, names = json.loads(done.stderr)
+    assert not HEAVY & set(names)
+    # Of the processor: a busy machine makes the clock's time longer.
+    assert seconds < 1.5
+
+
+def test_importing_the_package_is_quick(tmp_path):
+    code = (
+        "import resource, sys; import xnmt_bench\n"
+        "used = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "print(used.ru_utime + used.ru_stime, *sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    seconds, *names = done.stdout.split()
+    assert not HEAVY & {name.partition(".")[0] for name in names}
+    assert float(seconds) < 0.2
+
+
+def test_explain_shows_a_sentence(tmp_path):
+    done = command(PROGRAM, "explain", "Der Hund schläft .", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    other = command("evaluate.py", "explain=Der Hund schläft .", cwd=tmp_path)
+    assert "target (en): The dog is sleeping ." in done.stdout
+    # The log's first line has the time.
+    assert done.stdout.splitlines()[1:] == other.stdout.splitlines()[1:]
+
+
+def test_the_scripts_are_declared():
+    text = (ROOT / "pyproject.toml").read_text()
+    assert all(f"\n{name} = " in text for name in ("xnmt", "xnmt-train", "xnmt-evaluate"))

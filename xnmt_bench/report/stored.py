@@ -1,0 +1,49 @@
+"""The tables that a report wrote, printed again as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from xnmt_bench.errors import MissingError
+
+ROWS = "measurements"  # the folder of measured rows, inside the results
+TABLE = ".txt"
+
+
+def stored_tables(results: Path) -> str:
+    """Return the tables of a results folder, those of metrics before those of analyses.
+
+    A last line says where rows were measured since a table was written.
+
+    Args:
+        results: the folder of results.
+
+    Raises:
+        MissingError: the folder holds no table.
+    """
+    tables = sorted(results.glob(f"*{TABLE}"))
+    measured = {path.name for path in (results / ROWS).glob("*") if path.is_dir()}
+    command = f"xnmt evaluate results={results}"
+    if not tables:
+        if measured:
+            metrics = ",".join(sorted(measured))
+            raise MissingError(
+                f"{results}: rows were measured, and no table was made of them yet; "
+                f"`{command} metric=[{metrics}]` makes them"
+            )
+        raise MissingError(f"{results}: no results are here yet; run `xnmt train` first")
+    tables.sort(key=lambda path: path.stem not in measured)  # stable: by name within each part
+    texts = [path.read_text(encoding="utf-8").rstrip() for path in tables]
+    if stale := sorted(name for name in measured if _is_older(results, name)):
+        texts.append(
+            f"Rows of {', '.join(stale)} were measured since; "
+            f"`{command} metric=[{','.join(stale)}]` makes their tables anew."
+        )
+    return "\n\n".join(texts)
+
+
+def _is_older(results: Path, metric: str) -> bool:
+    """Return whether a metric has no table, or one that is older than one of its rows."""
+    table = results / f"{metric}{TABLE}"
+    rows = [path.stat().st_mtime_ns for path in (results / ROWS / metric).glob("*.json")]
+    return bool(rows) and (not table.exists() or table.stat().st_mtime_ns < max(rows))
