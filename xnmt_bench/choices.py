@@ -58,12 +58,12 @@ class Choice:
     Attributes:
         name: on the command line.
         line: what it is.
-        more: what it needs, lines of their own.
+        details: what it needs, lines of their own.
     """
 
     name: str
     line: str
-    more: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
 
 
 def list_choices(kind: str | None, folder: str | None, conf: Path) -> str:
@@ -75,7 +75,7 @@ def list_choices(kind: str | None, folder: str | None, conf: Path) -> str:
         conf: the folder of the configuration.
 
     Raises:
-        XnmtError: there is no such kind, or two packages declare one name.
+        XnmtError: the kind is unknown, or two packages declare one name.
     """
     if kind is None:
         return _columns(list(_kinds(conf)))
@@ -104,9 +104,9 @@ def _columns(choices: Sequence[Choice]) -> str:
     lines = []
     for choice in choices:
         lines += wrapper.wrap(f"{choice.name:{margin}}{choice.line}")
-        for more in choice.more:
+        for detail in choice.details:
             wrapper.initial_indent = " " * margin
-            lines += wrapper.wrap(more)
+            lines += wrapper.wrap(detail)
             wrapper.initial_indent = ""
     return "\n".join(lines)
 
@@ -150,24 +150,25 @@ def _declared(kind: str, point: EntryPoint) -> Choice:
     if attributes.get("blind") is True:
         marks.append("blind")
     mark = f"({', '.join(marks)}) " if marks else ""
-    more = []
+    details = []
     if kind == "metrics":
         if needs := attributes.get("needs"):
-            more.append(f"needs {needs}")
+            details.append(f"needs {needs}")
         if doors := attributes.get("doors"):
-            more.append(f"reads {', '.join(f'{door}.path' for door in doors)} in a system's place")
-    return Choice(point.name, mark + (line or "no docstring to read"), tuple(more))
+            paths = ", ".join(f"{door}.path" for door in doors)
+            details.append(f"reads {paths} in a system's place")
+    return Choice(point.name, mark + (line or "no docstring to read"), tuple(details))
 
 
 def class_in(
-    module: str, name: str, seen: frozenset[str] = frozenset()
+    module: str, name: str, visited: frozenset[str] = frozenset()
 ) -> tuple[str, ast.ClassDef] | None:
     """Return a class and the module that defines it, which another may import it from.
 
-    None where there is no source to read.
+    None where its source cannot be read.
     """
     path = _source_of(module)
-    if path is None or module in seen:
+    if path is None or module in visited:
         return None
     for node in _parse(path).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
@@ -177,7 +178,7 @@ def class_in(
             if name in names:
                 package = path.name == "__init__.py"
                 origin = _absolute(module, package, node.level, node.module)
-                return class_in(origin, names[name], seen | {module})
+                return class_in(origin, names[name], visited | {module})
     return None
 
 
@@ -220,8 +221,8 @@ def _attributes(module: str, cls: ast.ClassDef) -> dict[str, Any]:
     """Return the class attributes that are plain values, those of its bases too."""
     values: dict[str, Any] = {}
     for base in cls.bases:
-        if isinstance(base, ast.Name) and (found := class_in(module, base.id)):
-            values |= _attributes(*found)
+        if isinstance(base, ast.Name) and (base_class := class_in(module, base.id)):
+            values |= _attributes(*base_class)
     for node in cls.body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         value = getattr(node, "value", None)
@@ -244,7 +245,7 @@ def _artefacts(root: Path) -> Iterator[Choice]:
         raise MissingError(f"{root}: no store is here yet; `xnmt train` makes one")
     for folder in sorted(folders, key=lambda path: (path.parent.name, path.stat().st_mtime)):
         size = _size(sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()))
-        made = datetime.fromtimestamp(folder.stat().st_mtime).strftime("%Y-%m-%d %H:%M")
+        made_at = datetime.fromtimestamp(folder.stat().st_mtime).strftime("%Y-%m-%d %H:%M")
         if folder.suffix == PARTIAL:
             about = "unfinished; the same command goes on with it"
         else:
@@ -252,7 +253,7 @@ def _artefacts(root: Path) -> Iterator[Choice]:
                 about = _describe(Artefact.unverified(folder))
             except StoreError as error:
                 about = f"damaged: {error}"
-        line = f"{size:>9}  {made}  {about}".rstrip()
+        line = f"{size:>9}  {made_at}  {about}".rstrip()
         yield Choice(f"{folder.parent.name}/{folder.name}", line)
 
 
@@ -272,7 +273,7 @@ def _describe(artefact: Artefact) -> str:
 
 
 def _plain(values: dict[str, Any]) -> list[str]:
-    """Return the first of some values that are no collections, by name."""
+    """Return the first texts and numbers of some values, each with its name."""
     plain = {k: v for k, v in values.items() if isinstance(v, str | int | float) and v != ""}
     shown = ((k, f"{v:.4g}" if isinstance(v, float) else v) for k, v in plain.items())
     return [f"{name} {value}" for name, value in shown][:SHOWN]

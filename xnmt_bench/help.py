@@ -87,7 +87,7 @@ def help_text(command: str) -> str:
     Args:
         command: `train` or `evaluate`.
     """
-    # A script is run from a checkout; whoever installed the package has `xnmt` alone.
+    # Scripts lie in a checkout; an installed package has `xnmt` alone.
     form = "python {}.py" if sys.argv[0].endswith(".py") else "xnmt {}"
     commands = {name: form.format(name) for name in FIRST}
     # The file's text and not the loaded configuration: its comments are the help.

@@ -94,12 +94,12 @@ def _sentence_first(arguments: Sequence[str]) -> list[str]:
     # Of one word, since a sentence may hold `=` too.
     if not arguments or re.fullmatch(r"-\S*|[+~]{0,2}[\w.@/]+=\S*", arguments[0]):
         _refuse(f"explain: the sentence comes first, {example}")
-    sentence, *rest = arguments
+    sentence, *options = arguments
     if not sentence.strip():
         _refuse(f"explain: the sentence is empty; give one, {example}")
     # An unquoted sentence is several arguments.
-    for argument in rest:
+    for argument in options:
         if "=" not in argument and not argument.startswith(("-", "~")):
             _refuse(f"explain: {argument!r} is no option; put the sentence in quotes, {example}")
     # Bare, `null` would mean no sentence.
-    return ["explain='null'" if sentence == "null" else f"explain={sentence}", *rest]
+    return ["explain='null'" if sentence == "null" else f"explain={sentence}", *options]

@@ -1,4 +1,4 @@
-"""The tables that a report wrote, printed again as they are."""
+"""The tables that a report wrote, printed again."""
 
 from __future__ import annotations
 
