@@ -10,6 +10,7 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import faster  # noqa: F401
 import forked
@@ -188,6 +189,29 @@ def batch_of(split: EncodedSplit, indices) -> Batch:
 def double(model: NMTModel) -> NMTModel:
     """A copy in float64, where rounding hides nothing."""
     return copy.deepcopy(model).double().eval().requires_grad_(False)
+
+
+@pytest.fixture
+def unmade(monkeypatch):
+    """Lets the store name the artefacts of some stages without making them.
+
+    For tests of what decides a fingerprint, which is known before hours of work.
+    """
+    from xnmt_bench.store import Store
+
+    make = Store.make
+
+    def leave(*stages):
+        def name(self, stage, work, *, version, cheap=False, amount=None, **made_from):
+            if stage not in stages:
+                keywords = {"version": version, "cheap": cheap, "amount": amount}
+                return make(self, stage, work, **keywords, **made_from)
+            path = self.path(stage, version=version, **made_from)
+            return SimpleNamespace(path=path, fingerprint=path.name)
+
+        monkeypatch.setattr(Store, "make", name)
+
+    return leave
 
 
 class Hostile:

@@ -251,7 +251,7 @@ def test_attention_says_nothing_of_prefix_words_in_rnn_search(workplace):
     assert reference_evidence(nmt, TestDecisions(nmt.rules), 50) is None
 
 
-def test_a_smaller_training_set_is_a_slice_of_one_extraction(workplace):
+def test_a_smaller_training_set_is_a_slice_of_one_extraction(workplace, unmade):
     own_proxy = Own(RuleSet(job_for(workplace, "transformer", "gradient_norm")))
     part = Own(RuleSet(job_for(workplace, "transformer", "gradient_norm", "train_sentences=450")))
     assert part.rules.training_artefact.fingerprint == own_proxy.rules.training_artefact.fingerprint
@@ -262,6 +262,7 @@ def test_a_smaller_training_set_is_a_slice_of_one_extraction(workplace):
     assert (numbers == everything[: len(numbers)]).all()
     assert (len(set(numbers)), len(set(everything))) == (450, 1200)
     assert np.ptp(numbers) > 2000  # drawn from all 3,000 training sentences
+    unmade("proxy")
     assert part.trained.fingerprint != own_proxy.trained.fingerprint
 
 

@@ -248,7 +248,8 @@ def test_an_exchanged_map_is_that_of_another_sentence(job):
         assert own[0].shape == exchanged[0].shape and not np.allclose(own[0], exchanged[0])
 
 
-def test_whatever_decides_a_student_has_a_fingerprint_of_its_own(job):
+def test_whatever_decides_a_student_has_a_fingerprint_of_its_own(job, unmade):
+    unmade("student", "student_outputs")
     options = replace(OPTIONS, max_epochs=1, dimension=16)
     one = Students(job, options, beam=1)
     trained = [
