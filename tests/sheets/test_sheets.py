@@ -501,7 +501,7 @@ def test_a_kind_of_a_package_is_a_choice(tmp_path):
     path = {"PYTHONPATH": str(tmp_path)}
     done = command(
         "evaluate.py", "sheet=long_words", "sheet.letters=4", f"results={tmp_path}/results",
-        fresh=True, env=path, cwd=tmp_path,
+        env=path, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     rows = read_csv(tmp_path / "results" / "sheets" / "long_words.csv")
