@@ -226,6 +226,7 @@ class Causes(SumMetric):
                 rows.append(sums)
         names = dict.fromkeys(name for row in rows for name in row)
         columns = {name: np.array([row.get(name, 0.0) for row in rows]) for name in names}
+        # A side of few decisions would have an interval as wide as the scale.
         few = [s for s in SIDES if columns.get(f"usable_{s}", np.zeros(1)).sum() < FEWEST]
         if len(few) == len(SIDES):
             raise NotApplicable(f"fewer than {FEWEST} decisions have a word with an effect")
@@ -366,6 +367,7 @@ class Causes(SumMetric):
         measured = [s for s in scored if s.measurement.ok]
         if not measured:
             return []
+        # The least of all rows: substitutes of other lengths move every later word.
         as_long = min(s.measurement.facts["as_long"] for s in measured)
         notes = [f"{100 * as_long:.0f} % of the substitutes have as many pieces as the word."]
         planted = {

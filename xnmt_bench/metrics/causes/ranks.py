@@ -45,6 +45,7 @@ def word_relevance(relevance_X: np.ndarray, words: Sequence[int]) -> np.ndarray:
     """
     relevance_W = np.full(max(words) + 1, np.nan)
     for word, relevance in zip(words[:-1], relevance_X, strict=False):
+        # `fmax`, since a step may see some pieces of a word and not others.
         relevance_W[word] = np.fmax(relevance_W[word], relevance)
     return relevance_W
 
@@ -67,12 +68,16 @@ def judge_side(
         least: the greatest effect that makes the side usable.
     """
     known_W = ~np.isnan(effect_W) & ~np.isnan(relevance_W)
+    # Where no word has an effect, no ranking is better than another.
     if not known_W.any() or effect_W[known_W].max() < least:
         return None
     named = first_words(relevance_W, k)
+    # Counted as usable and not judged: a named word without a substitute is neither right nor
+    # wrong.
     if not known_W[named].all():
         return Shares(1.0)
     effects = np.sort(effect_W[known_W])[::-1]
+    # The best k words that are known, so that a causal share of 1 can be reached.
     greatest = effects[:k].sum()
     tau = _tau_b(relevance_W[known_W], effect_W[known_W])
     return Shares(
@@ -88,6 +93,7 @@ def judge_side(
 
 def _tau_b(first_W: np.ndarray, second_W: np.ndarray) -> float:
     """Return Kendall's tau-b; NaN where either is constant."""
+    # Each pair once; ties have sign 0, which tau-b leaves out of its denominators.
     upper = np.triu_indices(len(first_W), 1)
     signs = [np.sign(x[upper[0]] - x[upper[1]]) for x in (first_W, second_W)]
     pairs = [np.abs(sign).sum() for sign in signs]

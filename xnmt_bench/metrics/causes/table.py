@@ -44,6 +44,7 @@ def save(rows: Iterable[tuple[int, Sentence, Effects]], path: Path) -> None:
             for p in (sentence.gold.planted if sentence.gold else ())
         }
         for n, step in enumerate(effects.step_N.tolist()):
+            # By slot, since a sentence may hold several planted words.
             link, cue, earlier = planted.get(effects.slot_N[n], (NONE,) * 3)
             row = {
                 "sentence": number,
@@ -70,6 +71,7 @@ def load(path: Path) -> dict[int, list[Decision]]:
     """
     by_sentence: dict[int, list[Decision]] = {}
     for row in read_table(path).to_pylist():
+        # Places are numbers in the file, whose columns hold no None.
         planted = None if row["link"] == NONE else (row["link"], row["cue"], row["earlier"])
         effects = {
             (kind, side): np.array(row[f"{kind}_{side}"], dtype=float)
