@@ -128,7 +128,7 @@ def plan_job(job: Job, metrics: Iterable[Metric]) -> Plan:
     store = _PlanningStore(job.store.root)
     # A job of its own: it keeps empty artefacts, which must not reach the job that does the work.
     planning = Job(job.config, job.options, store=store)
-    rows = [row.make for metric in metrics for row in metric.measure(planning)]
+    rows = [row.make for metric in metrics for row in metric.measure(metric.measured_job(planning))]
     # Metrics that have no row here still need the system, so its stages are planned alone.
     makers: list[Callable[[], Any]] = [*rows] or [lambda: planning.system.path]
     for make in makers:

@@ -188,7 +188,7 @@ def check_doors(metrics: Iterable[Metric], job: Job) -> None:
         f"{kind}.path out"
         for metric in metrics
         for kind in READERS
-        if job.door(kind) is not None and kind not in metric.doors
+        if (door := job.door(kind)) is not None and not metric.reads(door)
     ]
     if job.config.sheet.path and not any(metric.reads_sheets for metric in metrics):
         problems.append("sheet.path: no chosen metric reads it; choose metric=[annotation]")
@@ -208,7 +208,7 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
         What went wrong. A failed row has its status, and the others go on.
     """
     results, errors, rows = Path(job.config.results), [], []
-    for planned in metric.measure(job):
+    for planned in metric.measure(metric.measured_job(job)):
         # Row by row: an earlier row is on disk before the next is even identified.
         row = planned.identify()
         row_name = _describe(metric, row.columns)

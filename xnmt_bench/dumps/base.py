@@ -35,11 +35,13 @@ class Dump(ABC, Generic[Entry]):
         texts: which of the two files it takes.
         attention: its weights are shares of each step, so that none is negative and they sum to 1
             at most.
+        method: what explains, where the file says it; its row is named by it.
         unread_eos: the tool behind `definition=softalignments` leaves the target's EOS out.
     """
 
     texts: ClassVar[Sequence[str]] = ()
     attention: bool = True
+    method: str = ""
     unread_eos: ClassVar[bool] = False
 
     def __init__(self, path: Path, source: Path | None = None, target: Path | None = None) -> None:

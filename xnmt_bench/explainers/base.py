@@ -133,6 +133,7 @@ class Explainer(ABC):
         needs_gold: it reads `batch.gold`, so it speaks only of corpora that are annotated.
         against_gold: it explains the label against the target's own word, and leaves out
             steps whose label is that word.
+        of_target_words: it speaks of the target's own words alone, whatever the label is.
         tells_own_side: it has `own_side`; of any other explainer relevance has to stand for that.
         attends: its relevance is attention, which does not weigh prefix words against source words.
         gives_shares: its relevance of source words is shares of each step as it stands.
@@ -140,13 +141,15 @@ class Explainer(ABC):
             sentence.
         alters: the name of the explainer whose relevance it alters, and `altered` that explainer.
         error: what `Relevance.error_BT` is, where the explainer gives it.
-        sizes: options that say how much is computed at once and change no result.
+        sizes: options that change no result, such as how much is computed at once.
+        unnamed: options that its name in results does not show.
     """
 
     blind: ClassVar[bool] = False
     learnt: Mapping[str, np.ndarray] | None = None
     needs_gold: ClassVar[bool] = False
     against_gold: bool = False
+    of_target_words: ClassVar[bool] = False
     tells_own_side: ClassVar[bool] = False
     attends: ClassVar[bool] = False
     gives_shares: bool = False
@@ -155,6 +158,7 @@ class Explainer(ABC):
     altered: Explainer | None = None
     error: ClassVar[str] = ""
     sizes: ClassVar[tuple[str, ...]] = ()
+    unnamed: ClassVar[tuple[str, ...]] = ()
 
     def prepare(self, train: EncodedSplit) -> Mapping[str, np.ndarray] | None:
         """Return what it learns from the training split before it explains; None for nothing."""

@@ -72,13 +72,14 @@ class RuleSet:
     def counted(self) -> np.ndarray:
         """Which test decisions the explainer speaks of, (N,).
 
-        An explainer that reads the target's annotation speaks of the target's own words alone, one
-        that explains against the target's own word of all other labels.
+        An explainer that reads the target's annotation, or a file, speaks of the target's own words
+        alone, one that explains against the target's own word of all other labels.
         """
         is_gold_N = self.test.label_N == self.target_words
-        if self.explained.explainer.needs_gold:
+        explainer = self.explained.explainer
+        if explainer.needs_gold or explainer.of_target_words:
             return is_gold_N
-        return ~is_gold_N if self.explained.explainer.against_gold else np.ones_like(is_gold_N)
+        return ~is_gold_N if explainer.against_gold else np.ones_like(is_gold_N)
 
     @cached_property
     def train_sentences(self) -> int:
@@ -120,11 +121,12 @@ class RuleSet:
             rules = read_rules(path, self.k)
             sentences = list(sentence_rows(rules.sentence_N))[:sentences_left]
             stop = sentences[-1].stop
-            yield rules.take(
-                np.flatnonzero(differs_from_gold(path)[:stop])
-                if self.explained.explainer.against_gold
-                else slice(0, stop)
-            )
+            explainer, rows = self.explained.explainer, np.arange(stop)
+            if explainer.against_gold:
+                rows = np.flatnonzero(differs_from_gold(path)[:stop])
+            elif explainer.of_target_words:
+                rows = np.flatnonzero(~differs_from_gold(path)[:stop])
+            yield rules.take(rows)
             sentences_left -= len(sentences)
             if not sentences_left:
                 return

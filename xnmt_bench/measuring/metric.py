@@ -169,6 +169,8 @@ class Metric(ABC):
         csv_only: values of the pivot that tables leave out.
         doors: what it can take from a file in the system's place: `outputs`, `scores`, `relevance`.
         needs: beside a system and its test sentences, in words, as `xnmt list metrics` says it.
+        reads_relevance: whether another tool's relevance can stand in the explainer's place, while
+            the system itself is asked.
         reads_sheets: whether it reads people's answers, `sheet.path`.
         of_words: whether its numbers depend on which words an explainer names, and not only on
             how its answers change.
@@ -183,6 +185,7 @@ class Metric(ABC):
     pivot: ClassVar[str | None] = None
     doors: ClassVar[Sequence[str]] = ()
     needs: ClassVar[str] = ""
+    reads_relevance: ClassVar[bool] = False
     reads_sheets: ClassVar[bool] = False
     of_words: ClassVar[bool] = True
     csv_only: Sequence[str] = ()
@@ -214,6 +217,15 @@ class Metric(ABC):
     def measured_from_files(self, job: Job) -> bool:
         """Return whether files hold everything it needs, so that `evaluate.py` can measure."""
         return bool(self.open_doors(job))
+
+    def reads(self, door: Door) -> bool:
+        """Return whether a file has a part in its rows."""
+        explains = door.kind == "relevance" and door.dump is not None
+        return door.kind in self.doors or (explains and self.reads_relevance)
+
+    def measured_job(self, job: Job) -> Job:
+        """Return the job that is measured: with a file's relevance as its explainer's, if any."""
+        return job.explained_by_file if self.reads_relevance else job
 
     def open_doors(self, job: Job) -> dict[str, Door]:
         """Return the files of a job that it reads, by kind."""

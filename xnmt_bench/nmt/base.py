@@ -54,6 +54,7 @@ class NMTModel(nn.Module, ABC):
         one_stack: whether each decoder layer attends to itself and then to the states of one
             encoder, which is what following attention through layers takes.
         hides_words: whether it reads `Layout.hidden_BS` and `hidden_BT`.
+        task_pieces: a task prefix before every source, which other tools count as its words.
     """
 
     source_subwords: Subwords
@@ -67,6 +68,7 @@ class NMTModel(nn.Module, ABC):
     starts_trained: ClassVar[bool] = False
     one_stack: ClassVar[bool] = False
     hides_words: ClassVar[bool] = False
+    task_pieces: Sequence[str] = ()
 
     @classmethod
     def refuses(cls, context: Context) -> str | None:

@@ -32,6 +32,7 @@ from xnmt_bench.nmt.huggingface_text import (
     Frame,
     HubSubwords,
     add_markers,
+    bare,
     find_frame,
     set_languages,
 )
@@ -102,6 +103,7 @@ def open_huggingface(
     target = HubSubwords(tokenizer, "text_target", target_ids, texts)
     opened = HuggingFaceModel(model, source, target, frame)
     opened.tokenizer = tokenizer
+    opened.task_pieces = tokenizer.convert_ids_to_tokens(bare(tokenizer, "text", prefix or ""))
     opened.fingerprint = made_from(weights, texts)
     opened.languages = languages
     opened.eval().requires_grad_(False)

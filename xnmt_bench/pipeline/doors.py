@@ -122,6 +122,12 @@ class Door:
             return None
         return load("dumps", self.format)(self.path, **self.beside)
 
+    @property
+    def explainer(self) -> str:
+        """What relevance is called in results: its name, behind the method where it says one."""
+        method = self.dump.method if self.dump else ""
+        return f"{method} of {self.name}" if method else self.name
+
     def counted(self, count: int, expected: int, noun: str) -> None:
         """Raise a DataError unless it says as much as it should."""
         if count != expected:

@@ -21,7 +21,13 @@ from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.progress import track
 from xnmt_bench.registry import instantiate, options
 from xnmt_bench.rules.extract import REAL, TEACHER_FORCING, Scenario, extract, labels_itself
-from xnmt_bench.rules.table import SentenceRelevance, finished_shards, relevance
+from xnmt_bench.rules.table import (
+    SentenceRelevance,
+    differs_from_gold,
+    finished_shards,
+    relevance,
+    shards,
+)
 from xnmt_bench.store import Artefact, Store, Work
 
 EVALUATED: Split = "test"
@@ -76,7 +82,8 @@ class Explained:
     def _changed_options(self, but: Sequence[str] = ()) -> list[str]:
         """Return the options that are not their defaults."""
         # Sizes and seeds are left out: they change no meaning, or have a column.
-        defaults = options(type(self.explainer), but=["seed", *self.explainer.sizes, *but])
+        unnamed = ["seed", *self.explainer.sizes, *self.explainer.unnamed, *but]
+        defaults = options(type(self.explainer), but=unnamed)
         phi = plain(self._config.explainer.phi)
         return [f"{o}={v}" for o, v in phi.items() if o in defaults and v != defaults[o]]
 
@@ -266,6 +273,15 @@ class Explained:
         if self.explainer.against_gold:
             raise NotApplicable("foil=gold says nothing of steps that are right")
 
+    def _refuse_other_labels(self, rules: Path, name: Split) -> None:
+        """Raise NotApplicable unless every label is the target's own word, which alone is told."""
+        other_N = np.concatenate([differs_from_gold(path) for path in shards(rules, name)])
+        if other_N.any():
+            counted = f"of {other_N.sum():,} of {len(other_N):,} decisions"
+            problem = f"it explains the targets' own words, but the system's choice {counted} is"
+            advice = "take the system's own translations as the corpus's targets"
+            raise NotApplicable(f"{problem} another word; {advice}")
+
     def relevance(
         self, scenario: Scenario, source_alone: bool = False, name: Split = EVALUATED
     ) -> Relevances:
@@ -276,4 +292,6 @@ class Explained:
         """
         self._refuse_gold_foil()
         artefact = self.rules(scenario, name, source_alone, keep_relevance=True)
+        if self.explainer.of_target_words and scenario == TEACHER_FORCING:
+            self._refuse_other_labels(artefact.path, name)
         return Relevances(artefact.fingerprint, lambda: relevance(artefact.path, name))

@@ -34,6 +34,7 @@ from xnmt_bench.rules.extract import GOLDEN, REAL, Scenario
 from xnmt_bench.store import Artefact, Store, fingerprint
 from xnmt_bench.trainer import TrainerOptions
 
+FROM_FILE = "xnmt_bench.explainers.from_file.FromFile"
 # Of a corpus's configuration, what its class is not told.
 CORPUS_EXTRAS = ("subwords", "max_length", "reversed", "data")
 
@@ -76,6 +77,19 @@ class Job:
     def door(self, kind: str) -> Door | None:
         """Return the door of a kind (`outputs`, `scores`, `relevance`); None if it is closed."""
         return Door.configured(kind, self.config)
+
+    @cached_property
+    def explained_by_file(self) -> Job:
+        """The job with another tool's relevance as its explainer's; itself where none is given."""
+        door = self.door("relevance")
+        if door is None or door.dump is None:
+            return self
+        sides = {side: str(path) for side, path in door.beside.items()}
+        phi = {"path": str(door.path), "format": door.format, "content": door.fingerprint, **sides}
+        changed = self.changed({"relevance": {"path": None}})
+        changed.config.explainer = {"name": door.explainer, "phi": {"_target_": FROM_FILE, **phi}}
+        changed.system = self.system  # opened once for all metrics
+        return changed
 
     @property
     def from_files(self) -> bool:
@@ -279,7 +293,7 @@ class Job:
     def explained_identity(self) -> dict[str, Any]:
         """Return the same with the explainer, and the seed of one that draws."""
         if door := self.door("relevance"):  # which does not say whose decisions it explains
-            return self.system_identity() | {"nmt": "", "explainer": door.name, "seed": ""}
+            return self.system_identity() | {"nmt": "", "explainer": door.explainer, "seed": ""}
         # A seed would split rows that are the same for every seed.
         seed = self.config.seed if self.explained.seeded else ""
         return self.system_identity() | {"explainer": self.explained.name, "seed": seed}

@@ -268,7 +268,7 @@ def _explain(
     silent = relevance.prefix_BTT is None  # of prefix words
     if silent and not source_alone:
         # Half a rule would make fidelity incomparable with that of every other explainer.
-        raise NotApplicable("no relevance of prefix words: the model has no attention there")
+        raise NotApplicable("no relevance of prefix words, of which it says nothing here")
     assert batch.labels_BT is not None
     tensors = (relevance.source_BTS, batch.labels_BT, batch.source_BS, batch.target_BT)
     source_BTS, labels_BT, source_BS, target_BT = map(on_host, tensors)

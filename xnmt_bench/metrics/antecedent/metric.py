@@ -43,6 +43,7 @@ class AntecedentWeight(Metric):
 
     name = "antecedent"
     needs = "a contrastive set with annotated antecedents (metric.antecedent.set)"
+    reads_relevance = True
     title = "Weight of the antecedent, and right decisions"
     note = (
         "Accuracy on the groups of a contrastive set where the antecedent's words have a "

@@ -45,6 +45,7 @@ class Causes(SumMetric):
 
     name = "causes"
     needs = "a corpus with a grammar, or metric.causes.heuristic=true"
+    reads_relevance = True
     title = "Causes: what changes the decision"
     note = (
         "Which: words are replaced by others of their category, all else fixed. Causal@k: the "

@@ -199,7 +199,7 @@ class Confidence(Metric):
         if door is not None and (dump := door.dump) is not None:
             pair = [job.config.relevance[f"{side}_language"] for side in SIDES]
             dump_keys = {"corpus": f"{door.format} dump", "nmt": door.name}
-            dump_keys["explainer"] = "attention" if dump.attention else "relevance"
+            dump_keys["explainer"] = dump.method or ("attention" if dump.attention else "relevance")
             dump_keys["lang_pair"] = "-".join(pair) if all(pair) else ""
             # A dump has no seed, and a name in the system's place.
             identity = dict.fromkeys(self.identity, "") | dump_keys | keys

@@ -91,6 +91,7 @@ class Consistency(SumMetric):
     """
 
     name = "consistency"
+    reads_relevance = True
     doors = ("outputs",)
     needs = "a suite of pronouns (metric.consistency.suite and metric.consistency.data)"
     title = "Coreference consistency"

@@ -68,6 +68,7 @@ class CorefAttention(SumMetric):
 
     name = "coref_attention"
     needs = "a corpus with coreference chains, and a system that reads context"
+    reads_relevance = True
     title = "Attention over coreference links"
     note = (
         "Of links between a mention and one of its chain in a context sentence: the share with the "

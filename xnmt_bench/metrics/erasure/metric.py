@@ -57,6 +57,7 @@ class Erasure(SumMetric):
     """
 
     name = "erasure"
+    reads_relevance = True
     title = "Erasure: the label's probability with words taken away, and put in"
     note = (
         "Comprehensiveness: P(label) less that without the most relevant words of each side. "

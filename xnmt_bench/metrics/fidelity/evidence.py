@@ -108,8 +108,9 @@ def sum_by_sentence(
         counted_N = rules.counted
         if not counted_N.any():
             raise NotApplicable("it speaks of no decision of the test set")
-        if explainer.needs_gold or explainer.against_gold:
-            gold = "is" if explainer.needs_gold else "is not"
+        of_gold = explainer.needs_gold or explainer.of_target_words
+        if of_gold or explainer.against_gold:
+            gold = "is" if of_gold else "is not"
             facts[COUNTED] = {"gold": gold, "decisions": int(counted_N.sum()), "of": len(scores)}
         if against_gold:
             # Units of a test set of their own, so that no analysis compares them with others.

@@ -74,6 +74,7 @@ class Fidelity(SumMetric):
 
     name = "fidelity"
     needs = "training sentences, where a judge or an explainer learns"
+    reads_relevance = True
     title = "Fidelity: perplexity of proxies"
     note = (
         "PPL of the proxies on held-out decisions, with its 95 % bootstrap interval over "

@@ -38,6 +38,7 @@ class Infidelity(SumMetric):
     """
 
     name = "infidelity"
+    reads_relevance = True
     title = "Infidelity: do scores foretell what erasing words does?"
     note = (
         "Each word is erased with probability 1/2; the summed scores of the erased words, in the "

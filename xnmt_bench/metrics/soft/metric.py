@@ -34,6 +34,7 @@ class SoftErasure(SumMetric):
     """
 
     name = "soft"
+    reads_relevance = True
     title = "Soft erasure: embeddings kept as much as a word is relevant"
     note = (
         "Each dimension of a word's embedding is kept with a chance that follows from the word's "

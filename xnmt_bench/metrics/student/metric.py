@@ -71,6 +71,7 @@ class Student(SumMetric):
     of_words = False
     name = "student"
     needs = "training sentences"
+    reads_relevance = True
     title = "Student: translations of a model whose attention follows the explanation"
     note = (
         "A small Transformer learns the references of the training sentences. Its attention to the "

@@ -1,0 +1,257 @@
+"""The JSON in which inseq 0.6 and 0.7 save attributions, read and written without inseq.
+
+Objects are `{"__instance_type__": [module, class], "attributes": {...}}`; their classes are never
+imported, and nothing is unpickled. A tensor is a base64 text of a safetensors file with the one
+tensor `attribution` (0.7), or `{"__ndarray__": ..., "dtype": ..., "shape": [...]}` (0.6), whose
+numbers are lists or a base64 text, packed or not.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import gzip
+import io
+import json
+import math
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from json import JSONDecodeError
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from xnmt_bench.corpora.text import present
+from xnmt_bench.errors import DataError
+from xnmt_bench.parsing import parse_json
+
+GZIP = b"\x1f\x8b"
+LARGEST = 2**31  # bytes of a file or a tensor, unpacked
+TENSOR = "attribution"  # the name of a safetensors file's one tensor
+DTYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "BF16": torch.bfloat16,
+    "F16": torch.float16,
+    "F8_E4M3": torch.float8_e4m3fn,
+}
+ARRAYS = ("float16", "float32", "float64")
+PACKED, PLAIN = "b64.gz:", "b64:"
+MODULE = "inseq.data.attribution"
+
+
+@dataclass(frozen=True)
+class InseqFile:
+    """A file's content, its tensors still as they were written.
+
+    Attributes:
+        info: what inseq says of the run, such as `attribution_method`.
+        sequences: the class and the fields of each sentence.
+    """
+
+    info: dict[str, Any]
+    sequences: list[tuple[str, dict[str, Any]]]
+
+
+def read_file(path: Path) -> InseqFile:
+    """Read a file, packed or not.
+
+    Raises:
+        DataError: it is missing, damaged, too large, or not what inseq saves.
+    """
+    with present(path).open("rb") as file:
+        packed = file.read(2) == GZIP
+    # By its first bytes, since inseq packs whatever the name.
+    data = _unpack(path) if packed else path.read_bytes()
+    try:
+        content = parse_json(data.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise DataError(path, None, "not UTF-8, so not the JSON that inseq saves") from None
+    except JSONDecodeError as error:
+        raise DataError(path, error.lineno, f"no JSON: {error.msg}") from None
+    _, fields = _instance(content)
+    sequences, info = fields.get("sequence_attributions"), fields.get("info", {})
+    if not isinstance(sequences, list) or not isinstance(info, dict):
+        problem = "no 'sequence_attributions': needed is a file that inseq's out.save() wrote"
+        raise DataError(path, None, problem)
+    return InseqFile(info, [_instance(sequence) for sequence in sequences])
+
+
+def _unpack(path: Path) -> bytes:
+    try:
+        with gzip.open(path) as file:
+            data = file.read(LARGEST + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(path, None, f"damaged gzip: {error}") from None
+    if len(data) > LARGEST:
+        raise DataError(path, None, f"more than {LARGEST:,} bytes when unpacked")
+    return data
+
+
+def _instance(value: Any) -> tuple[str, dict[str, Any]]:
+    """Return an object's class and fields; nothing of what is no object."""
+    if not isinstance(value, dict):
+        return "", {}
+    named, fields = value.get("__instance_type__"), value.get("attributes", value)
+    # Saved with `use_primitives`, an object is its fields alone.
+    name = named[-1] if isinstance(named, list) and named else ""
+    return str(name), fields if isinstance(fields, dict) else {}
+
+
+def read_tokens(value: Any) -> list[str]:
+    """Return a side's tokens.
+
+    Raises:
+        ValueError: it is no list of tokens.
+    """
+    if not isinstance(value, list):
+        raise ValueError("needed is a list of tokens")
+    tokens = [_instance(token)[1].get("token") for token in value]
+    for place, token in enumerate(tokens, start=1):
+        if not isinstance(token, str):
+            raise ValueError(f"token {place} is no token")
+    return tokens  # type: ignore[return-value]
+
+
+def read_tensor(value: Any) -> np.ndarray:
+    """Return a tensor's numbers in float64.
+
+    Raises:
+        ValueError: it is no tensor, or of another size than it says.
+    """
+    if isinstance(value, str):
+        return _from_safetensors(_decoded(value))
+    if isinstance(value, dict) and "__ndarray__" in value:
+        return _from_array(value)
+    if isinstance(value, list):  # saved with `use_primitives`
+        return _from_lists(value)
+    raise ValueError(f"no tensor, but {type(value).__name__}")
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("no base64") from None
+
+
+def _from_safetensors(data: bytes) -> np.ndarray:
+    size = int.from_bytes(data[:8], "little")
+    if len(data) < 8 or size > len(data) - 8:
+        raise ValueError("no safetensors, which alone are read (a pickle, perhaps)")
+    try:
+        entry = parse_json(data[8 : 8 + size].decode("utf-8"))[TENSOR]
+        dtype, shape, (start, end) = DTYPES[entry["dtype"]], entry["shape"], entry["data_offsets"]
+    except (UnicodeDecodeError, JSONDecodeError, KeyError, TypeError, ValueError):
+        raise ValueError(f"no safetensors with one tensor {TENSOR!r} of floats") from None
+    body = data[8 + size :]
+    expected = _size(shape) * torch.empty(0, dtype=dtype).element_size()
+    if (start, end) != (0, expected) or len(body) != expected:
+        raise ValueError(f"{len(body):,} bytes, but its shape {shape} needs {expected:,}")
+    if not body:
+        return np.zeros(shape)
+    numbers = torch.frombuffer(bytearray(body), dtype=dtype)
+    return numbers.to(torch.float64).numpy().reshape(shape)
+
+
+def _from_array(value: dict[str, Any]) -> np.ndarray:
+    written, dtype, shape = value["__ndarray__"], value.get("dtype"), value.get("shape")
+    if dtype not in ARRAYS:
+        raise ValueError(f"an array of {str(dtype)[:40]!r}; needed: {', '.join(ARRAYS)}")
+    count = _size(shape)
+    assert isinstance(shape, list)
+    if not isinstance(written, str):
+        numbers = _from_lists(written)
+        if numbers.size != count:
+            raise ValueError(f"{numbers.size:,} numbers, but its shape is {shape}")
+        return numbers.reshape(shape)
+    expected = count * np.dtype(dtype).itemsize
+    if written.startswith(PACKED):
+        data = _unpacked_array(_decoded(written.removeprefix(PACKED)), expected)
+    else:
+        data = _decoded(written.removeprefix(PLAIN))
+    if len(data) != expected:
+        raise ValueError(f"{len(data):,} bytes, but its shape {shape} needs {expected:,}")
+    return np.frombuffer(data, dtype=dtype).astype(np.float64).reshape(shape)
+
+
+def _unpacked_array(data: bytes, expected: int) -> bytes:
+    try:
+        with gzip.open(io.BytesIO(data)) as file:
+            return file.read(expected + 1)  # one more, so that a larger array is noticed
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"damaged gzip: {error}") from None
+
+
+def _from_lists(value: Any) -> np.ndarray:
+    try:
+        numbers = np.array(value)
+    except ValueError:
+        raise ValueError("ragged lists") from None
+    if numbers.dtype.kind not in "iuf" and numbers.size:  # numpy would read texts as numbers
+        raise ValueError("lists of something else than numbers")
+    return numbers.astype(np.float64)
+
+
+def _size(shape: Any) -> int:
+    """Return how many numbers a shape holds.
+
+    Raises:
+        ValueError: it is no shape, or far too large.
+    """
+    if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+        raise ValueError(f"{str(shape)[:40]!r} is no shape")
+    count = math.prod(shape)
+    if count > LARGEST:
+        raise ValueError(f"a shape of {count:,} numbers is too large")
+    return count
+
+
+def write_file(
+    path: Path, info: dict[str, Any], sequences: Sequence[dict[str, Any]], method_class: str
+) -> None:
+    """Write a file as inseq 0.7 saves it, which its `FeatureAttributionOutput.load` reads.
+
+    Args:
+        path: the file.
+        info: what is said of the run.
+        sequences: the fields of each sentence: `source` and `target` (lists of tokens), and
+            tensors, alone or in a dictionary by name, which are written in float32.
+        method_class: the class of each sentence, which says how inseq shows it.
+    """
+    attributes = {
+        "info": info,
+        "sequence_attributions": [
+            _written(method_class, {name: _field(v) for name, v in fields.items()})
+            for fields in sequences
+        ],
+        "step_attributions": None,
+    }
+    text = json.dumps(_written("FeatureAttributionOutput", attributes), ensure_ascii=False)
+    path.write_text(text, encoding="utf-8")
+
+
+def _written(name: str, fields: dict[str, Any], module: str = MODULE) -> dict[str, Any]:
+    return {"__instance_type__": [module, name], "attributes": fields}
+
+
+def _field(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return _as_safetensors(value)
+    if isinstance(value, dict):
+        return {name: _field(part) for name, part in value.items()}
+    if isinstance(value, list):  # ids are unknown here, for which inseq has -1
+        fields = ({"id": -1, "token": token} for token in value)
+        return [_written("TokenWithId", one, "inseq.utils.typing") for one in fields]
+    return value
+
+
+def _as_safetensors(array: np.ndarray) -> str:
+    data = np.ascontiguousarray(array, dtype="<f4").tobytes()
+    entry = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [0, len(data)]}
+    header = json.dumps({TENSOR: entry}, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)  # tensors begin at a multiple of 8 bytes
+    return base64.b64encode(len(header).to_bytes(8, "little") + header + data).decode("ascii")
