@@ -10,7 +10,7 @@ table = xnmt_bench.benchmark(model, [("Der Hund schläft.", "The dog is sleeping
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +19,17 @@ if TYPE_CHECKING:
 
     from xnmt_bench.device import Device
     from xnmt_bench.explainers.base import Explainer
+    from xnmt_bench.explanation import Comparison, Explanation
     from xnmt_bench.nmt.base import NMTModel
 
-__all__ = ["benchmark", "load", "load_explainer", "load_model"]
+__all__ = [
+    "benchmark",
+    "compare",
+    "load",
+    "load_explainer",
+    "load_explanations",
+    "load_model",
+]
 
 # What a function needs is imported when it is called, so that importing the package costs nothing.
 
@@ -63,6 +71,34 @@ def load_explainer(name: str, **options: Any) -> Explainer:
 
     explainer: Explainer = load_explainer(name, **options)
     return explainer
+
+
+def compare(explanations: Iterable[Explanation] | Mapping[str, Explanation]) -> Comparison:
+    """Return explanations beside each other, which a notebook shows.
+
+    Args:
+        explanations: such as each explainer's of one sentence; a mapping gives their titles.
+
+    Raises:
+        XnmtError: there are none.
+    """
+    from xnmt_bench.explanation import compare
+
+    return compare(explanations)
+
+
+def load_explanations(path: str | Path) -> list[Explanation]:
+    """Return the explanations of a file that inseq, or `Explanation.save`, wrote.
+
+    Args:
+        path: the file; raw scores are aggregated as inseq does by default.
+
+    Raises:
+        DataError: the file, or a sentence of it, cannot be read.
+    """
+    from xnmt_bench.explanation import load_explanations
+
+    return load_explanations(path)
 
 
 def benchmark(

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 
 class XnmtError(Exception):
@@ -35,6 +37,19 @@ class ConfigError(XnmtError):
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = list(problems)
         super().__init__("\n".join(self.problems))
+
+
+def import_extra(package: str, extra: str) -> Any:
+    """Return a package that only some users need.
+
+    Raises:
+        XnmtError: it is not installed; the line names the extra that brings it.
+    """
+    try:
+        return import_module(package)
+    except ImportError:
+        problem = f"{package} is not installed: pip install 'xnmt_bench[{extra}]'"
+        raise XnmtError(problem) from None
 
 
 def refusal(error: Exception) -> str:

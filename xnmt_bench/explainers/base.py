@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -13,14 +14,13 @@ from torch import Tensor
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.passage import Context, Passage
-from xnmt_bench.corpora.subwords import WORD_START
 from xnmt_bench.errors import XnmtError
+from xnmt_bench.explanation import Explanation
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch, Forced
 from xnmt_bench.nmt.decoding import translate
 
 PADDED = 1.125  # a part's positions beside its words, at most
-SHOWN = 3  # words of a step in an explanation's text
 ABSENT = float("nan")  # the relevance of a word that a step cannot see
 
 
@@ -65,60 +65,6 @@ class Relevance:
             prefix_BTT = prefix_BTT.masked_fill(absent_BT1, ABSENT)
         source_BTS = self.source_BTS.masked_fill(absent_BT1, ABSENT)
         return Relevance(source_BTS, prefix_BTT, self.error_BT)
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """One explained sentence pair, on the model's subwords.
-
-    Attributes:
-        source_tokens: S source pieces, EOS last, those of context sentences first.
-        target_tokens: T target pieces whose prefixes are the contexts, EOS last.
-        labels: what is explained, f(c_t), of each step; in a context of the current sentence's.
-        probabilities: the model's probability of each label; as many.
-        source_TS: relevance of source words, a row for each label; NaN where the explainer says
-            nothing of a step.
-        prefix_TT: relevance of prefix words, NaN unless j < t; None where there is none.
-    """
-
-    source_tokens: list[str]
-    target_tokens: list[str]
-    labels: list[str]
-    probabilities: Tensor
-    source_TS: Tensor
-    prefix_TT: Tensor | None
-
-    def __str__(self) -> str:
-        """Return a line for each step: its label, the probability, and the most relevant words.
-
-        Words of the prefix stand in angle brackets. Relevance has the explainer's own scale.
-        """
-        prefix = [f"<{token}>" for token in map(_readable, self.target_tokens)]
-        tokens = [*map(_readable, self.source_tokens), *prefix]
-        labels = list(map(_readable, self.labels))
-        width = max(map(len, labels), default=0)
-        lines = []
-        for step, (label, probability) in enumerate(
-            zip(labels, self.probabilities.tolist(), strict=True)
-        ):
-            relevance_X = self.source_TS[step]
-            if self.prefix_TT is not None:
-                relevance_X = torch.cat([relevance_X, self.prefix_TT[step]])
-            best = torch.argsort(relevance_X.nan_to_num(-torch.inf), descending=True, stable=True)
-            words = [
-                f"{tokens[i]} {relevance_X[i]:.3g}"
-                for i in best[:SHOWN].tolist()
-                if not relevance_X[i].isnan()
-            ] or ["not explained"]
-            lines.append(f"{label:<{width}}  {probability:.2f}  {', '.join(words)}")
-        return "\n".join(lines)
-
-
-def _readable(piece: str) -> str:
-    """Return a piece without the mark that begins a word; one that goes on begins with a dot."""
-    if piece.startswith(WORD_START):
-        return piece[len(WORD_START) :] or "␣"
-    return piece if piece.startswith("<") else f"·{piece}"
 
 
 class Explainer(ABC):
@@ -234,6 +180,8 @@ class Explainer(ABC):
             log_probability_BT[0, current_T].exp().cpu(),
             relevance.source_BTS[0, current_T].cpu(),
             None if prefix is None else prefix[0, current_T].cpu(),
+            # Such as `prediction_difference` of PredictionDifference.
+            re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower(),
         )
 
 

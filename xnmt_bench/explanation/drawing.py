@@ -1,0 +1,135 @@
+"""Relevance of a sentence as HTML that stands by itself: the matrix of the debug page, as SVG.
+
+Geometry and colours are those of `report/debug/figure.js`, which draws in a browser; this draws
+without one, so that a notebook shows it without a script and without a network.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+
+CELL, GAP, LEFT, TOP = 21, 14, 14, 30  # pixels
+SLANT = 60  # degrees of a column's label
+LONGEST = 150  # pixels of a label
+# Less than the faintest shade says nothing.
+FAINTEST = 0.005
+ILLEGAL = re.compile(r"[^\t\n\r\u0020-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
+LIGHT = "--page:#fff;--ink:#111;--quiet:#555;--line:#ccc;--helps:#0072B2;--hurts:#BF4F00"
+DARK = "--page:#181818;--ink:#e8e8e8;--quiet:#aaa;--line:#444;--helps:#56B4E9;--hurts:#E69F00"
+# A notebook's own theme counts before the system's.
+STYLE = f"""<style>
+.xnmt{{{LIGHT};color:var(--ink);background:var(--page);padding:.4rem;overflow-x:auto}}
+@media (prefers-color-scheme:dark){{.xnmt{{{DARK}}}}}
+[data-jp-theme-light=true] .xnmt{{{LIGHT}}}
+[data-jp-theme-light=false] .xnmt{{{DARK}}}
+.xnmt svg{{display:inline-block;vertical-align:top;margin:0 .8rem .6rem 0;max-width:none;\
+font:13px system-ui,sans-serif}}
+.xnmt p{{margin:.2rem 0;font:12px system-ui,sans-serif;color:var(--quiet)}}
+</style>"""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A matrix to be drawn: a row for each step, a column for each word that steps see.
+
+    Attributes:
+        title: above it.
+        rows: T labels of steps, from top to bottom.
+        columns: X words, the source's first.
+        sources: how many of them are of the source.
+        weights_TX: their relevance; NaN where a step cannot see a word.
+    """
+
+    title: str
+    rows: Sequence[str]
+    columns: Sequence[str]
+    sources: int
+    weights_TX: np.ndarray
+
+
+def draw(panels: Iterable[Panel]) -> str:
+    """Return panels beside each other as HTML; shades are of each step's greatest number."""
+    panels = list(panels)
+    signed = any(bool((panel.weights_TX < 0).any()) for panel in panels)
+    hurts = "; blue helps, vermilion hurts" if signed else ""
+    note = f"Shade: of the step's greatest number{hurts}. Grey: the step cannot see the word."
+    figures = "".join(map(_figure, panels))
+    return f'{STYLE}<div class="xnmt">{figures}<p>{note}</p></div>'
+
+
+def _figure(panel: Panel) -> str:
+    rows, columns = (list(map(_shortened, labels)) for labels in (panel.rows, panel.columns))
+    left = LEFT + max(map(_width, rows), default=0)
+    top = TOP + max((0.87 * _width(column) for column in columns), default=0)
+
+    def x(c: int) -> float:
+        return left + CELL * c + (GAP if c >= panel.sources else 0)
+
+    slanted = [x(c) + 22 + 0.55 * _width(column) for c, column in enumerate(columns)]
+    width = max(x(len(columns)) + 8, 1.15 * _width(panel.title) + 8, *slanted, 0)
+    bottom = top + CELL * len(rows)
+    parts = [_text(2, 13, panel.title, 'fill="var(--helps)" font-weight="600"')]
+    turned = 'transform="translate({:.1f} {:.1f}) rotate(-{})"'
+    for c, column in enumerate(columns):
+        label = turned.format(x(c) + LEFT, top - 6, SLANT)
+        parts.append(f'<text {label} fill="var(--ink)">{_safe(column)}</text>')
+    for r, row in enumerate(rows):
+        y = top + CELL * r
+        parts.append(_text(left - 6, y + 15, row, 'text-anchor="end" fill="var(--ink)"'))
+        scores_X = panel.weights_TX[r]
+        greatest = np.nanmax(np.abs(scores_X)) if not np.isnan(scores_X).all() else 0.0
+        for c, score in enumerate(scores_X.tolist()):
+            named = f"{panel.rows[r]} ← {panel.columns[c]}: {score:.3g}"
+            parts.append(_cell(x(c), y, score, greatest, named))
+    for start, stop in ((0, panel.sources), (panel.sources, len(columns))):
+        if stop > start:
+            size = f'width="{CELL * (stop - start)}" height="{bottom - top:.1f}"'
+            frame = f'{size} fill="none" stroke="var(--line)"'
+            parts.append(f'<rect x="{x(start):.1f}" y="{top:.1f}" {frame}/>')
+    sizes = f'width="{math.ceil(width)}" height="{math.ceil(bottom + 6)}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {sizes}>{"".join(parts)}</svg>'
+
+
+def _cell(x: float, y: float, score: float, greatest: float, named: str) -> str:
+    if math.isnan(score):
+        size = f'x="{x:.1f}" y="{y:.1f}" width="{CELL}" height="{CELL}"'
+        return f'<rect {size} fill="var(--line)" opacity="0.45"/>'
+    share = abs(score) / greatest if greatest else 0.0
+    if share < FAINTEST:
+        return ""
+    size = f'x="{x + 0.5:.1f}" y="{y + 0.5:.1f}" width="{CELL - 1}" height="{CELL - 1}"'
+    colour = "var(--helps)" if score > 0 else "var(--hurts)"
+    shade = f'fill="{colour}" fill-opacity="{0.08 + 0.92 * share:.3f}"'
+    # What hurts has a dash too, for those who do not tell the colours apart.
+    dash = "" if score > 0 else f'<path d="M{x + 6:.1f} {y + 10.5:.1f}h9" stroke="var(--ink)"/>'
+    return f"<rect {size} {shade}><title>{_safe(named)}</title></rect>{dash}"
+
+
+def _text(x: float, y: float, text: str, attributes: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" {attributes}>{_safe(text)}</text>'
+
+
+def _safe(text: str) -> str:
+    """Return text for HTML and XML, without characters that neither may hold."""
+    return escape(ILLEGAL.sub("\ufffd", text))
+
+
+def _width(text: str) -> float:
+    """Return about how many pixels a text takes in a font that is not known here."""
+    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    return 7.6 * (len(text) - wide) + 13.5 * wide
+
+
+def _shortened(text: str) -> str:
+    if _width(text) <= LONGEST:
+        return text
+    while _width(text + "…") > LONGEST:
+        text = text[:-1]
+    return text + "…"

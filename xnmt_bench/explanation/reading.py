@@ -1,0 +1,75 @@
+"""Explanations from a file of inseq's, whoever wrote it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from xnmt_bench.dumps.inseq import OF_SOURCE, OF_TARGET, PROBABILITY, Inseq
+from xnmt_bench.dumps.inseq_file import read_file, read_tensor, read_tokens
+from xnmt_bench.errors import DataError
+from xnmt_bench.explanation.explanation import OURS, Explanation
+from xnmt_bench.words import Weighed
+
+
+def load_explanations(path: str | Path) -> list[Explanation]:
+    """Return the explanations of an inseq file, one a sentence; see `Explanation.save`.
+
+    Args:
+        path: the file; raw scores are aggregated as inseq does by default.
+
+    Raises:
+        DataError: the file, or a sentence of it, cannot be read.
+    """
+    path = Path(path)
+    content = read_file(path)
+    ours = content.info.get(OURS)
+    if isinstance(ours, dict) and len(content.sequences) == 1:
+        try:
+            return [_as_saved(content.sequences[0][1], ours, content.info)]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise DataError(path, None, "not as save() writes an explanation") from None
+    dump, explanations = Inseq(path), list[Explanation]()
+    for sentence in dump:
+        if isinstance(sentence, DataError):
+            raise sentence
+        explanations.append(_of_weighed(sentence, dump.method))
+    return explanations
+
+
+def _as_saved(fields: dict[str, Any], ours: dict[str, Any], info: dict[str, Any]) -> Explanation:
+    """Return what `save` wrote, to the last digit; it holds NaN where a step is not explained."""
+    prefix = fields[OF_TARGET]
+    return Explanation(
+        read_tokens(fields["source"]),
+        read_tokens(fields["target"])[1:],
+        [str(label) for label in ours["labels"]],
+        torch.from_numpy(read_tensor(fields["step_scores"][PROBABILITY])).float(),
+        torch.from_numpy(read_tensor(fields[OF_SOURCE]).T.copy()).float(),
+        None if prefix is None else torch.from_numpy(read_tensor(prefix)[1:].T.copy()).float(),
+        str(info["attribution_method"]),
+    )
+
+
+def _of_weighed(sentence: Weighed, method: str) -> Explanation:
+    target, log_p, prefix = (
+        list(sentence.target.pieces),
+        sentence.log_probability_T,
+        sentence.prefix_TT,
+    )
+    probabilities = np.full(len(target), np.nan) if log_p is None else np.exp(log_p)
+    if prefix is not None:
+        unseen = np.triu(np.ones(prefix.shape, dtype=bool))
+        prefix = np.where(unseen, np.nan, prefix)
+    return Explanation(
+        list(sentence.source.pieces),
+        target,
+        target,
+        torch.from_numpy(probabilities).float(),
+        torch.from_numpy(sentence.weights_TS).float(),
+        None if prefix is None else torch.from_numpy(prefix).float(),
+        method,
+    )
