@@ -37,7 +37,7 @@ class Inseq(Dump[tuple[int, str, dict[str, Any]]]):
     Raw scores become one number a word as inseq's `aggregate()` does by default: of an embedding's
     dimensions the Euclidean norm (`vnorm`), of heads and then of layers the mean, and each time
     the absolute scores of a step, source and prefix, are made to sum to 1. Language codes and what
-    the decoder starts with are dropped, since they are no words. Every step has to be there.
+    the decoder starts with are dropped, since they are not words. Every step has to be there.
     """
 
     @property
@@ -71,7 +71,7 @@ class Inseq(Dump[tuple[int, str, dict[str, Any]]]):
             yield number, name, fields
 
     def weighed(self, entry: tuple[int, str, dict[str, Any]]) -> Weighed:
-        """Return a sentence, aggregated, without what is no word."""
+        """Return a sentence, aggregated, in its words and EOS alone."""
         number, name, fields = entry
         try:
             return self._sentence(number, name, fields)
@@ -142,7 +142,7 @@ def _read_field(fields: dict[str, Any], name: str, read: Callable[[Any], Value])
 
 
 def _log_probability(fields: dict[str, Any], steps: int, kept: slice) -> np.ndarray | None:
-    """Return log-probabilities of the kept steps; None where the file has none.
+    """Return log-probabilities of the kept steps; None if the file lacks them.
 
     Raises:
         ValueError: they are none, or of another number of steps.
@@ -191,10 +191,10 @@ def _check_prefix(scores_TT: np.ndarray, first: int) -> None:
     """
     by_token = np.abs(scores_TT).reshape(*scores_TT.shape[:2], -1).sum(-1)  # NaN if any is
     tokens, steps = by_token.shape
-    seen = np.arange(tokens)[:, None] < first + np.arange(steps)
-    if np.isnan(by_token[seen]).any():
+    visible = np.arange(tokens)[:, None] < first + np.arange(steps)
+    if np.isnan(by_token[visible]).any():
         raise ValueError(f"{OF_TARGET}: NaN for a word that its step sees")
-    if np.nan_to_num(by_token[~seen]).any():
+    if np.nan_to_num(by_token[~visible]).any():
         raise ValueError(f"{OF_TARGET}: a score for a word that its step cannot see yet")
 
 

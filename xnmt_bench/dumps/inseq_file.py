@@ -48,7 +48,7 @@ class InseqFile:
     """A file's content, its tensors still as they were written.
 
     Attributes:
-        info: what inseq says of the run, such as `attribution_method`.
+        info: facts of the run, such as `attribution_method`.
         sequences: the class and the fields of each sentence.
     """
 
@@ -64,7 +64,7 @@ def read_file(path: Path) -> InseqFile:
     """
     with present(path).open("rb") as file:
         packed = file.read(2) == GZIP
-    # By its first bytes, since inseq packs whatever the name.
+    # By its first bytes, since the name of a packed file may end in .json.
     data = _unpack(path) if packed else path.read_bytes()
     try:
         content = parse_json(data.decode("utf-8"))
@@ -92,7 +92,7 @@ def _unpack(path: Path) -> bytes:
 
 
 def _instance(value: Any) -> tuple[str, dict[str, Any]]:
-    """Return an object's class and fields; nothing of what is no object."""
+    """Return an object's class and fields; both empty for other values."""
     if not isinstance(value, dict):
         return "", {}
     named, fields = value.get("__instance_type__"), value.get("attributes", value)
@@ -105,7 +105,7 @@ def read_tokens(value: Any) -> list[str]:
     """Return a side's tokens.
 
     Raises:
-        ValueError: it is no list of tokens.
+        ValueError: it is not a list of tokens.
     """
     if not isinstance(value, list):
         raise ValueError("needed is a list of tokens")
@@ -120,7 +120,7 @@ def read_tensor(value: Any) -> np.ndarray:
     """Return a tensor's numbers in float64.
 
     Raises:
-        ValueError: it is no tensor, or of another size than it says.
+        ValueError: it is not a tensor, or of another size than it says.
     """
     if isinstance(value, str):
         return _from_safetensors(_decoded(value))
@@ -200,7 +200,7 @@ def _size(shape: Any) -> int:
     """Return how many numbers a shape holds.
 
     Raises:
-        ValueError: it is no shape, or far too large.
+        ValueError: it is not a shape, or far too large.
     """
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
         raise ValueError(f"{str(shape)[:40]!r} is no shape")
@@ -217,7 +217,7 @@ def write_file(
 
     Args:
         path: the file.
-        info: what is said of the run.
+        info: facts of the run.
         sequences: the fields of each sentence: `source` and `target` (lists of tokens), and
             tensors, alone or in a dictionary by name, which are written in float32.
         method_class: the class of each sentence, which says how inseq shows it.
@@ -244,8 +244,8 @@ def _field(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _field(part) for name, part in value.items()}
     if isinstance(value, list):  # ids are unknown here, for which inseq has -1
-        fields = ({"id": -1, "token": token} for token in value)
-        return [_written("TokenWithId", one, "inseq.utils.typing") for one in fields]
+        tokens = ({"id": -1, "token": token} for token in value)
+        return [_written("TokenWithId", token, "inseq.utils.typing") for token in tokens]
     return value
 
 

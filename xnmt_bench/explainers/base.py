@@ -79,7 +79,7 @@ class Explainer(ABC):
         needs_gold: it reads `batch.gold`, so it speaks only of corpora that are annotated.
         against_gold: it explains the label against the target's own word, and leaves out
             steps whose label is that word.
-        of_target_words: it speaks of the target's own words alone, whatever the label is.
+        of_target_words: it explains the target's own words alone, also where the label is another.
         tells_own_side: it has `own_side`; of any other explainer relevance has to stand for that.
         attends: its relevance is attention, which does not weigh prefix words against source words.
         gives_shares: its relevance of source words is shares of each step as it stands.

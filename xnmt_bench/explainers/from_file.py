@@ -108,24 +108,26 @@ class FromFile(Explainer):
         """Return a sentence's weights of source and prefix; a row of EOS the last."""
         task = tuple(model.task_pieces)
         # Other tools count a task prefix, such as T5's, among the source's words.
-        before, found = 0, self._sentences.get((source, target))
-        if found is None and task:
-            before, found = len(task), self._sentences.get(((*task, *source), target))
-        if found is None:
+        before, sentence = 0, self._sentences.get((source, target))
+        if sentence is None and task:
+            before, sentence = len(task), self._sentences.get(((*task, *source), target))
+        if sentence is None:
             raise XnmtError(f"{self._dump.path}: {self._missing(source, target)}")
-        if not found.target.eos:
+        if not sentence.target.eos:
             lacks = "has no weights of the target's EOS, which is a decision too"
-            raise XnmtError(f"{self._dump.path}: sentence {found.number + 1} {lacks}")
-        return found.weights_TS[:, before:], found.prefix_TT
+            raise XnmtError(f"{self._dump.path}: sentence {sentence.number + 1} {lacks}")
+        return sentence.weights_TS[:, before:], sentence.prefix_TT
 
     def _missing(self, source: Pieces, target: Pieces) -> str:
         text, translation = (" ".join(pieces)[:SHOWN] for pieces in (source, target))
-        told = f"no sentence {text!r} with the target {translation!r}"
+        problem = f"no sentence {text!r} with the target {translation!r}"
         for pieces, sentence in self._sentences.items():
-            same = ["".join(a) == "".join(b) for a, b in zip(pieces, (source, target), strict=True)]
-            if all(same):
-                return f"{told}: sentence {sentence.number + 1} has it in other tokens"
+            equal = [
+                "".join(a) == "".join(b) for a, b in zip(pieces, (source, target), strict=True)
+            ]
+            if all(equal):
+                return f"{problem}: sentence {sentence.number + 1} has it in other tokens"
             if pieces[0] == source:
                 other = " ".join(pieces[1])[:SHOWN]
-                return f"{told}: sentence {sentence.number + 1} has the target {other!r}"
-        return f"{told}, among {len(self._sentences)}"
+                return f"{problem}: sentence {sentence.number + 1} has the target {other!r}"
+        return f"{problem}, among {len(self._sentences)}"

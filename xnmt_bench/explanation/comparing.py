@@ -18,11 +18,13 @@ class Comparison:
 
     def __str__(self) -> str:
         """Return the text of each under its name."""
-        return "\n\n".join(f"{name}\n{one}" for name, one in self.explanations.items())
+        return "\n\n".join(
+            f"{name}\n{explanation}" for name, explanation in self.explanations.items()
+        )
 
     def _repr_html_(self) -> str:
         """Return their matrices as HTML."""
-        return draw(one.panel(name) for name, one in self.explanations.items())
+        return draw(explanation.panel(name) for name, explanation in self.explanations.items())
 
     def show(self) -> None:
         """Show the matrices in a notebook, and elsewhere print the texts."""
@@ -33,16 +35,19 @@ def compare(explanations: Iterable[Explanation] | Mapping[str, Explanation]) -> 
     """Return explanations side by side.
 
     Args:
-        explanations: such as each explainer's of one sentence; a mapping gives their titles.
+        explanations: such as each explainer's of explanation sentence; a mapping gives their titles.
 
     Raises:
         XnmtError: there are none.
     """
     if not isinstance(explanations, Mapping):
         named: dict[str, Explanation] = {}
-        for one in explanations:
-            title, copies = one.title, sum(other.title == one.title for other in named.values())
-            named[f"{title} ({copies + 1})" if copies else title] = one
+        for explanation in explanations:
+            title, copies = (
+                explanation.title,
+                sum(other.title == explanation.title for other in named.values()),
+            )
+            named[f"{title} ({copies + 1})" if copies else title] = explanation
         explanations = named
     if not explanations:
         raise XnmtError("compare: there is no explanation")

@@ -1,4 +1,4 @@
-"""Relevance of a sentence as HTML that stands by itself: the matrix of the debug page, as SVG.
+"""Relevance of a sentence as HTML without other files: the matrix of the debug page, as SVG.
 
 Geometry and colours are those of `report/debug/figure.js`, which draws in a browser; this draws
 without one, so that a notebook shows it without a script and without a network.
@@ -18,7 +18,7 @@ import numpy as np
 CELL, GAP, LEFT, TOP = 21, 14, 14, 30  # pixels
 SLANT = 60  # degrees of a column's label
 LONGEST = 150  # pixels of a label
-# Less than the faintest shade says nothing.
+# A share that is drawn; a smaller one would not be seen.
 FAINTEST = 0.005
 ILLEGAL = re.compile(r"[^\t\n\r\u0020-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
 LIGHT = "--page:#fff;--ink:#111;--quiet:#555;--line:#ccc;--helps:#0072B2;--hurts:#BF4F00"
@@ -66,11 +66,11 @@ def draw(panels: Iterable[Panel]) -> str:
 
 def _figure(panel: Panel) -> str:
     rows, columns = (list(map(_shortened, labels)) for labels in (panel.rows, panel.columns))
-    left = LEFT + max(map(_width, rows), default=0)
+    first_x = LEFT + max(map(_width, rows), default=0)
     top = TOP + max((0.87 * _width(column) for column in columns), default=0)
 
     def x(c: int) -> float:
-        return left + CELL * c + (GAP if c >= panel.sources else 0)
+        return first_x + CELL * c + (GAP if c >= panel.sources else 0)
 
     slanted = [x(c) + 22 + 0.55 * _width(column) for c, column in enumerate(columns)]
     width = max(x(len(columns)) + 8, 1.15 * _width(panel.title) + 8, *slanted, 0)
@@ -82,7 +82,7 @@ def _figure(panel: Panel) -> str:
         parts.append(f'<text {label} fill="var(--ink)">{_safe(column)}</text>')
     for r, row in enumerate(rows):
         y = top + CELL * r
-        parts.append(_text(left - 6, y + 15, row, 'text-anchor="end" fill="var(--ink)"'))
+        parts.append(_text(first_x - 6, y + 15, row, 'text-anchor="end" fill="var(--ink)"'))
         scores_X = panel.weights_TX[r]
         greatest = np.nanmax(np.abs(scores_X)) if not np.isnan(scores_X).all() else 0.0
         for c, score in enumerate(scores_X.tolist()):
