@@ -142,7 +142,7 @@ class Explanation:
     def over(
         self, source: Sequence[Span] = (), target: Sequence[Span] = (), by: By = "sum"
     ) -> Explanation:
-        """Return it with spans of tokens as one word each; other tokens stay as they are.
+        """Return it with spans of tokens as one word each; other tokens do not change.
 
         Args:
             source: the first place of each span, from 0, and the one behind its last.
@@ -164,9 +164,9 @@ class Explanation:
         if self.prefix_TT is not None:
             joined_TT = _joined(self.prefix_TT, steps, words, by)
             first = len(words) - len(steps)
-            # A span's own first words are no prefix of it.
-            seen = torch.ones(joined_TT.shape, dtype=torch.bool).tril(first - 1)
-            prefix_TT = joined_TT.masked_fill(~seen, torch.nan)
+            # A span's own first words do not belong to its prefix.
+            visible = torch.ones(joined_TT.shape, dtype=torch.bool).tril(first - 1)
+            prefix_TT = joined_TT.masked_fill(~visible, torch.nan)
         products = [self.probabilities[start:stop].prod() for start, stop in steps]
         return replace(
             self,
@@ -224,7 +224,7 @@ def _groups(spans: Sequence[Span], length: int, side: str) -> list[Span]:
     """Return spans and the tokens between them, in order, which cover all places.
 
     Raises:
-        XnmtError: a span is no span of this side, or overlaps another one.
+        XnmtError: a span lies outside of this side, or overlaps another one.
     """
     spans = sorted((int(start), int(stop)) for start, stop in spans)
     for start, stop in spans:
@@ -254,7 +254,7 @@ def _joined(scores_TX: Tensor, steps: Sequence[Span], words: Sequence[Span], by:
 def _word_spans(pieces: Sequence[str]) -> list[Span]:
     """Return the pieces of each word of more than one."""
     words = Tokens.of(pieces, False).words
-    # EOS and markers are words of their own, whatever stands before them.
+    # EOS and markers are words of their own, also behind a piece that may go on.
     special = [piece.startswith("<") for piece in pieces]
     starts = [
         n

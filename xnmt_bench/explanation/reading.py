@@ -1,4 +1,4 @@
-"""Explanations from a file of inseq's, whoever wrote it."""
+"""Explanations from inseq's files, and from those that `Explanation.save` wrote."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def load_explanations(path: str | Path) -> list[Explanation]:
     """
     path = Path(path)
     content = read_file(path)
-    ours = content.info.get(OURS)
-    if isinstance(ours, dict) and len(content.sequences) == 1:
+    saved = content.info.get(OURS)
+    if isinstance(saved, dict) and len(content.sequences) == 1:
         try:
-            return [_as_saved(content.sequences[0][1], ours, content.info)]
+            return [_as_saved(content.sequences[0][1], saved, content.info)]
         except (ValueError, KeyError, TypeError, AttributeError):
             raise DataError(path, None, "not as save() writes an explanation") from None
     dump, explanations = Inseq(path), list[Explanation]()
@@ -40,13 +40,13 @@ def load_explanations(path: str | Path) -> list[Explanation]:
     return explanations
 
 
-def _as_saved(fields: dict[str, Any], ours: dict[str, Any], info: dict[str, Any]) -> Explanation:
+def _as_saved(fields: dict[str, Any], saved: dict[str, Any], info: dict[str, Any]) -> Explanation:
     """Return what `save` wrote, to the last digit; it holds NaN where a step is not explained."""
     prefix = fields[OF_TARGET]
     return Explanation(
         read_tokens(fields["source"]),
         read_tokens(fields["target"])[1:],
-        [str(label) for label in ours["labels"]],
+        [str(label) for label in saved["labels"]],
         torch.from_numpy(read_tensor(fields["step_scores"][PROBABILITY])).float(),
         torch.from_numpy(read_tensor(fields[OF_SOURCE]).T.copy()).float(),
         None if prefix is None else torch.from_numpy(read_tensor(prefix)[1:].T.copy()).float(),

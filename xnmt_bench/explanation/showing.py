@@ -8,7 +8,7 @@ from typing import Any
 
 def show(shown: Any) -> None:
     """Show a thing's picture in a notebook; elsewhere print its text."""
-    # A notebook has imported IPython already, which is no requirement.
+    # A notebook has imported IPython already; elsewhere it may be missing.
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is None or not hasattr(shell, "kernel"):
         print(shown)

@@ -169,8 +169,8 @@ class Metric(ABC):
         csv_only: values of the pivot that tables leave out.
         doors: what it can take from a file in the system's place: `outputs`, `scores`, `relevance`.
         needs: beside a system and its test sentences, in words, as `xnmt list metrics` says it.
-        reads_relevance: whether another tool's relevance can stand in the explainer's place, while
-            the system itself is asked.
+        reads_relevance: whether another tool's relevance can stand in the explainer's place, beside
+            the open system.
         reads_sheets: whether it reads people's answers, `sheet.path`.
         of_words: whether its numbers depend on which words an explainer names, and not only on
             how its answers change.
