@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from xnmt_bench.device import Device
     from xnmt_bench.explainers.base import Explainer
     from xnmt_bench.explanation import Comparison, Explanation
+    from xnmt_bench.frames import Results
     from xnmt_bench.nmt.base import NMTModel
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "load_explainer",
     "load_explanations",
     "load_model",
+    "results",
 ]
 
 # What a function needs is imported when it is called, so that importing the package costs nothing.
@@ -99,6 +101,22 @@ def load_explanations(path: str | Path) -> list[Explanation]:
     from xnmt_bench.explanation import load_explanations
 
     return load_explanations(path)
+
+
+def results(folder: str | Path = "results", samples: int = 1000, seed: int = 0) -> Results:
+    """Open what was measured, for pandas: `.table(metric)`, `.units(metric)`, `.analysis(name)`.
+
+    Args:
+        folder: what `train.py` calls `results`.
+        samples: how often intervals are bootstrapped.
+        seed: of their draws.
+
+    Raises:
+        XnmtError: nothing was measured there, or pandas is not installed.
+    """
+    from xnmt_bench.frames import Results
+
+    return Results(folder, samples, seed)
 
 
 def benchmark(

@@ -35,7 +35,7 @@ def compare(explanations: Iterable[Explanation] | Mapping[str, Explanation]) -> 
     """Return explanations side by side.
 
     Args:
-        explanations: such as each explainer's of explanation sentence; a mapping gives their titles.
+        explanations: such as all explainers' of one sentence; a mapping gives titles.
 
     Raises:
         XnmtError: there are none.
