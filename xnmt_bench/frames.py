@@ -112,7 +112,9 @@ class Results:
         try:
             for title, result in analysis.results(dict(self._panels())):
                 columns = [*result.identity, *result.measured]
-                rows += [{TABLE: title} | {c: row.get(c, "") for c in columns} for row in result.rows]
+                rows += [
+                    {TABLE: title} | {c: row.get(c, "") for c in columns} for row in result.rows
+                ]
         except NotApplicable as error:
             raise XnmtError(f"{name}: n/a: {error}") from None
         frame: pd.DataFrame = self._pandas.DataFrame(rows)

@@ -274,7 +274,7 @@ class Explained:
             raise NotApplicable("foil=gold says nothing of steps that are right")
 
     def _refuse_other_labels(self, rules: Path, name: Split) -> None:
-        """Raise NotApplicable unless every label is the target's own word, which the file explains."""
+        """Raise NotApplicable unless every label is the target's own word, as in the file."""
         other_N = np.concatenate([differs_from_gold(path) for path in shards(rules, name)])
         if other_N.any():
             counted = f"of {other_N.sum():,} of {len(other_N):,} decisions"

@@ -1,0 +1,86 @@
+"""A results folder as pandas frames: tables, units and analyses."""
+
+import csv
+import sys
+
+import numpy as np
+import pytest
+from measured import FIDELITY, decisions, measured
+
+import xnmt_bench
+from xnmt_bench.errors import MissingError, XnmtError
+from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.report.table import csv_columns
+
+pd = pytest.importorskip("pandas")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two explainers under two judges on six decisions of three sentences; a row without one."""
+    sentence_N = [0, 0, 1, 1, 2, 2]
+    rng = np.random.default_rng(0)
+    for explainer in ("attention", "random"):
+        for judge in ("base", "fn"):
+            identity = FIDELITY | {"explainer": explainer, "instantiation": judge}
+            log_p_N = rng.uniform(-3, -1, 6) - (explainer == "random")
+            measured(Fidelity(), tmp_path, identity, decisions(sentence_N, log_p_N))
+    measured(Fidelity(), tmp_path, FIDELITY | {"explainer": "alti"}, "n/a")
+    return tmp_path
+
+
+def test_table_is_the_csv_file(folder):
+    table = xnmt_bench.results(folder).table("fidelity")
+    assert list(table.columns) == list(csv_columns(Fidelity()))
+    assert {"attention", "random", "alti"} == set(table.explainer)
+    row = table[(table.explainer == "attention") & (table.instantiation == "base")].iloc[0]
+    assert row.ppl_low < row.ppl < row.ppl_high
+    # What was not measured is no number.
+    assert table[table.explainer == "alti"].ppl.isna().all()
+    assert table.ppl.dtype == float and table.k.dtype == int
+
+
+def test_values_follow_from_units(folder):
+    results = xnmt_bench.results(folder)
+    units, table = results.units("fidelity"), results.table("fidelity")
+    assert len(units) == 4 * 3 and set(units.unit) == {0, 1, 2}
+    sums = units.groupby(["explainer", "instantiation"])[["log_likelihood", "rows"]].sum()
+    for (explainer, judge), row in sums.iterrows():
+        ppl = np.exp(-row.log_likelihood / row["rows"])
+        stored = table[(table.explainer == explainer) & (table.instantiation == judge)].ppl
+        assert stored.item() == pytest.approx(ppl)
+
+
+def test_analyses(folder):
+    found = xnmt_bench.results(folder, samples=50).analysis("significance")
+    assert set(found.table) == {"fidelity_significance"} and len(found) >= 2
+    with pytest.raises(XnmtError, match=r"analysis 'signifcance'.*significance"):
+        xnmt_bench.results(folder).analysis("signifcance")
+    with pytest.raises(XnmtError, match="moves: n/a"):
+        xnmt_bench.results(folder).analysis("moves")
+
+
+def test_what_is_wrong_is_one_line(folder, tmp_path, monkeypatch):
+    assert repr(xnmt_bench.results(folder)).endswith("fidelity")
+    with pytest.raises(MissingError, match="nothing is measured here yet"):
+        xnmt_bench.results(tmp_path / "none")
+    with pytest.raises(XnmtError, match="measured metric 'aer'"):
+        xnmt_bench.results(folder).table("aer")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(XnmtError, match=r"pip install 'xnmt_bench\[frames\]'"):
+        xnmt_bench.results(folder)
+
+
+def test_the_file_that_evaluate_writes_has_the_same_numbers(folder):
+    from xnmt_bench.measuring.bootstrap import Draws
+    from xnmt_bench.report.report import collect
+    from xnmt_bench.report.summary import write_rows
+
+    columns = csv_columns(Fidelity())
+    rows = [r.row for r in collect(Fidelity(), folder, Draws(1000, 0))]
+    write_rows("fidelity", rows, columns, folder)
+    with (folder / "fidelity.csv").open() as file:
+        written = [row["ppl"] for row in csv.DictReader(file)]
+    table = xnmt_bench.results(folder).table("fidelity")
+    numbers = [float(text) if text else np.nan for text in written]
+    np.testing.assert_allclose(table.ppl.to_numpy(), numbers, rtol=1e-5)
