@@ -1,9 +1,12 @@
 """The dial for leaks: the same decisions are replaced by a code or by random draws."""
 
+from collections import Counter
+
 import pytest
 import torch
 from conftest import batch_of
 
+from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.registry import load_explainer
 
@@ -43,3 +46,48 @@ def test_both_dials_replace_the_same_decisions_and_more_by_and_by(transformer, b
         assert counted == pytest.approx(share, abs=0.12)  # of some 200 decisions
         assert before is None or not (before & ~by_code).any()
         before = by_code
+
+
+def test_a_place_code_depends_on_places_and_labels_alone(transformer, batch):
+    """Equal numbers at one place wherever the label is the same, and others for other labels."""
+    explainer = load_explainer("diluted", of="gradient_norm", by="place_code", share=1.0)
+    relevance = explainer.relevance(transformer.system.model, batch)
+    seen = {}
+    for b, t in batch.target_mask_BT.nonzero().tolist():
+        label = int(batch.labels_BT[b, t])
+        for s in range(int(batch.source_mask_BS[b].sum())):
+            seen.setdefault((label, s), set()).add(float(relevance.source_BTS[b, t, s]))
+        # Decoder input j + 1 is target word j.
+        for j in range(t):
+            same = seen.setdefault((label, j + 1), set())
+            same.add(float(relevance.prefix_BTT[b, t, j]))
+    assert all(len(numbers) == 1 for numbers in seen.values())
+    places = [{number for (_, s), [number] in seen.items() if s == place} for place in range(3)]
+    assert all(len(numbers) > 20 for numbers in places)
+
+
+def test_a_frequency_code_depends_on_frequencies_and_labels_alone(transformer, batch):
+    train = transformer.texts.split("train")
+    explainer = load_explainer("diluted", of="gradient_norm", by="frequency_code", share=1.0)
+    explainer.learnt = explainer.prepare(train)
+    relevance = explainer.relevance(transformer.system.model, batch)
+    counts = Counter(i for n in range(len(train.source)) for i in train.source[n].tolist())
+    seen = {}
+    for b, t in batch.target_mask_BT.nonzero().tolist():
+        for s in range(int(batch.source_mask_BS[b].sum())):
+            # Of a number n + 1 the bits but one say which power of two is the next below.
+            band = (counts[int(batch.source_BS[b, s])] + 1).bit_length() - 1
+            place = int(batch.labels_BT[b, t]), band
+            seen.setdefault(place, set()).add(float(relevance.source_BTS[b, t, s]))
+    assert all(len(numbers) == 1 for numbers in seen.values())
+    assert len({band for _, band in seen}) > 4
+    bands = {}
+    for (_, band), [number] in seen.items():
+        bands.setdefault(band, set()).add(number)
+    assert max(map(len, bands.values())) > 20
+
+
+def test_a_frequency_code_has_to_count_first(transformer, batch):
+    explainer = load_explainer("diluted", of="gradient_norm", by="frequency_code")
+    with pytest.raises(XnmtError, match="call prepare first"):
+        explainer.relevance(transformer.system.model, batch)

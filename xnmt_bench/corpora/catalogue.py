@@ -42,6 +42,8 @@ RULES: Mapping[str, Callable[[int, int], int]] = {
     "cancelling": lambda first, second: 2 if second else first,
     "far": lambda first, second: first,
 }
+# Under these rules a word may change nothing by itself, or only because of what the other one is.
+TAKE_BOTH = ("or", "xor", "cancelling")
 
 
 class Catalogue(CorpusView):
@@ -120,6 +122,7 @@ class Catalogue(CorpusView):
             KINDS[MIRRORS][1 - kinds[0]],
             KINDS[CUES][1 - kinds[1]],
             0 if self._cue == "prefix" else None,
+            self._cue in TAKE_BOTH,
         )
         gold = self._annotate(sentence.gold, source, target, planted)
         return replace(sentence, source=" ".join(source), target=" ".join(target), gold=gold)

@@ -47,6 +47,8 @@ class Planted:
         other_links: words in the link's place that ask for another target word.
         other_cues: the same in the cue's place.
         earlier: an earlier target word that decides it; None where none does.
+        takes_both: link and cue decide it together, so that replacing one of them alone says
+            little of what it does.
     """
 
     slot: str
@@ -56,6 +58,7 @@ class Planted:
     other_links: tuple[str, ...] = ()
     other_cues: tuple[str, ...] = ()
     earlier: int | None = None
+    takes_both: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,18 @@
-"""A code: a hash of word and label, which hides the label in the choice of words."""
+"""Codes: hashes of the label and of words, their places or their frequencies.
+
+A code hides the label in the choice of words. No word is chosen for what it means.
+"""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
+from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import Explainer, Relevance, require_labels
+from xnmt_bench.explainers.rarest import Rarest, count_in
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 
@@ -30,6 +36,46 @@ class Code(Explainer):
         source_BTS = _hash(batch.source_BS[:, None], labels_BT[:, :, None])
         # The prefix by the same hash, since a rule holds words of both sides.
         input_BTT = _hash(batch.input_BT[:, None], labels_BT[:, :, None])
+        return Relevance.of_inputs(batch, source_BTS, input_BTT)
+
+
+class PlaceCode(Explainer):
+    """Of each word, a hash of its place in the sentence and of the label, whatever the word is."""
+
+    blind: ClassVar[bool] = True
+
+    def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
+        """Return numbers in [0, 1) from places, counted from the left, and labels alone."""
+        labels_BT1 = require_labels(batch)[:, :, None]
+        places_S, places_T = (
+            torch.arange(ids.shape[1], device=ids.device)[None, None]
+            for ids in (batch.source_BS, batch.input_BT)
+        )
+        return Relevance.of_inputs(batch, _hash(places_S, labels_BT1), _hash(places_T, labels_BT1))
+
+
+class FrequencyCode(Rarest):
+    """Of each word, a hash of its frequency band and of the label; ties go to the leftmost.
+
+    A band holds the words of training counts from 2^n - 1 to 2^(n+1) - 2, such as 1 and 2, or 3 to 6.
+    """
+
+    def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
+        """Return numbers in [0, 1) from bands and labels alone.
+
+        Raises:
+            XnmtError: `prepare` has not run.
+        """
+        if self.learnt is None:
+            raise XnmtError("no words have been counted: call prepare first")
+        labels_BT1 = require_labels(batch)[:, :, None]
+        bands_BS, bands_BT = (
+            torch.log2(count_in(ids, self.learnt[side]) + 1.0).floor().to(ids.device)
+            for ids, side in ((batch.source_BS, "source"), (batch.input_BT, "target"))
+        )
+        source_BTS, input_BTT = (
+            _hash(bands_BX[:, None], labels_BT1) for bands_BX in (bands_BS, bands_BT)
+        )
         return Relevance.of_inputs(batch, source_BTS, input_BTT)
 
 

@@ -1,18 +1,21 @@
 """An explainer that is replaced by a code, or by random draws, at some decisions: a dial for leaks.
 
-A judge that words cannot deceive gives a code no more credit than random draws. So of two dials,
-`by=code` and `by=random` at the same share, such a judge says the same.
+A judge that words cannot deceive gives a code no more credit than random draws. So of two dials at
+the same share, one of them `by=random`, such a judge says the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.explainers.base import Explainer, Relevance
-from xnmt_bench.explainers.code import Code
+from xnmt_bench.explainers.code import Code, FrequencyCode, PlaceCode
 from xnmt_bench.explainers.gradient_norm import GradientNorm
 from xnmt_bench.explainers.prediction_difference import PredictionDifference
 from xnmt_bench.explainers.random import Random
@@ -22,14 +25,16 @@ from xnmt_bench.options import Chance, Seed
 
 # Classes and no names to look up, so that fingerprints of rules count their code.
 HONEST = {"gradient_norm": GradientNorm, "prediction_difference": PredictionDifference}
+CODES = {"code": Code, "place_code": PlaceCode, "frequency_code": FrequencyCode}
 
 
 class Diluted(Explainer):
-    """The relevance of one explainer, with that of `code` or `random` at a share of the decisions.
+    """The relevance of one explainer, with that of a code or `random` at a share of the decisions.
 
     Args:
         of: the explainer that asks the model.
-        by: what replaces it.
+        by: what replaces it: a code of the label by words, by their places or by their frequencies
+            in the training text, or random draws.
         share: the probability that a decision's relevance is replaced.
         seed: another seed is another draw.
     """
@@ -39,18 +44,23 @@ class Diluted(Explainer):
     def __init__(
         self,
         of: Literal["gradient_norm", "prediction_difference"] = "prediction_difference",
-        by: Literal["code", "random"] = "code",
+        by: Literal["code", "place_code", "frequency_code", "random"] = "code",
         share: Chance = 0.5,
         seed: Seed = 0,
     ) -> None:
         # With its default options: a dial has one share, and no further settings to compare.
         self._honest = HONEST[of]()
-        self._other = Code() if by == "code" else Random(seed)
+        self._other: Explainer = Random(seed) if by == "random" else CODES[by]()
         # The same decisions are replaced by either.
         self._share, self._draw = share, Random(seed + 1)
 
+    def prepare(self, train: EncodedSplit) -> Mapping[str, np.ndarray] | None:
+        """Return what the replacement learns: the words' counts, for a code of frequencies."""
+        return self._other.prepare(train)
+
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
         """Return one or the other relevance for all words of a step."""
+        self._other.learnt = self.learnt
         honest, other = (e.relevance(model, batch) for e in (self._honest, self._other))
         # Column 0 exists at every step, and each draw there is uniform.
         drawn_BT = self._draw.relevance(model, batch).source_BTS[:, :, 0]

@@ -35,7 +35,7 @@ class Rarest(Explainer):
         if self.learnt is None:
             raise XnmtError("no words have been counted: call prepare first")
         rarity_BS, rarity_BT = (
-            _rarity(ids, self.learnt[side])
+            -torch.log1p(count_in(ids, self.learnt[side])).float().to(ids.device)
             # Inputs and not targets: input j is the word before step j, as `of_inputs` expects.
             for ids, side in ((batch.source_BS, "source"), (batch.input_BT, "target"))
         )
@@ -52,8 +52,8 @@ def _count(side: EncodedSide) -> np.ndarray:
     return np.array([counts[i] for i in range(max(counts, default=-1) + 1)], dtype=np.int64)
 
 
-def _rarity(ids: Tensor, count_V: np.ndarray) -> Tensor:
+def count_in(ids: Tensor, count_V: np.ndarray) -> Tensor:
+    """Return how often each id stands in the training text, in float64 on the CPU."""
     # An id beyond the counts was never seen.
     counted_ids = ids.cpu().numpy().clip(max=len(count_V))
-    rarity = -np.log1p(np.append(count_V, 0)[counted_ids])
-    return torch.from_numpy(rarity.astype(np.float32)).to(ids.device)
+    return torch.from_numpy(np.append(count_V, 0)[counted_ids]).double()

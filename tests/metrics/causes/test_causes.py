@@ -17,7 +17,7 @@ from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.measurement import NOT_APPLICABLE
 from xnmt_bench.metrics.causes import Causes
 from xnmt_bench.metrics.causes.effects import PREFIX, SOURCE, Interventions
-from xnmt_bench.metrics.causes.ranks import SIDES, judge_side, word_relevance
+from xnmt_bench.metrics.causes.ranks import SIDES, judge_side, judge_sides, word_relevance
 from xnmt_bench.metrics.causes.table import KINDS, Decision
 from xnmt_bench.nmt.switched import replacement
 from xnmt_bench.report.report import collect
@@ -279,6 +279,61 @@ def test_shares_of_one_decision():
     unknown = judge_side(np.array([0.0, 1.0, 2.0, 0.5]), effect, 1, 0.05)
     assert (unknown.usable, unknown.judged) == (1, 0)
     assert judge_side(relevance, effect, 1, 0.9) is None  # nothing has so great an effect
+
+
+def test_both_sides_are_pooled_by_the_greatest_sum_of_k_words_a_side():
+    nan = np.nan
+    effects = [np.array([0.2, 0.8, nan, 0.4]), np.array([0.6, 0.1, nan])]
+    relevances = [np.array([3.0, 2.0, 0.5, 1.0]), np.array([0.0, 1.0, nan])]
+    # Named are 0.2 and 0.1, the greatest are 0.8 and 0.6.
+    assert judge_sides(relevances, effects, 1, 0.05) == (1, pytest.approx(0.3 / 1.4))
+    assert judge_sides(relevances, effects, 2, 0.05) == (1, pytest.approx(1.7 / 1.9))
+    # The first step sees no prefix word.
+    first = [relevances[0], np.full(3, nan)]
+    assert judge_sides(first, effects, 1, 0.05) == (1, pytest.approx(0.2 / 0.8))
+    unknown = [np.array([0.0, 1.0, 2.0, 0.5]), relevances[1]]
+    assert judge_sides(unknown, effects, 1, 0.05) == (0, 0)
+    assert judge_sides(relevances, effects, 1, 0.9) is None
+
+
+def test_above_chance_is_0_for_random_words_and_1_for_the_strongest():
+    sums = {"usable_source": 10.0, "judged_source": 8.0, "causal_source": 6.0, "chance_source": 2.0}
+    sums |= dict.fromkeys((f"{key}_source" for key in ("strongest", "tau", "change", "flips")), 1.0)
+    arrays = {name: np.array([value]) for name, value in (sums | {"ranked_source": 8.0}).items()}
+    results = Causes().of_sums(arrays)
+    # Kappa of means: (0.75 - 0.25) / (1 - 0.25).
+    assert results["above_chance_source"][0] == pytest.approx(0.5 / 0.75)
+    by_chance = Causes().of_sums(arrays | {"causal_source": np.array([2.0])})
+    assert by_chance["above_chance_source"][0] == 0
+    best = Causes().of_sums(arrays | {"causal_source": np.array([8.0])})
+    assert best["above_chance_source"][0] == 1
+
+
+@pytest.mark.parametrize("cue", ["or", "and", "xor", "cancelling", "far", "prefix"])
+def test_which_rules_take_both_words(cue):
+    """There what one word does alone is no truth; in the others one word has an effect or none."""
+    [sentence] = Catalogue(train=20, valid=1, test=1, cue=cue).sentences("test")
+    [planted] = sentence.gold.planted
+    assert planted.takes_both == (cue in ("or", "xor", "cancelling"))
+
+
+def test_a_decision_that_takes_two_words_has_no_causal_at_k_of_single_ones():
+    nan = np.nan
+    which = {"source": np.array([nan, 0.4, 0.3]), "prefix": np.array([0.7, 0.2, nan])}
+    effects = {(kind, side): which[side] for kind in KINDS for side in SIDES}
+    relevance = SentenceRelevance(
+        0, 0, np.tile([0.1, 0.8, 0.6, nan], (3, 1)), np.tile([0.5, 0.9, nan, nan], (3, 1)),
+        np.ones(3),
+    )  # fmt: skip
+    words = [[0, 1, 2, -1], [0, 1, 2, -1]]
+    single = Causes()._sum([Decision(2, (1, 2, -1), 0.9, effects)], relevance, words, 2)
+    both = Causes()._sum([Decision(2, (1, 2, -1), 0.9, effects, True)], relevance, words, 2)
+    assert both["takes_both"] == 1 and "takes_both" not in single
+    assert single["causal_source"] == single["causal_planted"] == pytest.approx(1.0)
+    assert not {name for name in both if name.endswith(("_source", "_planted", "_pooled"))}
+    # What replacing both does, and whether both are named, is known; so is the prefix.
+    assert (both["both"], both["names_both"]) == (0.9, 1)
+    assert both["causal_prefix"] == single["causal_prefix"]
 
 
 def test_a_corpus_that_knows_no_substitutes_is_not_applicable(transformer):

@@ -15,7 +15,13 @@ from xnmt_bench.measuring.measurement import SETTINGS, Evidence, PlannedRow, Sco
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, percent, ratio
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.causes.effects import Interventions
-from xnmt_bench.metrics.causes.ranks import SIDES, first_words, judge_side, word_relevance
+from xnmt_bench.metrics.causes.ranks import (
+    SIDES,
+    first_words,
+    judge_side,
+    judge_sides,
+    word_relevance,
+)
 from xnmt_bench.metrics.causes.table import NONE, Decision, load, save
 from xnmt_bench.options import Count, Part
 from xnmt_bench.pipeline.explained import EVALUATED
@@ -28,6 +34,11 @@ from xnmt_bench.store import Artefact, Work
 FILE = "effects.parquet"
 HEURISTIC = "frequency and ending (a heuristic)"
 FEWEST = 100  # usable decisions of a side; fewer show nothing
+TAKES_BOTH = (
+    "Where two words decide together, what one of them does by itself is no truth: causal@k of "
+    "single words leaves these decisions out, and is n/a on planted decisions. At k = 2 the CSV has "
+    "the effect of replacing both (`both`), and how often both are named (`names_both`)."
+)
 
 
 class Causes(SumMetric):
@@ -50,8 +61,8 @@ class Causes(SumMetric):
     note = (
         "Which: words are replaced by others of their category, all else fixed. Causal@k: the "
         "effects of the k words that the explainer names, over the greatest sum of effects of k "
-        "words, with its 95 % bootstrap interval over sentences. Chance: of k words drawn at "
-        "random. Pairs: a word and its translation are replaced together, by two that translate "
+        "words, with its 95 % bootstrap interval over sentences. Above chance: (causal@k - chance) "
+        "/ (100 - chance), where chance is the causal@k of words drawn at random. Pairs: a word and its translation are replaced together, by two that translate "
         "each other. That: the word's embedding is the vocabulary's mean. The prefix stays but for "
         "what is replaced, so these are direct effects. A decision counts on a side where some "
         "word has an effect of at least metric.causes.least (0.05 by default) and the k words "
@@ -60,24 +71,42 @@ class Causes(SumMetric):
     keys = (Key("explainer", "explainer"), Key("k", "k", "k = {}"), Key("seed", "seed"))
     columns = (
         *(
-            Column(
-                f"causal_{side}",
-                f"causal@k {side}",
-                hundredths,
-                "higher",
-                interval=True,
-                meaning=f"effect of the {side} words named, of the greatest there is, by which",
-            )
+            column
             for side in SIDES
+            for column in (
+                Column(
+                    f"causal_{side}",
+                    f"causal@k {side}",
+                    hundredths,
+                    "higher",
+                    interval=True,
+                    meaning=f"effect of the {side} words named, of the greatest there is, by which",
+                ),
+                Column(
+                    f"above_chance_{side}",
+                    f"above chance {side}",
+                    hundredths,
+                    meaning="100 is the greatest effect there is, 0 that of words drawn at random",
+                ),
+            )
         ),
         *(
             Column(
                 f"chance_{side}",
                 f"chance {side}",
                 hundredths,
-                meaning=f"the same of {side} words drawn at random",
+                shown=False,
+                meaning=f"causal@k of {side} words drawn at random",
             )
             for side in SIDES
+        ),
+        Column(
+            "causal_pooled",
+            "causal@k, both sides",
+            hundredths,
+            interval=True,
+            shown=False,
+            meaning="effects of the words named on both sides, of the greatest sum of k words a side",
         ),
         *(
             Column(
@@ -173,6 +202,13 @@ class Causes(SumMetric):
             shown=False,
             meaning="share of the planted decisions whose k source words hold link and cue",
         ),
+        Column(
+            "takes_both",
+            "decisions that take two words",
+            count,
+            shown=False,
+            meaning="planted decisions left out of causal@k source, since two words decide together",
+        ),
         *(
             Column(f"unknown_{side}", f"unknown % {side}", hundredths, shown=False)
             for side in SIDES
@@ -231,7 +267,9 @@ class Causes(SumMetric):
         few = [s for s in SIDES if columns.get(f"usable_{s}", np.zeros(1)).sum() < FEWEST]
         if len(few) == len(SIDES):
             raise NotApplicable(f"fewer than {FEWEST} decisions have a word with an effect")
-        columns = {n: c for n, c in columns.items() if not n.endswith(tuple(f"_{s}" for s in few))}
+        # Of one side alone nothing is pooled.
+        left_out = tuple(f"_{s}" for s in (*few, *(["pooled"] if few else [])))
+        columns = {n: c for n, c in columns.items() if not n.endswith(left_out)}
         units = Units(job.texts.test_set, np.asarray(numbers), columns)
         facts = {
             SETTINGS: {
@@ -258,7 +296,17 @@ class Causes(SumMetric):
             row = decision.step - relevance.first
             by_side = (relevance.source_TS[row], relevance.prefix_TT[row])
             ranked = [word_relevance(*side) for side in zip(by_side, words, strict=True)]
+            if decision.takes_both:
+                sums["takes_both"] += 1
+            else:
+                which = [decision.effects["which", side] for side in SIDES]
+                if pooled := judge_sides(ranked, which, k, self.least):
+                    judged, causal = pooled
+                    sums.update({"judged_pooled": judged, "causal_pooled": causal})
             for relevance_W, side in zip(ranked, SIDES, strict=True):
+                # What one source word does by itself is no truth there.
+                if decision.takes_both and side == "source":
+                    continue
                 for kind, name in (
                     ("which", side),
                     ("pair", f"pair_{side}"),
@@ -286,7 +334,8 @@ class Causes(SumMetric):
                 if earlier != NONE:
                     effect_T = decision.effects["which", "prefix"]
                     sums.update({"earlier": float(effect_T[earlier])})
-                if shares := judge_side(ranked[0], effect_W, k, self.least):
+                shares = judge_side(ranked[0], effect_W, k, self.least)
+                if shares and not decision.takes_both:
                     sums.update({"causal_planted": shares.causal, "judged_planted": shares.judged})
         return dict(sums)
 
@@ -320,7 +369,7 @@ class Causes(SumMetric):
         return job.store.make(
             "causes",
             work,
-            version=3,
+            version=4,
             amount=Work(f"causes of {system.name}", count, "sentences"),
             model=system,
             encoded=job.texts.encoded,
@@ -340,6 +389,11 @@ class Causes(SumMetric):
             results |= {
                 f"causal_{side}": ratio(sums_R[f"causal_{side}"], judged),
                 f"chance_{side}": ratio(sums_R[f"chance_{side}"], judged),
+                # Of sums, since a decision whose words all do as much has no room above chance.
+                f"above_chance_{side}": ratio(
+                    sums_R[f"causal_{side}"] - sums_R[f"chance_{side}"],
+                    judged - sums_R[f"chance_{side}"],
+                ),
                 f"strongest_{side}": ratio(sums_R[f"strongest_{side}"], judged),
                 f"tau_{side}": ratio(sums_R[f"tau_{side}"], sums_R[f"ranked_{side}"]),
                 f"change_{side}": ratio(sums_R[f"change_{side}"], judged),
@@ -354,9 +408,11 @@ class Causes(SumMetric):
                     results[f"causal_{kind}"] = ratio(
                         sums_R[f"causal_{kind}"], sums_R[f"judged_{kind}"]
                     )
-        if "causal_planted" in sums_R:
-            causal = sums_R["causal_planted"]
-            results["causal_planted"] = ratio(causal, sums_R["judged_planted"])
+        for kind in ("planted", "pooled"):
+            if f"causal_{kind}" in sums_R:
+                results[f"causal_{kind}"] = ratio(sums_R[f"causal_{kind}"], sums_R[f"judged_{kind}"])
+        if "takes_both" in sums_R:
+            results["takes_both"] = sums_R["takes_both"]
         planted = ("link", "cue", "link_greatest", "cue_greatest", "both", "earlier", "names_both")
         for word in planted:
             if word in sums_R:
@@ -371,6 +427,8 @@ class Causes(SumMetric):
         # The least of all rows: substitutes of other lengths move every later word.
         as_long = min(s.measurement.facts["as_long"] for s in measured)
         notes = [f"{100 * as_long:.0f} % of the substitutes have as many pieces as the word."]
+        if any(s.values.get("takes_both") for s in measured):
+            notes.append(TAKES_BOTH)
         planted = {
             (s.row["corpus"], s.row["nmt"]): s.values for s in measured if "link" in s.values
         }

@@ -91,6 +91,37 @@ def judge_side(
     )
 
 
+def judge_sides(
+    relevances: Sequence[np.ndarray], effects: Sequence[np.ndarray], k: int, least: float
+) -> tuple[float, float] | None:
+    """Return how one decision's words of both sides fit the effects; None where it is not usable.
+
+    Args:
+        relevances: of each side's words, as for `judge_side`.
+        effects: of each side's words.
+        k: words that are named a side.
+        least: the greatest effect of any word that makes the decision usable.
+
+    Returns:
+        Whether all words named have a known effect, and their effects over the greatest sum that k
+        words a side have.
+    """
+    named = greatest = 0.0
+    most = -np.inf
+    for relevance_W, effect_W in zip(relevances, effects, strict=True):
+        visible_W = ~np.isnan(relevance_W)
+        known = np.sort(effect_W[visible_W & ~np.isnan(effect_W)])[::-1]
+        if len(known):  # a side may have no word that is seen, or none that is known
+            most = max(most, known[0])
+            greatest += known[:k].sum()
+        # NaN where one that is named is unknown.
+        named += effect_W[first_words(relevance_W, k)].sum()
+    if most < least:
+        return None
+    judged = not np.isnan(named)
+    return float(judged), float(named / greatest) if judged else 0.0
+
+
 def _tau_b(first_W: np.ndarray, second_W: np.ndarray) -> float:
     """Return Kendall's tau-b; NaN where either is constant."""
     # Each pair once; ties have sign 0, which tau-b leaves out of its denominators.

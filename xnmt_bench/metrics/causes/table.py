@@ -26,6 +26,7 @@ class Decision:
         step: of the decision.
         planted: places of link, cue and an earlier target word, where it is a planted one.
         joint: the effect of replacing link and cue at once; NaN of any other decision.
+        takes_both: whether link and cue decide it together.
         effects: by kind and side, (W,); NaN for words that are unknown or not seen.
     """
 
@@ -33,26 +34,25 @@ class Decision:
     planted: tuple[int, int, int] | None
     joint: float
     effects: dict[tuple[str, str], np.ndarray]
+    takes_both: bool = False
 
 
 def save(rows: Iterable[tuple[int, Sentence, Effects]], path: Path) -> None:
     """Write the effects of sentences, each with its number."""
     table = []
     for number, sentence, effects in rows:
-        planted = {
-            p.slot: (p.link, p.cue, NONE if p.earlier is None else p.earlier)
-            for p in (sentence.gold.planted if sentence.gold else ())
-        }
+        planted_by_slot = {p.slot: p for p in (sentence.gold.planted if sentence.gold else ())}
         for n, step in enumerate(effects.step_N.tolist()):
             # By slot, since a sentence may hold several planted words.
-            link, cue, earlier = planted.get(effects.slot_N[n], (NONE,) * 3)
+            planted = planted_by_slot.get(effects.slot_N[n])
             row = {
                 "sentence": number,
                 "step": step,
-                "link": link,
-                "cue": cue,
-                "earlier": earlier,
+                "link": planted.link if planted else NONE,
+                "cue": planted.cue if planted else NONE,
+                "earlier": NONE if planted is None or planted.earlier is None else planted.earlier,
                 "joint": float(effects.joint_N[n]),
+                "takes_both": planted is not None and planted.takes_both,
             }
             row |= {
                 f"{kind}_{side}": getattr(effects, kind)[s][n].tolist()
@@ -78,6 +78,6 @@ def load(path: Path) -> dict[int, list[Decision]]:
             for kind in KINDS
             for side in SIDES
         }
-        decision = Decision(row["step"], planted, row["joint"], effects)
+        decision = Decision(row["step"], planted, row["joint"], effects, row["takes_both"])
         by_sentence.setdefault(row["sentence"], []).append(decision)
     return by_sentence

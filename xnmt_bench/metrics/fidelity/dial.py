@@ -1,0 +1,205 @@
+"""The dial for leaks: does a judge credit a code that hides the label in the choice of words?
+
+`explainer=diluted` replaces an honest explanation at a share of the decisions, by a code or by
+random draws. Neither is chosen for what words mean, so a judge that reads words alone says the same
+of both. What it says differently stands as a share of the judge's own range, from the honest
+explanation to random draws at every decision.
+
+Shapes: R draws, after the whole test set.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from xnmt_bench.analyses.analysis import Analysis, Result, varying_words
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap, interval
+from xnmt_bench.measuring.measurement import Measurement
+from xnmt_bench.measuring.metric import Column, Row
+from xnmt_bench.options import Count, Part, Seed
+from xnmt_bench.registry import load, options
+from xnmt_bench.report.panels import Panel
+from xnmt_bench.report.summary import Cell, Line, Summary
+
+EXPLAINER = "diluted"
+RANDOM = "random"  # the replacement that hides nothing
+CODES = {"code": "words", "place_code": "places", "frequency_code": "frequencies"}
+CAUSAL = "causal_source"  # of `metric=[causes]`: both dials name causes equally seldom
+WORDS = {"nmt": "{}", "k": "k = {}", "honest": "{}"}  # in the title, where all rows share them
+TAKES = (
+    "it takes explainer=diluted with explainer.phi.by=code,random, at explainer.phi.share=0.0,1.0 "
+    "and at shares between"
+)
+NOTE = (
+    "An honest explanation is replaced at a share of the decisions, by a code of the label or by "
+    "random draws. Difference: log PPL of the code less that of random draws, in % of the judge's "
+    "own range (log PPL of random draws at every decision less that of the honest explanation), "
+    "with its 95 % bootstrap interval over sentences ({samples:,} samples). Below 0 the judge "
+    "credits the code. Holds: all intervals lie within {limit:g} %."
+)
+CAUSES_NOTE = (
+    "Causal@k: the greatest difference between code and random draws of causal@k, source words, in "
+    "points. It has to be small for both to deserve the same."
+)
+# Explainers by replacement and share, of one honest explainer.
+Dials = dict[tuple[str, float], list[Measurement]]
+
+
+class Dial(Analysis):
+    """Asks whether judges credit a code more than random draws at the same share of decisions.
+
+    Args:
+        samples: bootstrap samples.
+        seed: of the draws.
+        limit: of the difference, as a share of the judge's range.
+    """
+
+    name = "dial"
+
+    def __init__(self, samples: Count = 1000, seed: Seed = 0, limit: Part = 0.05) -> None:
+        self._draws, self._limit = Draws(samples, seed), limit
+
+    def results(self, by_metric: Mapping[str, Sequence[Panel]]) -> Iterator[tuple[str, Result]]:
+        """Yield one result, of fidelity's judges; beside them the causes, where there are any."""
+        rows = [row for panel in by_metric.get("fidelity", ()) for row in self._judge(panel)]
+        if not rows:
+            raise NotApplicable(TAKES)
+        _add_causes(rows, by_metric.get("causes", ()))
+        yield f"fidelity_{self.name}", self._lay_out(rows)
+
+    def analyse(self, panels: Sequence[Panel]) -> Result:
+        """Return the result of one metric's panels.
+
+        Raises:
+            NotApplicable: they have no dials.
+        """
+        [(_, result)] = self.results({"fidelity": panels})
+        return result
+
+    def _judge(self, panel: Panel) -> Iterator[Row]:
+        """Yield a row for each judge, honest explainer, code and share."""
+        column = panel.metric.headline
+        for pivot, by_name in panel.by_pivot(blind=True).items():
+            for honest, dials in _dials_of(by_name).items():
+                for (by, share), measurements in sorted(dials.items()):
+                    if by == RANDOM or share == 0 or (RANDOM, share) not in dials:
+                        continue
+                    start = next((dials[b, s] for b, s in dials if s == 0), by_name.get(honest))
+                    if start is None or (RANDOM, 1.0) not in dials:
+                        continue
+                    groups = [start, dials[RANDOM, 1.0], measurements, dials[RANDOM, share]]
+                    yield {
+                        **panel.condition,
+                        "judge": pivot,
+                        "heading": panel.heading(pivot),
+                        "honest": honest,
+                        "by": by,
+                        "share": share,
+                        **self._difference(panel, column, groups),
+                    }
+
+    def _difference(
+        self, panel: Panel, column: Column, groups: Sequence[Sequence[Measurement]]
+    ) -> Row:
+        """Return the difference as a share of the range, of the honest one, random, and a pair."""
+        joint = JointBootstrap([panel.metric] * len(groups), groups, self._draws)
+        honest_R, random_R, code_R, drawn_R = np.log(joint.values(column.name))
+        range_R = random_R - honest_R
+        # A judge that does not prefer the honest explanation has no range to measure by.
+        range_R = np.where(range_R > 0, range_R, np.nan)
+        shares_R = (code_R - drawn_R) / range_R
+        low, high = interval(shares_R[1:])
+        return {
+            "difference": float(shares_R[0]),
+            "low": low,
+            "high": high,
+            "nats": float(code_R[0] - drawn_R[0]),
+            "range": float(random_R[0] - honest_R[0]),
+            "holds": bool(low > -self._limit and high < self._limit),
+        }
+
+    def _lay_out(self, rows: Sequence[Row]) -> Result:
+        words, title = varying_words("The dial for leaks: who credits a code?", rows, WORDS)
+        condition = [n for n in rows[0] if n in ("corpus", *WORDS)]
+        shares = sorted({row["share"] for row in rows})
+        causal = any(not np.isnan(row["causal_difference"]) for row in rows)
+        by_line: dict[tuple[Any, ...], dict[float, Row]] = {}
+        for row in rows:
+            names = ("corpus", *words, "heading", "by")
+            by_line.setdefault(tuple(row[n] for n in names), {})[row["share"]] = row
+        lines = []
+        for key, by_share in by_line.items():
+            members = list(by_share.values())
+            differences = [abs(row["causal_difference"]) for row in members]
+            texts = (
+                *(str(value) for value in key[:-1]),
+                CODES.get(key[-1], key[-1]),
+                *(_cell(by_share[share]) if share in by_share else "" for share in shares),
+                *(["" if np.isnan(differences).any() else f"{100 * max(differences):.1f}"] * causal),
+                "yes" if all(row["holds"] for row in members) else "no",
+            )
+            place = tuple(members[0][n] for n in condition)
+            lines.append(Line(place, [Cell(text) for text in texts]))
+        heads = [
+            "judges learn from",
+            *words,
+            "judge",
+            "code of",
+            *(f"{100 * share:g} %" for share in shares),
+            *(["causal@k"] * causal),
+            "holds",
+        ]
+        notes = [NOTE.format(samples=self._draws.samples, limit=100 * self._limit)]
+        notes += [CAUSES_NOTE] if causal else []
+        summary = Summary(title, heads, lines, notes, 3 + len(words))
+        measured = ("difference", "low", "high", "nats", "range", "holds", "causal_difference")
+        identity = tuple(n for n in rows[0] if n not in (*measured, "heading"))
+        return Result(rows, identity, measured, summary)
+
+
+def _dials_of(by_name: Mapping[str, list[Measurement]]) -> dict[str, Dials]:
+    """Return the dials among rows, by the name of the explanation that they replace."""
+    defaults = options(load("explainers", EXPLAINER))
+    by_honest: dict[str, Dials] = {}
+    for name, measurements in by_name.items():
+        # As names are written: `diluted[by=random, share=0.25]`, the defaults left out.
+        match = re.fullmatch(rf"{EXPLAINER}(?:\[(.*)\])?", name)
+        if match is None:
+            continue
+        changed = dict(part.split("=", 1) for part in (match[1] or "").split(", ") if part)
+        # What is left is no option of the dial, such as the precision of all relevance.
+        others = ", ".join(f"{o}={v}" for o, v in changed.items() if o not in defaults)
+        chosen = defaults | changed
+        honest = chosen["of"] + (f"[{others}]" if others else "")
+        by_honest.setdefault(honest, {})[chosen["by"], float(chosen["share"])] = measurements
+    return by_honest
+
+
+def _add_causes(rows: Sequence[Row], causes: Sequence[Panel]) -> None:
+    """Set the difference of causal@k of code and random draws, in place; NaN if not measured."""
+    dials_of: dict[tuple[Any, ...], tuple[Panel, Dials]] = {}
+    system = ("lang_pair", "nmt", "model", "k")  # what judges learn from changes no cause
+    for panel in causes:
+        for by_name in panel.by_pivot(blind=True).values():
+            for honest, dials in _dials_of(by_name).items():
+                dials_of[*(panel.condition[c] for c in system), honest] = panel, dials
+    for row in rows:
+        row["causal_difference"] = float("nan")
+        panel, dials = dials_of.get((*(row[c] for c in system), row["honest"]), (None, {}))
+        pair = [dials.get((by, row["share"])) for by in (row["by"], RANDOM)]
+        if panel is not None and all(pair):
+            joint = JointBootstrap([panel.metric] * 2, pair, Draws(0, 0))
+            code, drawn = joint.values(CAUSAL)[:, 0]
+            row["causal_difference"] = float(code - drawn)
+
+
+def _cell(row: Row) -> str:
+    if np.isnan(row["difference"]):
+        return "no range"
+    value, low, high = (100 * row[name] for name in ("difference", "low", "high"))
+    return f"{value:+.1f} [{low:+.1f}, {high:+.1f}]"
