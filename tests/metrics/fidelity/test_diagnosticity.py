@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.stats
 from measured import FIDELITY, SYSTEM, measured
 
 from xnmt_bench.errors import NotApplicable
@@ -25,9 +26,9 @@ CAUSAL = {
 }
 
 
-def write_causes(folder, names=CAUSAL):
-    for name in names:
-        source, planted = CAUSAL[name]
+def write_causes(folder, causal=CAUSAL, that=None):
+    """Causes of explanations; `that` is causal@1 by the other intervention."""
+    for name, (source, planted) in causal.items():
         ones = np.ones(SENTENCES)
         noise = np.random.default_rng(0).normal(0, 0.02, SENTENCES)
         columns = {
@@ -40,14 +41,16 @@ def write_causes(folder, names=CAUSAL):
                 0.1 * ones,
             ) | {f"ranked_{side}": ones}  # fmt: skip
         columns |= {"causal_planted": planted + noise, "judged_planted": ones}
+        if that:
+            columns |= {"causal_that_source": that[name] + noise, "judged_that_source": ones}
         row = SYSTEM | {"explainer": name, "k": 1, "seed": ""}
         blind = name in ("lexicon", "random")
         units = Units("toy test", np.arange(SENTENCES), columns)
         measured(Causes, folder, row, units, **{BLIND: blind, "as_long": 1.0})
 
 
-def write_judge(folder, judge, log_q, planted_log_q):
-    for name, of_all, of_planted in zip(CAUSAL, log_q, planted_log_q, strict=True):
+def write_judge(folder, judge, log_q, planted_log_q, names=CAUSAL):
+    for name, of_all, of_planted in zip(names, log_q, planted_log_q, strict=True):
         ones = np.ones(SENTENCES)
         columns = {"log_likelihood": of_all * ones, "rows": ones, PLANTED + "opening": ones,
                    LIKELIHOOD_OF + "opening": of_planted * ones}  # fmt: skip
@@ -88,8 +91,54 @@ def test_pairs_are_counted_and_ties_of_causes_left_out(tmp_path):
     assert ["toy", "SA", "planted", "50", "6", "50", "4"] in [line[:7] for line in texts]
 
 
+def test_pairs_that_both_interventions_order_alike(tmp_path):
+    # The other intervention turns attention and gradient_norm round, and ties lexicon and random.
+    that = {"attention": 0.7, "gradient_norm": 0.9, "lexicon": 0.3, "random": 0.3}
+    write_causes(tmp_path, that=that)
+    write_judge(tmp_path, "base", (-1, -2, -3, -4), (-1, -2, -4, -3))
+    write_judge(tmp_path, "sa", (-4, -2, -3, -1), (-1, -2, -4, -3))
+    rows, _ = analysed(tmp_path)
+    # attention and gradient_norm before random, attention before lexicon; gradient_norm and
+    # lexicon tie by which.
+    assert (rows["base", "both"]["right"], rows["base", "both"]["pairs"]) == (1.0, 3)
+    assert (rows["base", "that"]["right"], rows["base", "that"]["pairs"]) == (4 / 5, 5)
+    # It puts random first and attention last.
+    assert rows["sa", "both"]["right"] == 0
+    assert np.isnan(rows["base", "both"]["tau"])
+
+
+def test_tau_has_each_explainer_once_and_no_dial(tmp_path):
+    names = {
+        "attention": 0.9,
+        "attention[layer=1]": 0.1,
+        "diluted[by=random]": 0.5,
+        "diluted": 0.4,
+        "gradient_norm": 0.7,
+        "lexicon": 0.6,
+        "random": 0.3,
+    }
+    write_causes(tmp_path, {name: (causal, causal) for name, causal in names.items()})
+    log_q = (-2, -9, -1, -8, -1, -4, -3)
+    write_judge(tmp_path, "base", log_q, log_q, names)
+    rows, result = analysed(tmp_path)
+    row = rows["base", "which"]
+    # attention, gradient_norm, lexicon, random.
+    tau = scipy.stats.kendalltau([-2, -1, -4, -3], [0.9, 0.7, 0.6, 0.3]).statistic
+    assert (row["tau"], row["explainers"]) == (pytest.approx(tau), 4)
+    assert tau == pytest.approx(1 / 3)
+    assert row["pairs"] == 21  # of all that were measured
+    assert "tau" in result.summary.headings
+
+
+def test_two_explainers_have_no_tau(tmp_path):
+    write_causes(tmp_path, {name: CAUSAL[name] for name in ("attention", "random")})
+    write_judge(tmp_path, "base", (-1, -2, -3, -4), (-1, -2, -3, -4))
+    rows, _ = analysed(tmp_path)
+    assert np.isnan(rows["base", "which"]["tau"]) and rows["base", "which"]["pairs"] == 1
+
+
 def test_a_tie_of_the_judge_is_not_right(tmp_path):
-    write_causes(tmp_path, ["attention", "random"])
+    write_causes(tmp_path, {name: CAUSAL[name] for name in ("attention", "random")})
     write_judge(tmp_path, "base", (-1, -1, -1, -1), (-1, -1, -1, -1))
     rows, _ = analysed(tmp_path)
     assert (rows["base", "planted"]["right"], rows["base", "planted"]["pairs"]) == (0, 1)

@@ -3,34 +3,51 @@
 Of two explanations, the one whose words change the model's decision more is the more faithful one.
 Diagnosticity is the share of such pairs that a judge orders alike. Pairs of a blind explanation and
 one that asks the model are counted apart: a judge that puts the blind one first is deceived.
+
+Beside it stands Kendall's tau of the judge's order and that of the causes. Its items are explainers:
+of one explainer with several options the default counts, since near-copies of each other would
+count for one thing several times, and mixtures with random draws (`diluted`) count for nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from statistics import mean
 from typing import Any
+
+import numpy as np
 
 from xnmt_bench.analyses.analysis import Analysis, Result, varying_words
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import ScoredRow
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.metrics.fidelity.evidence import LIKELIHOOD_OF, PLANTED
+from xnmt_bench.registry import entries, load
 from xnmt_bench.report.panels import Panel, ends
 from xnmt_bench.report.summary import Cell, Line, Summary
 
 CAUSES = "causes"  # the metric whose order is the truth
 PLANTED_CAUSE = "causal_planted"
-# What orders a pair, and its column of causes.
-TRUTHS = {"which": "causal_source", "that": "causal_that_source", "planted": PLANTED_CAUSE}
+WHICH, THAT = "causal_source", "causal_that_source"
+# What orders a pair, and its columns of causes, which have to agree.
+TRUTHS = {
+    "which": (WHICH,),
+    "that": (THAT,),
+    "both": (WHICH, THAT),
+    "planted": (PLANTED_CAUSE,),
+}
+FEWEST = 3  # items of tau; fewer have hardly an order
 WORDS = {"nmt": "{}", "k": "k = {}"}  # in the title, where all rows share them
 SHOWN = 3  # pairs that are named
 NOTE = (
     "Right: of the pairs of explanations whose causal@k intervals do not meet, those that the "
     "judge orders alike. Blind pairs: those among them of a blind explanation and one that asks "
-    "the model. Which, that: by all decisions, source words; planted: by the decisions of planted "
-    "words alone. Put first wrongly: the explanation that the judge prefers, before the one with "
+    "the model. Which, that: by all decisions, source words; both: pairs that which and that order "
+    "alike; planted: by the decisions of planted words alone. Tau: Kendall's tau-b of the judge's "
+    "order and that of causal@k, each explainer once and no dial (diluted); it counts pairs whose "
+    "intervals meet too. Put first wrongly: the explanation that the judge prefers, before the one with "
     "the stronger causes. Pairs of one table share their explanations, so their number says more "
     "than it seems."
 )
@@ -63,6 +80,8 @@ class Diagnosticity(Analysis):
             "pairs",
             "blind pairs: right %",
             "pairs",
+            "tau",
+            "explainers",
             "put first wrongly",
         ]
         lines = [Line(tuple(row[c] for c in condition), _cells(row, words)) for row in rows]
@@ -80,8 +99,9 @@ class Diagnosticity(Analysis):
         if truth is None:
             return
         for judge in panel.rows:
-            for name, column in TRUTHS.items():
-                pairs = list(_pairs(panel, judge, truth, column))
+            for name, columns in TRUTHS.items():
+                items = _items(panel, judge, truth, columns)
+                pairs = list(_pairs(panel, items))
                 if not pairs:
                     continue
                 blind = [right for *_, right, mixed in pairs if mixed]
@@ -95,6 +115,7 @@ class Diagnosticity(Analysis):
                     "pairs": len(pairs),
                     "blind_right": mean(blind) if blind else float("nan"),
                     "blind_pairs": len(blind),
+                    **_tau(items),
                     "wrong": "; ".join(wrong),
                 }
 
@@ -110,27 +131,68 @@ def _truth_of(panel: Panel, causes: Sequence[Panel]) -> Panel | None:
     return next((o for o in alike if same(o, "corpus")), alike[0] if alike else None)
 
 
-def _pairs(
-    panel: Panel, judge: str, truth: Panel, column: str
-) -> Iterator[tuple[str, str, bool, bool]]:
+@dataclass(frozen=True)
+class Item:
+    """One explanation, as a judge and the causes see it.
+
+    Attributes:
+        score: the judge's; the least is the best.
+        causes: of each column of causes, the value and both ends of its interval.
+    """
+
+    score: float
+    causes: tuple[tuple[float, float, float], ...]
+
+
+def _items(panel: Panel, judge: str, truth: Panel, columns: Sequence[str]) -> dict[str, Item]:
+    """Return the explanations that have a score and every column of causes, by name."""
+    [(_, by_name)] = truth.rows.items()
+    items = {}
+    for name in panel.rows[judge]:
+        score = _score(panel, judge, name, columns[0])
+        causes = [_cause(by_name.get(name, ()), column) for column in columns]
+        if score is not None and None not in causes:
+            items[name] = Item(score, tuple(c for c in causes if c is not None))
+    return items
+
+
+def _pairs(panel: Panel, items: Mapping[str, Item]) -> Iterator[tuple[str, str, bool, bool]]:
     """Yield pairs whose order is known, the judge's first choice first.
 
     With each, whether the judge is right, and whether one of both is blind.
     """
-    [(_, by_name)] = truth.rows.items()
-    scored = {}
-    for name in panel.rows[judge]:
-        score = _score(panel, judge, name, column)
-        caused = [_interval(row, column) for row in by_name.get(name, ())]
-        if score is not None and caused and None not in caused:
-            lows, highs = zip(*caused, strict=True)  # type: ignore[arg-type]
-            scored[name] = (score, min(lows), max(highs))
-    for first, second in combinations(sorted(scored, key=lambda n: scored[n][0]), 2):
-        (score_a, low_a, high_a), (score_b, low_b, high_b) = scored[first], scored[second]
-        if low_a > high_b or low_b > high_a:
+    for first, second in combinations(sorted(items, key=lambda n: items[n].score), 2):
+        one, other = items[first], items[second]
+        both = list(zip(one.causes, other.causes, strict=True))
+        before = all(low > high for (_, low, _), (_, _, high) in both)
+        behind = all(low > high for (_, _, high), (_, low, _) in both)
+        if before or behind:
             mixed = panel.blind(first) != panel.blind(second)
             # A tie orders nothing, and is not right.
-            yield first, second, low_a > high_b and score_a < score_b, mixed
+            yield first, second, before and one.score < other.score, mixed
+
+
+def _tau(items: Mapping[str, Item]) -> Row:
+    """Return Kendall's tau-b over explainers by one column of causes, and how many there are."""
+    # An explainer without changed options stands before those with some.
+    plain: dict[str, str] = {}
+    for name in sorted(items):
+        plain.setdefault(name.partition("[")[0], name)
+    for name in [n for n in plain if getattr(_explainer(n), "a_dial", False)]:
+        del plain[name]
+    chosen = [items[name] for name in plain.values()]
+    number = float("nan")
+    if len(chosen) >= FEWEST and len(chosen[0].causes) == 1:
+        from scipy import stats  # heavy, and most commands need none
+
+        causes = [item.causes[0][0] for item in chosen]
+        number = float(stats.kendalltau([-item.score for item in chosen], causes).statistic)
+    return {"tau": number, "explainers": len(chosen)}
+
+
+def _explainer(name: str) -> type | None:
+    """Return the class of an explainer; None of one that is not installed here."""
+    return load("explainers", name) if name in entries("explainers") else None
 
 
 def _score(panel: Panel, judge: str, name: str, column: str) -> float | None:
@@ -149,10 +211,14 @@ def _score(panel: Panel, judge: str, name: str, column: str) -> float | None:
     return float(mean(scores)) if scores else None
 
 
-def _interval(row: ScoredRow, column: str) -> tuple[float, float] | None:
-    _, low, high = (row.values.get(name) for name in ends(column))
+def _cause(rows: Sequence[ScoredRow], column: str) -> tuple[float, float, float] | None:
+    """Return the mean over seeds, and the union of their intervals; None without a number."""
+    numbers = [[row.values.get(name) for name in ends(column)] for row in rows]
     # Only NaN differs from itself.
-    return None if low is None or high is None or low != low else (low, high)
+    if not numbers or any(n is None or n != n for seed in numbers for n in seed):
+        return None
+    values, lows, highs = np.array(numbers, dtype=float).T
+    return float(values.mean()), float(lows.min()), float(highs.max())
 
 
 def _cells(row: dict[str, Any], words: Sequence[str]) -> list[Cell]:
@@ -168,6 +234,8 @@ def _cells(row: dict[str, Any], words: Sequence[str]) -> list[Cell]:
         str(row["pairs"]),
         blind,
         str(row["blind_pairs"]),
+        "" if np.isnan(row["tau"]) else f"{row['tau']:+.2f}",
+        str(row["explainers"]),
         wrong,
     )
     return [Cell(text) for text in texts]
