@@ -142,6 +142,7 @@ class Artefact:
         files: the SHA-256 of each of its files, by name.
         versions: of the libraries that made it, by name; empty for an older artefact.
         kind: of the work that it took, as `Work` has it; empty where none was measured.
+        seconds: what making it took; None where that was not measured, as after a kill.
     """
 
     path: Path
@@ -150,6 +151,7 @@ class Artefact:
     files: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     kind: str = ""
+    seconds: float | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -186,8 +188,9 @@ class Artefact:
             StoreError: no artefact is there, or its description is damaged.
         """
         meta = _read_meta(path)
-        versions, kind = meta.get("versions", {}), meta.get("took", {}).get("kind", "")
-        return cls(path, meta["recipe"], meta["facts"], meta["files"], versions, kind)
+        versions, took = meta.get("versions", {}), meta.get("took", {})
+        described = meta["recipe"], meta["facts"], meta["files"], versions
+        return cls(path, *described, took.get("kind", ""), took.get("seconds"))
 
     def _state(self) -> tuple[tuple[str, int, int], ...]:
         """Return what changes with every write to a file: digest, size and time."""

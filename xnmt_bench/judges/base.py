@@ -29,6 +29,10 @@ class Base(Judge):
     heading = "Base"
     place = 0
     precedence = 0
+    cannot_see = (
+        "what the system does with its usual input: every word outside the rule is switched "
+        "off, which it never met in training"
+    )
     gives_distributions = True
     version = 3  # raise it with changes of `masked`
 

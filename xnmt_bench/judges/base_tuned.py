@@ -17,10 +17,9 @@ from safetensors.torch import load_model, save_model
 from proxies.data import VisibleWords
 from proxies.lessons import ProxyTrainingOptions
 from xnmt_bench.corpora.encoded import EncodedSplit
-from xnmt_bench.judges.judge import Judge
+from xnmt_bench.judges.judge import Judge, training_facts
 from xnmt_bench.judges.masked import base_log_likelihoods
 from xnmt_bench.judges.rule_set import RuleSet
-from xnmt_bench.measuring.measurement import CAPPED
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.options import Count
 from xnmt_bench.pipeline.decisions import Decisions
@@ -49,6 +48,10 @@ class BaseTuned(Judge):
     place = 10
     precedence = 0
     learns_from = "random words"
+    cannot_see = (
+        "of words that always stand together where it learns, which one decides: tuning may "
+        "teach it to use either"
+    )
     # Validated before the first step: if tuning only hurts, the system as it was is kept.
     starts_trained: ClassVar[bool] = True
 
@@ -165,5 +168,5 @@ class BaseTuned(Judge):
         return {"learned": self.trained.fingerprint}
 
     def facts(self) -> dict[str, Any]:
-        """Return validation loss, epochs, and whether training ended at its cap."""
-        return {key: self.trained.facts[key] for key in ("valid_loss", "epochs", CAPPED)}
+        """Return what is known of its training; see `training_facts`."""
+        return training_facts(self.trained, self.train_sentences)

@@ -47,6 +47,10 @@ class EvalX(TrainedProxy):
 
     name = "evalx"
     heading = "EVAL-X"
+    cannot_see = (
+        "the system: it learns labels from text, so of words that always stand together there "
+        "each will do"
+    )
     place = 50
     precedence = 2  # no choice of words can please it, so it orders the lines of a table
     learns_from = "random words"

@@ -42,6 +42,10 @@ class EvalXStates(BaseTuned):
 
     name = "evalx_states"
     heading = "EVAL-X, states"
+    cannot_see = (
+        "what the system does with its usual input, and what its states hold but a small "
+        "network does not read off them"
+    )
     place = 55
     precedence = 0
     starts_trained = False

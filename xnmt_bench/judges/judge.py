@@ -14,7 +14,7 @@ from torch import Tensor
 
 from xnmt_bench.code_hash import code_hash
 from xnmt_bench.judges.rule_set import RuleSet
-from xnmt_bench.measuring.measurement import ScoredRow
+from xnmt_bench.measuring.measurement import CAPPED, ScoredRow
 from xnmt_bench.measuring.metric import Column, PivotValue, ratio
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.settings import plain
@@ -24,6 +24,9 @@ from xnmt_bench.store import Artefact, Work
 
 LearnsFrom = Literal["nothing", "labels", "rules", "random words", "distributions", "a judge"]
 SCORES = "test.parquet"
+# Facts of a row: sentences read in learning, over all epochs, and seconds of learning and of judging.
+LEARNING_PASSES, LEARNING_SECONDS = "learning_passes", "learning_seconds"
+JUDGING_SECONDS = "judging_seconds"
 
 
 class Judge(ABC):
@@ -45,6 +48,7 @@ class Judge(ABC):
         sees_rule: whether its prediction depends on the rule; a reference's does not.
         result_columns: results that its rows have beside those of every judge.
         csv_only: names of its rows that tables leave out.
+        cannot_see: what it cannot see of a system, in words for readers.
         version: raise it when the same recipe gives other log-likelihoods.
     """
 
@@ -57,6 +61,7 @@ class Judge(ABC):
     sees_rule: ClassVar[bool] = True
     result_columns: ClassVar[Sequence[Column]] = ()
     csv_only: ClassVar[Sequence[str]] = ()
+    cannot_see: ClassVar[str] = ""
     version: ClassVar[int] = 1
 
     def __init__(self, rules: RuleSet) -> None:
@@ -215,3 +220,15 @@ class Judge(ABC):
     def combine(cls, scored: Sequence[ScoredRow]) -> list[ScoredRow]:
         """Return rows made of this judge's rows, such as the best of a family."""
         return []
+
+
+def training_facts(trained: Artefact, sentences: int) -> dict[str, Any]:
+    """Return validation loss, epochs, whether training ended at its cap, and what it cost.
+
+    Args:
+        trained: what was trained.
+        sentences: the number of training sentences.
+    """
+    facts = {key: trained.facts[key] for key in ("valid_loss", "epochs", CAPPED)}
+    passes = facts["epochs"] * sentences
+    return facts | {LEARNING_PASSES: passes, LEARNING_SECONDS: trained.seconds}

@@ -35,6 +35,10 @@ class Distilled(RuleProxy):
 
     name = "kl"
     heading = "KL"
+    cannot_see = (
+        "what own proxies cannot see: it learns from the same rules, and whole distributions "
+        "in place of labels"
+    )
     place = 60
     learns_from = "distributions"
     gives_distributions = True

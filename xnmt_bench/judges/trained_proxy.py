@@ -16,8 +16,7 @@ from proxies.base import Proxy, Vocabulary
 from proxies.data import PackedRules, append, narrowest, open_decisions, pack
 from proxies.lessons import Lessons, ProxyTrainingOptions
 from proxies.scoring import distributions, log_likelihoods
-from xnmt_bench.judges.judge import Judge, LearnsFrom
-from xnmt_bench.measuring.measurement import CAPPED
+from xnmt_bench.judges.judge import Judge, LearnsFrom, training_facts
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.registry import create, entries
 from xnmt_bench.rules.table import Rules, sentence_starts
@@ -160,8 +159,8 @@ class TrainedProxy(Judge):
         return {"learned": self.trained.fingerprint}
 
     def facts(self) -> dict[str, Any]:
-        """Return validation loss, epochs, and whether training ended at its cap."""
-        return {key: self.trained.facts[key] for key in ("valid_loss", "epochs", CAPPED)}
+        """Return what is known of its training; see `training_facts`."""
+        return training_facts(self.trained, self.train_sentences)
 
     def open(self) -> Proxy:
         """Return the trained proxy, on the configured device."""

@@ -16,7 +16,7 @@ from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.fidelity.evidence import LIKELIHOOD_OF, PLANTED
 from xnmt_bench.metrics.fidelity.trial import Trial
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.registry import load_explainer
+from xnmt_bench.registry import load_all, load_explainer
 from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import collect
 
@@ -25,18 +25,22 @@ SLOTS = ("opening", "closing")
 
 
 def write_row(
-    folder, twin, name, advantage, nmt_seed=0, judge="base", wrong=(), family=None
+    folder, twin, name, advantage, nmt_seed=0, judge="base", wrong=(), family=None, right=-2, **facts
 ):  # fmt: skip
-    """A row that prefers the link by `advantage`, a number or one a slot, on every decision."""
+    """A row that prefers the link by `advantage`, a number or one a slot, on every decision.
+
+    The cue's log Q is `right`, a number or one a slot.
+    """
+    rights = right if np.ndim(right) else [right] * len(SLOTS)
     advantages = advantage if np.ndim(advantage) else [advantage] * len(SLOTS)
     columns = {"log_likelihood": np.full(SENTENCES, -1.0), "rows": np.ones(SENTENCES)}
-    right = ~np.isin(np.arange(SENTENCES), wrong)
+    is_right = ~np.isin(np.arange(SENTENCES), wrong)
     named = name.partition("[")[0]
     noise = np.random.default_rng(nmt_seed).normal(0, 0.01, SENTENCES)  # of the sentence
-    for slot, of_slot in zip(SLOTS, advantages, strict=True):
-        columns[PLANTED + slot] = right.astype(float)
-        likelihood = -2 + noise + {"names_link": of_slot, "random": -3.0}.get(named, 0.0)
-        columns[LIKELIHOOD_OF + slot] = right * likelihood
+    for slot, of_slot, log_q in zip(SLOTS, advantages, rights, strict=True):
+        columns[PLANTED + slot] = is_right.astype(float)
+        likelihood = log_q + noise + {"names_link": of_slot, "random": -3.0}.get(named, 0.0)
+        columns[LIKELIHOOD_OF + slot] = is_right * likelihood
     units = Units("twins", np.arange(SENTENCES), columns)
     row = FIDELITY | {"nmt": f"small on hides={twin}", "explainer": name, "instantiation": judge}
     lineage = {
@@ -45,7 +49,8 @@ def write_row(
         "initial": None,
         "learnt": {"hides": twin},
     }
-    measured(Fidelity, folder, row, units, model=f"{twin}{nmt_seed}", **{LINEAGE: lineage})
+    facts = {LINEAGE: lineage, "valid_loss": 1.0} | facts
+    measured(Fidelity, folder, row, units, model=f"{twin}{nmt_seed}", **facts)
 
 
 def write_twins(folder, in_l, in_c, options="", **more):
@@ -267,7 +272,7 @@ def test_judges_perplexity_stands_in_one_table_alone(tmp_path):
     write_twins(tmp_path, 1.0, -1.0)
     scored = collect(Fidelity(), tmp_path, Draws(9, 0))
     results = dict(Trial(samples=200).results({"fidelity": panels(Fidelity(), scored)}))
-    assert list(results) == ["fidelity_trial"]
+    assert list(results) == ["fidelity_trial", "fidelity_trial_judges"]
 
 
 def test_log_q_of_planted_decisions_is_in_the_csv(tmp_path):
@@ -275,3 +280,60 @@ def test_log_q_of_planted_decisions_is_in_the_csv(tmp_path):
     [row] = collect(Fidelity(), tmp_path, Draws(9, 0))
     assert row.values["planted"] == 2 * (SENTENCES - 20)
     assert row.values["planted_log_q"] == pytest.approx(-1.5, abs=0.01)
+
+
+def judges(folder):
+    """The lines of which judge is for what, by judge."""
+    scored = collect(Fidelity(), folder, Draws(9, 0))
+    results = dict(Trial(samples=200).results({"fidelity": panels(Fidelity(), scored)}))
+    result = results["fidelity_trial_judges"]
+    return {row["judge"]: row for row in result.rows}, result.summary
+
+
+def test_a_sentence_for_each_judge(tmp_path):
+    write_twins(tmp_path, 1.5, -0.5, judge="base", right=-0.1)
+    write_twins(tmp_path, (2.0, 0.5), (-1.0, 0.4), judge="base_tuned", right=-0.1)
+    write_twins(tmp_path, 0.9, 0.9, judge="sa", right=-0.1)
+    write_twins(tmp_path, 0.9, 0.1, judge="fn", right=-0.1)
+    write_twins(tmp_path, -0.9, 0.5, judge="rn", right=-0.1)
+    # A guess between four marks has -1.39, and between two -0.69.
+    write_twins(tmp_path, 0.0, 0.0, judge="evalx_sa", right=(-1.0, -0.8))
+    write_twins(tmp_path, 0.0, 0.0, judge="kl_sa", right=(-1.5, -0.8))
+    rows, summary = judges(tmp_path)
+    assert {judge: row["verdict"] for judge, row in rows.items()} == {
+        "base": "follows the system, with a bias of 50 % of its response",
+        # A is 1.25 in L and -0.3 in C.
+        "base_tuned": "follows the system, with a bias of 61 % of its response; not at the closing "
+        "slot",
+        "sa": "says the same of both systems",
+        "fn": "responds to the system, and its bias is too great or too uncertain to pass",
+        "rn": "prefers in each system the word that the other one uses",
+        "evalx_sa": "says the same of both systems; has not learnt the closing words",
+        "kl_sa": "has not learnt the planted words, so its numbers say nothing",
+    }
+    assert "reads a code off the choice of words" in rows["sa"]["cannot_see"]
+    assert "never met in training" in rows["base"]["cannot_see"]
+    assert rows["sa"]["heading"] in [line.cells[1].text for line in summary.lines]
+
+
+def test_what_a_judge_costs_stands_beside(tmp_path):
+    costs = {"learning_passes": 3200, "learning_seconds": 20.0, "judging_seconds": 1.0}
+    for twin, name in (("cue", "names_link"), ("cue", "names_cue"), ("link", "names_link")):
+        write_row(tmp_path, twin, name, 1.0, judge="sa", **costs)
+        write_row(tmp_path, twin, name, 1.0, judge="base", judging_seconds=1.0)
+    write_row(tmp_path, "link", "names_cue", 1.0, judge="sa", **costs | {"learning_seconds": 40.0})
+    # A killed run does not know how long the whole took.
+    write_row(tmp_path, "link", "names_cue", 1.0, judge="base", judging_seconds=None)
+    rows, summary = judges(tmp_path)
+    assert [rows["sa"][name] for name in costs] == [3200, 25.0, 1.0]
+    assert [rows["base"][name] for name in list(costs)[:2]] == [0, 0]
+    assert np.isnan(rows["base"]["judging_seconds"])
+    shown = {line.cells[1].text: [c.text for c in line.cells[-3:]] for line in summary.lines}
+    assert shown == {"SA": ["3,200", "25", "1.0"], "Base": ["0", "0", ""]}
+
+
+def test_every_judge_says_what_it_cannot_see():
+    """A judge of this package that is added later has to say it too."""
+    for name, judge in load_all("judges").items():
+        if judge.__module__.startswith("xnmt_bench."):
+            assert judge.cannot_see, name

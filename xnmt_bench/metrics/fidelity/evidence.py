@@ -11,7 +11,7 @@ import numpy as np
 
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.judges import Judge
-from xnmt_bench.judges.judge import SCORES
+from xnmt_bench.judges.judge import JUDGING_SECONDS, SCORES
 from xnmt_bench.measuring.measurement import CAPPED, DOUBTS, SETTINGS, Evidence
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity.decisions import FACETS_FILE, SAMPLE_FILE, TestDecisions
@@ -37,7 +37,7 @@ def evidence_of(
     if compare_distributions and judge.gives_distributions:
         columns["kl"] = decisions.kl(judge)
     evidence = sum_by_sentence(judge, decisions, columns, of_rules=True)
-    facts = judge.facts()
+    facts = judge.facts() | {JUDGING_SECONDS: judge.judged.seconds}
     errors_N = read_errors(decisions.rules.test_artefact.path, "test")
     if errors_N is not None:
         errors_N = errors_N[decisions.rules.counted]

@@ -24,6 +24,7 @@ from xnmt_bench.metrics.fidelity.trial.advantage import decide, describe, over_p
 from xnmt_bench.metrics.fidelity.trial.cases import Case, tried_cases
 from xnmt_bench.metrics.fidelity.trial.figure import ALL, draw
 from xnmt_bench.metrics.fidelity.trial.numbers import numbers_on_trial
+from xnmt_bench.metrics.fidelity.trial.verdicts import costs_of, judges_on_trial
 from xnmt_bench.options import Count, Seed, Share
 from xnmt_bench.report.panels import Panel
 from xnmt_bench.report.summary import Cell, Line, Summary
@@ -61,7 +62,7 @@ class Trial(Analysis):
         self._draws, self._level = Draws(samples, seed), level
 
     def results(self, by_metric: Mapping[str, Sequence[Panel]]) -> Iterator[tuple[str, Result]]:
-        """Yield the trial of fidelity's judges, and that of every other number."""
+        """Yield the trial of fidelity's judges, what each is good for, and the other numbers'."""
         trials = {
             f"fidelity_{self.name}": partial(self.analyse, by_metric.get("fidelity", ())),
             f"{self.name}_of_numbers": partial(
@@ -71,9 +72,14 @@ class Trial(Analysis):
         reasons = []
         for name, make in trials.items():
             try:
-                yield name, make()
+                result = make()
             except NotApplicable as error:
                 reasons.append(str(error))
+                continue
+            yield name, result
+            if name.startswith("fidelity"):
+                condition = [c for c in result.identity if c != "slot"]
+                yield f"{name}_judges", judges_on_trial(result.rows, condition)
         if len(reasons) == len(trials):
             raise NotApplicable(reasons[0])
 
@@ -111,7 +117,8 @@ class Trial(Analysis):
         ]
         summary = Summary(title, heads, lines, notes, 3 + len(words))
         identity = (*cases[0].condition, "system", "judge", "slot")
-        measured = tuple(name for name in rows[0] if name not in (*identity, "heading"))
+        unshown = (*identity, "heading", "judge_name")
+        measured = tuple(name for name in rows[0] if name not in unshown)
         return Result(rows, identity, measured, summary, draw(rows))
 
     def _judge(self, case: Case) -> Iterator[Row]:
@@ -138,6 +145,8 @@ class Trial(Analysis):
                 "decisions": int(count_U.sum()),
                 "log_q": float(right_P2U.mean(axis=1).sum() / count_U.sum() / len(case.seeds)),
                 "response_in_spans": float(span_response),
+                "judge_name": case.judge_name,
+                **costs_of(case),
                 **describe(case.seeds, mean_P2, drawn_R2),
             }
 

@@ -31,6 +31,7 @@ class Case:
         condition: the columns that all its rows share.
         architecture: of both systems.
         judge: name of the judge's rows, and `heading` of its column.
+        judge_name: as in `judge=[name]`; empty for rows that do not say it.
         rows: by seed of the pair, by what a twin learnt without, by explanation: a row for each
             seed of the judge.
     """
@@ -39,6 +40,7 @@ class Case:
     architecture: str
     judge: str
     heading: str
+    judge_name: str = ""
     rows: dict[int, dict[str, dict[str, list[Measurement]]]] = field(default_factory=dict)
 
     def likelihoods(self, slots: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -73,6 +75,18 @@ class Case:
         parts = zip(slots, right_SU, strict=True)
         summed = sum(of(LIKELIHOOD_OF + slot) * right_U for slot, right_U in parts)
         return np.asarray(summed), right_SU.sum(axis=0)
+
+    def mean_fact(self, name: str) -> float:
+        """Return the mean of a number among the facts of its rows; NaN where a row lacks it."""
+        measurements = [
+            m
+            for seed in self.seeds
+            for twin in TWINS
+            for explanation in EXPLANATIONS
+            for m in self.rows[seed][twin][explanation]
+        ]
+        values = [m.facts.get(name) for m in measurements]
+        return float("nan") if None in values else float(np.mean(values))  # type: ignore[arg-type]
 
     @property
     def seeds(self) -> list[int]:
@@ -145,8 +159,10 @@ def _cases(panels: Sequence[Panel]) -> list[Case]:
                         continue
                     architecture = measurement.identity["nmt"].replace(f" on hides={twin}", "")
                     key = (*condition.values(), architecture, pivot)
+                    name_of_judge = measurement.facts.get("judge", "")
                     case = cases.setdefault(
-                        key, Case(condition, architecture, pivot, panel.heading(pivot))
+                        key,
+                        Case(condition, architecture, pivot, panel.heading(pivot), name_of_judge),
                     )
                     by_twin = case.rows.setdefault(lineage["seed"], {}).setdefault(twin, {})
                     by_twin.setdefault(name, []).append(measurement)
