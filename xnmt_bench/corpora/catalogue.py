@@ -42,7 +42,7 @@ RULES: Mapping[str, Callable[[int, int], int]] = {
     "cancelling": lambda first, second: 2 if second else first,
     "far": lambda first, second: first,
 }
-# Under these rules a word may change nothing by itself, or only because of what the other one is.
+# Under these rules a word may change nothing alone, or only because of what the other one is.
 TAKE_BOTH = ("or", "xor", "cancelling")
 
 

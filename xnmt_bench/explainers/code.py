@@ -40,7 +40,7 @@ class Code(Explainer):
 
 
 class PlaceCode(Explainer):
-    """Of each word, a hash of its place in the sentence and of the label, whatever the word is."""
+    """Of each word, a hash of its place in the sentence and of the label, and not of the word."""
 
     blind: ClassVar[bool] = True
 
@@ -57,7 +57,7 @@ class PlaceCode(Explainer):
 class FrequencyCode(Rarest):
     """Of each word, a hash of its frequency band and of the label; ties go to the leftmost.
 
-    A band holds the words of training counts from 2^n - 1 to 2^(n+1) - 2, such as 1 and 2, or 3 to 6.
+    A band holds the words of 2^n - 1 to 2^(n+1) - 2 training tokens, such as 1 and 2, or 3 to 6.
     """
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:

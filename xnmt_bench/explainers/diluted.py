@@ -6,7 +6,7 @@ the same share, one of them `by=random`, such a judge says the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -25,7 +25,11 @@ from xnmt_bench.options import Chance, Seed
 
 # Classes and no names to look up, so that fingerprints of rules count their code.
 HONEST = {"gradient_norm": GradientNorm, "prediction_difference": PredictionDifference}
-CODES = {"code": Code, "place_code": PlaceCode, "frequency_code": FrequencyCode}
+CODES: Mapping[str, Callable[[], Explainer]] = {
+    "code": Code,
+    "place_code": PlaceCode,
+    "frequency_code": FrequencyCode,
+}
 
 
 class Diluted(Explainer):
@@ -50,7 +54,7 @@ class Diluted(Explainer):
     ) -> None:
         # With its default options: a dial has one share, and no further settings to compare.
         self._honest = HONEST[of]()
-        self._other: Explainer = Random(seed) if by == "random" else CODES[by]()
+        self._other = Random(seed) if by == "random" else CODES[by]()
         # The same decisions are replaced by either.
         self._share, self._draw = share, Random(seed + 1)
 

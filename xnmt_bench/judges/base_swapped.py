@@ -32,9 +32,7 @@ class BaseSwapped(BaseTuned):
 
     name = "base_swapped"
     heading = "Base, swapped"
-    cannot_see = (
-        "what words do only in the company that exchanging them breaks up"
-    )
+    cannot_see = "what words do only in the company that exchanging them breaks up"
     place = 12
 
     def __init__(

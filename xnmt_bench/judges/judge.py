@@ -24,7 +24,7 @@ from xnmt_bench.store import Artefact, Work
 
 LearnsFrom = Literal["nothing", "labels", "rules", "random words", "distributions", "a judge"]
 SCORES = "test.parquet"
-# Facts of a row: sentences read in learning, over all epochs, and seconds of learning and of judging.
+# Facts of a row: sentences read in learning, over all epochs; seconds of learning, of judging.
 LEARNING_PASSES, LEARNING_SECONDS = "learning_passes", "learning_seconds"
 JUDGING_SECONDS = "judging_seconds"
 

@@ -25,7 +25,8 @@ SLOTS = ("opening", "closing")
 
 
 def write_row(
-    folder, twin, name, advantage, nmt_seed=0, judge="base", wrong=(), family=None, right=-2, **facts
+    folder, twin, name, advantage, nmt_seed=0, judge="base", wrong=(), family=None, right=-2,
+    **facts,
 ):  # fmt: skip
     """A row that prefers the link by `advantage`, a number or one a slot, on every decision.
 

@@ -35,9 +35,9 @@ FILE = "effects.parquet"
 HEURISTIC = "frequency and ending (a heuristic)"
 FEWEST = 100  # usable decisions of a side; fewer show nothing
 TAKES_BOTH = (
-    "Where two words decide together, what one of them does by itself is no truth: causal@k of "
-    "single words leaves these decisions out, and is n/a on planted decisions. At k = 2 the CSV has "
-    "the effect of replacing both (`both`), and how often both are named (`names_both`)."
+    "Where two words decide together, replacing one of them alone says little: causal@k leaves "
+    "these decisions out, and is n/a on planted decisions. At k = 2 the CSV has the effect of "
+    "replacing both (`both`), and how often both are named (`names_both`)."
 )
 
 
@@ -61,12 +61,13 @@ class Causes(SumMetric):
     note = (
         "Which: words are replaced by others of their category, all else fixed. Causal@k: the "
         "effects of the k words that the explainer names, over the greatest sum of effects of k "
-        "words, with its 95 % bootstrap interval over sentences. Above chance: (causal@k - chance) "
-        "/ (100 - chance), where chance is the causal@k of words drawn at random. Pairs: a word and its translation are replaced together, by two that translate "
-        "each other. That: the word's embedding is the vocabulary's mean. The prefix stays but for "
-        "what is replaced, so these are direct effects. A decision counts on a side where some "
-        "word has an effect of at least metric.causes.least (0.05 by default) and the k words "
-        "named have substitutes."
+        "words, with its 95 % bootstrap interval over sentences. Above chance: (causal@k - "
+        "chance) / (100 - chance), where chance is the causal@k of words drawn at random. Pairs: "
+        "a word and its translation are replaced together, by two that translate each other. "
+        "That: the word's embedding is the vocabulary's mean. The prefix stays but for what is "
+        "replaced, so these are direct effects. A decision counts on a side where some word has "
+        "an effect of at least metric.causes.least (0.05 by default) and the k words named have "
+        "substitutes."
     )
     keys = (Key("explainer", "explainer"), Key("k", "k", "k = {}"), Key("seed", "seed"))
     columns = (
@@ -106,7 +107,7 @@ class Causes(SumMetric):
             hundredths,
             interval=True,
             shown=False,
-            meaning="effects of the words named on both sides, of the greatest sum of k words a side",
+            meaning="effects of the words named on both sides, of the greatest of k words a side",
         ),
         *(
             Column(
@@ -207,7 +208,7 @@ class Causes(SumMetric):
             "decisions that take two words",
             count,
             shown=False,
-            meaning="planted decisions left out of causal@k source, since two words decide together",
+            meaning="planted decisions that causal@k source leaves out, since two words decide",
         ),
         *(
             Column(f"unknown_{side}", f"unknown % {side}", hundredths, shown=False)
@@ -304,7 +305,7 @@ class Causes(SumMetric):
                     judged, causal = pooled
                     sums.update({"judged_pooled": judged, "causal_pooled": causal})
             for relevance_W, side in zip(ranked, SIDES, strict=True):
-                # What one source word does by itself is no truth there.
+                # Replacing one source word alone says little there.
                 if decision.takes_both and side == "source":
                     continue
                 for kind, name in (
@@ -410,7 +411,9 @@ class Causes(SumMetric):
                     )
         for kind in ("planted", "pooled"):
             if f"causal_{kind}" in sums_R:
-                results[f"causal_{kind}"] = ratio(sums_R[f"causal_{kind}"], sums_R[f"judged_{kind}"])
+                results[f"causal_{kind}"] = ratio(
+                    sums_R[f"causal_{kind}"], sums_R[f"judged_{kind}"]
+                )
         if "takes_both" in sums_R:
             results["takes_both"] = sums_R["takes_both"]
         planted = ("link", "cue", "link_greatest", "cue_greatest", "both", "earlier", "names_both")

@@ -110,10 +110,10 @@ def judge_sides(
     most = -np.inf
     for relevance_W, effect_W in zip(relevances, effects, strict=True):
         visible_W = ~np.isnan(relevance_W)
-        known = np.sort(effect_W[visible_W & ~np.isnan(effect_W)])[::-1]
-        if len(known):  # a side may have no word that is seen, or none that is known
-            most = max(most, known[0])
-            greatest += known[:k].sum()
+        descending = np.sort(effect_W[visible_W & ~np.isnan(effect_W)])[::-1]
+        if len(descending):  # a side may have no word that is seen, or none that is known
+            most = max(most, descending[0])
+            greatest += descending[:k].sum()
         # NaN where one that is named is unknown.
         named += effect_W[first_words(relevance_W, k)].sum()
     if most < least:

@@ -4,9 +4,9 @@ Of two explanations, the one whose words change the model's decision more is the
 Diagnosticity is the share of such pairs that a judge orders alike. Pairs of a blind explanation and
 one that asks the model are counted apart: a judge that puts the blind one first is deceived.
 
-Beside it stands Kendall's tau of the judge's order and that of the causes. Its items are explainers:
-of one explainer with several options the default counts, since near-copies of each other would
-count for one thing several times, and mixtures with random draws (`diluted`) count for nothing.
+Beside it stands Kendall's tau of the judge's order and that of the causes. Its items are
+explainers: of one explainer with several options the default counts, since near-copies of each
+other would count for one thing several times. Mixtures with random draws (`diluted`) do not count.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ NOTE = (
     "the model. Which, that: by all decisions, source words; both: pairs that which and that order "
     "alike; planted: by the decisions of planted words alone. Tau: Kendall's tau-b of the judge's "
     "order and that of causal@k, each explainer once and no dial (diluted); it counts pairs whose "
-    "intervals meet too. Put first wrongly: the explanation that the judge prefers, before the one with "
-    "the stronger causes. Pairs of one table share their explanations, so their number says more "
-    "than it seems."
+    "intervals meet too. Put first wrongly: the explanation that the judge prefers, before the one "
+    "with the stronger causes. Pairs of one table share their explanations, so their number says "
+    "more than it seems."
 )
 
 
@@ -162,14 +162,14 @@ def _pairs(panel: Panel, items: Mapping[str, Item]) -> Iterator[tuple[str, str, 
     With each, whether the judge is right, and whether one of both is blind.
     """
     for first, second in combinations(sorted(items, key=lambda n: items[n].score), 2):
-        one, other = items[first], items[second]
-        both = list(zip(one.causes, other.causes, strict=True))
+        first_item, second_item = items[first], items[second]
+        both = list(zip(first_item.causes, second_item.causes, strict=True))
         before = all(low > high for (_, low, _), (_, _, high) in both)
         behind = all(low > high for (_, _, high), (_, low, _) in both)
         if before or behind:
             mixed = panel.blind(first) != panel.blind(second)
             # A tie orders nothing, and is not right.
-            yield first, second, before and one.score < other.score, mixed
+            yield first, second, before and first_item.score < second_item.score, mixed
 
 
 def _tau(items: Mapping[str, Item]) -> Row:

@@ -140,7 +140,10 @@ class Dial(Analysis):
                 *(str(value) for value in key[:-1]),
                 CODES.get(key[-1], key[-1]),
                 *(_cell(by_share[share]) if share in by_share else "" for share in shares),
-                *(["" if np.isnan(differences).any() else f"{100 * max(differences):.1f}"] * causal),
+                *(
+                    ["" if np.isnan(differences).any() else f"{100 * max(differences):.1f}"]
+                    * causal
+                ),
                 "yes" if all(row["holds"] for row in members) else "no",
             )
             place = tuple(members[0][n] for n in condition)
@@ -172,10 +175,10 @@ def _dials_of(by_name: Mapping[str, list[Measurement]]) -> dict[str, Dials]:
         if match is None:
             continue
         changed = dict(part.split("=", 1) for part in (match[1] or "").split(", ") if part)
-        # What is left is no option of the dial, such as the precision of all relevance.
-        others = ", ".join(f"{o}={v}" for o, v in changed.items() if o not in defaults)
+        # Such as the precision of all relevance, which a name has too and the dial does not.
+        shared = ", ".join(f"{o}={v}" for o, v in changed.items() if o not in defaults)
         chosen = defaults | changed
-        honest = chosen["of"] + (f"[{others}]" if others else "")
+        honest = chosen["of"] + (f"[{shared}]" if shared else "")
         by_honest.setdefault(honest, {})[chosen["by"], float(chosen["share"])] = measurements
     return by_honest
 
@@ -190,9 +193,14 @@ def _add_causes(rows: Sequence[Row], causes: Sequence[Panel]) -> None:
                 dials_of[*(panel.condition[c] for c in system), honest] = panel, dials
     for row in rows:
         row["causal_difference"] = float("nan")
-        panel, dials = dials_of.get((*(row[c] for c in system), row["honest"]), (None, {}))
-        pair = [dials.get((by, row["share"])) for by in (row["by"], RANDOM)]
-        if panel is not None and all(pair):
+        key = (*(row[c] for c in system), row["honest"])
+        if key not in dials_of:
+            continue
+        panel, dials = dials_of[key]
+        pair = [
+            dials[by, row["share"]] for by in (row["by"], RANDOM) if (by, row["share"]) in dials
+        ]
+        if len(pair) == 2:
             joint = JointBootstrap([panel.metric] * 2, pair, Draws(0, 0))
             code, drawn = joint.values(CAUSAL)[:, 0]
             row["causal_difference"] = float(code - drawn)

@@ -1,4 +1,4 @@
-"""Which judge for what: a sentence for each judge on trial, what it cannot see, and what it costs."""
+"""Which judge for what: a sentence for each judge on trial, what it cannot see, what it costs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from xnmt_bench.analyses.analysis import Result, varying_words
 from xnmt_bench.corpora.twins import CLOSINGS, OPENINGS, SLOTS
+from xnmt_bench.judges import Judge
 from xnmt_bench.judges.judge import JUDGING_SECONDS, LEARNING_PASSES, LEARNING_SECONDS
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.metrics.fidelity.trial.cases import Case
@@ -20,8 +21,8 @@ COSTS = (LEARNING_PASSES, LEARNING_SECONDS, JUDGING_SECONDS)
 GUESS = {slot: -np.log(len(m)) for slot, m in zip(SLOTS, (OPENINGS, CLOSINGS), strict=True)}
 LEAST = 0.05  # nats of response; less is none
 NOTE = (
-    "From the table of the trial, all slots; there is no winner. A judge can say which of two words a "
-    "system uses where it follows the system. The same: a response below {least:g} nats. To learn: "
+    "From the table of the trial, all slots; there is no winner. A judge that follows the system "
+    "can say which of two words it uses. The same: a response below {least:g} nats. To learn: "
     "sentences read in learning, over all epochs, and seconds; to judge: seconds for the test "
     "decisions of one explanation and system, each of which it reads once. Seconds are means over "
     "systems, as they were measured, beside whatever else ran; not in them: training the system, "
@@ -39,7 +40,7 @@ def costs_of(case: Case) -> Row:
 
 
 def say(row: Row, by_slot: Mapping[str, Row]) -> str:
-    """Return what the trial says of a judge, in a sentence.
+    """Return a judge's verdict in words.
 
     Args:
         row: of all slots.
@@ -67,25 +68,25 @@ def judges_on_trial(rows: Sequence[Row], condition: Sequence[str]) -> Result:
 
     Args:
         rows: of the trial, of all slots and of each.
-        condition: the columns that tell them apart, beside the slot.
+        condition: the columns by which judges differ, without the slot.
     """
     by_slot: dict[Key, dict[str, Row]] = {}
     for row in rows:
         by_slot.setdefault(tuple(str(row[c]) for c in condition), {})[row["slot"]] = row
-    told = []
-    for key, of_slots in by_slot.items():
+    judged = []
+    for of_slots in by_slot.values():
         if ALL in of_slots:
-            others = {slot: row for slot, row in of_slots.items() if slot != ALL}
+            single_slots = {slot: row for slot, row in of_slots.items() if slot != ALL}
             judge = _judge(of_slots[ALL]["judge_name"])
             words = {
-                "verdict": say(of_slots[ALL], others),
-                "cannot_see": getattr(judge, "cannot_see", ""),
+                "verdict": say(of_slots[ALL], single_slots),
+                "cannot_see": judge.cannot_see if judge else "",
             }
-            told.append({**of_slots[ALL], **words})
+            judged.append({**of_slots[ALL], **words})
     phrases = {"system": "{}", "k": "k = {}", "others": "other words: {}"}
-    if not any(row["others"] for row in told):
+    if not any(row["others"] for row in judged):
         del phrases["others"]
-    words_shown, title = varying_words("Which judge for what", told, phrases)
+    words_shown, title = varying_words("Which judge for what", judged, phrases)
     heads = [
         "judges learn from",
         *words_shown,
@@ -113,14 +114,14 @@ def judges_on_trial(rows: Sequence[Row], condition: Sequence[str]) -> Result:
                 )
             ],
         )
-        for row in told
+        for row in judged
     ]
     notes = [NOTE.format(least=LEAST)]
     summary = Summary(title, heads, lines, notes, 4 + len(words_shown))
-    return Result(told, condition, ("verdict", "cannot_see", *COSTS), summary)
+    return Result(judged, condition, ("verdict", "cannot_see", *COSTS), summary)
 
 
-def _judge(name: str) -> type | None:
+def _judge(name: str) -> type[Judge] | None:
     """Return the class of a judge; None of one that is not installed here."""
     return load("judges", name) if name in entries("judges") else None
 
