@@ -20,8 +20,10 @@ from xnmt_bench.metrics.causes.effects import PREFIX, SOURCE, Interventions
 from xnmt_bench.metrics.causes.ranks import SIDES, judge_side, judge_sides, word_relevance
 from xnmt_bench.metrics.causes.table import KINDS, Decision
 from xnmt_bench.nmt.switched import replacement
+from xnmt_bench.pipeline.explained import Relevances
 from xnmt_bench.report.report import collect
 from xnmt_bench.report.table import tables
+from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.table import SentenceRelevance
 
 
@@ -341,6 +343,25 @@ def test_a_corpus_that_knows_no_substitutes_is_not_applicable(transformer):
     job.corpus.substitutes = lambda: None
     with pytest.raises(NotApplicable, match="toy does not say which words may replace each other"):
         next(iter(Causes().measure(job))).make()
+
+
+def test_too_few_decisions_with_a_cause_are_not_applicable(transformer):
+    job = transformer.changed({})
+    with pytest.raises(NotApplicable, match="fewer than 100 decisions have a word with an effect"):
+        next(iter(Causes(sentences=3).measure(job))).make()
+
+
+def test_an_explainer_without_prefix_words_has_source_words_alone(transformer):
+    job = transformer.changed({})
+    whole = job.relevance(TEACHER_FORCING)
+    nothing = [
+        replace(relevance, prefix_TT=np.full_like(relevance.prefix_TT, np.nan))
+        for relevance in whole
+    ]
+    job.relevance = lambda *_, **__: Relevances("source alone", lambda: nothing)
+    columns = next(iter(Causes(sentences=40).measure(job))).make().units.columns
+    assert columns["usable_source"].sum() > 100
+    assert not [name for name in columns if name.endswith(("_prefix", "_pooled"))]
 
 
 def test_a_table_of_rows_that_are_not_applicable(tmp_path):

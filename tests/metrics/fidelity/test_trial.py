@@ -79,6 +79,7 @@ def test_response_bias_and_who_passes(tmp_path):
     assert base["passes"] and not sa["passes"]
     assert base["margin"] == pytest.approx(base["response"] - abs(base["bias"]))
     assert (base["decisions"], base["pairs"]) == (2 * SENTENCES, 1)
+    assert "nothing is known of other trainings" in " ".join(tried(tmp_path).summary.notes)
 
 
 def test_slots_stand_apart(tmp_path):
