@@ -49,8 +49,8 @@ class BaseTuned(Judge):
     precedence = 0
     learns_from = "random words"
     cannot_see = (
-        "of words that always stand together where it learns, which one decides: tuning may "
-        "teach it to use either"
+        "which of two words decides, where both always stand together in the text that it learns "
+        "from: tuning may teach it to use either"
     )
     # Validated before the first step: if tuning only hurts, the system as it was is kept.
     starts_trained: ClassVar[bool] = True

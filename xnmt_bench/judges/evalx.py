@@ -48,8 +48,8 @@ class EvalX(TrainedProxy):
     name = "evalx"
     heading = "EVAL-X"
     cannot_see = (
-        "the system: it learns labels from text, so of words that always stand together there "
-        "each will do"
+        "the system: it learns labels from text, and of words that always stand together there it "
+        "may use either"
     )
     place = 50
     precedence = 2  # no choice of words can please it, so it orders the lines of a table

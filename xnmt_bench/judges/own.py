@@ -22,8 +22,8 @@ class Own(RuleProxy):
     name = "own"
     heading = "own proxy"
     cannot_see = (
-        "the system: it learns labels from text, so of words that always stand together there "
-        "each will do; and it reads a code off the choice of words"
+        "the system: it learns labels from text, and of words that always stand together there it "
+        "may use either; and it reads a code off the choice of words"
     )
     place = 20
     csv_only = ("comb_valid",)

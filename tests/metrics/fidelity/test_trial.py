@@ -302,20 +302,34 @@ def test_a_sentence_for_each_judge(tmp_path):
     write_twins(tmp_path, 0.0, 0.0, judge="evalx_sa", right=(-1.0, -0.8))
     write_twins(tmp_path, 0.0, 0.0, judge="kl_sa", right=(-1.5, -0.8))
     rows, summary = judges(tmp_path)
-    assert {judge: row["verdict"] for judge, row in rows.items()} == {
-        "base": "follows the system, with a bias of 50 % of its response",
+    assert {
+        judge: (row["verdict"], row["text"].partition(". ")[0]) for judge, row in rows.items()
+    } == {
+        "base": ("follows", "it follows the system, with a bias of 50 % of its response"),
         # A is 1.25 in L and -0.3 in C.
-        "base_tuned": "follows the system, with a bias of 61 % of its response; not at the closing "
-        "slot",
-        "sa": "says the same of both systems",
-        "fn": "responds to the system, and its bias is too great or too uncertain to pass",
-        "rn": "prefers in each system the word that the other one uses",
-        "evalx_sa": "says the same of both systems; has not learnt the closing words",
-        "kl_sa": "has not learnt the planted words, so its numbers say nothing",
+        "base_tuned": (
+            "follows",
+            "it follows the system, with a bias of 61 % of its response, and not at the closing slot",
+        ),
+        "sa": ("the same", "it says the same of both systems"),
+        "fn": (
+            "responds",
+            "it responds to the system, and its bias is too great or too uncertain to pass",
+        ),
+        "rn": ("opposite", "it prefers in each system the word that the other one uses"),
+        "evalx_sa": (
+            "the same",
+            "it says the same of both systems; it has not learnt the closing words",
+        ),
+        "kl_sa": (
+            "not learnt",
+            "it has not learnt the planted words, so its numbers say nothing",
+        ),
     }
     assert "reads a code off the choice of words" in rows["sa"]["cannot_see"]
     assert "never met in training" in rows["base"]["cannot_see"]
-    assert rows["sa"]["heading"] in [line.cells[1].text for line in summary.lines]
+    [note] = [note for note in summary.notes if note.startswith("SA (toy): it says the same")]
+    assert "It cannot see the system: it learns labels from text" in note
 
 
 def test_what_a_judge_costs_stands_beside(tmp_path):

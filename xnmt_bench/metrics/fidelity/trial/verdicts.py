@@ -22,7 +22,8 @@ GUESS = {slot: -np.log(len(m)) for slot, m in zip(SLOTS, (OPENINGS, CLOSINGS), s
 LEAST = 0.05  # nats of response; less is none
 NOTE = (
     "From the table of the trial, all slots; there is no winner. A judge that follows the system "
-    "can say which of two words it uses. The same: a response below {least:g} nats. To learn: "
+    "can say which of two words it uses; one that says the same of both systems (a response below "
+    "{least:g} nats) says what the text tells of a label. To learn: "
     "sentences read in learning, over all epochs, and seconds; to judge: seconds for the test "
     "decisions of one explanation and system, each of which it reads once. Seconds are means over "
     "systems, as they were measured, beside whatever else ran; not in them: training the system, "
@@ -39,8 +40,8 @@ def costs_of(case: Case) -> Row:
     return costs
 
 
-def say(row: Row, by_slot: Mapping[str, Row]) -> str:
-    """Return a judge's verdict in words.
+def say(row: Row, by_slot: Mapping[str, Row]) -> tuple[str, str]:
+    """Return a judge's verdict in a few words, and in a sentence.
 
     Args:
         row: of all slots.
@@ -48,19 +49,23 @@ def say(row: Row, by_slot: Mapping[str, Row]) -> str:
     """
     unlearnt = [s for s, row_of in by_slot.items() if row_of["log_q"] <= GUESS.get(s, -np.inf)]
     if unlearnt and len(unlearnt) == len(by_slot):
-        return "has not learnt the planted words, so its numbers say nothing"
-    share = abs(row["bias"]) / row["response"] if row["response"] > 0 else np.inf
+        return "not learnt", "it has not learnt the planted words, so its numbers say nothing"
+    failing = [slot for slot, row_of in by_slot.items() if not row_of["passes"]]
     if row["passes"]:
-        text = f"follows the system, with a bias of {100 * share:.0f} % of its response"
-        failing = [slot for slot, of_slot in by_slot.items() if not of_slot["passes"]]
-        text += f"; not at the {' and '.join(failing)} slot" if failing else ""
+        share = 100 * abs(row["bias"]) / row["response"]
+        verdict = "follows"
+        text = f"it follows the system, with a bias of {share:.0f} % of its response"
+        text += f", and not at the {' and '.join(failing)} slot" if failing else ""
     elif abs(row["response"]) < LEAST:
-        text = "says the same of both systems"
+        verdict, text = "the same", "it says the same of both systems"
     elif row["response"] > 0:
-        text = "responds to the system, and its bias is too great or too uncertain to pass"
+        verdict = "responds"
+        text = "it responds to the system, and its bias is too great or too uncertain to pass"
     else:
-        text = "prefers in each system the word that the other one uses"
-    return text + (f"; has not learnt the {' and '.join(unlearnt)} words" if unlearnt else "")
+        verdict, text = "opposite", "it prefers in each system the word that the other one uses"
+    return verdict, text + (
+        f"; it has not learnt the {' and '.join(unlearnt)} words" if unlearnt else ""
+    )
 
 
 def judges_on_trial(rows: Sequence[Row], condition: Sequence[str]) -> Result:
@@ -73,58 +78,45 @@ def judges_on_trial(rows: Sequence[Row], condition: Sequence[str]) -> Result:
     by_slot: dict[Key, dict[str, Row]] = {}
     for row in rows:
         by_slot.setdefault(tuple(str(row[c]) for c in condition), {})[row["slot"]] = row
-    judged = []
+    judged, sentences = [], []
     for of_slots in by_slot.values():
         if ALL in of_slots:
-            single_slots = {slot: row for slot, row in of_slots.items() if slot != ALL}
-            judge = _judge(of_slots[ALL]["judge_name"])
-            words = {
-                "verdict": say(of_slots[ALL], single_slots),
-                "cannot_see": judge.cannot_see if judge else "",
-            }
-            judged.append({**of_slots[ALL], **words})
+            row = of_slots[ALL]
+            verdict, text = say(row, {slot: r for slot, r in of_slots.items() if slot != ALL})
+            judge = _judge(row["judge_name"])
+            cannot_see = judge.cannot_see if judge else ""
+            # Once for each judge, of all texts that it learns from.
+            if cannot_see and all(row["heading"] != earlier["heading"] for earlier in judged):
+                text += f". It cannot see {cannot_see}"
+            judged.append({**row, "verdict": verdict, "text": text, "cannot_see": cannot_see})
     phrases = {"system": "{}", "k": "k = {}", "others": "other words: {}"}
     if not any(row["others"] for row in judged):
         del phrases["others"]
     words_shown, title = varying_words("Which judge for what", judged, phrases)
+    lines = []
+    for row in judged:
+        name = [row["corpus"], *(str(row[word]) for word in words_shown)]
+        sentences.append(f"{row['heading']} ({', '.join(name)}): {row['text']}.")
+        costs = zip(COSTS, ("{:,.0f}", "{:,.0f}", "{:.1f}"), strict=True)
+        texts = [*name, row["heading"], row["verdict"]]
+        texts += ["" if np.isnan(row[cost]) else form.format(row[cost]) for cost, form in costs]
+        place = (row["corpus"], row["system"], row["k"], row["others"])
+        lines.append(Line(place, [Cell(text) for text in texts]))
     heads = [
         "judges learn from",
         *words_shown,
         "judge",
-        "what the trial says",
-        "what it cannot see",
+        "the system",
         "to learn: sentences",
-        "s",
+        "to learn: s",
         "to judge: s",
     ]
-    lines = [
-        Line(
-            (row["corpus"], row["system"], row["k"], row["others"]),
-            [
-                Cell(text)
-                for text in (
-                    row["corpus"],
-                    *(str(row[word]) for word in words_shown),
-                    row["heading"],
-                    row["verdict"],
-                    row["cannot_see"],
-                    _count(row[LEARNING_PASSES], "{:,.0f}"),
-                    _count(row[LEARNING_SECONDS], "{:,.0f}"),
-                    _count(row[JUDGING_SECONDS], "{:.1f}"),
-                )
-            ],
-        )
-        for row in judged
-    ]
-    notes = [NOTE.format(least=LEAST)]
-    summary = Summary(title, heads, lines, notes, 4 + len(words_shown))
-    return Result(judged, condition, ("verdict", "cannot_see", *COSTS), summary)
+    notes = [NOTE.format(least=LEAST), *sentences]
+    summary = Summary(title, heads, lines, notes, 3 + len(words_shown))
+    measured = ("verdict", "text", "cannot_see", *COSTS)
+    return Result(judged, condition, measured, summary)
 
 
 def _judge(name: str) -> type[Judge] | None:
     """Return the class of a judge; None of one that is not installed here."""
     return load("judges", name) if name in entries("judges") else None
-
-
-def _count(number: float, form: str) -> str:
-    return "" if np.isnan(number) else form.format(number)
