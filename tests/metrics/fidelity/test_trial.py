@@ -309,7 +309,8 @@ def test_a_sentence_for_each_judge(tmp_path):
         # A is 1.25 in L and -0.3 in C.
         "base_tuned": (
             "follows",
-            "it follows the system, with a bias of 61 % of its response, and not at the closing slot",
+            "it follows the system, with a bias of 61 % of its response, and not at the closing "
+            "slot",
         ),
         "sa": ("the same", "it says the same of both systems"),
         "fn": (
