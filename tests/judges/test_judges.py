@@ -1,5 +1,6 @@
 """Judges that an explainer cannot please by how it chooses its words."""
 
+import json
 from collections import Counter
 from itertools import permutations
 
@@ -28,6 +29,8 @@ from xnmt_bench.judges.unigram import Unigram
 from xnmt_bench.measuring.bootstrap import Draws, interval, resample
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.metrics.fidelity.decisions import TestDecisions
+from xnmt_bench.metrics.fidelity.evidence import evidence_of
 from xnmt_bench.pipeline.job import Job
 
 # They stop by themselves.
@@ -198,6 +201,23 @@ def test_a_tuned_base_is_a_better_base(transformer, workplace):
     assert after > before + 0.3
     # The system itself is what it was.
     assert not any(p.requires_grad for p in job.system.model.parameters())
+
+
+def test_what_a_judge_cost_is_a_fact_of_its_row(transformer, workplace):
+    """Its epochs times its sentences, and the seconds that the store has measured."""
+    rules = RuleSet(job_for(workplace, "random", "proxy.training.max_epochs=2"))
+    tuned, base = BaseTuned(rules, 150), Base(rules)
+    facts, base_facts = (
+        evidence_of(judge, TestDecisions(rules), 5, False).facts for judge in (tuned, base)
+    )
+    assert facts["learning_passes"] == 150 * facts["epochs"] == 150 * 2
+    for seconds, artefact in (
+        ("learning_seconds", tuned.trained),
+        ("judging_seconds", tuned.judged),
+    ):
+        took = json.loads((artefact.path / "meta.json").read_text())["took"]
+        assert facts[seconds] == took["seconds"] > 0
+    assert base_facts["judging_seconds"] > 0 and "learning_seconds" not in base_facts
 
 
 def test_exchanged_words_teach_another_base(transformer, workplace):

@@ -78,7 +78,8 @@ def judges_on_trial(rows: Sequence[Row], condition: Sequence[str]) -> Result:
     by_slot: dict[Key, dict[str, Row]] = {}
     for row in rows:
         by_slot.setdefault(tuple(str(row[c]) for c in condition), {})[row["slot"]] = row
-    judged, sentences = [], []
+    judged: list[Row] = []
+    sentences: list[str] = []
     for of_slots in by_slot.values():
         if ALL in of_slots:
             row = of_slots[ALL]
