@@ -15,7 +15,7 @@ DEMO := experiment=demo rules.train_sentences=320 corpus.test=200 nmt.sizes.drop
 	launcher=joblib nmt=transformer_128,rnn_search_128
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo trial test test-slow device lint bench fairseq clean
+.PHONY: help install demo trial test test-slow docs device lint bench fairseq clean
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -51,6 +51,9 @@ test: install $(VENV)/transformers4 ## run every test that CI runs
 
 test-slow: install ## run the tests that take minutes
 	$(ONE_THREAD) $(BIN)/python -m pytest -m slow
+
+docs: install ## build the site in build/site, with pictures and notebooks
+	$(ONE_THREAD) $(BIN)/python docs/site/build.py
 
 device: install ## run the tests that need a GPU on a stand-in for one (needs a C++ compiler)
 	$(BIN)/pip install --quiet ninja
