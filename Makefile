@@ -15,10 +15,10 @@ DEMO := experiment=demo rules.train_sentences=320 corpus.test=200 nmt.sizes.drop
 	launcher=joblib nmt=transformer_128,rnn_search_128
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo trial test test-slow docs device lint bench fairseq clean
+.PHONY: help install demo trial test test-slow docs leaderboard device lint bench fairseq clean
 
 help: ## show this
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 # Python compiles what it imports; to compile every file of the packages takes a minute more.
 $(VENV)/.installed: pyproject.toml
@@ -54,6 +54,9 @@ test-slow: install ## run the tests that take minutes
 
 docs: install ## build the site in build/site, with pictures and notebooks
 	$(ONE_THREAD) $(BIN)/python docs/site/build.py
+
+leaderboard: install ## one page of all bundles of a folder: make leaderboard BUNDLES=FOLDER
+	$(BIN)/xnmt leaderboard $(BUNDLES) build/leaderboard.html
 
 device: install ## run the tests that need a GPU on a stand-in for one (needs a C++ compiler)
 	$(BIN)/pip install --quiet ninja

@@ -153,7 +153,7 @@ def test_a_command_of_a_page_is_right(command):
         return
     if Path(program).name == "make":
         targets = re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-        assert set(arguments) <= set(targets)
+        assert {argument for argument in arguments if "=" not in argument} <= set(targets)
     elif arguments[0] in ("train.py", "evaluate.py"):
         compose(arguments[1:], complete=arguments[0] == "train.py")
     elif program.startswith("xnmt-"):

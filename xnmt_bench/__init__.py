@@ -103,11 +103,14 @@ def load_explanations(path: str | Path) -> list[Explanation]:
     return load_explanations(path)
 
 
-def results(folder: str | Path = "results", samples: int = 1000, seed: int = 0) -> Results:
+def results(
+    folder: str | Path | Sequence[str | Path] = "results", samples: int = 1000, seed: int = 0
+) -> Results:
     """Open what was measured, for pandas: `.table(metric)`, `.units(metric)`, `.analysis(name)`.
 
     Args:
-        folder: what `train.py` calls `results`.
+        folder: what `train.py` calls `results`; or bundles, `["a.zip", "b.zip"]`, which are checked
+            and pooled.
         samples: how often intervals are bootstrapped.
         seed: of their draws.
 

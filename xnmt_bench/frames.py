@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from xnmt_bench.analyses.analysis import Analysis
+from xnmt_bench.bundles.paths import bundle_paths
+from xnmt_bench.bundles.pool import pool
 from xnmt_bench.errors import MissingError, NotApplicable, XnmtError, import_extra
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.measurement import FOLDER, ScoredRow
@@ -28,7 +31,8 @@ class Results:
     """The measurements of a results folder.
 
     Args:
-        folder: what `train.py` calls `results`.
+        folder: what `train.py` calls `results`; or bundles, `["a.zip", "b.zip"]`, which are checked
+            and pooled.
         samples: how often intervals are bootstrapped.
         seed: of their draws.
 
@@ -37,9 +41,17 @@ class Results:
         XnmtError: pandas is not installed.
     """
 
-    def __init__(self, folder: str | Path, samples: int = 1000, seed: int = 0) -> None:
+    def __init__(
+        self, folder: str | Path | Sequence[str | Path], samples: int = 1000, seed: int = 0
+    ) -> None:
         self._pandas = import_extra("pandas", "frames")
-        self._folder, self._draws = Path(folder), Draws(samples, seed)
+        self._draws = Draws(samples, seed)
+        if paths := bundle_paths(folder):
+            self._place = TemporaryDirectory(prefix="pooled-")  # removed with this object
+            folder = self._place.name
+            pool(paths, Path(folder))
+        assert isinstance(folder, str | Path)
+        self._folder = Path(folder)
         self._scored: dict[str, list[ScoredRow]] = {}
         if not self.metrics:
             raise MissingError(f"{folder}: nothing is measured here yet; run train.py first")

@@ -36,7 +36,9 @@ What one does first:
   {evaluate}
       tables, figures and pages of everything that was measured
   {evaluate} analysis=[significance,rank_stability]
-      which differences are more than chance""",
+      which differences are more than chance
+  {evaluate} bundle=FILE.zip
+      the same in one file to be given away; results=[a.zip,b.zip] reads such files""",
 }
 
 
@@ -53,6 +55,8 @@ Which explanation of a translation model can you trust?
       the tables of an earlier report, printed again
   xnmt list [KIND]
       what there is to choose, plug-ins too: xnmt list explainers, metrics, judges, store ...
+  xnmt leaderboard FOLDER [PAGE]
+      one page, leaderboard.html, of all bundles of a folder
 
 `xnmt explain --help`, `xnmt train --help` and `xnmt evaluate --help` list the options. Each is
 written as name=value; -m sweeps: xnmt train -m k=1,2,3."""

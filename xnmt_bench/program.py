@@ -1,7 +1,7 @@
-"""The installed command `xnmt`: `explain`, `train`, `evaluate`, `list`, `results`.
+"""The installed command `xnmt`: `explain`, `train`, `evaluate`, `list`, `results`, `leaderboard`.
 
-The first three are Hydra's, as `train.py` and `evaluate.py` are. The last two import neither Hydra
-nor torch, so that they answer at once.
+The first three are Hydra's, as `train.py` and `evaluate.py` are. `list` and `results` import
+neither Hydra nor torch, so that they answer at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from xnmt_bench.progress import flush_output
 from xnmt_bench.registry import unknown
 
 HELP = ("-h", "--help", "help")
-COMMANDS = ("explain", "train", "evaluate", "list", "results")
+COMMANDS = ("explain", "train", "evaluate", "list", "results", "leaderboard")
+PLAIN = ("list", "results", "leaderboard")  # they have no options
 
 
 def xnmt() -> None:
@@ -27,12 +28,14 @@ def xnmt() -> None:
     asks_help = bool({command, *arguments} & set(HELP))
     if command == "--version":
         _print(lambda: version("xnmt_bench"))
-    elif command in HELP or (asks_help and command in ("list", "results")):
+    elif command in HELP or (asks_help and command in PLAIN):
         _print(lambda: PROGRAM_HELP)
     elif command == "list":
         _print(lambda: _list(arguments))
     elif command == "results":
         _print(lambda: _results(arguments))
+    elif command == "leaderboard":
+        _print(lambda: _leaderboard(arguments))
     elif command == "explain" and asks_help:
         _print(lambda: SENTENCE_HELP)
     elif command in COMMANDS:
@@ -76,6 +79,22 @@ def _results(arguments: Sequence[str]) -> str:
     if len(arguments) > 1:
         _refuse("results: takes one folder, `results` if not given; it prints the tables in it")
     return stored_tables(Path(arguments[0] if arguments else "results"))
+
+
+def _leaderboard(arguments: Sequence[str]) -> str:
+    """Write the page of all bundles of a folder, and return what `xnmt leaderboard` says.
+
+    Raises:
+        XnmtError: bundles were left out; the page of the others is written.
+    """
+    from xnmt_bench.bundles.leaderboard import write_leaderboard
+
+    if len(arguments) not in (1, 2):
+        _refuse("leaderboard: takes a folder of bundles, and where the page goes if you like")
+    folder, page = [*map(Path, arguments), Path("leaderboard.html")][:2]
+    if refused := write_leaderboard(folder, page):
+        raise XnmtError("\nerror: ".join([*refused.values(), f"{page} is written without them"]))
+    return f"written: {page}"
 
 
 def _configured(command: str, arguments: list[str]) -> None:

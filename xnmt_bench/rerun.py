@@ -13,7 +13,8 @@ from xnmt_bench.store import file_hash, fingerprint
 
 # Options that decide where things lie and what is shown, but no number.
 ELSEWHERE = (
-    *("store", "results", "logger", "launcher", "hydra", "repair", "dry_run"),
+    *("store", "results", "pooled", "bundle", "bundle_author"),
+    *("logger", "launcher", "hydra", "repair", "dry_run"),
     "trainer.progress_bar",
 )
 

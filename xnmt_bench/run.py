@@ -13,6 +13,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from xnmt_bench import progress
+from xnmt_bench.bundles.paths import bundle_paths
 from xnmt_bench.errors import ConfigError, MissingError, NotApplicable, StoreError
 from xnmt_bench.measuring.bootstrap import Draws, score
 from xnmt_bench.measuring.listing import Listing
@@ -43,6 +44,7 @@ from xnmt_bench.sweep import name_lines
 
 log = logging.getLogger(__name__)
 _printed: set[str] = set()  # rows of this process
+TABLES = ("csv", "txt", "md")  # files of a table that a bundle holds
 
 
 def train(config: DictConfig) -> None:
@@ -59,6 +61,10 @@ def train(config: DictConfig) -> None:
         raise ConfigError(["explain: it is evaluate.py that explains a sentence"])
     if "_target_" in config.sheet:
         raise ConfigError(["sheet: it is evaluate.py that makes a sheet"])
+    if bundle_paths(config.results):
+        raise ConfigError(["results: it is evaluate.py that reads bundles; give a folder"])
+    if config.bundle is not None:
+        raise ConfigError(["bundle: it is evaluate.py that writes a bundle"])
     if config.repair:
         repair(Path(config.store))
         return
@@ -84,12 +90,18 @@ def train(config: DictConfig) -> None:
 def evaluate(config: DictConfig) -> None:
     """Report what was measured; with `explain`, show one sentence's relevance; or make a sheet.
 
-    What comes in by a door needs no training, so it is measured here too.
+    What comes in by a door needs no training, so it is measured here too. Bundles in the place of a
+    results folder are checked and pooled first.
 
     Raises:
         MissingError: nothing was measured yet.
     """
     check(config, complete=False)
+    if paths := bundle_paths(config.results):
+        from xnmt_bench.bundles.pool import pool
+
+        pool(paths, Path(config.pooled))
+        config.results = config.pooled
     with _start(config, "evaluate") as tracker:
         if config.explain:
             from xnmt_bench.explain import explain
@@ -130,6 +142,7 @@ def evaluate(config: DictConfig) -> None:
             tables, read = report(metric, rows, about_systems(scored, name), out, tracker)
             shown, listings = [*shown, *tables], [*listings, *read]
         shown += _analyses(config, scored, out, tracker)
+        verdicts = [sentence for pair in scored.values() for sentence in verdict(*pair)]
         if shown:
             from xnmt_bench.report.debug import write_debug_page
             from xnmt_bench.report.page import write_page
@@ -141,7 +154,6 @@ def evaluate(config: DictConfig) -> None:
                 {s.measurement.rerun for _, rows in scored.values() for s in rows} - {""}
             )
             # Behind the tables in the terminal, where they are still on the screen.
-            verdicts = [sentence for pair in scored.values() for sentence in verdict(*pair)]
             defined = {
                 h: text for pair in scored.values() for h, text in definitions(*pair).items()
             }
@@ -155,6 +167,24 @@ def evaluate(config: DictConfig) -> None:
         damaged = [s.measurement.status for _, rows in scored.values() for s in rows if s.damaged]
         if damaged:
             raise StoreError(f"{len(damaged)} rows are damaged: {'; '.join(damaged)}")
+        if config.bundle is not None:
+            from xnmt_bench.bundles.write import Report, write_bundle
+
+            names = [*scored, *(table.name for table in shown)]
+            files = [out / f"{n}.{ending}" for n in dict.fromkeys(names) for ending in TABLES]
+            bundled = Report(
+                scored,
+                results,
+                [file for file in files if file.exists()],
+                verdicts,
+                config.bootstrap.samples,
+                _rerun(),
+                config.bundle_author,
+            )
+            path = Path(config.bundle)
+            digest = write_bundle(bundled, path)
+            log.info("the bundle is %s, sha256 %s", path, digest)
+            tracker.artifact("bundle", path)
 
 
 def _start(config: DictConfig, job_type: str) -> Tracker:

@@ -146,7 +146,10 @@ class Main(Section):
     dry_run: bool
     repair: bool
     store: Text
-    results: Text
+    results: Text | Texts
+    pooled: Text
+    bundle: Annotated[str, Field(pattern=r"\.zip$")] | None
+    bundle_author: Text | None
     device: Device
     threads: Few | None
     trainer: TrainerSection

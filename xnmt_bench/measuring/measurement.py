@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -343,8 +343,21 @@ def read(metric: str, results: Path, identity: Sequence[str]) -> list[Measuremen
         MissingError: there is none.
         StoreError: one is not readable, or lacks a column of the `identity`.
     """
-    rows = []
-    for path in sorted((results / FOLDER / metric).glob("*.json")):
+    rows = [row for _, row in described_rows(results / FOLDER / metric, identity)]
+    if not rows:
+        raise MissingError(f"{results}: no {metric} results are here yet; run train.py first")
+    return rows
+
+
+def described_rows(
+    folder: Path, identity: Sequence[str] = ()
+) -> Iterator[tuple[Path, Measurement]]:
+    """Yield each row of a folder with the file that describes it, as `read` does.
+
+    Raises:
+        StoreError: one is not readable, or lacks a column of the `identity`.
+    """
+    for path in sorted(folder.glob("*.json")):
         try:
             row = Measurement(**_read_description(path))
             if missing := set(identity) - set(row.identity):
@@ -354,10 +367,7 @@ def read(metric: str, results: Path, identity: Sequence[str]) -> list[Measuremen
             continue
         except (ValueError, TypeError, AttributeError) as error:
             raise StoreError(f"{path}: not a readable measurement: {error}; {CURE}") from None
-        rows.append(replace(row, path=path.with_suffix(".parquet")) if row.ok else row)
-    if not rows:
-        raise MissingError(f"{results}: no {metric} results are here yet; run train.py first")
-    return rows
+        yield path, replace(row, path=path.with_suffix(".parquet")) if row.ok else row
 
 
 @dataclass(frozen=True)

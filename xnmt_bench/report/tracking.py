@@ -42,6 +42,9 @@ class Tracker:
     def figure(self, name: str, path: Path) -> None:
         """Log a figure from a PNG file."""
 
+    def artifact(self, name: str, path: Path) -> None:
+        """Keep a file, such as the bundle, with the job."""
+
     def close(self, failed: bool) -> None:
         """End the job."""
 
@@ -136,6 +139,14 @@ class WandbTracker(Tracker):
         import wandb
 
         self._run.log({f"figures/{name}": wandb.Image(str(path))})
+
+    def artifact(self, name: str, path: Path) -> None:
+        """Log a file as an artifact; a later run's becomes its next version."""
+        import wandb
+
+        artifact = wandb.Artifact(name, type=name)
+        artifact.add_file(str(path))
+        self._run.log_artifact(artifact)
 
     def close(self, failed: bool) -> None:
         """Close the run, also that of a failed job."""

@@ -1,0 +1,60 @@
+"""Bundles of small made-up results, and hands that spoil them."""
+
+import hashlib
+import json
+import zipfile
+
+import numpy as np
+from measured import FIDELITY, decisions, measured
+
+from xnmt_bench.bundles.write import Report, write_bundle
+from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.report.report import collect
+from xnmt_bench.report.summary import write_rows
+from xnmt_bench.report.table import csv_columns
+
+
+def make_results(folder, explainers=("attention", "random"), model="m0", shift=0.0, **changes):
+    """A results folder: explainers under two judges on six decisions of three sentences."""
+    rng = np.random.default_rng(0)
+    for explainer in explainers:
+        for judge in ("base", "fn"):
+            identity = FIDELITY | {"explainer": explainer, "instantiation": judge} | changes
+            log_p_N = rng.uniform(-3, -1, 6) - (explainer == "random") - shift
+            units = decisions([0, 0, 1, 1, 2, 2], log_p_N)
+            blind = {"blind": True} if explainer == "random" else {}
+            measured(Fidelity(), folder, identity, units, model=model, **blind)
+    return folder
+
+
+def make_bundle(path, folder, author=None):
+    """The bundle of a results folder, with its table."""
+    rows = collect(Fidelity(), folder, Draws(20, 0))
+    write_rows("fidelity", [row.row for row in rows], csv_columns(Fidelity()), folder)
+    scored = {"fidelity": (Fidelity(), rows)}
+    tables, verdicts = [folder / "fidelity.csv"], ["attention beats every blind row"]
+    write_bundle(Report(scored, folder, tables, verdicts, 20, author=author), path)
+    return path
+
+
+def members(path):
+    """The contents of a bundle by name."""
+    with zipfile.ZipFile(path) as archive:
+        return {info.filename: archive.read(info) for info in archive.infolist()}
+
+
+def rewritten(path, contents, manifest=True):
+    """A bundle of other contents; the manifest follows them, unless a hand left it as it was."""
+    if manifest:
+        described = {
+            name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+            for name, data in contents.items()
+            if name != "manifest.json"
+        }
+        old = json.loads(contents["manifest.json"])
+        contents = contents | {"manifest.json": json.dumps(old | {"members": described}).encode()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in contents.items():
+            archive.writestr(name, data)
+    return path

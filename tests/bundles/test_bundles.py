@@ -1,0 +1,404 @@
+"""Bundles: what is in them, that bad ones are refused in one line, and several as one folder."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import stat
+import struct
+import zipfile
+
+import pyarrow as pa
+import pytest
+from bundled import make_bundle, make_results, members, rewritten
+from conftest import DATA, Hostile
+
+from xnmt_bench.bundles import archive
+from xnmt_bench.bundles.archive import Limits, unpack
+from xnmt_bench.bundles.pool import pool
+from xnmt_bench.errors import MissingError, StoreError
+from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.parquet import write_table
+from xnmt_bench.report.report import collect
+
+SCHEMA = DATA / "every_eval_ever" / "eval.schema.json.gz"
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return make_results(tmp_path_factory.mktemp("results"))
+
+
+@pytest.fixture
+def bundle(results, tmp_path):
+    return make_bundle(tmp_path / "a.zip", results, author="Ada")
+
+
+def refused(path, tmp_path, limits=archive.LIMITS):
+    """What is said of a bad bundle, in one line; nothing is written outside of its folder."""
+    place = tmp_path / "deep" / "place"
+    before = sorted(p for p in tmp_path.rglob("*") if place not in p.parents)
+    with pytest.raises(StoreError) as error:
+        if limits is archive.LIMITS:
+            pool([path], place)
+        else:
+            place.mkdir(parents=True)
+            unpack(path, place, "measurements/", limits)
+    left = sorted(p for p in tmp_path.rglob("*") if place not in p.parents)
+    assert set(left) - set(before) <= {place, place.parent}
+    assert not (place / "measurements").exists() or limits is not archive.LIMITS
+    message = str(error.value)
+    assert "\n" not in message and message.startswith(f"{path}: ")
+    return message.removeprefix(f"{path}: ")
+
+
+def test_a_bundle_holds_what_the_table_stands_on(bundle, results):
+    contents = members(bundle)
+    folders = {name.partition("/")[0] for name in contents}
+    assert folders == {
+        *("manifest.json", "card.md", "signatures.txt", "commands.txt", "versions.json"),
+        *("measurements", "tables", "every_eval_ever"),
+    }  # fmt: skip
+    assert contents["tables/fidelity.csv"] == (results / "fidelity.csv").read_bytes()
+    for path in (results / "measurements").rglob("*.*"):
+        assert contents[path.relative_to(results).as_posix()] == path.read_bytes()
+    card = contents["card.md"].decode()
+    for text in ("Published by: Ada.", "fingerprint: m0", "blind: random", "explainers: attention"):
+        assert text in card
+    assert "The toy corpus is generated data." in card
+    assert len(contents["signatures.txt"].splitlines()) == 4
+
+
+def test_a_bundle_gives_the_table_it_was_made_of(bundle, results, tmp_path):
+    [pooled] = pool([bundle], tmp_path / "pooled")
+    assert len(pooled.rows) == 4 and not pooled.repeated
+    before, after = (
+        [(row.row, row.values) for row in collect(Fidelity(), folder, Draws(50, 0))]
+        for folder in (results, tmp_path / "pooled")
+    )
+    assert before == after
+
+
+def test_two_bundles_are_one_table(bundle, tmp_path):
+    others = make_results(tmp_path / "other", ("random", "gradient_norm"))
+    second = make_bundle(tmp_path / "b.zip", others)
+    first_pooled, second_pooled = pool([bundle, second], tmp_path / "pooled")
+    rows = collect(Fidelity(), tmp_path / "pooled", Draws(20, 0))
+    names = {row.measurement.identity["explainer"] for row in rows}
+    assert names == {"attention", "random", "gradient_norm"}
+    assert len(first_pooled.rows) == 4 and len(second_pooled.rows) == 2
+    # The same explainer with other numbers: those of the bundle that is named first.
+    assert len(second_pooled.contradicted) == 2
+    random = [
+        row.values["ppl"] for row in rows if row.measurement.identity["explainer"] == "random"
+    ]
+    alone = collect(Fidelity(), make_results(tmp_path / "alone"), Draws(20, 0))
+    assert random == [
+        row.values["ppl"] for row in alone if row.measurement.identity["explainer"] == "random"
+    ]
+    # A second time in the same place, other rows stand there.
+    pool([second], tmp_path / "pooled")
+    assert len(collect(Fidelity(), tmp_path / "pooled", Draws(20, 0))) == 4
+
+
+def test_equal_rows_are_kept_once(bundle, results, tmp_path):
+    again = make_bundle(tmp_path / "again.zip", results, author="Grace")
+    _, second = pool([bundle, again], tmp_path / "pooled")
+    assert len(second.repeated) == 4 and not second.contradicted and not second.rows
+
+
+def test_a_folder_of_measurements_is_not_overwritten(bundle, tmp_path):
+    own = make_results(tmp_path / "own")
+    with pytest.raises(StoreError, match=r"holds measurements of its own; .* pooled=FOLDER"):
+        pool([bundle], own)
+    assert len(collect(Fidelity(), own, Draws(20, 0))) == 4
+
+
+@pytest.mark.skipif(not SCHEMA.exists(), reason="needs the schemas in shared/data")
+def test_records_are_as_the_schema_of_every_eval_ever_has_them(bundle):
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads(gzip.decompress(SCHEMA.read_bytes()))
+    validator = jsonschema.Draft7Validator(schema)
+    [record] = (
+        json.loads(data) for name, data in members(bundle).items() if "every_eval_ever" in name
+    )
+    assert [error.message for error in validator.iter_errors(record)] == []
+    # A validator that passes everything would show nothing.
+    assert list(validator.iter_errors(record | {"schema_version": 3}))
+
+
+def test_records_have_the_numbers_of_the_table(bundle, results):
+    [record] = (
+        json.loads(data) for name, data in members(bundle).items() if "every_eval_ever" in name
+    )
+    assert record["source_metadata"]["source_organization_name"] == "Ada"
+    rows = {row.signature: row for row in collect(Fidelity(), results, Draws(20, 0))}
+    of_ppl = [
+        result
+        for result in record["evaluation_results"]
+        if result["metric_config"]["metric_id"] == "xnmt_bench.fidelity.ppl"
+    ]
+    assert len(of_ppl) == 4
+    for result in of_ppl:
+        details = result["score_details"]
+        row = rows[details["details"]["signature"]]
+        explainer = row.measurement.identity["explainer"]
+        assert details["score"] == row.values["ppl"]
+        assert details["uncertainty"]["confidence_interval"]["lower"] == row.values["ppl_low"]
+        assert details["uncertainty"]["num_samples"] == 3
+        assert details["details"]["blind"] == str(explainer == "random").lower()
+        assert result["metric_config"]["lower_is_better"] is True
+    assert len({r["evaluation_result_id"] for r in record["evaluation_results"]}) == len(
+        record["evaluation_results"]
+    )
+
+
+def row_name(contents):
+    return min(name for name in contents if name.endswith(".json") and "measurements" in name)
+
+
+def units_name(contents):
+    return row_name(contents).replace(".json", ".parquet")
+
+
+def other_version(contents):
+    manifest = json.loads(contents["manifest.json"]) | {"version": 2}
+    return contents | {"manifest.json": json.dumps(manifest).encode()}
+
+
+def without(contents, name):
+    return {other: data for other, data in contents.items() if other != name}
+
+
+def altered(contents, name):
+    data = contents[name]
+    return contents | {name: data[:-1] + bytes([data[-1] ^ 1])}
+
+
+# What a hand does to a bundle, and what is said of it.
+SPOILED = {
+    "no manifest": (lambda c: without(c, "manifest.json"), "it has no manifest.json"),
+    "manifest is a list": (lambda c: c | {"manifest.json": b"[]"}, "manifest.json cannot be read"),
+    "manifest is no text": (
+        lambda c: c | {"manifest.json": b"\xff\xfe"}, "manifest.json cannot be read",
+    ),
+    "another version": (other_version, "version 2 of the format"),
+    "a table altered": (
+        lambda c: altered(c, "tables/fidelity.csv"), "tables/fidelity.csv was altered",
+    ),
+    "units altered": (lambda c: altered(c, units_name(c)), ".parquet was altered"),
+    "a row altered": (lambda c: altered(c, row_name(c)), ".json was altered"),
+    "a row is missing": (lambda c: without(c, row_name(c)), ".json is missing"),
+    "a file was added": (lambda c: c | {"more.txt": b"x"}, "more.txt was added"),
+    "shorter": (
+        lambda c: c | {"card.md": c["card.md"][:-5]}, "card.md was altered",
+    ),
+    "longer": (lambda c: c | {"card.md": c["card.md"] + b"x"}, "card.md was altered"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("hand", SPOILED)
+def test_a_spoiled_bundle_is_refused_by_name(hand, bundle, tmp_path):
+    spoil, message = SPOILED[hand]
+    path = rewritten(tmp_path / "b.zip", spoil(members(bundle)), manifest=False)
+    assert message in refused(path, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../out.txt",
+        "measurements/../../out.txt",
+        "/out.txt",
+        "a//b",
+        "C:/out",
+        "a\\..\\..\\b",
+        "./a",
+    ],
+)
+def test_names_lead_nowhere_else(name, bundle, tmp_path):
+    path = rewritten(tmp_path / "b.zip", members(bundle) | {name: b"x"})
+    assert "has a name that leads elsewhere" in refused(path, tmp_path)
+
+
+def test_links_and_encrypted_members_are_refused(bundle, tmp_path):
+    for number, kind in enumerate((stat.S_IFLNK, stat.S_IFIFO)):
+        path = rewritten(tmp_path / f"{number}.zip", members(bundle))
+        with zipfile.ZipFile(path, "a") as opened:
+            info = zipfile.ZipInfo("measurements/link")
+            info.external_attr = (kind | 0o777) << 16
+            opened.writestr(info, "/etc/passwd")
+        assert "measurements/link is no plain file" in refused(path, tmp_path)
+
+
+def test_a_member_twice_is_refused(bundle, tmp_path):
+    path = rewritten(tmp_path / "b.zip", members(bundle))
+    with zipfile.ZipFile(path, "a") as opened, pytest.warns(UserWarning, match="Duplicate"):
+        opened.writestr("card.md", "another")
+    assert "card.md is there twice" in refused(path, tmp_path)
+
+
+def test_what_is_no_zip_is_refused(bundle, tmp_path):
+    for name, data in {
+        "text.zip": b"no zip at all",
+        "empty.zip": b"",
+        "half.zip": bundle.read_bytes()[: bundle.stat().st_size // 2],
+    }.items():
+        (tmp_path / name).write_bytes(data)
+        assert "no zip file, or a damaged one" in refused(tmp_path / name, tmp_path)
+    with pytest.raises(MissingError, match="no bundle is here"):
+        pool([tmp_path / "none.zip"], tmp_path / "pooled")
+
+
+def test_a_flipped_bit_anywhere_is_noticed(bundle, tmp_path):
+    data = bundle.read_bytes()
+    path = tmp_path / "flipped.zip"
+    refusals = 0
+    for place in range(100, len(data) - 100, len(data) // 40):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 0x10]) + data[place + 1 :])
+        try:
+            pool([path], tmp_path / f"pooled{place}")
+        except StoreError:
+            refusals += 1
+            continue
+        # Dates and the like decide nothing: the members are still those of the manifest.
+        assert members(path) == members(bundle)
+    assert refusals > 20
+
+
+def test_packing_that_is_not_read_is_refused(bundle, tmp_path):
+    path = rewritten(tmp_path / "b.zip", members(bundle) | {"x.txt": b"x"})
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as opened:
+        for name, data in members(bundle).items():
+            opened.writestr(name, data)
+    assert "packed in a way that is not read" in refused(path, tmp_path)
+
+
+def test_a_bomb_is_stopped_by_ratio_size_and_number(bundle, tmp_path):
+    contents = members(bundle) | {"measurements/bomb.bin": bytes(50_000_000)}
+    path = rewritten(tmp_path / "b.zip", contents)
+    assert path.stat().st_size < 200_000
+    assert "unpacks to more than" in refused(path, tmp_path)
+    assert "has more than 1,000,000 bytes" in refused(
+        path, tmp_path / "size", Limits(member=1_000_000, ratio=10**6)
+    )
+    assert "members, and at most 5 are read" in refused(
+        path, tmp_path / "number", Limits(members=5)
+    )
+    many = members(bundle) | {"manifest.json": b" " * 20_000_000}
+    path = rewritten(tmp_path / "manifest.zip", many, manifest=False)
+    assert "manifest.json has more than 16,777,216 bytes" in refused(path, tmp_path)
+
+
+def test_a_size_that_the_header_hides_is_counted_while_reading(bundle, tmp_path):
+    """The central directory says 1 byte; what comes out is another matter."""
+    contents = members(bundle) | {"measurements/bomb.bin": bytes(50_000_000)}
+    path = rewritten(tmp_path / "b.zip", contents)
+    with zipfile.ZipFile(path) as opened:
+        info = opened.getinfo("measurements/bomb.bin")
+    data = bytearray(path.read_bytes())
+    for place in range(len(data) - 4):
+        if data[place : place + 4] == struct.pack("<I", info.file_size):
+            data[place : place + 4] = struct.pack("<I", 1)
+    path.write_bytes(bytes(data))
+    message = refused(path, tmp_path)
+    assert "measurements/bomb.bin" in message
+
+
+def resealed(contents, name, **changes):
+    """A row with other values under a seal that fits, as a skilled hand would make it."""
+    from xnmt_bench.store import fingerprint
+
+    row = json.loads(contents[name])
+    row.pop("seal")
+    row |= changes
+    return contents | {name: json.dumps(row | {"seal": fingerprint(row)}).encode()}
+
+
+def identity_of(contents, **changes):
+    return json.loads(contents[row_name(contents)])["identity"] | changes
+
+
+HOSTILE_ROWS = {
+    "a file elsewhere": (lambda c: {"files": {"decisions": "../../../secret"}}, "leads elsewhere"),
+    "an absolute file": (lambda c: {"files": {"decisions": "/etc/passwd"}}, "leads elsewhere"),
+    "a corpus elsewhere": (
+        lambda c: {"identity": identity_of(c, corpus="../../up")}, "leads elsewhere",
+    ),
+    "identity is a list": (lambda c: {"identity": []}, "not a readable measurement"),
+    "identity holds a list": (
+        lambda c: {"identity": identity_of(c, explainer=["attention"])}, "identity.explainer",
+    ),
+    "doubts are a number": (lambda c: {"facts": {"doubts": 3}}, "facts.doubts"),
+    "a path of its own": (lambda c: {"status": "n/a", "path": "/etc/passwd"}, "path"),
+    "another status": (lambda c: {"status": "fine"}, "status"),
+    "other units": (lambda c: {"digest": "0" * 64}, "truncated or altered"),
+    "a column is missing": (lambda c: {"identity": {"corpus": "toy"}}, "no column"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", HOSTILE_ROWS)
+def test_rows_whose_digests_fit_are_checked_too(kind, bundle, tmp_path):
+    change, message = HOSTILE_ROWS[kind]
+    contents = members(bundle)
+    contents = resealed(contents, row_name(contents), **change(contents))
+    path = rewritten(tmp_path / "b.zip", contents)
+    assert message in refused(path, tmp_path)
+
+
+def with_units(contents, data):
+    import hashlib
+
+    contents = contents | {units_name(contents): data}
+    return resealed(contents, row_name(contents), digest=hashlib.sha256(data).hexdigest())
+
+
+def test_units_of_another_kind_are_refused(bundle, tmp_path):
+    contents, table = members(bundle), tmp_path / "units.parquet"
+    for columns, message in (
+        ({"unit": [0, 1], "other": [1.0, 2.0]}, "its units are not those of fidelity"),
+        ({"unit": ["a", "b"], "log_likelihood": [1.0, 2.0]}, "'unit' of its units holds no number"),
+        ({"log_likelihood": [1.0]}, "no table of units"),
+    ):
+        content = pa.table(columns).replace_schema_metadata({"test_set": "toy test"})
+        write_table(content, table)
+        path = rewritten(tmp_path / "b.zip", with_units(contents, table.read_bytes()))
+        assert message in refused(path, tmp_path)
+    path = rewritten(tmp_path / "b.zip", with_units(contents, b"PAR1 is no table PAR1"))
+    assert "no readable table" in refused(path, tmp_path)
+
+
+def test_a_table_of_too_many_rows_is_not_opened(bundle, tmp_path, monkeypatch):
+    monkeypatch.setattr("xnmt_bench.bundles.rows.ROWS", 2)
+    assert "has more rows than are read: 3" in refused(bundle, tmp_path)
+
+
+def test_nothing_is_unpickled(bundle, tmp_path):
+    import pickle
+
+    mark = tmp_path / "unpickled"
+    data = pickle.dumps(Hostile(mark))
+    contents = members(bundle)
+    hidden = contents | {name: data for name in contents if name != "manifest.json"}
+    assert refused(rewritten(tmp_path / "b.zip", hidden), tmp_path)
+    assert not mark.exists()
+
+
+def test_rows_of_a_plug_in_that_is_missing_are_left_out(bundle, tmp_path, caplog):
+    contents = members(bundle)
+    contents |= {"measurements/sparkle/0123.json": b"{}"}
+    [pooled] = pool([rewritten(tmp_path / "b.zip", contents)], tmp_path / "pooled")
+    assert len(pooled.rows) == 4
+    assert "left out: rows of sparkle, which is not installed" in caplog.text
+
+
+def test_bundles_are_frames_too(bundle, tmp_path):
+    pytest.importorskip("pandas")
+    import xnmt_bench
+
+    others = make_results(tmp_path / "other", ("gradient_norm",))
+    second = make_bundle(tmp_path / "b.zip", others)
+    table = xnmt_bench.results([bundle, second], samples=20).table("fidelity")
+    assert set(table.explainer) == {"attention", "random", "gradient_norm"}
+    assert len(xnmt_bench.results(bundle, samples=20).units("fidelity")) == 4 * 3

@@ -1,0 +1,182 @@
+"""The page of many bundles: who stands beside whom, what is always shown, how it looks."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from bundled import make_bundle, make_results, members, rewritten
+from measured import SYSTEM, measured
+
+from xnmt_bench.bundles.leaderboard import write_leaderboard
+from xnmt_bench.errors import MissingError
+from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.report.report import collect
+
+DRAWS = Draws(20, 0)
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory):
+    """Two bundles of one system, one of another system of that name, one of another corpus."""
+    place, folder = tmp_path_factory.mktemp("results"), tmp_path_factory.mktemp("bundles")
+    made = {
+        "a": make_results(place / "a"),
+        "b": make_results(place / "b", ("gradient_norm",)),
+        "c": make_results(place / "c", ("alti", "random"), model="m1"),
+        "d": make_results(place / "d", ("rollout",), corpus="news<script>alert(1)</script>"),
+    }
+    for name, results in made.items():
+        make_bundle(folder / f"{name}.zip", results, author=f"group {name}")
+    (folder / "README.md").write_text("no bundle")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(bundles, tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "deep" / "leaderboard.html"
+    assert write_leaderboard(bundles, path, DRAWS) == {}
+    return path
+
+
+def sections(page):
+    """The part of each system, by its heading."""
+    text = page.read_text(encoding="utf-8")
+    parts = re.findall(r"<section id=\"([^\"]+)\">(.*?)</section>", text, re.DOTALL)
+    return {
+        anchor: part for anchor, part in parts if "class=summary" in part and anchor != "bundles"
+    }
+
+
+def cells(part):
+    """The table of a section: its headings, and its lines."""
+    headings = re.findall(r"<th[^>]*>(.*?)</th>", part)
+    lines = re.findall(r"<tr[^>]*>((?:<td.*?)+)</tr>", part)
+    plain = [[re.sub("<[^>]*>", "", cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", line)]
+             for line in lines]  # fmt: skip
+    return headings, plain
+
+
+def test_rows_stand_only_beside_rows_of_the_same_system_and_corpus(page):
+    found = {
+        anchor: {line[0] for line in cells(part)[1]} for anchor, part in sections(page).items()
+    }
+    assert sorted(map(sorted, found.values())) == [
+        ["alti", "random (blind)"],
+        ["attention", "gradient_norm", "random (blind)"],
+        ["rollout"],
+    ]
+
+
+def test_judges_and_blind_rows_are_always_shown(page):
+    for part in sections(page).values():
+        headings, lines = cells(part)
+        assert [h for h in headings if h in ("Base", "FN")] == ["Base", "FN"]
+        without_blind = "No blind row was measured here" in part
+        assert without_blind == (not any("blind" in line[0] for line in lines))
+
+
+def test_numbers_are_those_of_the_units(page, bundles, tmp_path):
+    """A table in a bundle that says something else decides nothing."""
+    contents = members(bundles / "a.zip")
+    contents["tables/fidelity.csv"] = b"explainer,ppl\nattention,1.0\n"
+    lying = tmp_path / "lying"
+    lying.mkdir()
+    rewritten(lying / "a.zip", contents)
+    write_leaderboard(lying, tmp_path / "page.html", DRAWS)
+    [part] = sections(tmp_path / "page.html").values()
+    rows = collect(Fidelity(), make_results(tmp_path / "own"), DRAWS)
+    shown = {line[0]: line[1:] for line in cells(part)[1]}
+    for row in rows:
+        m = row.measurement.identity
+        number = Fidelity().headline.cell(*(row.values[n] for n in ("ppl", "ppl_low", "ppl_high")))
+        name = m["explainer"] + (" (blind)" if m["explainer"] == "random" else "")
+        assert any(cell.startswith(number) for cell in shown[name])
+
+
+def test_what_strangers_wrote_is_text(page):
+    text = page.read_text(encoding="utf-8")
+    assert "alert(1)</script>" not in text and "news&lt;script&gt;" in text
+    assert "default-src 'none'" in text and not re.search(r"https?://", text)
+
+
+def test_every_bundle_is_named_with_its_digest(page, bundles):
+    from xnmt_bench.store import file_hash
+
+    text = page.read_text(encoding="utf-8")
+    for name in "abcd":
+        assert file_hash(bundles / f"{name}.zip") in text and f"group {name}" in text
+    both = next(part for part in sections(page).values() if "gradient_norm" in part)
+    assert "From a.zip, b.zip." in both
+
+
+def test_a_bad_bundle_is_left_out_and_named(bundles, tmp_path):
+    for path in bundles.glob("*.zip"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    contents = members(bundles / "b.zip")
+    contents["card.md"] += b"x"
+    rewritten(tmp_path / "b.zip", contents, manifest=False)
+    refused = write_leaderboard(tmp_path, tmp_path / "page.html", DRAWS)
+    assert list(refused) == [tmp_path / "b.zip"]
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "b.zip: the member card.md was altered" in text and "gradient_norm" not in text
+
+
+def test_other_numbers_of_the_same_row_are_named(tmp_path):
+    for name, shift in (("a", 0.0), ("b", 1.0)):
+        make_bundle(tmp_path / f"{name}.zip", make_results(tmp_path / name, shift=shift))
+    write_leaderboard(tmp_path, tmp_path / "page.html", DRAWS)
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "b.zip: 4 rows stand in an earlier bundle with other numbers" in text
+
+
+def test_a_row_without_a_number_stands_there(tmp_path):
+    results = make_results(tmp_path / "results")
+    identity = SYSTEM | {
+        "explainer": "alti", "k": 1, "scenario": "teacher_forcing", "seed": 1,
+        "learned_from": "teacher_forcing", "instantiation": "base", "train_sentences": 900,
+    }  # fmt: skip
+    measured(Fidelity(), results, identity, "n/a")
+    make_bundle(tmp_path / "a.zip", results)
+    write_leaderboard(tmp_path, tmp_path / "page.html", DRAWS)
+    [part] = sections(tmp_path / "page.html").values()
+    assert ["alti", "n/a", "n/a"] in [line[:3] for line in cells(part)[1]]
+
+
+def test_a_folder_without_bundles_is_one_line(tmp_path):
+    with pytest.raises(MissingError, match="no bundle"):
+        write_leaderboard(tmp_path, tmp_path / "page.html", DRAWS)
+    (tmp_path / "a.zip").write_bytes(b"nothing")
+    with pytest.raises(MissingError, match=r"no bundle could be read: .*no zip file"):
+        write_leaderboard(tmp_path, tmp_path / "page.html", DRAWS)
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
+def test_a_browser_shows_it(page, browser, width, scheme):
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False},
+    )
+    browser.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia",
+        {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
+    )
+    try:
+        browser.get(page.as_uri())
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        colour = "return getComputedStyle(document.body).backgroundColor.match(/\\d+/g)"
+        assert (sum(map(int, browser.execute_script(colour)[:3])) > 600) == (scheme == "light")
+        # Tables are sorted by a click, though nothing may be loaded from elsewhere.
+        table = (
+            "[...document.querySelectorAll('table')].find(t => /gradient_norm/.test(t.innerText))"
+        )
+        first = f"return {table}.querySelector('tbody td').textContent"
+        names = [browser.execute_script(first)]
+        for _ in range(2):
+            browser.execute_script(f"{table}.querySelector('th button').click()")
+            names.append(browser.execute_script(first))
+        assert len(set(names)) > 1
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

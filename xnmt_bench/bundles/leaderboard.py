@@ -1,0 +1,160 @@
+"""One static page of all bundles of a folder; rows stand only beside rows of the same system."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader
+from markupsafe import Markup
+
+from xnmt_bench.bundles.paths import ENDING
+from xnmt_bench.bundles.pool import PooledBundle, pool
+from xnmt_bench.errors import MissingError
+from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.measuring.measurement import BLIND, FOLDER, ScoredRow
+from xnmt_bench.measuring.metric import SYSTEM, Metric
+from xnmt_bench.registry import load
+from xnmt_bench.report.panels import family
+from xnmt_bench.report.report import collect
+from xnmt_bench.report.summary import to_html
+from xnmt_bench.report.table import tables
+from xnmt_bench.report.verdict import definitions, verdict
+from xnmt_bench.store import write_atomically
+
+DRAWS = Draws(1000, 0)
+
+
+@dataclass(frozen=True)
+class Section:
+    """What was measured of one system on one corpus.
+
+    Attributes:
+        title: names both.
+        anchor: of its heading.
+        model: fingerprint of the system, or of its family of trainings.
+        bundles: names of the files that its rows come from.
+        verdicts: what the rows say.
+        tables: as HTML.
+        blind: whether a row that never asks the model stands among them.
+        explained: whether explainers are compared at all.
+    """
+
+    title: str
+    anchor: str
+    model: str
+    bundles: list[str]
+    verdicts: list[str]
+    tables: list[Markup]
+    blind: bool
+    explained: bool
+
+
+def write_leaderboard(folder: Path, page: Path, draws: Draws = DRAWS) -> dict[Path, str]:
+    """Write the page of all bundles of a folder.
+
+    Args:
+        folder: holds bundles, `*.zip`; other files are passed over.
+        page: where the page goes; it needs no network and no other file.
+        draws: of the intervals.
+
+    Returns:
+        What is wrong with each bundle that was left out.
+
+    Raises:
+        MissingError: the folder has no bundle that can be read.
+    """
+    paths = sorted(folder.glob(f"*{ENDING}"))
+    if not paths:
+        raise MissingError(f"{folder}: no bundle, {ENDING}, is here")
+    refused: dict[Path, str] = {}
+    with TemporaryDirectory(prefix="leaderboard-") as place:
+        pooled = pool(paths, Path(place), refused)
+        if not pooled:
+            raise MissingError(f"{folder}: no bundle could be read: {next(iter(refused.values()))}")
+        scored = _scored(Path(place), draws)
+        origins = {row: p.bundle.path.name for p in pooled for row in p.rows}
+        sections = [_section(*group, origins) for group in _by_system(scored)]
+    defined = {h: text for metric, rows in scored for h, text in definitions(metric, rows).items()}
+    loaders = [PackageLoader(f"xnmt_bench.{room}", ".") for room in ("bundles", "report")]
+    environment = Environment(loader=ChoiceLoader(loaders), autoescape=True)
+    text = environment.get_template("leaderboard.html.jinja").render(
+        sections=sections,
+        definitions=defined,
+        pooled=sorted(pooled, key=_file_name),
+        refused=[f"{path.name}: {why.removeprefix(f'{path}: ')}" for path, why in refused.items()],
+        samples=draws.samples,
+    )
+    page.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(page, text)
+    return refused
+
+
+def _file_name(pooled: PooledBundle) -> str:
+    return pooled.bundle.path.name
+
+
+def _scored(results: Path, draws: Draws) -> list[tuple[Metric, list[ScoredRow]]]:
+    """Return every metric of a results folder with its rows."""
+    metrics = [load("metrics", path.name)() for path in sorted((results / FOLDER).iterdir())]
+    return [(metric, collect(metric, results, draws)) for metric in metrics]
+
+
+Group = tuple[tuple[str, str, str, str], list[tuple[Metric, list[ScoredRow]]]]
+
+
+def _by_system(scored: Iterable[tuple[Metric, Sequence[ScoredRow]]]) -> Iterator[Group]:
+    """Yield the rows of each system on each corpus; one system has one vocabulary."""
+    groups: dict[tuple[str, str, str, str], dict[str, tuple[Metric, list[ScoredRow]]]] = {}
+    for metric, rows in scored:
+        for row in rows:
+            m = row.measurement
+            corpus, pair, name = (str(m.identity[column]) for column in SYSTEM)
+            by_metric = groups.setdefault((corpus, pair, name, family(m)), {})
+            by_metric.setdefault(metric.name, (metric, []))[1].append(row)
+    for system, by_metric in sorted(groups.items()):
+        # Explainers first; what the system itself can do stands behind them.
+        pairs = sorted(by_metric.values(), key=lambda pair: pair[0].compared != "explainer")
+        yield system, pairs
+
+
+def _section(
+    system: tuple[str, str, str, str],
+    scored: Sequence[tuple[Metric, Sequence[ScoredRow]]],
+    origins: dict[str, str],
+) -> Section:
+    corpus, pair, name, model = system
+    rows = [row for _, rows in scored for row in rows]
+    blocks = [
+        # Its own heading stands one level below that of the section.
+        Markup(to_html(summary).replace("<h2>", "<h3>", 1).replace("</h2>", "</h3>", 1))
+        for metric, of_metric in scored
+        for _, summary in tables(metric, of_metric, [])
+    ]
+    files = {
+        origin
+        for metric, of_metric in scored
+        for row in of_metric
+        if (origin := origins.get(_row_file(metric, row)))
+    }
+    return Section(
+        title=f"{name or 'Files of another tool'} on {corpus} {pair}".strip(),
+        anchor=re.sub(r"\W+", "-", "-".join(filter(None, (name, corpus, pair, model)))),
+        model=model,
+        bundles=sorted(files),
+        verdicts=[
+            sentence for metric, of_metric in scored for sentence in verdict(metric, of_metric)
+        ],
+        tables=blocks,
+        blind=any(row.measurement.facts.get(BLIND) for row in rows),
+        explained=any(metric.compared == "explainer" for metric, _ in scored),
+    )
+
+
+def _row_file(metric: Metric, row: ScoredRow) -> str:
+    """Return the name of the file that describes a row, as `PooledBundle.rows` has it."""
+    path = row.measurement.path
+    return f"{metric.name}/{path.with_suffix('.json').name}" if path else ""

@@ -1,0 +1,147 @@
+"""Several bundles as one results folder, so that every table and analysis reads them together."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from xnmt_bench.bundles.archive import Bundle, unpack
+from xnmt_bench.bundles.rows import check_row
+from xnmt_bench.errors import StoreError
+from xnmt_bench.measuring.measurement import FILES, FOLDER, Measurement, described_rows
+from xnmt_bench.registry import entries, load
+from xnmt_bench.store import write_atomically
+
+log = logging.getLogger(__name__)
+POOLED = "bundles.json"  # marks a folder that was pooled: what of which bundle
+
+
+@dataclass(frozen=True)
+class PooledBundle:
+    """What came of one bundle.
+
+    Attributes:
+        bundle: the file.
+        rows: the measured rows that are read from it, as `fidelity/0123456789abcdef.json`.
+        repeated: rows that an earlier bundle has too, with the same units.
+        contradicted: rows that an earlier bundle has too, with other units.
+    """
+
+    bundle: Bundle
+    rows: list[str]
+    repeated: list[str]
+    contradicted: list[str]
+
+
+def pool(
+    paths: Iterable[Path], folder: Path, refused: dict[Path, str] | None = None
+) -> list[PooledBundle]:
+    """Check bundles and put their rows into one results folder, in the place of earlier ones.
+
+    Of rows that two bundles have, the first one's are kept, which a warning says.
+
+    Args:
+        paths: of the bundles.
+        folder: a new one, or one that `pool` made.
+        refused: takes what is wrong with a bundle, which is then left out; if not given, the first
+            bad one is an error.
+
+    Raises:
+        StoreError: a bundle cannot be read or was altered, or the folder holds other results.
+    """
+    target = folder / FOLDER
+    if target.exists() and not (folder / POOLED).exists():
+        raise StoreError(
+            f"{folder}: holds measurements of its own; choose another folder, pooled=FOLDER"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    pooled, kept = [], dict[str, Measurement]()
+    # On the same disk, so that what was checked is moved and not copied.
+    with TemporaryDirectory(dir=folder, prefix=".unpacked-") as place:
+        together = Path(place) / "together"
+        (together / FOLDER).mkdir(parents=True)
+        for number, path in enumerate(paths):
+            try:
+                pooled.append(_add(path, Path(place) / str(number), together, kept))
+            except StoreError as error:
+                if refused is None:
+                    raise
+                refused[path] = str(error)
+        shutil.rmtree(target, ignore_errors=True)
+        (together / FOLDER).replace(target)
+    described = [
+        {"file": p.bundle.path.name, "sha256": p.bundle.digest, "rows": p.rows} for p in pooled
+    ]
+    write_atomically(folder / POOLED, json.dumps(described, indent=1, ensure_ascii=False))
+    return pooled
+
+
+def _add(path: Path, unpacked: Path, together: Path, kept: dict[str, Measurement]) -> PooledBundle:
+    """Check one bundle and move its rows to those of the others, `kept` by name."""
+    bundle = unpack(path, unpacked, f"{FOLDER}/")
+    result = PooledBundle(bundle, [], [], [])
+    # All are checked before the first is moved.
+    for metric, file, row in list(_checked_rows(path, unpacked)):
+        name = f"{metric}/{file.name}"
+        if same := kept.get(name):
+            kind = result.repeated if _numbers(same) == _numbers(row) else result.contradicted
+            kind.append(name)
+            continue
+        kept[name] = row
+        result.rows.append(name)
+        files = [file.parent / FILES / file_name for file_name in row.files.values()]
+        for part in (file, *([row.path] if row.path else []), *files):
+            moved = together / part.relative_to(unpacked)
+            moved.parent.mkdir(parents=True, exist_ok=True)
+            # A file may stand beside several rows; its name is the start of its digest.
+            if part.exists() and not moved.exists():
+                part.replace(moved)
+    _log(result)
+    return result
+
+
+def _numbers(row: Measurement) -> tuple[str, str | None]:
+    return row.status, row.digest
+
+
+def _checked_rows(path: Path, unpacked: Path) -> Iterator[tuple[str, Path, Measurement]]:
+    """Yield each row that an installed metric can read, with its metric and its file.
+
+    Raises:
+        StoreError: one cannot be read.
+    """
+    folders = sorted(p for p in (unpacked / FOLDER).glob("*") if p.is_dir())
+    if not folders:
+        raise StoreError(f"{path}: no rows are in it")
+    for folder in folders:
+        if folder.name not in entries("metrics"):
+            log.warning("%s: left out: rows of %s, which is not installed", path, folder.name)
+            continue
+        metric = load("metrics", folder.name)()
+        try:
+            rows = list(described_rows(folder, metric.identity))
+        except StoreError as error:
+            raise StoreError(f"{path}: {str(error).replace(f'{unpacked}/', '')}") from None
+        for file, row in rows:
+            check_row(metric, row, f"{path}: {file.relative_to(unpacked).as_posix()}")
+            yield folder.name, file, row
+
+
+def _log(pooled: PooledBundle) -> None:
+    """Say what was read of a bundle."""
+    bundle, rows = pooled.bundle, pooled.rows
+    names = ", ".join(dict.fromkeys(name.partition("/")[0] for name in rows)) or "nothing new"
+    log.info(
+        "%s: %d rows of %s, written by %s, sha256 %s",
+        *(bundle.path, len(rows), names, bundle.made_by, bundle.digest),
+    )
+    if pooled.contradicted:
+        log.warning(
+            "%s: left out: %d rows that an earlier bundle measured with other numbers, such as %s",
+            *(bundle.path, len(pooled.contradicted), pooled.contradicted[0]),
+        )

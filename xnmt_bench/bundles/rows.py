@@ -1,0 +1,141 @@
+"""Rows of a bundle, which a stranger wrote: checked before any metric reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from xnmt_bench.bundles.archive import is_safe
+from xnmt_bench.errors import StoreError
+from xnmt_bench.measuring.measurement import FILES, Measurement
+from xnmt_bench.measuring.metric import Metric
+
+ROWS = 10_000_000  # of a table: units, decisions or sentences
+BYTES = 1 << 31  # of a table, unpacked
+Plain = str | int | float | bool | None
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+
+class _Pivot(_Part):
+    heading: str
+    order: list[Plain]
+    precedence: int = 0
+    meaning: str = ""
+
+
+class _Lineage(_Part):
+    family: str | None = None
+    seed: int | None = None
+    initial: str | None = None
+
+
+class _Facts(_Part):
+    """The facts that tables and pages read. What only a metric reads is its own affair."""
+
+    doubts: list[str] = []
+    blind: bool = False
+    ceiling: bool = False
+    alters: list[str] | None = Field(default=None, min_length=3, max_length=3)
+    blind_explainer: bool = False
+    quick_left_out: list[str] = []
+    capped: bool = False
+    lineage: _Lineage = _Lineage()
+    versions: dict[str, list[str]] = {}
+    settings: dict[str, Any] = {}
+    pivot: _Pivot | None = None
+    generated: bool = False
+
+
+class _Row(_Part):
+    identity: dict[str, Plain]
+    model: str
+    status: str = Field(pattern=r"^(ok$|n/a$|failed)")
+    made_by: dict[str, str]
+    facts: _Facts
+    files: dict[str, str]
+    digest: str | None
+    content: dict[str, str]
+    rerun: str
+    path: Literal[None] = None
+
+
+def check_row(metric: Metric, row: Measurement, where: str) -> None:
+    """Check a row and its files.
+
+    Args:
+        metric: whose row it is.
+        row: as it was read; its path is that of its units.
+        where: names the row in errors.
+
+    Raises:
+        StoreError: it is not a row of the metric, a name in it leads elsewhere, or a table of it is
+            too large or unreadable.
+    """
+    try:
+        # Only of a measured row has reading set the path; of another one the stranger wrote it.
+        _Row.model_validate({**asdict(row), "path": None if row.ok else row.path})
+    except ValidationError as error:
+        fault = error.errors()[0]
+        place = ".".join(map(str, fault["loc"]))
+        raise StoreError(f"{where}: not a row of {metric.name}: {place}: {fault['msg']}") from None
+    # Names of figures and of CSV files are made of them.
+    for text in (row.model, *row.identity.values(), *row.files.values()):
+        if isinstance(text, str) and ".." in text.replace("\\", "/").split("/"):
+            raise StoreError(f"{where}: {text!r} in it leads elsewhere")
+    if bad := [name for name in row.files.values() if "/" in name or not is_safe(name)]:
+        raise StoreError(f"{where}: its file {bad[0]!r} has a name that leads elsewhere")
+    if not row.ok:
+        return
+    assert row.path is not None
+    for path in (row.path, *(row.path.parent / FILES / name for name in row.files.values())):
+        if path.suffix == ".parquet" and path.exists():
+            check_table(path, where)
+    _check_units(metric, row, where)
+
+
+def check_table(path: Path, where: str) -> None:
+    """Refuse a table that is packed so well that reading it would fill memory.
+
+    Raises:
+        StoreError: it has too many rows or bytes, or is no Parquet.
+    """
+    try:
+        described = pq.read_metadata(path)
+        groups = [described.row_group(n) for n in range(described.num_row_groups)]
+    except (pa.ArrowException, OSError) as error:
+        raise StoreError(f"{where}: {path.name} is no readable table: {error}") from None
+    size = sum(group.total_byte_size for group in groups)
+    rows = max(described.num_rows, sum(group.num_rows for group in groups))
+    if rows > ROWS or size > BYTES:
+        raise StoreError(f"{where}: {path.name} has more rows than are read: {rows:,}")
+
+
+def _check_units(metric: Metric, row: Measurement, where: str) -> None:
+    """Score units once, as every table does.
+
+    Raises:
+        StoreError: they cannot be read, or are not those of the metric.
+    """
+    try:
+        units = row.units()
+    except StoreError as error:
+        raise StoreError(f"{where}: its units: {str(error).partition(': ')[2]}") from None
+    numeric: Mapping[str, np.ndarray] = {"unit": units.number_U, **units.columns}
+    if odd := [name for name, column in numeric.items() if column.dtype.kind not in "biuf"]:
+        raise StoreError(f"{where}: the column {odd[0]!r} of its units holds no numbers")
+    try:
+        metric.score(units, np.ones((1, len(units))))
+    # What a metric makes of columns that it lacks can be any error.
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise StoreError(f"{where}: its units are not those of {metric.name}: {problem}") from None
