@@ -49,7 +49,7 @@ def _system(row: ScoredRow) -> tuple[str, str, str, str]:
 def _about(system: tuple[str, str, str, str], scored: Scored) -> Iterator[str]:
     """Yield the lines on one system: what it is, and what stands in which table."""
     name, model, corpus, pair = system
-    yield f"## {name or 'Files of another tool'} on {corpus} {pair}".rstrip()
+    yield f"## {name or 'Without a system'} on {corpus} {pair}".rstrip()
     yield ""
     yield f"- fingerprint: {model or 'none: no model was opened'}"
     rows = {

@@ -22,7 +22,7 @@ from xnmt_bench.report.panels import family
 from xnmt_bench.report.report import collect
 from xnmt_bench.report.summary import to_html
 from xnmt_bench.report.table import tables
-from xnmt_bench.report.verdict import definitions, verdict
+from xnmt_bench.report.verdict import NOTHING_BLIND, definitions, verdict
 from xnmt_bench.store import write_atomically
 
 DRAWS = Draws(1000, 0)
@@ -127,7 +127,14 @@ def _section(
     origins: dict[str, str],
 ) -> Section:
     corpus, pair, name, model = system
-    rows = [row for _, rows in scored for row in rows]
+    blind = any(row.measurement.facts.get(BLIND) for _, rows in scored for row in rows)
+    # Where there is no blind row at all, the page says so once and not for each judge.
+    verdicts = [
+        sentence
+        for metric, rows in scored
+        for sentence in verdict(metric, rows)
+        if blind or NOTHING_BLIND not in sentence
+    ]
     blocks = [
         # Its own heading stands one level below that of the section.
         Markup(to_html(summary).replace("<h2>", "<h3>", 1).replace("</h2>", "</h3>", 1))
@@ -141,15 +148,13 @@ def _section(
         if (origin := origins.get(_row_file(metric, row)))
     }
     return Section(
-        title=f"{name or 'Files of another tool'} on {corpus} {pair}".strip(),
+        title=f"{name or 'Without a system'} on {corpus} {pair}".strip(),
         anchor=re.sub(r"\W+", "-", "-".join(filter(None, (name, corpus, pair, model)))),
         model=model,
         bundles=sorted(files),
-        verdicts=[
-            sentence for metric, of_metric in scored for sentence in verdict(metric, of_metric)
-        ],
+        verdicts=verdicts,
         tables=blocks,
-        blind=any(row.measurement.facts.get(BLIND) for row in rows),
+        blind=blind,
         explained=any(metric.compared == "explainer" for metric, _ in scored),
     )
 

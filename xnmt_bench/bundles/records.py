@@ -42,7 +42,7 @@ def records(
             if results:
                 by_system.setdefault(system, []).extend(results)
     return {
-        _slug(f"{name}-{model[:12]}" if model else name or "files"): _record(
+        _slug(f"{name}-{model[:12]}" if model else name or "none"): _record(
             name, model, results, author, seconds
         )
         for (name, model), results in sorted(by_system.items())
@@ -53,7 +53,7 @@ def _record(
     name: str, model: str, results: list[Record], author: str | None, seconds: int
 ) -> Record:
     # The schema wants the form of a hub: an organisation, a slash, a name.
-    model_id = f"local/{_slug(name or 'files')}" + (f"-{model[:12]}" if model else "")
+    model_id = f"local/{_slug(name or 'none')}" + (f"-{model[:12]}" if model else "")
     return {
         "schema_version": SCHEMA,
         "evaluation_id": f"xnmt_bench/{model_id.replace('/', '_')}/{seconds}",
@@ -66,7 +66,7 @@ def _record(
         },
         "eval_library": {"name": "xnmt_bench", "version": version("xnmt_bench")},
         "model_info": {
-            "name": name or "files of another tool",
+            "name": name or "none",
             "id": model_id,
             "additional_details": {
                 "deployment_type": "self_deployed",
