@@ -26,6 +26,7 @@ from xnmt_bench.run import configured_metrics
 
 CONF = ROOT / "conf"
 NEEDS = {
+    "hf_dataset": ["corpus.path=somebody/pairs", "corpus.columns=[de,en]"],
     "multi30k": [f"corpus.root={DATA}/multi30k"],
     "multi30k_twins": [f"corpus.data={DATA}/multi30k"],
     "fairseq_bin": [
@@ -96,7 +97,7 @@ def test_corpora(name):
     # By what is hidden in it, or how its mark is decided.
     ending = {"toy_catalogue": "_or"}.get(name, "_nothing" if name.endswith("twins") else "")
     assert corpus.name == name + ending
-    if name == "toy" or (DATA.exists() and name not in ("text", "fairseq_bin")):
+    if name == "toy" or (DATA.exists() and name not in ("text", "fairseq_bin", "hf_dataset")):
         assert all(next(corpus.sentences(s), None) for s in SPLITS)
 
 

@@ -1,0 +1,149 @@
+"""Corpora of Hugging Face `datasets`, from folders; nothing is asked of the hub."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import configure
+
+from xnmt_bench.corpora.hf_dataset import HFDataset
+from xnmt_bench.corpora.sentence import Sentence, lang_pair
+from xnmt_bench.errors import DataError, XnmtError
+from xnmt_bench.registry import instantiate
+
+datasets = pytest.importorskip("datasets")
+SPLITS = {"train": "train", "valid": "validation", "test": "test"}
+PAIRS = [("eins", "one"), ("zwei\n drei", "two three"), ("größer", "greater")]
+COLUMNS = ["translation.de", "translation.en"]
+
+
+@pytest.fixture(autouse=True)
+def offline(tmp_path, monkeypatch):
+    """No network, and a cache of its own."""
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
+
+
+def nested(pairs=PAIRS):
+    return [{"translation": {"de": de, "en": en}} for de, en in pairs]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three splits as JSON lines, as the hub's translation sets are."""
+    root = tmp_path / "data"
+    root.mkdir()
+    for split in SPLITS.values():
+        lines = [json.dumps(row, ensure_ascii=False) for row in nested()]
+        (root / f"{split}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return root
+
+
+def corpus_of(path, columns=COLUMNS, splits=SPLITS, **options):
+    return HFDataset(path, columns, splits, **options)
+
+
+def test_a_folder_is_read_in_order(folder):
+    corpus = corpus_of(folder)
+    assert list(corpus.sentences("valid")) == [
+        Sentence("eins", "one", "validation", 0),
+        Sentence("zwei drei", "two three", "validation", 1),
+        Sentence("größer", "greater", "validation", 2),
+    ]
+    assert lang_pair(corpus) == "de-en"
+    assert lang_pair(corpus_of(folder, source_language="deu")) == "deu-en"
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "saved"])
+def test_other_forms_of_a_folder(form, tmp_path):
+    root = tmp_path / "data"
+    root.mkdir()
+    columns = {"de": [de for de, _ in PAIRS], "en": [en for _, en in PAIRS]}
+    if form == "saved":
+        part = datasets.Dataset.from_dict(columns)
+        datasets.DatasetDict({split: part for split in SPLITS.values()}).save_to_disk(root)
+    else:
+        for split in SPLITS.values():
+            if form == "parquet":
+                pq.write_table(pa.table(columns), root / f"{split}.parquet")
+            else:
+                datasets.Dataset.from_dict(columns).to_csv(root / f"{split}.csv", index=False)
+    texts = [(s.source, s.target) for s in corpus_of(root, ["de", "en"]).sentences("test")]
+    assert texts == [("eins", "one"), ("zwei drei", "two three"), ("größer", "greater")]
+
+
+def test_rows_stream(tmp_path):
+    """The first sentence comes before a damaged row far behind it is reached."""
+    root = tmp_path / "data"
+    root.mkdir()
+    lines = [json.dumps({"de": f"Satz {n}", "en": f"sentence {n}"}) for n in range(400_000)]
+    (root / "train.jsonl").write_text("\n".join([*lines, "{damaged"]), encoding="utf-8")
+    rows = corpus_of(root, ["de", "en"]).sentences("train")
+    assert next(rows) == Sentence("Satz 0", "sentence 0", "train", 0)
+    with pytest.raises(DataError, match=r"data train:\d+: ") as error:
+        list(rows)
+    assert "\n" not in str(error.value)
+
+
+def test_documents_are_counted_by_themselves(tmp_path):
+    root = tmp_path / "data"
+    root.mkdir()
+    rows = [{"de": f"d{n}", "en": f"e{n}", "doc": name} for n, name in enumerate("aabbb")]
+    (root / "train.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    corpus = corpus_of(root, ["de", "en"], document="doc")
+    places = [(s.document, s.position) for s in corpus.sentences("train")]
+    assert places == [("a", 0), ("a", 1), ("b", 0), ("b", 1), ("b", 2)]
+
+
+@pytest.mark.parametrize(
+    ("options", "rows", "problem"),
+    [
+        (
+            {"columns": ["translation.de", "translation.fr"]}, nested(),
+            "no column 'translation.fr'; there are: de, en",
+        ),
+        ({"columns": ["de", "en"]}, nested(), "no column 'de'; there are: translation"),
+        ({"splits": SPLITS | {"train": "dev"}}, nested(), "no split 'dev'; there are: "),
+        ({}, nested([("eins", " ")]), r"train:1: no text in column 'translation.en'"),
+        ({}, nested([("eins", "one"), (None, "two")]), r"train:2: no text in column"),
+        ({"document": "doc"}, nested(), "no column 'doc'"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_one_line(options, rows, problem, tmp_path):
+    root = tmp_path / "data"
+    root.mkdir()
+    (root / "train.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    with pytest.raises(DataError, match=problem) as error:
+        list(corpus_of(root, **options).sentences("train"))
+    assert "\n" not in str(error.value)
+
+
+def test_what_is_not_there_is_one_line(tmp_path, monkeypatch):
+    for path in (tmp_path / "none", "no_such_owner/no_such_data"):
+        with pytest.raises(DataError) as error:
+            list(corpus_of(path).sentences("train"))
+        assert str(error.value).startswith(str(path)) and "\n" not in str(error.value)
+    monkeypatch.setitem(__import__("sys").modules, "datasets", None)
+    with pytest.raises(XnmtError, match=r"pip install 'xnmt_bench\[datasets\]'"):
+        list(corpus_of(tmp_path).sentences("train"))
+
+
+def test_the_recipe_follows_the_bytes_and_not_the_place(folder, tmp_path):
+    before = corpus_of(folder).recipe()
+    moved = folder.rename(tmp_path / "moved")
+    assert corpus_of(moved).recipe() == before
+    assert corpus_of(moved, name="other").recipe() == before
+    assert corpus_of(moved, splits=SPLITS | {"valid": "test"}).recipe() != before
+    with (moved / "train.jsonl").open("a") as file:
+        file.write("\n")
+    assert corpus_of(moved).recipe() != before
+
+
+def test_it_is_a_choice_of_the_command_line(folder):
+    config = configure("corpus=hf_dataset", f"corpus.path={folder}", f"corpus.columns={COLUMNS}")
+    options = {k: v for k, v in config.corpus.items() if k not in ("subwords", "max_length")}
+    options.pop("reversed")
+    corpus = instantiate("corpus", options)
+    assert next(corpus.sentences("test")).source == "eins"

@@ -1,0 +1,171 @@
+"""Corpora of Hugging Face `datasets`: a name on the hub, or a folder."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
+from xnmt_bench.corpora.text import visible
+from xnmt_bench.errors import DataError, import_extra
+from xnmt_bench.options import Text, Texts
+from xnmt_bench.store import file_hash
+
+SAVED = ("dataset_dict.json", "state.json")  # what `save_to_disk` leaves in a folder
+
+
+class HFDataset(Corpus):
+    """A data set of Hugging Face, read as a stream: nothing but the current rows is in memory.
+
+    Args:
+        path: a name on the hub, or a folder of Parquet, JSON, CSV or what `save_to_disk` wrote.
+        columns: of the source and of the target; a dot leads inside, as in `translation.de`.
+        splits: the data set's own names for train, valid and test.
+        source_language, target_language: the last parts of the columns, if not given.
+        subset: the configuration, of a data set that has several.
+        revision: a branch, tag or commit of the hub; give one for numbers that can be made again.
+        document: a column that names the document of each row; a split is one document without it.
+        name: the corpus's name in results.
+
+    Raises (when read):
+        DataError: the data set, a split or a column is not there, or a row has no text.
+        XnmtError: `datasets` is not installed.
+    """
+
+    def __init__(
+        self,
+        path: Text | Path,
+        columns: Annotated[Texts, Field(min_length=2, max_length=2)],
+        splits: Mapping[str, Text],
+        source_language: Text | None = None,
+        target_language: Text | None = None,
+        subset: Text | None = None,
+        revision: Text | None = None,
+        document: Text | None = None,
+        name: Text = "hf_dataset",
+    ) -> None:
+        self.name, self._path = name, str(path)
+        self._columns, self._splits, self._document = list(columns), dict(splits), document
+        last = [column.rpartition(".")[2] for column in columns]
+        self.source_language = source_language or last[0]
+        self.target_language = target_language or last[1]
+        self._subset, self._revision = subset, revision
+
+    def sentences(self, split: Split) -> Iterator[Sentence]:
+        """Stream the pairs of a split in order; line ends in a text become blanks."""
+        where = f"{self._path} {self._splits[split]}"
+        places: dict[str, int] = {}
+        for number, row in enumerate(self._rows(split), start=1):
+            texts = []
+            for column in self._columns:
+                text = _inside(row, column, where, number)
+                if not isinstance(text, str) or not visible(text):
+                    raise DataError(where, number, f"no text in column {column!r}")
+                texts.append(re.sub(r"\s*[\r\n\u2028\u2029]+\s*", " ", text).strip())
+            document = self._splits[split]
+            if self._document:
+                document = str(_inside(row, self._document, where, number))
+            position = places.get(document, 0)
+            # Only the current document is counted, so that memory does not grow with the corpus.
+            places = {document: position + 1}
+            yield Sentence(*texts, document, position)
+
+    def recipe(self) -> dict[str, Any]:
+        """Return the bytes of every file of a folder, or the commit of the hub."""
+        if Path(self._path).is_dir():
+            folder = Path(self._path)
+            files = sorted(path for path in folder.rglob("*") if path.is_file())
+            # A cache beside the data decides nothing.
+            content: Any = [
+                [path.relative_to(folder).as_posix(), file_hash(path)]
+                for path in files
+                if not path.name.startswith((".", "cache-"))
+            ]
+        else:
+            # Addresses of the hub's files hold the commit.
+            data_files = self._builder().config.data_files or {}
+            content = {str(split): list(map(str, names)) for split, names in data_files.items()}
+        return {
+            "kind": "hf_dataset",
+            "pair": list(languages(self)),
+            "columns": self._columns,
+            "splits": self._splits,
+            "subset": self._subset,
+            "document": self._document,
+            "files": content,
+        }
+
+    def _rows(self, split: Split) -> Iterator[Mapping[str, Any]]:
+        """Yield the rows of a split.
+
+        Raises:
+            DataError: the data set cannot be opened or read to its end, or has no such split.
+        """
+        name = self._splits[split]
+        number = 0
+        try:
+            for row in self._open(name):
+                number += 1
+                yield row
+        except DataError:
+            raise
+        # `datasets` passes on whatever its readers raise.
+        except Exception as error:
+            raise DataError(f"{self._path} {name}", number + 1, _first_line(error)) from None
+
+    def _open(self, split: str) -> Any:
+        folder = Path(self._path)
+        if any((folder / name).is_file() for name in SAVED):
+            saved = import_extra("datasets", "datasets").load_from_disk(self._path)
+            parts = saved if isinstance(saved, dict) else {"train": saved}
+        else:
+            parts = self._builder().as_streaming_dataset()
+        if split not in parts:
+            there = ", ".join(map(str, parts)) or "none"
+            raise DataError(self._path, None, f"no split {split!r}; there are: {there}")
+        return parts[split]
+
+    def _builder(self) -> Any:
+        """Return what reads the data set; no row of it is read.
+
+        Raises:
+            DataError: there is no such data set, or no network to ask the hub.
+        """
+        datasets = import_extra("datasets", "datasets")
+        if (
+            os.sep in self._path
+            and Path(self._path).is_absolute()
+            and not Path(self._path).is_dir()
+        ):
+            raise DataError(self._path, None, "no such folder")
+        try:
+            return datasets.load_dataset_builder(self._path, self._subset, revision=self._revision)
+        except Exception as error:
+            raise DataError(self._path, None, _first_line(error)) from None
+
+
+def _inside(row: Mapping[str, Any], column: str, where: str, number: int) -> Any:
+    """Return what a row has in a column, or in a column inside of one.
+
+    Raises:
+        DataError: there is no such column.
+    """
+    value: Any = row
+    # A column's own name may hold a dot.
+    for part in [column] if column in row else column.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            there = ", ".join(map(str, value)) if isinstance(value, Mapping) else "a value"
+            raise DataError(where, number, f"no column {column!r}; there are: {there}")
+        value = value[part]
+    return value
+
+
+def _first_line(error: Exception) -> str:
+    """Return what went wrong in one line."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
