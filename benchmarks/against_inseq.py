@@ -14,6 +14,11 @@ codes stay; in inseq from the unknown word, which is zero in this model, to word
 codes, while EOS stays. So inseq's are compared with a loop over the points of its own way; its cost
 is in no column.
 
+Value zeroing differs too: here attention blocks are rolled out down to the words; inseq compares
+whole layers, feed-forward block included, and keeps each layer's scores. So inseq's, of the last
+layer, are compared with a loop that zeroes one value after another in the same way. inseq's stops
+with a TypeError under transformers 5, so that this method needs an environment with transformers 4.
+
 `--size small` is two layers that have learnt some of the toy corpus, of which pairs are explained.
 `--size base` is six layers of 512 dimensions with random weights, which cost the same, and with
 pieces of the given files, whose first pairs of 15 to 40 subwords a side are explained; without
@@ -39,6 +44,7 @@ from pathlib import Path
 import inseq
 import numpy as np
 import torch
+import transformers
 from extraction import Operations, matmul_peak, read_pairs
 from safetensors.torch import load_file, save_file
 from transformers import M2M100Config, M2M100ForConditionalGeneration
@@ -61,7 +67,11 @@ METHODS: dict[str, tuple[str, Callable | None]] = {
     "weighted_gradient": ("input_x_gradient", lambda scores: scores.sum(-1)),
     "prediction_difference": ("occlusion", None),
     "integrated_gradients": ("integrated_gradients", lambda scores: scores.sum(-1)),
+    "value_zeroing": ("value_zeroing", None),
 }
+# inseq's value zeroing expects layers to return tuples, as they did in transformers 4.
+OLDER = ["value_zeroing"] if int(transformers.__version__.split(".")[0]) > 4 else []
+LEAST = 1e-5  # inseq counts lower scores of value zeroing as 0
 POINTS = 50  # of integrated gradients, in both tools
 UNKNOWN = {"m2m100": 3, "marian": 1}  # the unknown word's id
 PIECES = 16_000  # of the base size, if the text has as many
@@ -189,6 +199,8 @@ def theirs(
             source, prefix = reduce(source), reduce(prefix)
         elif name == "attention":  # of every layer and head: the last layer's mean
             source, prefix = source[:, :, -1].mean(-1), prefix[:, :, -1].mean(-1)
+        elif name == "value_zeroing":  # of every layer: the last one
+            source, prefix = source[:, :, -1], prefix[:, :, -1]
         # Its first step is the one behind the decoder's first input.
         steps = slice(before_target - 1, None)
         found.append((source[before_source:, steps].T, prefix[before_target:, steps].T))
@@ -229,6 +241,72 @@ def integrate_their_way(model: NMTModel, pairs: Pairs) -> Scores:
         seen = torch.ones(len(y), len(y)).tril(-1).bool()
         scores.append((sums[0][:, before : before + len(x)], prefix.masked_fill(~seen, torch.nan)))
     return scores
+
+
+@torch.no_grad()
+def zero_values_their_way(model: NMTModel, pairs: Pairs) -> Scores:
+    """How far the last decoder layer's output turns when one value is zeroed, as inseq has it."""
+    before_source, before_target = len(model.before_source), len(model.before_target)
+    layer, scores = model.model.get_decoder().layers[-1], []
+    for pair in pairs:
+        x, y = ids_of(model, pair)
+        source_ids = torch.cat([model.before_source, model.source_ids[x], model.after_source])
+        target_ids = torch.cat([model.before_target, model.target_ids[y[:-1]]])
+        output = last_layer(model.model, source_ids, target_ids)
+        source_TS = turned_by_values(output, layer.encoder_attn.v_proj, len(source_ids))
+        # A step sees its own input and those before it.
+        inputs_TT = turned_by_values(output, layer.self_attn.v_proj, len(target_ids)).tril()
+        source_TS, inputs_TT = (
+            x.where(x >= LEAST, 0.0) / x.where(x >= LEAST, 0.0).sum(-1, keepdim=True)
+            for x in (source_TS, inputs_TT)
+        )
+        steps = slice(before_target - 1, None)
+        prefix_TT = torch.nn.functional.pad(inputs_TT[steps, before_target:], (0, 1))
+        seen = torch.ones(len(y), len(y)).tril(-1).bool()
+        words = slice(before_source, before_source + len(x))
+        scores.append((source_TS[steps, words], prefix_TT.masked_fill(~seen, torch.nan)))
+    return scores
+
+
+def last_layer(
+    inner: torch.nn.Module, source_ids: torch.Tensor, target_ids: torch.Tensor
+) -> Callable[[], torch.Tensor]:
+    """Returns what computes the last decoder layer again, and the norm behind it, (T, D)."""
+    decoder, calls = inner.get_decoder(), []
+    layer = decoder.layers[-1]
+    hook = layer.register_forward_pre_hook(
+        lambda _, positional, named: calls.append((positional, named)), with_kwargs=True
+    )
+    inner(input_ids=source_ids[None], decoder_input_ids=target_ids[None], use_cache=False)
+    hook.remove()
+    [(positional, named)] = calls
+
+    def output() -> torch.Tensor:
+        states = layer(*positional, **named)
+        return decoder.layer_norm(states[0] if isinstance(states, tuple) else states)[0]
+
+    return output
+
+
+def turned_by_values(
+    output: Callable[[], torch.Tensor], values: torch.nn.Module, places: int
+) -> torch.Tensor:
+    """1 - cosine of an output with and without the value of each place, (T, X)."""
+    clean_TD, turned = output(), []
+    for place in range(places):
+        hook = values.register_forward_hook(
+            lambda _, __, value, at=place: value.index_fill(1, torch.tensor([at]), 0.0)
+        )
+        turned.append(1 - torch.cosine_similarity(clean_TD, output(), dim=-1))
+        hook.remove()
+    return torch.stack(turned, -1)
+
+
+# Methods that are defined otherwise here: what inseq computes, written anew.
+THEIR_WAY = {
+    "integrated_gradients": integrate_their_way,
+    "value_zeroing": zero_values_their_way,
+}
 
 
 def difference(name: str, mine: Scores, other: Scores) -> float:
@@ -322,11 +400,11 @@ def compare(folder: Path, arguments: argparse.Namespace) -> None:
         share = gflop(here, pairs) / mine.seconds / peak
         other = timed(there, peer.model, pairs)
         a, b = mine.positions, other.positions
-        scores = mine.scores
-        if name == "integrated_gradients" and arguments.size == "small":
-            scores = integrate_their_way(model, pairs)
-        # Of the base size it would cost as much as inseq does.
+        # Of the base size the loop over points would cost as much as inseq does.
         compared = name != "integrated_gradients" or arguments.size == "small"
+        scores = mine.scores
+        if name in THEIR_WAY and compared:
+            scores = THEIR_WAY[name](model, pairs)
         differs = f"{difference(name, scores, other.scores):.1e}" if compared else ""
         print(
             f"{f'{name} / {method}':41}{mine.seconds:9.4f}{other.seconds:9.4f}"
@@ -346,11 +424,14 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--sentences", type=int, default=None, help="8 of the base size, else 24")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--width", type=int, default=128, help="of the small size")
-    parser.add_argument("--methods", help="some of " + ",".join(METHODS), default=",".join(METHODS))
+    covered = ",".join(name for name in METHODS if name not in OLDER)
+    parser.add_argument("--methods", help="some of " + ",".join(METHODS), default=covered)
     arguments = parser.parse_args()
     arguments.methods = arguments.methods.split(",")
     if unknown := set(arguments.methods) - set(METHODS):
         parser.error(f"--methods: {min(unknown)!r} is none of {', '.join(METHODS)}")
+    if older := set(arguments.methods) & set(OLDER):
+        parser.error(f"--methods: inseq's {min(older)} needs transformers 4")
     if bool(arguments.source) != bool(arguments.target):
         parser.error("--source and --target belong together")
     if arguments.size == "base" and arguments.family != "m2m100":
