@@ -140,10 +140,12 @@ class Trap:
         """Called by Python before each audited action."""
         match event, arguments:
             case "open", (str() | os.PathLike() as path, _, int() as flags) if flags & WRITING:
-                self._about_to("lock" if str(path).endswith(".lock") else "write", path)
+                self._about_to("lock" if ".lease" in str(path) else "write", path)
             case "os.rename", (_, path, *_):
                 self._about_to("rename", path)
-            case (("os.mkdir" | "os.remove" | "shutil.rmtree"), (path, *_)):
+            case (("os.mkdir" | "os.remove" | "shutil.rmtree"), (path, *_)) if (
+                ".lease" not in str(path)  # a holder that dies before it lets go is taken over
+            ):
                 kind = event.partition(".")[2]
                 # To make what is there changes nothing, nor to remove what is not.
                 if (self.folder / path).exists() == (kind != "mkdir"):
@@ -158,7 +160,7 @@ class Trap:
         """Whether this was never met; now it was."""
         inside = path.relative_to(self.folder)
         name = f"{kind} {Path(*inside.parts[:2]) if self.once else inside}"
-        name = re.sub(r"[.][0-9]+[.]tmp$", ".tmp", name)  # of another process
+        name = re.sub(r"[.][^.]+[.]\d+[.]\w{8}[.]tmp$", ".tmp", name)  # of another process
         if name in self._known or (self.once and kind not in self.once):
             return False
         self._known.add(name)

@@ -256,7 +256,7 @@ def test_files_can_be_read_by_others_and_a_scheduler_changes_nothing(tmp_path):
     os.umask(readable)
     modes = {path.name: path.stat().st_mode & 0o777 for path in files}
     assert modes["model.safetensors"] == 0o666 & ~readable
-    assert {mode for name, mode in modes.items() if not name.endswith(".lock")} == {
+    assert {mode for name, mode in modes.items() if not name.endswith(".lease")} == {
         0o666 & ~readable
     }
 

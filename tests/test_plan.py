@@ -146,7 +146,7 @@ def test_shards_of_an_earlier_run_say_nothing_of_the_pace(log, monkeypatch):
 
     clock = Clock()
     monkeypatch.setattr(progress, "time", clock)
-    for shard in track(range(4), "rules", 4, "shards", done=2):
-        clock.now += 0.001 if shard < 2 else 100.0
+    for _ in track(range(2), "rules", 4, "shards", done=2):
+        clock.now += 100.0
     last = [line for line in log.messages if line.startswith("rules: 3 of 4")]
     assert len(last) == 1 and "100.0 s each" in last[0]

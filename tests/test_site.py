@@ -17,7 +17,7 @@ from conftest import ROOT
 SITE = ROOT / "docs" / "site"
 sys.path.insert(0, str(SITE))
 
-import build  # noqa: E402, I001
+import build  # noqa: E402
 import reference  # noqa: E402
 
 # What a browser loads by itself, as opposed to what a reader may follow.

@@ -1,9 +1,13 @@
 """The store: every result once, whole or not at all."""
 
+import errno
+import fcntl
 import json
 import multiprocessing
 import os
 import shutil
+import signal
+import socket
 import time
 from pathlib import Path
 
@@ -327,3 +331,92 @@ def test_a_killed_job_holds_nobody_up(tmp_path):
         find(tmp_path / "store")
     artefact = make(tmp_path / "store", lambda folder: {"found": (folder / "first").read_text()})
     assert artefact.facts == {"found": "done"}
+
+
+def make_and_note(root, host):
+    """Makes an artefact under a short lease, in two steps with a pause between them."""
+    use_short_leases(host)
+
+    def slow(folder):
+        (root / f"{host}.began").touch()
+        # In short sleeps, since a lost lease is noticed between two of them.
+        for _ in range(25):
+            time.sleep(0.1)
+        (folder / "text").write_text("whole")
+        return {"made": "whole"}
+
+    artefact = make(root / "store", slow)
+    assert (artefact.path / "text").read_text() == "whole"
+
+
+def use_short_leases(host):
+    store_module.LEASE = 1.0
+    store_module.HOST = host
+    socket.gethostname = lambda: host
+    fcntl.flock = refuse_locks
+
+
+def refuse_locks(*_):
+    raise OSError(errno.ENOSYS, "Function not implemented")
+
+
+def start(*arguments):
+    job = multiprocessing.get_context("spawn").Process(target=make_and_note, args=arguments)
+    job.start()
+    wait_for(arguments[0] / f"{arguments[1]}.began")
+    return job
+
+
+def wait_for(path):
+    for _ in range(300):
+        if path.exists():
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{path} did not come")
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_holder_on_another_host_that_stands_still_is_taken_over(tmp_path, number):
+    # On a file system without locks of the operating system.
+    holder = start(tmp_path, "first")
+    os.kill(holder.pid, number)
+    taker = start(tmp_path, "second")
+    taker.join(60)
+    assert taker.exitcode == 0
+    if number == signal.SIGSTOP:
+        os.kill(holder.pid, signal.SIGCONT)
+    holder.join(60)
+    # One that wakes finds the other's artefact and goes on with it.
+    assert holder.exitcode == (0 if number == signal.SIGSTOP else -signal.SIGKILL)
+    assert [path.name for path in (tmp_path / "store" / "nmt").iterdir() if path.suffix] == []
+
+
+def test_two_makers_at_once_both_succeed(tmp_path):
+    # As after a holder that stood still woke in the middle of its work.
+    def race(folder):
+        (folder / "text").write_text("whole")
+        shutil.copytree(folder, tmp_path / "copy")
+        other = Store(tmp_path / "other").make("nmt", write_text, **RECIPE)
+        shutil.copytree(other.path, folder.with_suffix(""))
+        return {"made": "whole"}
+
+    assert Store(tmp_path / "store").make("nmt", race, **RECIPE).facts == {"made": "whole"}
+    assert not list((tmp_path / "store" / "nmt").glob(f"*{store_module.PARTIAL}"))
+
+
+def write_text(folder):
+    (folder / "text").write_text("whole")
+    return {"made": "whole"}
+
+
+def test_a_file_that_another_maker_is_writing_stays(tmp_path):
+    partial = Store(tmp_path).path("nmt", **RECIPE).with_suffix(store_module.PARTIAL)
+    partial.mkdir(parents=True)
+    name = f"a.{store_module.HOST}.{os.getppid()}.0a1b2c3d.tmp"  # its process lives
+    dead = f"a.{store_module.HOST}.4194999.0a1b2c3d.tmp"
+    for file in (name, dead, ".tmpXyz"):
+        (partial / file).write_text("half")
+    os.utime(partial / ".tmpXyz", (1, 1))
+    artefact = make(tmp_path, write_text)
+    assert sorted(artefact.files) == ["text"]
+    assert {path.name for path in artefact.path.iterdir()} == {"meta.json", "text", name}

@@ -114,6 +114,27 @@ def check_precision(precision: Precision, device: torch.device) -> None:
         raise ConfigError([f"rules.precision=tf32: {device.type} has no such products, a GPU has"])
 
 
+_agreed: int | None = None  # bytes of memory that several processes take as free on their GPUs
+
+
+def agree_on_memory(free: int | None) -> None:
+    """Let this process take so many bytes as free on its GPU, as others do; None to measure them.
+
+    How much is computed at once then is the same in all of them, and with it the last digits.
+    """
+    global _agreed
+    _agreed = free
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Return how many bytes a tensor may take on a device; None where it is not CUDA."""
+    if device.type != "cuda" or _agreed is not None:
+        return _agreed
+    free, _ = torch.cuda.mem_get_info(device)
+    # What torch keeps for later tensors is free too.
+    return int(free) + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+
+
 class Room:
     """How much is computed at once: what was asked for, or what a device has room for.
 
@@ -139,12 +160,8 @@ class Room:
         return self._sizes[device]
 
     def _room(self, device: torch.device) -> int:
-        if device.type != "cuda":
-            return self._cpu
-        free, _ = torch.cuda.mem_get_info(device)
-        # What torch keeps for later tensors is free too.
-        free += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return max(self._cpu, free // self._each)
+        free = free_memory(device) if device.type == "cuda" else None
+        return self._cpu if free is None else max(self._cpu, free // self._each)
 
     def tried(self, device: torch.device, work: Callable[[int], Result]) -> Result:
         """Return what `work` gives for a size, the greatest that fits into memory.

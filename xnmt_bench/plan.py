@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from omegaconf import DictConfig, OmegaConf
+
+from xnmt_bench.errors import MissingError
 from xnmt_bench.measuring.metric import Metric
+from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.system import training_work
 from xnmt_bench.progress import duration
-from xnmt_bench.store import Artefact, Store, Work
+from xnmt_bench.registry import instantiate
+from xnmt_bench.store import PARTIAL, Artefact, Store, Work
 
+STAGES = ("system", "labels", "rules")  # what `until` may name
 # All that is behind these depends on what is in them, and cannot be named before they are made.
 FOUNDATIONS = ("subwords", "encoded", "nmt")
 
@@ -40,6 +47,110 @@ class Step:
         if self.seconds is not None:
             parts.append(f"at most {duration(self.seconds)}")
         return ": ".join([parts[0], ", ".join(parts[1:])] if parts[1:] else parts)
+
+
+def configured_metrics(config: DictConfig) -> dict[str, Metric]:
+    """Return the configured metrics by name, in their order."""
+    nodes = config.get("metric") or {}
+    return {name: instantiate(f"metric {name!r}", nodes[name]) for name in nodes}
+
+
+def makers(job: Job, metrics: Iterable[Metric]) -> Iterator[Callable[[], Any]]:
+    """Yield what makes a job's artefacts, in order: each row of a metric, or stages for `until`."""
+    if until := job.config.until:
+        yield from _stages(job, until)
+        return
+    rows = 0
+    for metric in metrics:
+        for row in metric.measure(metric.measured_job(job)):
+            rows += 1
+            yield row.make
+    # Metrics that have no row here still need the system.
+    if not rows:
+        yield lambda: job.system.path
+
+
+def _stages(job: Job, until: str) -> Iterator[Callable[[], Any]]:
+    yield lambda: job.system.path
+    if until == "system":
+        return
+    config, decisions = job.config, job.explained.decisions
+    taught = [s for s in [config.learned_from] if job.explained.teachable]
+    splits = [*(("train", scenario) for scenario in taught), (EVALUATED, config.scenario)]
+    for split, scenario in splits:
+        if until == "labels":
+            yield partial(decisions.labels, split, scenario)
+        else:
+            yield partial(job.explained.rules, scenario, split)
+
+
+class _FoundError(BaseException):
+    """The work of the wanted artefact was found.
+
+    Not an Exception, so that a row that goes on after failures ends here too.
+    """
+
+    def __init__(self, work: Callable[[Path], Any]) -> None:
+        super().__init__()
+        self.work = work
+
+
+class _SeekingStore(Store):
+    """A store that makes nothing, and stops where a wanted artefact would be made."""
+
+    def __init__(self, root: str, folder: Path) -> None:
+        super().__init__(root, may_make=False)
+        self._folder = folder.resolve()
+
+    def make(
+        self,
+        stage: str,
+        work: Callable[[Path], dict[str, Any] | None],
+        *,
+        version: int,
+        cheap: bool = False,
+        amount: Work | None = None,
+        **made_from: Any,
+    ) -> Artefact:
+        """Return the artefact of a recipe, or raise `_FoundError` where it is the wanted one."""
+        path = self.path(stage, version=version, **made_from)
+        if path.with_suffix(PARTIAL).resolve() == self._folder:
+            raise _FoundError(work)
+        return super().make(stage, work, version=version, cheap=cheap, **made_from)
+
+
+_latest: Job | None = None  # of this process; its model stays open for the next one
+
+
+def find_work(config: Mapping[str, Any], folder: Path) -> Callable[[Path], Any]:
+    """Return what fills an unfinished artefact's folder, in another process than the job's own.
+
+    The job is gone through as its own process does, up to the artefact. All that was made before is
+    in the store.
+
+    Args:
+        config: the job's configuration.
+        folder: of the unfinished artefact.
+
+    Raises:
+        MissingError: the job does not come to this artefact.
+    """
+    global _latest
+    node = OmegaConf.create(dict(config))
+    job = Job(node, store=_SeekingStore(node.store, folder))
+    if _latest and all(_latest.config[name] == node[name] for name in ("nmt", "corpus", "device")):
+        job.system.keep_model(_latest.system)
+    _latest = job
+    try:
+        for make in makers(job, configured_metrics(node).values()):
+            try:
+                make()
+            # As in the job's own process, where a row that fails is followed by others.
+            except Exception:
+                continue
+    except _FoundError as found:
+        return found.work
+    raise MissingError(f"{folder}: no row of the job needs this artefact")
 
 
 class _PlanningStore(Store):
@@ -128,10 +239,8 @@ def plan_job(job: Job, metrics: Iterable[Metric]) -> Plan:
     store = _PlanningStore(job.store.root)
     # A job of its own: it keeps empty artefacts, which must not reach the job that does the work.
     planning = Job(job.config, job.options, store=store)
-    rows = [row.make for metric in metrics for row in metric.measure(metric.measured_job(planning))]
-    # Metrics that have no row here still need the system, so its stages are planned alone.
-    makers: list[Callable[[], Any]] = [*rows] or [lambda: planning.system.path]
-    for make in makers:
+    rows = list(makers(planning, metrics := [*metrics]))
+    for make in rows:
         try:
             make()
         # An artefact that is yet to be made is empty, so a row ends where it is read. A row that
@@ -149,7 +258,7 @@ def plan_job(job: Job, metrics: Iterable[Metric]) -> Plan:
     if job.config.nmt.path:
         absent = [stage for stage in absent if stage != "nmt"]
     steps += [_unnamed(stage, job) for stage in absent]
-    return Plan(tuple(steps), len(rows))
+    return Plan(tuple(steps), len(rows) if metrics and not job.config.until else 0)
 
 
 def _unnamed(stage: str, job: Job) -> Step:

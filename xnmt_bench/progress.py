@@ -127,6 +127,7 @@ def track(
     unit: str,
     shown: bool = True,
     done: int = 0,
+    note: str = "",
 ) -> Iterator[Item]:
     """Yield the items again, saying how many are done.
 
@@ -136,12 +137,14 @@ def track(
         total: how many there are.
         unit: what an item is, in the plural.
         shown: say anything at all.
-        done: the first so many were done by an earlier run; they do not count for the pace.
+        done: the first so many were done by an earlier run; they do not count for the pace, and are
+            none of the items.
+        note: stands behind the time.
     """
     with Stage(description, total, unit, shown, done) as stage:
-        for number, item in enumerate(items, start=1):
+        for number, item in enumerate(items, start=done + 1):
             yield item
-            stage.step(max(done, number))
+            stage.step(number, note)
 
 
 def flush_output() -> None:

@@ -14,6 +14,8 @@ from omegaconf import DictConfig
 
 from xnmt_bench import progress
 from xnmt_bench.bundles.paths import bundle_paths
+from xnmt_bench.device import free_memory
+from xnmt_bench.engine import Crew, Request, employ
 from xnmt_bench.errors import ConfigError, MissingError, NotApplicable, StoreError
 from xnmt_bench.measuring.bootstrap import Draws, score
 from xnmt_bench.measuring.listing import Listing
@@ -29,7 +31,7 @@ from xnmt_bench.measuring.metric import Metric, Row
 from xnmt_bench.pipeline.doors import READERS
 from xnmt_bench.pipeline.job import Job, trainer_options
 from xnmt_bench.pipeline.settings import plain
-from xnmt_bench.plan import plan_job
+from xnmt_bench.plan import configured_metrics, find_work, makers, plan_job
 from xnmt_bench.registry import instantiate
 from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import about_systems, collect, report, writable
@@ -79,12 +81,35 @@ def train(config: DictConfig) -> None:
         # After the plan, which is what a dry run is for.
         if config.dry_run:
             return
-        # `system.path` trains. With metrics, the first row that needs the system does.
-        if not metrics:
-            log.info("trained: %s", job.system.path)
-        errors = [e for metric in metrics.values() for e in measure(metric, job, tracker)]
+        with employ(_crew(job)):
+            errors = _make_all(job, metrics.values(), tracker)
         if errors:
             raise errors[0]
+
+
+def _make_all(job: Job, metrics: Iterable[Metric], tracker: Tracker) -> list[Exception]:
+    """Measure all metrics, or make what `until` names; return what went wrong."""
+    until, metrics = job.config.until, [*metrics]
+    if metrics and not until:
+        return [error for metric in metrics for error in measure(metric, job, tracker)]
+    for make in makers(job, metrics):
+        try:
+            made = make()
+        except NotApplicable as error:
+            log.warning("until=%s: n/a: %s", until, error)
+        else:
+            log.info("made: %s", getattr(made, "path", made))
+    return []
+
+
+def _crew(job: Job) -> Crew:
+    """Return the processes that work for a job, as configured."""
+    config, where = job.config, job.options.device
+    # Resolved here, since a resolver of Hydra's knows nothing in another process.
+    values = plain(config)
+    request = Request(values, str(Path.cwd()), find_work, config.threads or 1, free_memory(where))
+    ranks = config.trainer.devices, config.trainer.nodes
+    return Crew(request, config.workers, *ranks, on_gpu=where.type == "cuda")
 
 
 def evaluate(config: DictConfig) -> None:
@@ -199,12 +224,6 @@ def _start(config: DictConfig, job_type: str) -> Tracker:
     group = folder.parent.name if sweep else folder.name
     tracker: Tracker = instantiate("logger", config.logger)
     return tracker.start(job_type, group, folder, plain(config))
-
-
-def configured_metrics(config: DictConfig) -> dict[str, Metric]:
-    """Return the configured metrics by name, in their order."""
-    nodes = config.get("metric") or {}
-    return {name: instantiate(f"metric {name!r}", nodes[name]) for name in nodes}
 
 
 def check_doors(metrics: Iterable[Metric], job: Job) -> None:

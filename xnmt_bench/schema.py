@@ -123,6 +123,8 @@ class TrainerSection(Section):
 
     precision: Precision
     validate_every: Count | None
+    devices: Few
+    nodes: Few
     progress_bar: bool
 
 
@@ -145,6 +147,8 @@ class Main(Section):
     explain_foil: Text | None
     dry_run: bool
     repair: bool
+    workers: Few
+    until: Literal["system", "labels", "rules"] | None
     store: Text
     results: Text | Texts
     pooled: Text

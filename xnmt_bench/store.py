@@ -7,12 +7,15 @@ it and the SHA-256 of each of its files, which are verified when the artefact is
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import logging
 import os
+import platform
 import re
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,8 +24,9 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-from filelock import FileLock, Timeout
+from filelock import LeaseCompromise, SoftFileLease, Timeout
 
 from xnmt_bench.errors import MissingError, StoreError
 
@@ -33,6 +37,11 @@ LIBRARIES = ("torch", "captum")  # their arithmetic decides digits, and no recip
 os.umask(UMASK := os.umask(0o077))  # it can be read only by setting it
 MODE = 0o666 & ~UMASK  # of a file, as other programs make one
 PARTIAL = ".partial"  # ending of a folder that is not finished
+# Seconds after which another process takes over from a holder that gives no sign of life. All
+# processes need the same number, or filelock refuses. On the holder's own host a dead one is seen
+# at once.
+LEASE = 30.0
+HOST = platform.node().replace(".", "-") or "host"
 
 
 def fingerprint(recipe: Mapping[str, Any]) -> str:
@@ -72,8 +81,8 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises:
         OSError: the disk did not take it; `path` is named.
     """
-    # Two jobs may write the same file at once.
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    # Two jobs may write the same file at once, on two hosts too.
+    temporary = path.with_name(f"{path.name}.{HOST}.{os.getpid()}.{uuid4().hex[:8]}.tmp")
     with naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -234,21 +243,50 @@ def _verify(path: Path, digest: str) -> None:
         raise StoreError(f"{path}: truncated or altered since it was written; {CURE}")
 
 
+class _LeaseLostError(Exception):
+    """Another process took the lease, since this one gave no sign of life for a while."""
+
+
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock of one artefact; the system frees it when a job is killed."""
-    # Beside the folder, which is renamed when the artefact is whole.
-    lock = FileLock(path.parent / f".{path.name}.lock")
+def _leased(path: Path) -> Iterator[None]:
+    """Hold the lease of one artefact, a file that the holder's own thread keeps fresh.
+
+    A lock of the operating system does nothing on some network file systems, is missing on others,
+    and one that is held by a dead host blocks for ever. A lease works on all of them. Two processes
+    may hold it at once, after one of them stood still; artefacts are deterministic and renamed
+    whole, so that this does no harm.
+
+    Raises:
+        _LeaseLostError: another process took the lease; raised inside the `with` block.
+    """
+    maker, guard, held = threading.get_ident(), threading.Lock(), True
+
+    def raise_in_maker(error: type[Exception] | None) -> None:
+        thread = ctypes.c_ulong(maker)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, error and ctypes.py_object(error))
+
+    def stop_maker(_: LeaseCompromise) -> None:  # called by the thread that keeps the lease fresh
+        with guard:
+            if held:
+                raise_in_maker(_LeaseLostError)
+
+    # Beside the folder, which is renamed when the artefact is whole. A name of its own, since older
+    # stores hold locks of another kind.
+    file = path.parent / f".{path.name}.lease"
+    lease = SoftFileLease(file, lease_duration=LEASE, on_compromise=stop_maker, mode=MODE)
     try:
         # At once first, so that a wait can be reported.
-        lock.acquire(timeout=0)
+        lease.acquire(timeout=0)
     except Timeout:
         log.info("waiting for another job that is making %s %s", path.parent.name, path.name)
-        lock.acquire()
+        lease.acquire(poll_interval=0.25)
     try:
         yield
     finally:
-        lock.release()
+        with guard:
+            held = False
+            raise_in_maker(None)  # one that was not raised yet must not reach other work
+        lease.release()
 
 
 class Store:
@@ -300,13 +338,21 @@ class Store:
         # Before the lock: a reader may look at a store that it cannot write to.
         if not (self.may_make or cheap or finished.exists()):
             raise MissingError(f"{path}: no finished artefact is here; run train.py first")
-        if not finished.exists():
+        while not finished.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            with _locked(path):
-                if path.exists() and not finished.exists():  # its meta.json was lost: make it again
-                    shutil.rmtree(path)
-                if not path.exists():  # another job may have made it while this one waited
-                    _make(path, recipe, work, amount)
+            try:
+                with _leased(path):
+                    if path.exists() and not finished.exists():  # its meta.json was lost
+                        shutil.rmtree(path)
+                    if not path.exists():  # another job may have made it while this one waited
+                        _make(path, recipe, work, amount)
+            except _LeaseLostError:
+                log.warning("%s: this process stood still, and another one goes on", path)
+            except Exception:
+                if not finished.exists():
+                    raise
+                # Another process took over and finished first: its artefact has the same bytes.
+                shutil.rmtree(path.with_suffix(PARTIAL), ignore_errors=True)
         artefact = Artefact.open(path)
         artefact.check_place()
         for library, number in artefact.versions.items():
@@ -359,16 +405,16 @@ def _make(
     log.info("%s %s %s", "resuming" if resumed else "making", path.parent.name, path.name)
     # A killed run's folder is used again: stages find their finished shards in it.
     partial.mkdir(exist_ok=True)
-    began = time.monotonic()
+    began, clock = time.monotonic(), time.time()
     with naming(partial):
         facts = work(partial) or {}
     seconds = time.monotonic() - began
-    # Of a run that was killed while it wrote; the second is how safetensors begins a file.
-    for leftover in (*partial.rglob("*.tmp"), *partial.rglob(".tmp*")):
-        leftover.unlink()
-    files = {}
+    for leftover in _temporary(partial):
+        if _is_abandoned(leftover, clock):
+            leftover.unlink(missing_ok=True)
+    files, unfinished = {}, set(_temporary(partial))
     for file in sorted(partial.rglob("*")):
-        if file.is_file() and file.name != META:
+        if file.is_file() and file.name != META and file not in unfinished:
             file.chmod(MODE)  # safetensors lets the owner alone read a file
             files[file.relative_to(partial).as_posix()] = file_hash(file)
     meta: dict[str, Any] = {"recipe": recipe, "facts": facts, "files": files}
@@ -382,6 +428,39 @@ def _make(
     write_atomically(partial / META, json.dumps(meta, indent=1, ensure_ascii=False))
     # The rename is atomic: readers see a whole artefact or none.
     partial.rename(path)
+
+
+def _temporary(folder: Path) -> list[Path]:
+    """Return files that were begun and not finished: ours, and safetensors'."""
+    return [*folder.rglob("*.tmp"), *folder.rglob(".tmp*")]
+
+
+def _is_abandoned(temporary: Path, began: float) -> bool:
+    """Return whether a run that was killed left an unfinished file behind.
+
+    Another process that makes the same artefact may still be writing it.
+
+    Args:
+        temporary: the file.
+        began: when this process began its work, in seconds since the epoch.
+    """
+    writer = re.search(r"[.]([^.]+)[.](\d+)[.]\w{8}[.]tmp$", temporary.name)
+    if writer and writer[1] == HOST:
+        return not _lives(int(writer[2])) or int(writer[2]) == os.getpid()
+    try:
+        return temporary.stat().st_mtime < began
+    except FileNotFoundError:  # its writer has finished it
+        return False
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        return True
+    return True
 
 
 def repair(root: Path) -> None:

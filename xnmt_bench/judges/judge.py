@@ -7,19 +7,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from torch import Tensor
 
 from xnmt_bench.code_hash import code_hash
+from xnmt_bench.engine import make_shards
 from xnmt_bench.judges.rule_set import RuleSet
 from xnmt_bench.measuring.measurement import CAPPED, ScoredRow
 from xnmt_bench.measuring.metric import Column, PivotValue, ratio
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.rules.scores import DecisionScores
-from xnmt_bench.rules.table import Rules
+from xnmt_bench.rules.table import Rules, is_finished, shard_paths
 from xnmt_bench.store import Artefact, Work
 
 LearnsFrom = Literal["nothing", "labels", "rules", "random words", "distributions", "a judge"]
@@ -166,20 +168,40 @@ class Judge(ABC):
         Raises:
             NotApplicable: the explainer has no rules here, or the judge cannot judge them.
         """
+        rules, made_from = self.rules, {**self.recipe(), **self._tested_on()}
+        options, sentences = rules.decisions.extraction, rules.decisions.count(EVALUATED)
+        # A reference that sees no rule reads the whole test set at once.
+        count = options.shards(sentences) if self.sees_rule else 1
+        if count > 1:  # log-likelihoods of fewer sentences are found as they are
+            made_from["shard_sentences"] = options.shard_sentences
 
         def work(folder: Path) -> None:
-            rules = self.rules.test
-            predicted = self.log_likelihood(rules)
-            log_p_N, correct_N = predicted if isinstance(predicted, tuple) else (predicted, None)
-            # Stored by decision and not summed: analyses cut by kinds of decisions.
-            DecisionScores(rules.sentence_N, rules.step_N, log_p_N, correct_N).save(folder / SCORES)
+            paths = shard_paths(folder, "shards", count)
 
-        rules, made_from = self.rules, {**self.recipe(), **self._tested_on()}
+            def make(numbers: Sequence[int]) -> Iterator[int]:
+                for number in numbers:
+                    paths[number].parent.mkdir(exist_ok=True)
+                    part = rules.test if count == 1 else rules.test_shard(number)
+                    self._judge(part).save(paths[number])
+                    yield number
+
+            title, shown = f"judged by {self.row_heading}", rules.job.progress and count > 1
+            make_shards(folder, "shards", paths, make, title, shown, is_finished)
+            parts = [DecisionScores.load(path) for path in paths]
+            DecisionScores.join(parts).save(folder / SCORES)
+            rmtree(folder / "shards")
+
         kind = f"{self.row_name}, k = {rules.k}, on {rules.job.system.name}"
-        amount = Work(kind, rules.decisions.count(EVALUATED), "sentences")
+        amount = Work(kind, sentences, "sentences")
         return rules.job.store.make(
             "judged", work, version=self.version, amount=amount, **made_from
         )
+
+    def _judge(self, rules: Rules) -> DecisionScores:
+        """Return its log-likelihoods of some rules; by decision, since analyses cut by kinds."""
+        predicted = self.log_likelihood(rules)
+        log_p_N, correct_N = predicted if isinstance(predicted, tuple) else (predicted, None)
+        return DecisionScores(rules.sentence_N, rules.step_N, log_p_N, correct_N)
 
     def _tested_on(self) -> dict[str, Any]:
         rules = self.rules

@@ -56,6 +56,10 @@ class RuleSet:
         # Read once: every judge of the job goes over them, and a test set fits into memory.
         return all_rules(self.test_artefact.path, EVALUATED, self.k)
 
+    def test_shard(self, number: int) -> Rules:
+        """Return the rules of one shard of the test set."""
+        return read_rules(shards(self.test_artefact.path, EVALUATED)[number], self.k)
+
     @property
     def test_split(self) -> EncodedSplit:
         """The sentences that the test rules are of."""

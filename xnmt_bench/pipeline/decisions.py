@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,12 @@ from proxies.data import VisibleWords
 from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.sentence import Split
 from xnmt_bench.corpora.subwords import SPECIAL
+from xnmt_bench.engine import make_shards
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.pipeline.outputs import Translations
-from xnmt_bench.progress import track
 from xnmt_bench.registry import unknown
 from xnmt_bench.rules.extract import LABELLING, REAL, ExtractionOptions, Scenario, label
-from xnmt_bench.rules.table import finished_shards, read_columns, shards
+from xnmt_bench.rules.table import is_finished, read_columns, shard_paths, shards
 from xnmt_bench.store import Artefact, Store, Work
 
 
@@ -98,10 +99,12 @@ class Decisions:
 
         def work(folder: Path) -> None:
             split = self.split(name, scenario, count)
-            done = label(self.system.model, split, count, options, folder / name, scenario)
-            total, before = -(-count // options.shard_sentences), finished_shards(folder, name)
-            for _ in track(done, f"labels, {name}", total, "shards", self.progress, before):
-                pass  # each is on disk already
+            fixed = self.system.model, split, count, options, folder / name, scenario
+            paths = shard_paths(folder, name, options.shards(count))
+            title = f"labels, {name}"
+            make_shards(
+                folder, name, paths, partial(label, *fixed), title, self.progress, is_finished
+            )
 
         return self._store.make(
             "labels",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +13,20 @@ from omegaconf import DictConfig
 
 from xnmt_bench.code_hash import code_hash
 from xnmt_bench.corpora.sentence import Split
+from xnmt_bench.engine import make_shards
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.pipeline.decisions import Decisions
 from xnmt_bench.pipeline.settings import plain
-from xnmt_bench.progress import track
 from xnmt_bench.registry import instantiate, options
 from xnmt_bench.rules.extract import REAL, TEACHER_FORCING, Scenario, extract, labels_itself
 from xnmt_bench.rules.table import (
     SentenceRelevance,
     differs_from_gold,
-    finished_shards,
+    is_finished,
     relevance,
+    shard_paths,
     shards,
 )
 from xnmt_bench.store import Artefact, Store, Work
@@ -250,7 +251,8 @@ class Explained:
         gold = self.texts.gold(name) if explainer.needs_gold else None
         if gold is not None and not any(g.possible or g.planted for g in gold.values()):
             raise NotApplicable(f"the {name} sentences have no gold alignment")
-        done = extract(
+        make = partial(
+            extract,
             model,
             self.decisions.split(name, scenario),
             sentences,
@@ -264,10 +266,11 @@ class Explained:
             source_alone=source_alone,
             labels=labels,
         )
-        total, before = -(-sentences // extraction.shard_sentences), finished_shards(folder, name)
-        label = f"{self._config.explainer.name}, {name}"
-        for _ in track(done, label, total, "shards", self.decisions.progress, before):
-            pass  # each is on disk already
+        paths = shard_paths(folder, name, extraction.shards(sentences))
+        title, shown = f"{self._config.explainer.name}, {name}", self.decisions.progress
+        make_shards(
+            folder, name, paths, lambda numbers: make(numbers=numbers), title, shown, is_finished
+        )
 
     def _refuse_gold_foil(self) -> None:
         if self.explainer.against_gold:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
 from functools import cached_property, partial
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from xnmt_bench.corpora.reversed import ReversedCorpus
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, lang_pair
 from xnmt_bench.corpora.view import CorpusView
 from xnmt_bench.device import Room, check_precision, find_device
+from xnmt_bench.engine import make_shards
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.nmt.scoring import log_probability
 from xnmt_bench.parquet import read_table, write_table
@@ -31,9 +33,11 @@ from xnmt_bench.pipeline.texts import Texts, name_sentences, test_set
 from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, weigh_sentences
 from xnmt_bench.registry import instantiate
 from xnmt_bench.rules.extract import GOLDEN, REAL, Scenario
+from xnmt_bench.rules.table import is_finished, read_columns, shard_paths, write_shard
 from xnmt_bench.store import Artefact, Store, fingerprint
 from xnmt_bench.trainer import TrainerOptions
 
+SCORED = 4096  # passages a shard
 FROM_FILE = "xnmt_bench.explainers.from_file.FromFile"
 # Of a corpus's configuration, what its class is not told.
 CORPUS_EXTRAS = ("subwords", "max_length", "reversed", "data")
@@ -43,7 +47,9 @@ def trainer_options(config: DictConfig, logger: Callable[[], Any] | None = None)
     """Return how training runs; a ConfigError where the device, or its precision, is missing."""
     device = find_device(config.device)
     check_precision(config.rules.precision, device)
-    return TrainerOptions(device, **plain(config.trainer), logger=logger)
+    settings = plain(config.trainer)
+    del settings["devices"], settings["nodes"]  # where training runs is the engine's business
+    return TrainerOptions(device, **settings, logger=logger)
 
 
 class Job:
@@ -191,18 +197,38 @@ class Job:
         passages = (p if isinstance(p, Passage) else Passage(*p) for p in pairs)
         read = [passage.read(system.context) for passage in passages]
 
+        # What reads the same is scored once, so that it ties to the last digit.
+        row_of = {passage: row for row, passage in enumerate(dict.fromkeys(read))}
+        distinct, count = list(row_of), -(-len(row_of) // SCORED)
+
         def work(folder: Path) -> None:
-            # What reads the same is scored once, so that it ties to the last digit.
-            row_of = {passage: row for row, passage in enumerate(dict.fromkeys(read))}
-            encoded = [passage.encode(*system.subwords) for passage in row_of]
-            score = partial(log_probability, system.model, encoded)
-            log_p, ids = room.tried(self.options.device, score)
+            paths = shard_paths(folder, "shards", count)
+
+            def make(numbers: Sequence[int]) -> Iterator[int]:
+                for number in numbers:
+                    part = distinct[number * SCORED : (number + 1) * SCORED]
+                    encoded = [passage.encode(*system.subwords) for passage in part]
+                    score = partial(log_probability, system.model, encoded)
+                    log_p, ids = room.tried(self.options.device, score)
+                    paths[number].parent.mkdir(exist_ok=True)
+                    write_shard({"log_probability": log_p, "ids": ids}, paths[number])
+                    yield number
+
+            make_shards(folder, "shards", paths, make, "scoring", self.progress, is_finished)
+            tables = [read_columns(path) for path in paths]
             rows_N = [row_of[passage] for passage in read]
-            table = pa.table({"log_probability": log_p[rows_N], "ids": ids[rows_N]})
-            write_table(table, folder / "scores.parquet")
+            names = ("log_probability", "ids")
+            columns = {n: np.concatenate([t[n] for t in tables])[rows_N] for n in names}
+            write_table(pa.table(columns), folder / "scores.parquet")
+            rmtree(folder / "shards")
 
         passages_id = fingerprint({"passages": list(map(astuple, read))})  # they may be many
-        return self.store.make("scores", work, version=5, model=system, passages=passages_id)
+        shards: dict[str, Any] = (
+            {"shards": count} if count > 1 else {}
+        )  # scores of fewer are found as they are
+        return self.store.make(
+            "scores", work, version=5, model=system, passages=passages_id, **shards
+        )
 
     @cached_property
     def explained(self) -> Explained:

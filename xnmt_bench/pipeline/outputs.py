@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,11 +17,12 @@ from xnmt_bench.corpora.passage import concatenated
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
 from xnmt_bench.corpora.subwords import EOS, SEPARATOR
 from xnmt_bench.device import Room, device_of
+from xnmt_bench.engine import make_shards
 from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.pipeline.system import System
 from xnmt_bench.pipeline.texts import Texts, name_sentences
-from xnmt_bench.progress import inside, track
+from xnmt_bench.progress import inside
 from xnmt_bench.store import (
     Artefact,
     Store,
@@ -130,15 +132,16 @@ class Translations:
             places = np.zeros_like(places)
         shards, room = _shards(places), Room(None, cpu=3000, each=2**20)
         paths = [folder / f"{name}.{number:05}.part" for number in range(len(shards))]
-        pairs = zip(shards, paths, strict=True)
-        before = sum(is_sealed(path) for path in paths)
-        tracked = track(pairs, "translating", len(shards), "shards", self._progress, before)
-        for number, (shard, path) in enumerate(tracked):
-            if not is_sealed(path):
-                work = partial(self._translated, name, places, shard, number)
+
+        def make(numbers: Sequence[int]) -> Iterator[int]:
+            for number in numbers:
+                work = partial(self._translated, name, places, shards[number], number)
                 lines = room.tried(device_of(self.system.model), work)
-                write_atomically(path, "".join(f"{line}\n" for line in lines))
-                seal(path)
+                write_atomically(paths[number], "".join(f"{line}\n" for line in lines))
+                seal(paths[number])
+                yield number
+
+        make_shards(folder, name, paths, make, "translating", self._progress, is_sealed)
         with (folder / f"{name}.txt").open("wb") as file:
             for path in paths:  # as bytes, since a text would lose other line ends
                 file.write(path.read_bytes())

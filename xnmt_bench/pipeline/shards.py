@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
 
+from xnmt_bench.engine import make_shards
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.progress import track
-from xnmt_bench.rules.table import write_shards
+from xnmt_bench.rules.table import shard_paths, write_shards
 
 Part = TypeVar("Part")
 
@@ -28,9 +28,12 @@ def write_parts(
         compute: returns the table of a part.
         title: of the progress bar.
     """
-    done = write_shards(folder, EVALUATED, parts, compute)
-    for _ in track(done, title, len(parts), "shards", job.config.trainer.progress_bar):
-        pass  # each is on disk already
+
+    def make(numbers: Sequence[int]) -> Iterator[int]:
+        return write_shards(folder, EVALUATED, [(n, parts[n]) for n in numbers], compute)
+
+    paths = shard_paths(folder, EVALUATED, len(parts))
+    make_shards(folder, EVALUATED, paths, make, title, job.config.trainer.progress_bar)
 
 
 def write_sentences(

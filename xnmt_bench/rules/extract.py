@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +24,7 @@ from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.options import Count, Few
 from xnmt_bench.progress import inside
 from xnmt_bench.rules.labels import StoredLabels
-from xnmt_bench.rules.table import ERROR, read_columns, shard_path, write_shard
+from xnmt_bench.rules.table import ERROR, shard_path, write_shard
 from xnmt_bench.rules.topk import ids_at, top_k
 
 Columns = dict[str, np.ndarray | list[np.ndarray]]
@@ -57,6 +57,10 @@ class ExtractionOptions:
     batch_tokens: Count | None = None
     precision: Precision = 32
 
+    def shards(self, sentences: int) -> int:
+        """Return how many shards hold so many sentences."""
+        return -(-sentences // self.shard_sentences)
+
     def recipe(self) -> dict[str, Any]:
         """Return what decides the rules; how many sentences share a batch changes no number."""
         return {name: value for name, value in vars(self).items() if name != "batch_tokens"}
@@ -75,10 +79,9 @@ def extract(
     gold: Mapping[int, Gold] | None = None,
     source_alone: bool = False,
     labels: Path | None = None,
+    numbers: Sequence[int] | None = None,
 ) -> Iterator[int]:
     """Write the rules of a split's first sentences, shard by shard.
-
-    A shard that is there already is left alone, so a killed extraction goes on where it stood.
 
     Args:
         model: the system under explanation.
@@ -94,9 +97,10 @@ def extract(
         source_alone: accept an explainer without relevance of prefix words; none are in its rules.
         labels: a folder that `label` filled for the same sentences and shards; without one the
             model labels each batch before it is explained.
+        numbers: which shards; all, if not given.
 
     Yields:
-        The number of sentences done so far.
+        The number of each shard once it is there.
 
     Raises:
         NotApplicable: the explainer gives no relevance of prefix words of this model.
@@ -115,7 +119,10 @@ def extract(
         return _explain(model, batch, probability_BT, explainer, options, source_alone)
 
     path = folder / name
-    yield from _sharded(model, split, sentences, explained, options, path, keep_relevance, gold)
+    numbers = range(options.shards(sentences)) if numbers is None else numbers
+    yield from _sharded(
+        model, split, sentences, explained, options, path, numbers, keep_relevance, gold
+    )
 
 
 def label(
@@ -125,11 +132,21 @@ def label(
     options: ExtractionOptions,
     folder: Path,
     scenario: Scenario,
+    numbers: Sequence[int] | None = None,
 ) -> Iterator[int]:
     """Write the labels of a split's first sentences in `folder`, once for all who explain them.
 
+    Args:
+        model: the system.
+        split: its sentences.
+        sentences: how many of them, from the first.
+        options: how many sentences a shard has.
+        folder: where `<shard>.parquet` go.
+        scenario: where labels come from.
+        numbers: which shards; all, if not given.
+
     Yields:
-        The number of sentences done so far.
+        The number of each shard once it is there.
     """
 
     def labelled(_: list[int], batch: Batch) -> HostWork:
@@ -150,7 +167,8 @@ def label(
 
         return columns
 
-    yield from _sharded(model, split, sentences, labelled, options, folder)
+    numbers = range(options.shards(sentences)) if numbers is None else numbers
+    yield from _sharded(model, split, sentences, labelled, options, folder, numbers)
 
 
 def labels_itself(explainer: Explainer, options: ExtractionOptions) -> bool:
@@ -165,10 +183,11 @@ def _sharded(
     columns_of: Callable[[list[int], Batch], HostWork],
     options: ExtractionOptions,
     folder: Path,
+    numbers: Sequence[int],
     keep_relevance: bool = False,
     gold: Mapping[int, Gold] | None = None,
 ) -> Iterator[int]:
-    """Write the columns of each sentence, shard by shard; yield the number of sentences done.
+    """Write the columns of each sentence, shard by shard; yield each shard's number.
 
     What is left to do on the host is done while the device goes on.
     """
@@ -192,30 +211,23 @@ def _sharded(
     # One thread: the host's work of a batch overlaps with the device's next batch, in order.
     with ThreadPoolExecutor(1) as host:
         before: tuple[int, Future] | None = None
-        for shard, start in enumerate(range(0, sentences, options.shard_sentences)):
+        for shard in numbers:
+            start = shard * options.shard_sentences
             members = range(start, min(start + options.shard_sentences, sentences))
-            path = shard_path(folder.parent, folder.name, shard)
-            # A killed run left it; shards are renamed when whole, so it is complete.
-            if path.exists():
-                if before:
-                    yield _done(before)
-                    before = None
-                read_columns(path)  # a shard that was damaged since is an error that names it
-                yield members.stop
-                continue
             parts = room.tried(device_of(model), partial(computed, shard, members))
             if before:
                 yield _done(before)
-            before = members.stop, host.submit(write, parts, path)
+            path = shard_path(folder.parent, folder.name, shard)
+            before = shard, host.submit(write, parts, path)
         if before:
             yield _done(before)
 
 
 def _done(before: tuple[int, Future]) -> int:
-    """Return how far it is once a shard has been written."""
-    sentences, writing = before
+    """Return a shard's number once it has been written."""
+    shard, writing = before
     writing.result()
-    return sentences
+    return shard
 
 
 def batches(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,6 +52,14 @@ class DecisionScores:
         names = COLUMNS + ((CORRECT,) if CORRECT in column_names(path) else ())
         table = read_table(path, names)
         return cls(*(table[name].to_numpy() for name in names))
+
+    @classmethod
+    def join(cls, parts: Sequence[DecisionScores]) -> DecisionScores:
+        """Return the decisions of all parts, in their order."""
+        columns = [
+            [values for values in vars(part).values() if values is not None] for part in parts
+        ]
+        return cls(*(np.concatenate(values) for values in zip(*columns, strict=True)))
 
     def __len__(self) -> int:
         return len(self.log_likelihood_N)

@@ -43,6 +43,11 @@ def shard_path(folder: Path, split: str, number: int) -> Path:
     return folder / split / f"{number:05d}.parquet"
 
 
+def shard_paths(folder: Path, split: str, count: int) -> list[Path]:
+    """Return the files of so many shards."""
+    return [shard_path(folder, split, number) for number in range(count)]
+
+
 @dataclass(frozen=True)
 class Rules:
     """Decisions and their top-k words, as arrays of one row a decision.
@@ -97,24 +102,26 @@ def write_shard(columns: dict[str, np.ndarray | list[np.ndarray]], path: Path) -
 
 
 def write_shards(
-    folder: Path, split: str, parts: Iterable[Part], compute: Callable[[Part], pa.Table]
+    folder: Path,
+    split: str,
+    parts: Iterable[tuple[int, Part]],
+    compute: Callable[[Part], pa.Table],
 ) -> Iterator[int]:
-    """Write a table for each part, and yield its number once it is there.
-
-    A shard that is there already is left alone, so a killed run goes on where it stood.
-    """
-    for number, part in enumerate(parts):
+    """Write a table for each numbered part, and yield its number once it is there."""
+    for number, part in parts:
         path = shard_path(folder, split, number)
-        if not path.exists():
-            path.parent.mkdir(exist_ok=True)
-            write_table(compute(part), path)
+        path.parent.mkdir(exist_ok=True)
+        write_table(compute(part), path)
         yield number
 
 
-def finished_shards(folder: Path, split: str) -> int:
-    """Return how many shards of a split are there; shards are written in order."""
-    # Counted and not listed in a file: a shard is there whole or not at all.
-    return len(list((folder / split).glob("*.parquet")))
+def is_finished(path: Path) -> bool:
+    """Return whether a shard is there; shards are renamed when whole, so it is complete.
+
+    Raises:
+        StoreError: it was damaged since.
+    """
+    return path.exists() and bool(read_columns(path))
 
 
 def shards(folder: Path, split: str) -> list[Path]:
