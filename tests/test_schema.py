@@ -18,6 +18,7 @@ GIVEN = {
     "corpus=tsv": ["corpus.path=x", "corpus.test=[a]", "corpus.valid=[b]"],
     "corpus=rwth_deen": ["corpus.data=x"],
     "corpus=enru": ["corpus.path=x"],
+    "corpus=hf_dataset": ["corpus.path=x", "corpus.columns=[de,en]"],
     "corpus=tatoeba": ["corpus.path=x"],
     "corpus=ende": ["corpus.path=x"],
     "corpus=parcorfull": ["corpus.data=x"],
