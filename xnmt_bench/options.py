@@ -128,5 +128,7 @@ def _wrong(problem: Any, value: Any, schema: type[BaseModel], path: list[str]) -
     shown = "null" if value is None else repr(value) if isinstance(value, str) else value
     if problem["type"] == "string_too_short":
         return "=: should not be empty"
+    if problem["type"] == "too_short" and not value:
+        return f"={shown}: should not be empty"
     message = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
     return f"={shown}: should be {message}"

@@ -324,3 +324,11 @@ def test_a_removal_that_does_not_cover_the_system_is_a_row_that_says_so(workplac
     assert done.returncode == 0, done.stderr
     assert "n/a: removal=attention: its attention cannot leave a word out" in done.stdout
     assert "removal: zero: comprehensiveness" in done.stdout
+
+
+@pytest.mark.parametrize("option", ["erasure.removals", "erasure.shares", "infidelity.removals"])
+def test_a_metric_that_would_have_no_rows_is_refused(tmp_path, option):
+    metric = option.split(".")[0]
+    done = command("train.py", f"metric=[{metric}]", f"metric.{option}=[]", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [f"error: metric.{option}=[]: should not be empty"]

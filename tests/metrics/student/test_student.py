@@ -312,8 +312,8 @@ def test_code_is_compared_with_no_map_of_the_same_case(tmp_path):
     ("change", "line"),
     [
         ("heads=3", "metric.student.heads=3: should divide the dimension, 128"),
-        ("operators=[]", "metric.student.operators"),
-        ("maps=[]", "metric.student.maps"),
+        ("operators=[]", "metric.student.operators=[]: should not be empty"),
+        ("maps=[]", "metric.student.maps=[]: should not be empty"),
     ],
 )
 def test_a_student_that_cannot_be_is_refused_before_anything_runs(tmp_path, change, line):

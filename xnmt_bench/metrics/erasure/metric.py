@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from pydantic import Field
 
 from xnmt_bench.measuring.measurement import (
     CEILING,
@@ -131,8 +132,8 @@ class Erasure(SumMetric):
 
     def __init__(
         self,
-        shares: Sequence[Part] = (0.01, 0.05, 0.1, 0.2, 0.5),
-        removals: Sequence[Removal] = ("zero", "mean", "attention"),
+        shares: Annotated[Sequence[Part], Field(min_length=1)] = (0.01, 0.05, 0.1, 0.2, 0.5),
+        removals: Annotated[Sequence[Removal], Field(min_length=1)] = ("zero", "mean", "attention"),
         sentences: Count | None = None,
         curves: Natural = 100,
         limited: Natural = 100,

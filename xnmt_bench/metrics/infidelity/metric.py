@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import SETTINGS, Evidence, PlannedRow, ScoredRow
@@ -88,7 +90,7 @@ class Infidelity(SumMetric):
     def __init__(
         self,
         samples: Few = 50,
-        removals: Sequence[Removal] = ("zero", "mean", "attention"),
+        removals: Annotated[Sequence[Removal], Field(min_length=1)] = ("zero", "mean", "attention"),
         sentences: Count | None = None,
         draws: Seed = 0,
     ) -> None:
