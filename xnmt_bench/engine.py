@@ -301,9 +301,8 @@ def lightning_ranks() -> dict[str, Any]:
     local = context.get_local_world_size()
     return {
         # Buffers are constants here, and their broadcast would cost a message a step.
-        "strategy": RayDDPStrategy(
-            broadcast_buffers=False, cluster_environment=RayLightningEnvironment()
-        ),
+        "strategy": RayDDPStrategy(broadcast_buffers=False),
+        "plugins": [RayLightningEnvironment()],
         "devices": local,
         "num_nodes": context.get_world_size() // local,
         "use_distributed_sampler": False,  # batches are sliced by rank here

@@ -26,6 +26,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
+from xnmt_bench.engine import leave_to_first_rank, lightning_ranks, rank_and_ranks
 from xnmt_bench.errors import XnmtError, refusal
 from xnmt_bench.progress import Stage
 from xnmt_bench.store import is_sealed, replacing, seal, unlink_sealed
@@ -43,6 +44,7 @@ class SeededModule(pl.LightningModule):
     """A Lightning module whose every training step starts from a seed of its own.
 
     Attributes:
+        batches: of a step, over all ranks; `train_dataloader` gives this rank's alone.
         choices: labels to choose from.
         monitors: what is looked at after each epoch, and which way is better: `min` or `max`;
             training stops when none of them gets better any more.
@@ -50,14 +52,17 @@ class SeededModule(pl.LightningModule):
     """
 
     seed: int = 0
+    batches: int = 1
     choices: int
     monitors: Mapping[str, Mode] = MappingProxyType({MONITOR: "min"})
     kept_by: tuple[str, Mode] = (MONITOR, "min")
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Make this step's dropout a function of the seed and the step alone."""
+        rank, ranks = rank_and_ranks()
+        part = (batch_idx * ranks + rank) % self.batches  # of the step, the same in any rank
         # The CPU's generator reads 32 bits only, so the seed has to be mixed into those.
-        seed = (self.seed * 2_654_435_761 + self.global_step) % 2**32
+        seed = (self.seed * 2_654_435_761 + self.global_step * self.batches + part) % 2**32
         if self.device.type == "cpu":
             # `torch.manual_seed` also seeds GPUs: where none was used yet, it formats the call
             # stack for a later error, in every step.
@@ -97,6 +102,8 @@ class _Converged(pl.Callback):
         """Look at an epoch before its checkpoint is written."""
         if trainer.state.fn == "fit":
             values = {name: float(trainer.callback_metrics[name]) for name in self._names}
+            # Each rank has validated all sentences; what one of them saw decides for all.
+            values = trainer.strategy.broadcast(values)
             # Kept in checkpoints, so that a resumed training waits no longer than one that ran
             # through.
             self.curve.append({"step": trainer.global_step, **values})
@@ -178,14 +185,20 @@ def fit(
         callbacks.append(_LastWeights(folder / "checkpoints" / "last", average))
     if options.progress_bar:
         callbacks.append(_Progress(description, max_epochs))
+    one_device: dict[str, Any] = {
+        "devices": [options.device.index or 0] if options.device.type == "cuda" else 1,
+        # One process, also where a scheduler has started several tasks.
+        "plugins": [LightningEnvironment()],
+    }
+    ranks = rank_and_ranks()[1]
+    devices = lightning_ranks() or one_device
     trainer = pl.Trainer(
         accelerator=options.device.type,
-        devices=[options.device.index or 0] if options.device.type == "cuda" else 1,
+        **devices | {"plugins": [_WholeOrNot(), *devices["plugins"]]},
+        accumulate_grad_batches=module.batches // ranks,
         precision=options.precision,  # type: ignore[arg-type]
         logger=options.logger() if options.logger else False,
         callbacks=callbacks,
-        # One process, also where a scheduler has started several tasks.
-        plugins=[_WholeOrNot(), LightningEnvironment()],
         max_epochs=max_epochs,
         gradient_clip_val=1.0,
         # A validation before training would count as an epoch of the curve.
@@ -198,7 +211,8 @@ def fit(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="pytorch_lightning|lightning_fabric")
         warnings.filterwarnings("ignore", message=".*LeafSpec.*|.*nested tensors.*")
-        trainer.fit(module, ckpt_path=_resumable(folder / "checkpoints"), weights_only=True)
+        resumed = leave_to_first_rank(lambda: _resumable(folder / "checkpoints"))
+        trainer.fit(module, ckpt_path=resumed, weights_only=True)
         if checkpoint.best_model_score is None:
             problem = "its checkpoints do not say which epoch is the best; remove the folder"
             raise XnmtError(f"{folder}: {problem}")
@@ -253,6 +267,8 @@ class _LastWeights(pl.Callback):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Remove what a killed run wrote behind the step from which this one goes on."""
+        if not trainer.is_global_zero:
+            return
         for path in self._folder.glob("*.safetensors"):
             # Its weights belong to steps that this run takes again.
             if int(path.stem) > trainer.global_step:
@@ -260,7 +276,7 @@ class _LastWeights(pl.Callback):
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Write the weights of now, whole or not at all, and remove the oldest."""
-        if trainer.state.fn != "fit":
+        if trainer.state.fn != "fit" or not trainer.is_global_zero:
             return
         # Twelve digits, so that names sort by step.
         path = self._folder / f"{trainer.global_step:012}.safetensors"
@@ -303,7 +319,9 @@ class _Diverging(pl.Callback):
     ) -> None:
         """Look at the losses that are logged, since each look waits for the device."""
         if trainer.global_step % LOGGED_STEPS == 0:
-            self._check(trainer, "", float(outputs["loss"]), HOPELESS * math.log(pl_module.choices))
+            # Lightning divides it by the batches that one rank sums.
+            loss = float(outputs["loss"]) * trainer.accumulate_grad_batches
+            self._check(trainer, "", loss, HOPELESS * math.log(pl_module.choices))
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Look before a checkpoint is kept; overfitting may raise this loss as far as it will."""
@@ -417,7 +435,8 @@ class _Progress(pl.Callback):
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Begin the line, at the epoch from which training goes on."""
         done = trainer.current_epoch
-        self._stage = Stage(self._description, self._max_epochs, "epochs", done=done)
+        shown = trainer.is_global_zero
+        self._stage = Stage(self._description, self._max_epochs, "epochs", shown, done=done)
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, module: pl.LightningModule, outputs: Any, batch: Any, index: int

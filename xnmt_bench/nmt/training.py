@@ -12,6 +12,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.engine import rank_and_ranks
+from xnmt_bench.errors import XnmtError
 from xnmt_bench.fitting import MONITOR, Mode, SeededModule, inverse_square_root
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch, DraftOptions
@@ -48,6 +50,7 @@ class NMTTraining(SeededModule):
         """
         super().__init__()
         self.model, self.choices = model, len(model.target_subwords)
+        self.batches = options.batches
         self._train_split, self._valid_split, self._options = train, valid, options
         self._looked_at, self._validate_every = looked_at or {}, validate_every
         if options.max_updates and not validate_every:
@@ -66,16 +69,26 @@ class NMTTraining(SeededModule):
 
     def _batches(self, epoch: int) -> PairBatches:
         split, tokens, seed = self._train_split, self._options.batch_tokens, self.seed
-        rows = self._options.batch_sentences
+        rows, a_step = self._options.batch_sentences, self._options.batches
         if self._validate_every is None:
-            return PairBatches(split, tokens, seed, epoch, rows)
+            batches = PairBatches(split, tokens, seed, epoch, rows)
+            return self._own_share(batches, len(batches) // a_step)
         # The last part is shorter, so that training ends with a whole pass over the split.
         # Counted by the batches of the first pass, so that a cap in epochs means as many steps
         # with any `validate_every`.
         total = _steps(split, self._options, seed)
         every = min(self._validate_every, total)
-        batches = steps_of(split, tokens, seed, epoch, every, self._counts, rows)
-        batches.indices = batches.indices[: total - epoch * every]
+        batches = steps_of(split, tokens, seed, epoch, every * a_step, self._counts, rows)
+        return self._own_share(batches, min(every, total - epoch * every))
+
+    def _own_share(self, batches: PairBatches, steps: int) -> PairBatches:
+        """Return the batches of some steps that fall to this rank.
+
+        What fills no step is dropped, since ranks with unlike numbers of batches would wait for
+        ever.
+        """
+        rank, ranks = rank_and_ranks()
+        batches.indices = batches.indices[: steps * self._options.batches][rank::ranks]
         return batches
 
     @staticmethod
@@ -162,4 +175,7 @@ def _steps(train: EncodedSplit, options: NMTTrainingOptions, seed: int) -> int:
     if options.max_updates:
         return options.max_updates
     batches = PairBatches(train, options.batch_tokens, seed, rows=options.batch_sentences)
-    return options.max_epochs * len(batches)
+    if len(batches) < options.batches:
+        problem = f"a pass has {len(batches)}, of up to {options.batch_tokens} tokens each"
+        raise XnmtError(f"nmt.training.batches={options.batches}: {problem}")
+    return options.max_epochs * (len(batches) // options.batches)

@@ -39,6 +39,8 @@ class NMTTrainingOptions:
             `max_epochs` and `patience` do not count.
         batch_sentences: a batch is so many pairs of like target length, in place of
             `batch_tokens`. Then markers do not change which pairs share a batch.
+        batches: of a step, whose gradients are summed; ranks that train together share them. What
+            is left of a pass and fills no step is dropped.
     """
 
     batch_tokens: Count = 4096
@@ -59,12 +61,13 @@ class NMTTrainingOptions:
     markers: Literal["none", "inline"] = "none"
     max_updates: Count | None = None
     batch_sentences: Count | None = None
+    batches: Count = 1
 
     @property
     def recipe(self) -> dict[str, Any]:
         """What decides the weights; an option at its default has no entry where it came later."""
         values = asdict(self)
-        for name in ("examples", "markers", "max_updates", "batch_sentences"):
+        for name in ("examples", "markers", "max_updates", "batch_sentences", "batches"):
             if values[name] == type(self).__dataclass_fields__[name].default:
                 del values[name]
         return values

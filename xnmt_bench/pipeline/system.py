@@ -16,6 +16,7 @@ from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.sentence import SPLITS, Corpus, Sentence, Split, languages
 from xnmt_bench.corpora.subwords import MARKER, SentencePiece, Subwords, train_subwords
 from xnmt_bench.device import move
+from xnmt_bench.engine import leave_to_first_rank, train_together
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.context.divided import divided
@@ -303,6 +304,8 @@ class System:
         kind = f"{self.name} on {texts.encoded.fingerprint}"
 
         def work(folder: Path) -> dict[str, Any]:
+            if facts_of_ranks := train_together(folder):
+                return facts_of_ranks
             # Lightning takes seconds to import, and most commands train nothing.
             from xnmt_bench.fitting import fit
             from xnmt_bench.nmt.training import NMTTraining
@@ -327,8 +330,8 @@ class System:
                 average=training.average or (1 if training.max_updates else None),
                 to_the_end=training.max_updates is not None,
             )
-            self._save(module.model, folder)  # type: ignore[arg-type]
-            clean(folder)
+            leave_to_first_rank(lambda: self._save(module.model, folder))  # type: ignore[arg-type]
+            leave_to_first_rank(lambda: clean(folder))
             started = self._describe_initial() if nmt["initial"] else {}
             return {**facts, **started, "name": nmt["name"], "train_sentences": len(train)}
 
