@@ -15,7 +15,7 @@ DEMO := experiment=demo rules.train_sentences=320 corpus.test=200 nmt.sizes.drop
 	launcher=joblib nmt=transformer_128,rnn_search_128
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo trial test test-slow docs leaderboard device lint bench fairseq clean
+.PHONY: help install cluster demo trial test test-slow docs leaderboard device lint bench fairseq clean
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -33,6 +33,13 @@ demo: install ## train two NMT systems and all proxies on the toy corpus, print 
 	$(ONE_THREAD) $(BIN)/python train.py -m explainer=attention,gradient_norm,weighted_gradient,\
 	prediction_difference,lexicon,code,nearest,random,gold_alignment $(DEMO)
 	$(BIN)/python evaluate.py
+
+# Ray and submitit are large, and `make test` passes without them: their tests skip then.
+$(VENV)/.cluster: $(VENV)/.installed
+	$(BIN)/pip install --quiet --no-compile -e '.[cluster,slurm]'
+	touch $@
+
+cluster: $(VENV)/.cluster ## install what several processes need, in the environment
 
 trial: install ## the trial of judges on one pair of twins, and its table (minutes)
 	$(ONE_THREAD) $(BIN)/python train.py -m experiment=trial launcher=joblib

@@ -6,7 +6,8 @@ import errno
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -112,6 +113,16 @@ def refused(error: HydraException) -> NoReturn:
     sys.exit(2 if composing else 1)
 
 
+def submitted_failure(error: Exception) -> str | None:
+    """Return what went wrong in a job that submitit ran, in a line; None for other errors."""
+    if not type(error).__module__.startswith("submitit"):
+        return None
+    # Its message holds the job's whole log; the last line names the error that ended it.
+    lines = [line.strip() for line in str(error).splitlines() if line.strip(" -")]
+    last = next((line for line in reversed(lines) if ": " in line), str(error))
+    return re.sub(r"^[\w.]+(Exception|Error): ", "", last)
+
+
 def _refuse(problems: Iterable[str]) -> NoReturn:
     print(*(f"error: {problem}" for problem in problems), sep="\n", file=sys.stderr)
     sys.exit(2)
@@ -126,11 +137,23 @@ def prepare(arguments: Sequence[str], conf: Path) -> None:
     """
     try:
         _register_plugins(arguments)
-        problems = _unknown_choices(arguments, conf)
+        problems = [*_unknown_choices(arguments, conf), *_missing_launcher(arguments)]
     except XnmtError as error:
         problems = [str(error)]
     if problems:
         _refuse(problems)
+
+
+def _missing_launcher(arguments: Sequence[str]) -> Iterator[str]:
+    """Yield a message where a launcher of submitit is chosen that is not installed."""
+    for argument in arguments:
+        if argument in ("launcher=slurm", "launcher=submitit_local"):
+            try:
+                there = find_spec("hydra_plugins.hydra_submitit_launcher")
+            except ModuleNotFoundError:
+                there = None
+            if there is None:
+                yield f"{argument}: submitit is not installed; pip install 'xnmt_bench[slurm]'"
 
 
 def _register_plugins(arguments: Sequence[str]) -> None:

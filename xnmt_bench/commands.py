@@ -16,6 +16,7 @@ from xnmt_bench.cli import (
     prepare,
     quoted,
     refused,
+    submitted_failure,
 )
 from xnmt_bench.help import CONF, help_text
 from xnmt_bench.progress import flush_output
@@ -55,5 +56,9 @@ def _command(name: str) -> None:
         guarded(main)  # before a job begins too, as where its folder cannot be made
     except HydraException as error:
         refused(error)
+    except Exception as error:
+        if (message := submitted_failure(error)) is None:
+            raise
+        sys.exit(f"error: {message}")
     finally:
         flush_output()

@@ -102,11 +102,28 @@ def _make_all(job: Job, metrics: Iterable[Metric], tracker: Tracker) -> list[Exc
     return []
 
 
+def check_launcher(config: DictConfig, launcher: str) -> None:
+    """Refuse workers inside of jobs that a launcher runs at once.
+
+    Args:
+        config: the configuration.
+        launcher: the class of Hydra's launcher.
+
+    Raises:
+        ConfigError: several jobs would each want several workers.
+    """
+    name = next((n for n in ("joblib", "Slurm", "Local") if n in launcher), None)
+    if name and config.workers > 1:
+        one = "make the rules first by workers and until=rules, then sweep with workers=1"
+        raise ConfigError([f"workers={config.workers}: the launcher runs jobs at once; {one}"])
+
+
 def _crew(job: Job) -> Crew:
     """Return the processes that work for a job, as configured."""
     config, where = job.config, job.options.device
     # Resolved here, since a resolver of Hydra's knows nothing in another process.
     values = plain(config)
+    check_launcher(config, HydraConfig.get().launcher._target_)
     request = Request(values, str(Path.cwd()), find_work, config.threads or 1, free_memory(where))
     ranks = config.trainer.devices, config.trainer.nodes
     return Crew(request, config.workers, *ranks, on_gpu=where.type == "cuda")

@@ -167,6 +167,24 @@ def current_span(ids: Sequence[int] | np.ndarray) -> tuple[int, int]:
     return start, start + int(ends[0]) + 1 if len(ends) else len(ids)
 
 
+def draw_sample(texts: Iterable[str], count: int) -> list[str]:
+    """Return sentences drawn at random, each as likely; all where there are fewer.
+
+    Drawn as they stream by (Vitter 1985, algorithm R), so that a corpus needs no memory.
+
+    Args:
+        texts: the sentences.
+        count: how many to draw.
+    """
+    random, sample = np.random.default_rng(0), list[str]()
+    for number, text in enumerate(texts):
+        if number < count:
+            sample.append(text)
+        elif (place := int(random.integers(number + 1))) < count:
+            sample[place] = text
+    return sample
+
+
 def train_subwords(sentences: Iterable[str], path: Path, kind: str, size: int) -> None:
     """Train a model on a stream of sentences and write it to a file.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 from xnmt_bench.corpora.contrastive import as_read, find_sets
 from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.sentence import SPLITS, Corpus, Sentence, Split, languages
-from xnmt_bench.corpora.subwords import MARKER, SentencePiece, Subwords, train_subwords
+from xnmt_bench.corpora.subwords import MARKER, SentencePiece, Subwords, draw_sample, train_subwords
 from xnmt_bench.device import move
 from xnmt_bench.engine import leave_to_first_rank, train_together
 from xnmt_bench.errors import XnmtError
@@ -218,12 +218,15 @@ class System:
         # A given file is used where it lies, and known by its bytes.
         if model := subwords[f"{side}_model"]:
             return SentencePiece(model)
-        kind, size = subwords.type, subwords[f"{side}_size"]
+        kind, size, count = subwords.type, subwords[f"{side}_size"], subwords.get("sentences")
         corpus = self._corpus.vocabulary_corpus()
+        # No entry where all are read, so that vocabularies of earlier versions are found.
+        sample = {"sentences": count} if count else {}
 
         def work(folder: Path) -> None:
             # Of the training split alone: test words must not shape the vocabulary.
-            texts: Iterator[str] = (getattr(s, side) for s in corpus.sentences("train"))
+            texts: Iterable[str] = (getattr(s, side) for s in corpus.sentences("train"))
+            texts = draw_sample(texts, count) if count else texts
             train_subwords(texts, folder / "subwords.model", kind, size)
 
         artefact = self._store.make(
@@ -234,6 +237,7 @@ class System:
             side=side,
             type=kind,
             size=size,
+            **sample,
         )
         return SentencePiece(artefact.path / "subwords.model")
 

@@ -1,0 +1,251 @@
+"""Shards by workers and ranks that train together: the same bytes as one process, whatever dies."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+
+import pytest
+from conftest import ROOT
+from omegaconf import OmegaConf
+
+from xnmt_bench import engine
+from xnmt_bench.errors import ConfigError, XnmtError
+from xnmt_bench.schema import check
+
+# Not imported here: Ray reads how to authenticate when it is first imported.
+if find_spec("ray") is None:
+    pytest.skip("needs xnmt_bench[cluster]", allow_module_level=True)
+
+SMALL = [
+    *("corpus.train=300", "corpus.valid=30", "corpus.test=40"),
+    *("corpus.subwords.source_size=150", "corpus.subwords.target_size=150"),
+    *("nmt.sizes.dimension=16", "nmt.sizes.feed_forward=16", "nmt.sizes.heads=2"),
+    *("nmt.beam=1", "nmt.training.max_epochs=2", "nmt.training.batch_tokens=400"),
+    *("rules.train_sentences=60", "rules.shard_sentences=10", "explainer=gradient_norm"),
+    *("proxy=fn", "proxy.training.max_epochs=2", "bootstrap.samples=20"),
+    *("metric=[fidelity,quality]", "judge=[base,own]", "trainer.progress_bar=false", "threads=1"),
+]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """A cluster of a head without a processor and two nodes of one, and how commands reach it."""
+    home = tmp_path_factory.mktemp("home")
+    token = home / "token"
+    token.write_text("0123456789abcdef" * 4)
+    own = {
+        "HOME": str(home),
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(token),
+        "RAY_worker_niceness": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "OMP_NUM_THREADS": "1",
+    }
+    before = dict(os.environ)
+    os.environ.update(own)
+    from ray.cluster_utils import Cluster
+
+    size = {"object_store_memory": engine.MEMORY, "include_dashboard": False}
+    there = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **size})
+    there.environment = {**os.environ, "RAY_ADDRESS": there.address}
+    there.nodes_of_one = [there.add_node(num_cpus=1, object_store_memory=engine.MEMORY)]
+    there.nodes_of_one += [there.add_node(num_cpus=1, object_store_memory=engine.MEMORY)]
+    yield there
+    there.shutdown()
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """A job that one process did."""
+    folder = tmp_path_factory.mktemp("alone")
+    done = run(folder, dict(os.environ))
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def arguments(folder, *more):
+    places = (f"store={folder}/store", f"results={folder}/results", f"hydra.run.dir={folder}/run")
+    return [sys.executable, "train.py", *SMALL, *places, *more]
+
+
+def run(folder, environment, *more):
+    options = {"cwd": ROOT, "env": environment, "capture_output": True, "text": True}
+    return subprocess.run(arguments(folder, *more), **options, timeout=600)
+
+
+def start(folder, environment, *more):
+    errors = (folder / "errors").open("w")
+    return subprocess.Popen(
+        arguments(folder, *more), cwd=ROOT, env=environment, stderr=errors, stdout=errors
+    )
+
+
+def with_system_of(alone, folder):
+    """Copies the trained system and what it stands on, so that runs begin with shards."""
+    for stage in ("subwords", "encoded", "nmt", "doubts"):
+        shutil.copytree(alone / "store" / stage, folder / "store" / stage)
+    return folder
+
+
+def contents(folder):
+    """Every file of a store but the descriptions, which hold times, and every digest in those."""
+    files = {}
+    for path in sorted((folder / "store").rglob("*")):
+        if not path.is_file() or path.name.startswith("."):
+            continue
+        name = path.relative_to(folder / "store").as_posix()
+        is_meta = path.name == "meta.json"
+        files[name] = json.loads(path.read_text())["files"] if is_meta else path.read_bytes()
+    return files
+
+
+def wait_for(condition, process, seconds=240):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, "the run ended before"
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def shards_there(folder):
+    return len(list((folder / "store" / "rules").glob("*.partial/*/*.parquet")))
+
+
+def workers_of_ray():
+    found = subprocess.run(["pgrep", "-f", "ray::_make_shard"], capture_output=True, text=True)
+    return [int(line) for line in found.stdout.split()]
+
+
+def test_workers_make_the_same_bytes_as_one_process(cluster, alone, tmp_path):
+    folder = with_system_of(alone, tmp_path)
+    done = run(folder, cluster.environment, "workers=2")
+    assert done.returncode == 0, done.stderr
+    assert contents(folder) == contents(alone)
+
+
+def test_a_worker_that_is_killed_costs_a_shard(cluster, alone, tmp_path):
+    folder = with_system_of(alone, tmp_path)
+    process = start(folder, cluster.environment, "workers=2", "rules.shard_sentences=2")
+    wait_for(lambda: shards_there(folder) > 1 and workers_of_ray(), process)
+    for worker in workers_of_ray()[:1]:
+        os.kill(worker, signal.SIGKILL)
+    assert process.wait(600) == 0, (folder / "errors").read_text()
+    shutil.rmtree(folder / "results")
+    again = run(folder, dict(os.environ), "rules.shard_sentences=2")
+    assert again.returncode == 0 and "making" not in again.stderr
+
+
+def test_a_run_that_is_killed_goes_on_with_another_number_of_workers(cluster, alone, tmp_path):
+    folder = with_system_of(alone, tmp_path)
+    process = start(folder, cluster.environment, "workers=2")
+    wait_for(lambda: shards_there(folder) > 0, process)
+    process.kill()
+    process.wait()
+    done = run(folder, dict(os.environ))
+    assert done.returncode == 0, done.stderr
+    assert contents(folder) == contents(alone)
+
+
+def test_a_node_that_is_lost_costs_its_shards(cluster, alone, tmp_path):
+    folder = with_system_of(alone, tmp_path)
+    process = start(folder, cluster.environment, "workers=2", "rules.shard_sentences=2")
+    wait_for(lambda: shards_there(folder) > 1, process)
+    cluster.remove_node(cluster.nodes_of_one.pop(), allow_graceful=False)
+    assert process.wait(600) == 0, (folder / "errors").read_text()
+    cluster.nodes_of_one.append(cluster.add_node(num_cpus=1, object_store_memory=engine.MEMORY))
+
+
+def test_two_ranks_train_to_the_bytes_of_one_process(cluster, tmp_path):
+    # 17 batches a pass: the one that fills no step is dropped in both.
+    training = ["metric=[]", "nmt.training.batches=2", "nmt.sizes.dropout=0.2"]
+    folders = tmp_path / "one", tmp_path / "two"
+    for folder in folders:
+        folder.mkdir()
+    one = run(folders[0], dict(os.environ), *training)
+    two = run(folders[1], cluster.environment, *training, "trainer.devices=2")
+    assert (one.returncode, two.returncode) == (0, 0), one.stderr + two.stderr
+    weights = [path.read_bytes() for f in folders for path in f.rglob("model.safetensors")]
+    assert len(weights) == 2 and weights[0] == weights[1]
+    facts = [
+        json.loads(path.read_text())["facts"]
+        for f in folders
+        for path in f.rglob("nmt/*/meta.json")
+    ]
+    assert facts[0] == facts[1]
+
+
+def test_an_error_of_a_worker_is_the_error_of_the_run(cluster, alone, tmp_path):
+    folder = with_system_of(alone, tmp_path)
+    done = run(folder, cluster.environment, "workers=2", "explainer=alti", "nmt=rnn_search",
+               "metric=[fidelity]")  # fmt: skip
+    assert done.returncode == 0 and "n/a" in done.stderr  # as in one process
+    with pytest.raises(XnmtError, match="found no shards called other"):
+        request = engine.Request({}, str(ROOT), lambda *_: lambda folder: None, 1)
+        engine._open_stage(request, folder, "other")
+
+
+def test_more_workers_than_processors_are_refused(cluster, tmp_path):
+    done = run(tmp_path, cluster.environment, "workers=3", "metric=[]")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        "error: workers=3: the cluster has 2 processors, one for each worker"
+    )
+
+
+def test_without_ray_one_line_says_what_to_install(tmp_path):
+    (tmp_path / "ray.py").write_text("raise ImportError('no ray')")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = run(tmp_path, environment, "workers=2", "metric=[]")
+    assert done.returncode == 1
+    assert "Ray is not installed; install it with pip install" in done.stderr.splitlines()[-1]
+
+
+def test_one_process_imports_no_ray():
+    code = "import sys, xnmt_bench.run, xnmt_bench.fitting; sys.exit('ray' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "changes, problem",
+    [
+        (["workers=2", "device=cuda:1"], "workers=2: with device=cuda:1 there is one GPU"),
+        (["trainer.devices=2"], "should divide nmt.training.batches, 1"),
+        (["workers=0"], "workers=0"),
+        (["until=proxies"], "until='proxies'"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_runs(changes, problem):
+    import hydra
+
+    with hydra.initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        config = hydra.compose("config", changes)
+    with pytest.raises(ConfigError) as error:
+        check(config)
+    assert problem in str(error.value)
+
+
+def test_workers_inside_of_jobs_that_run_at_once_are_refused():
+    from xnmt_bench.run import check_launcher
+
+    for launcher in ("a.joblib_launcher.JoblibLauncher", "b.submitit_launcher.SlurmLauncher"):
+        with pytest.raises(ConfigError, match="the launcher runs jobs at once"):
+            check_launcher(OmegaConf.create({"workers": 2}), launcher)
+    check_launcher(OmegaConf.create({"workers": 2}), "hydra._internal.BasicLauncher")
+
+
+def test_until_ends_with_the_stage_that_it_names(alone, tmp_path):
+    folder = with_system_of(alone, tmp_path)
+    done = run(folder, dict(os.environ), "until=labels")
+    assert done.returncode == 0, done.stderr
+    made = {path.name for path in (folder / "store").iterdir()}
+    assert "labels" in made and "rules" not in made and not (folder / "results").exists()
+    assert run(folder, dict(os.environ), "until=rules").returncode == 0
+    rules = {path.parent.name for path in (alone / "store" / "rules").glob("*/meta.json")}
+    assert {path.parent.name for path in (folder / "store" / "rules").glob("*/meta.json")} == rules
