@@ -1,0 +1,144 @@
+"""Shards by one process and by workers: how many a second, and what each costs.
+
+    python benchmarks/scale.py                          # some minutes on two idle cores
+    python benchmarks/scale.py --shards 4 --size 10     # does it run at all?
+
+A system is trained for one epoch on the toy corpus (generated). For each number of workers a fresh
+command then makes prediction difference's rules of the same test sentences, from the same store.
+The pace is that between the first shard and the last. The start, with Ray's own, stands apart. CPU
+seconds are those of all processes of the command, Ray's servers included. Bytes are compared.
+
+The paper's calculation for GPUs follows from `--seconds`, the seconds that one GPU takes for the
+rules of 1,000 sentences; it is marked as calculated, since nothing of it is measured here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).parent.parent
+JOB = [
+    *("corpus.train=1000", "corpus.valid=100", "corpus.subwords.source_size=300"),
+    *("corpus.subwords.target_size=300", "nmt=transformer_128", "nmt.training.max_epochs=1"),
+    *("metric=[fidelity]", "judge=[base]", "explainer=prediction_difference"),
+    *("rules.train_sentences=10", "trainer.progress_bar=false", "threads=1"),
+]
+PAPER = 1_000_000  # sentences whose rules Li et al. 2020 extract, for each explainer
+GPUS = (1, 8, 64)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the rules of all shards took.
+
+    Attributes:
+        start: seconds from the command's start to the first shard.
+        pace: shards a second, from the first shard to the last.
+        cpu: seconds of all processes from the first shard to the last, for each shard.
+        digest: of the shards' bytes.
+    """
+
+    start: float
+    pace: float
+    cpu: float
+    digest: str
+
+
+def measure(store: Path, workers: int, size: int, shards: int) -> Cost:
+    """Makes the rules in a copy of the store, and watches."""
+    folder = store.parent / f"workers{workers}"
+    shutil.copytree(store, folder / "store")
+    began, seconds_by_process = time.time(), {}
+    process = start(folder, size, shards, f"workers={workers}", "until=rules")
+    first = last = None  # (time, CPU seconds) when a first shard was there, and all of them
+    while process.poll() is None:
+        watch(process.pid, seconds_by_process)
+        there = len(list(folder.glob("store/rules/*/test/*.parquet")))
+        now = time.time(), sum(seconds_by_process.values())
+        first = first or (now if there else None)
+        last = last or (now if there == shards else None)
+        time.sleep(0.05)
+    if process.returncode or not (first and last):
+        sys.exit(f"the run with workers={workers} failed; is xnmt_bench[cluster] installed?")
+    paths = sorted(folder.glob("store/rules/*/test/*.parquet"))
+    times = sorted(path.stat().st_mtime for path in paths)
+    pace = (len(times) - 1) / (times[-1] - times[0])
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
+    cpu = (last[1] - first[1]) / (len(times) - 1)
+    shutil.rmtree(folder)
+    return Cost(times[0] - began, pace, cpu, digest)
+
+
+def start(folder: Path, size: int, shards: int, *more: str) -> subprocess.Popen:
+    """Starts a command on one thread a process."""
+    places = (f"store={folder}/store", f"results={folder}/results", f"hydra.run.dir={folder}/run")
+    sizes = (f"corpus.test={size * shards}", f"rules.shard_sentences={size}")
+    command = [sys.executable, "train.py", *JOB, *places, *sizes, *more]
+    return subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL
+    )
+
+
+def watch(process: int, seconds_by_process: dict[int, float]) -> None:
+    """Notes the CPU seconds of a process and all that it started, also of those that have ended."""
+    try:
+        family = [psutil.Process(process), *psutil.Process(process).children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return
+    for member in family:
+        try:
+            times = member.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        seconds_by_process[member.pid] = times.user + times.system
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--shards", type=int, default=24)
+    parser.add_argument("--size", type=int, default=100, help="sentences a shard")
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--seconds", type=float, help="of one GPU for 1,000 sentences' rules")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "store"
+        trained = start(Path(folder), arguments.size, arguments.shards, "until=labels")
+        if trained.wait():
+            sys.exit("the system could not be trained")
+        costs = {
+            workers: measure(store, workers, arguments.size, arguments.shards)
+            for workers in arguments.workers
+        }
+    one = costs[arguments.workers[0]]
+    print(f"{arguments.shards} shards of {arguments.size} sentences, prediction difference")
+    print(
+        "| workers | start, s | shards a second | beside the first | CPU s a shard | same bytes |"
+    )
+    print("|---|---|---|---|---|---|")
+    for workers, cost in costs.items():
+        same = "yes" if cost.digest == one.digest else "NO"
+        print(
+            f"| {workers} | {cost.start:.1f} | {cost.pace:.2f} | {cost.pace / one.pace:.2f} x "
+            f"| {cost.cpu:.2f} | {same} |"
+        )
+    if arguments.seconds:
+        print(f"\nCalculated, not measured: rules of {PAPER:,} sentences by one explainer")
+        for gpus in GPUS:
+            hours = arguments.seconds * PAPER / 1000 / gpus / 3600
+            print(f"  {gpus:>2} GPUs: {hours:.2f} h, if each has a worker and shards are many")
+
+
+if __name__ == "__main__":
+    main()
