@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     pages = out / "pages"
     shutil.rmtree(pages, ignore_errors=True)
     shutil.rmtree(out / "site", ignore_errors=True)
-    sections = gather(pages)
+    sections = gather(pages, with_notebooks=not options.fast)
     sections["Classes"] = reference.write(pages / "reference")
     if not options.fast:
         import gallery  # they import torch
@@ -62,8 +62,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"written: {out / 'site' / 'index.html'}")
 
 
-def gather(pages: Path) -> dict[str, list[str]]:
+def gather(pages: Path, with_notebooks: bool) -> dict[str, list[str]]:
     """Copy every page and picture into a folder, links written anew.
+
+    Args:
+        pages: the folder.
+        with_notebooks: whether links to notebooks lead somewhere; else they become plain text.
 
     Returns:
         The pages of each section of the navigation.
@@ -72,8 +76,12 @@ def gather(pages: Path) -> dict[str, list[str]]:
     for path in sorted(p for p in DOCS.rglob("*") if p.suffix in WRITTEN):
         places.setdefault(path, path.relative_to(DOCS).as_posix())
     # Notebooks are run, and become pages by themselves.
-    places = {path: place for path, place in places.items() if not place.startswith("notebooks/")}
+    run = {path for path, place in places.items() if place.startswith("notebooks/")}
+    if not with_notebooks:
+        places = {path: place for path, place in places.items() if path not in run}
     for path, place in places.items():
+        if path in run:
+            continue
         target = pages / place
         target.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".md":
@@ -84,7 +92,7 @@ def gather(pages: Path) -> dict[str, list[str]]:
     for name in ("style.css", "worker.js"):
         shutil.copyfile(Path(__file__).parent / name, pages / name)
     listed = [place for path in linked(DOCS / "README.md") if (place := places.get(path))]
-    inside = {place for place in places.values() if place.endswith(".md")}
+    inside = {p for path, p in places.items() if p.endswith(".md") and path not in run}
     sections: dict[str, list[str]] = {"Start": ["index.md", "pages.md"]}
     for title, folder in (("Guide", "guide/"), ("Recorded", "recorded/"), ("Weights", "weights/")):
         # In the order of the overview; what it does not name stands behind.

@@ -1,14 +1,17 @@
 """What a W&B run holds, read from the files of an offline one."""
 
 import json
+import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pytest
 from measured import FIDELITY, scored
 
+from xnmt_bench.errors import XnmtError
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.report.table import csv_columns
-from xnmt_bench.report.tracking import WandbTracker
+from xnmt_bench.report.tracking import MlflowTracker, TensorBoardTracker, WandbTracker
 
 
 def test_a_run_holds_tables_and_figures_side_by_side(tmp_path, monkeypatch):
@@ -38,3 +41,90 @@ def test_rows_without_a_number_are_rows_all_the_same(tmp_path, monkeypatch):
     assert [(row["ppl"], row["kl"], row["status"]) for row in logged] == [
         (2.5, None, "ok"), (None, None, "n/a"),
     ]  # fmt: skip
+
+
+def test_a_run_holds_the_bundle_as_an_artifact(tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path / "data"))
+    bundle = tmp_path / "bundle.zip"
+    bundle.write_bytes(b"what a report stands on")
+    logged = []
+    with WandbTracker().start("evaluate", "group", tmp_path, {}) as tracker:
+        log = tracker._run.log_artifact
+        monkeypatch.setattr(tracker._run, "log_artifact", lambda a: logged.append(log(a)) or a)
+        tracker.artifact("bundle", bundle)
+    [artifact] = logged
+    assert artifact.type == "bundle" and list(artifact.manifest.entries) == ["bundle.zip"]
+    [record] = tmp_path.rglob("offline-run-*/run-*.wandb")
+    assert b"bundle.zip" in record.read_bytes()
+
+
+ROWS = [{"explainer": "attention", "ppl": 2.5}, {"explainer": "random", "ppl": ""}]
+
+
+def track(tracker, tmp_path, failed=False):
+    """A job that logs a table, a figure, a bundle, and what a training says."""
+    picture, bundle = tmp_path / "k.png", tmp_path / "bundle.zip"
+    plt.imsave(picture, np.eye(4))
+    bundle.write_bytes(b"what a report stands on")
+    with tracker.start("evaluate", "sweep", tmp_path / "sweep" / "3", {"k": 1}):
+        tracker.table("k", ROWS, ("explainer", "ppl"))
+        tracker.figure("k", picture)
+        tracker.artifact("bundle", bundle)
+        tracker.lightning().log_metrics({"loss": 0.5}, step=7)
+        if failed:
+            raise ValueError("the job failed")
+    return picture
+
+
+def test_mlflow_holds_the_same(tmp_path, monkeypatch):
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    tracker = MlflowTracker(folder=str(tmp_path / "mlflow"))
+    picture = track(tracker, tmp_path)
+    with pytest.raises(ValueError, match="the job failed"):
+        track(MlflowTracker(folder=str(tmp_path / "mlflow")), tmp_path, failed=True)
+    client = mlflow.MlflowClient(f"sqlite:///{tmp_path}/mlflow/mlflow.db")
+    experiment = client.get_experiment_by_name("xnmt_bench")
+    failed, run = client.search_runs(experiment.experiment_id)
+    assert (run.info.status, failed.info.status) == ("FINISHED", "FAILED")
+    assert run.data.params == {"k": "1"} and run.data.metrics == {"loss": 0.5}
+    assert run.data.tags["job_type"] == "evaluate" and run.data.tags["group"] == "sweep"
+    files = {
+        path.name: path for path in (tmp_path / "mlflow" / "files" / run.info.run_id).rglob("*.*")
+    }
+    assert files["k.csv"].read_text() == "explainer,ppl\nattention,2.5\nrandom,\n"
+    assert files["k.png"].read_bytes() == picture.read_bytes()
+    assert files["bundle.zip"].read_bytes() == b"what a report stands on"
+
+
+def test_tensorboard_holds_the_same(tmp_path):
+    reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    track(TensorBoardTracker(str(tmp_path / "board")), tmp_path)
+    events = reader.EventAccumulator(str(tmp_path / "board" / "sweep" / "evaluate 3"))
+    events.Reload()
+    [loss] = events.Scalars("loss")
+    assert (loss.step, loss.value) == (7, 0.5)
+
+    def text(tag):
+        [event] = events.Tensors(f"{tag}/text_summary")
+        return event.tensor_proto.string_val[0].decode()
+
+    assert "    attention,2.5\n    random,\n" in text("tables/k")
+    assert text("bundle").startswith("bundle.zip, sha256 ")
+    [image] = events.Images("figures/k")
+    assert (image.width, image.height) == (4, 4)
+
+
+@pytest.mark.parametrize(
+    ("tracker", "module", "extra"),
+    [
+        (MlflowTracker, "mlflow", "mlflow"),
+        (TensorBoardTracker, "torch.utils.tensorboard", "tensorboard"),
+    ],
+)
+def test_a_logger_that_is_not_installed_is_one_line(tracker, module, extra, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(XnmtError, match=rf"pip install 'xnmt_bench\[{extra}\]'"):
+        tracker(folder=str(tmp_path)).start("train", "group", tmp_path, {})

@@ -73,7 +73,8 @@ class HFDataset(Corpus):
             position = places.get(document, 0)
             # Only the current document is counted, so that memory does not grow with the corpus.
             places = {document: position + 1}
-            yield Sentence(*texts, document, position)
+            source, target = texts
+            yield Sentence(source, target, document, position)
 
     def recipe(self) -> dict[str, Any]:
         """Return the bytes of every file of a folder, or the commit of the hub."""

@@ -23,12 +23,12 @@ FAINTEST = 0.005
 ILLEGAL = re.compile(r"[^\t\n\r\u0020-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
 LIGHT = "--page:#fff;--ink:#111;--quiet:#555;--line:#ccc;--helps:#0072B2;--hurts:#BF4F00"
 DARK = "--page:#181818;--ink:#e8e8e8;--quiet:#aaa;--line:#444;--helps:#56B4E9;--hurts:#E69F00"
-# A notebook's own theme counts before the system's.
+# The own theme of a notebook, and of the site, counts before the system's.
 STYLE = f"""<style>
 .xnmt{{{LIGHT};color:var(--ink);background:var(--page);padding:.4rem;overflow-x:auto}}
 @media (prefers-color-scheme:dark){{.xnmt{{{DARK}}}}}
-[data-jp-theme-light=true] .xnmt{{{LIGHT}}}
-[data-jp-theme-light=false] .xnmt{{{DARK}}}
+[data-jp-theme-light=true] .xnmt,[data-md-color-scheme=default] .xnmt{{{LIGHT}}}
+[data-jp-theme-light=false] .xnmt,[data-md-color-scheme=slate] .xnmt{{{DARK}}}
 .xnmt svg{{display:inline-block;vertical-align:top;margin:0 .8rem .6rem 0;max-width:none;\
 font:13px system-ui,sans-serif}}
 .xnmt p{{margin:.2rem 0;font:12px system-ui,sans-serif;color:var(--quiet)}}

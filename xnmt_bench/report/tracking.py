@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import socket
@@ -10,7 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from xnmt_bench.errors import XnmtError
+from xnmt_bench.errors import XnmtError, import_extra
+from xnmt_bench.report.summary import to_csv
+from xnmt_bench.store import file_hash
 
 if TYPE_CHECKING:
     from pytorch_lightning.loggers import Logger
@@ -152,6 +155,119 @@ class WandbTracker(Tracker):
         """Close the run, also that of a failed job."""
         # Or the server would show a failed job of a sweep as one that still runs.
         self._run.finish(exit_code=int(failed))
+
+
+class MlflowTracker(Tracker):
+    """MLflow, by Lightning's own logger.
+
+    Args:
+        project: the experiment's name.
+        uri: of the server, or of a database; `MLFLOW_TRACKING_URI` if not given, and without it
+            `mlflow.db` in `folder`.
+        folder: where runs and files go that no server takes.
+    """
+
+    def __init__(
+        self, project: str = "xnmt_bench", uri: str | None = None, folder: str = "outputs/mlflow"
+    ) -> None:
+        self.project, self.uri, self.folder = project, uri, Path(folder)
+
+    def start(self, job_type: str, group: str, folder: Path, config: Mapping[str, Any]) -> Self:
+        """Begin a run, and log where it lies if that is only here."""
+        import_extra("mlflow", "mlflow")
+        from pytorch_lightning.loggers import MLFlowLogger
+
+        uri, artifacts = self.uri or os.environ.get("MLFLOW_TRACKING_URI"), None
+        if uri is None:
+            place = self.folder.absolute()
+            place.mkdir(parents=True, exist_ok=True)
+            uri, artifacts = f"sqlite:///{place / 'mlflow.db'}", (place / "files").as_uri()
+            log.info("MLflow: see it by `mlflow ui --backend-store-uri %s`", uri)
+        self._logger = MLFlowLogger(
+            self.project,
+            run_name=f"{job_type} {group}",
+            tracking_uri=uri,
+            tags={"job_type": job_type, "group": group},
+            artifact_location=artifacts,
+        )
+        self._logger.log_hyperparams(dict(config))
+        return self
+
+    def lightning(self) -> Logger:
+        """Return Lightning's logger on this run."""
+        return self._logger
+
+    def table(self, name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+        """Log a table as CSV."""
+        text = to_csv(rows, columns)
+        self._logger.experiment.log_text(self._run, text, f"tables/{name}.csv")
+
+    def figure(self, name: str, path: Path) -> None:
+        """Log a figure."""
+        self._logger.experiment.log_artifact(self._run, str(path), "figures")
+
+    def artifact(self, name: str, path: Path) -> None:
+        """Log a file."""
+        self._logger.experiment.log_artifact(self._run, str(path), name)
+
+    @property
+    def _run(self) -> str:
+        run_id = self._logger.run_id
+        assert run_id is not None
+        return run_id
+
+    def close(self, failed: bool) -> None:
+        """Close the run, also that of a failed job."""
+        self._logger.finalize("failed" if failed else "success")
+
+
+class TensorBoardTracker(Tracker):
+    """TensorBoard, by Lightning's own logger.
+
+    Args:
+        folder: of all runs; `tensorboard --logdir` reads it.
+    """
+
+    def __init__(self, folder: str = "outputs/tensorboard") -> None:
+        self.folder = Path(folder)
+
+    def start(self, job_type: str, group: str, folder: Path, config: Mapping[str, Any]) -> Self:
+        """Begin a run in a folder of its own."""
+        import_extra("torch.utils.tensorboard", "tensorboard")
+        from pytorch_lightning.loggers import TensorBoardLogger
+
+        # Jobs of a sweep are folders below its own.
+        version = job_type if folder.name == group else f"{job_type} {folder.name}"
+        self._logger = TensorBoardLogger(self.folder, group, version)
+        self._logger.experiment.add_text("configuration", _code(json.dumps(config, indent=1)))
+        return self
+
+    def lightning(self) -> Logger:
+        """Return Lightning's logger on this run."""
+        return self._logger
+
+    def table(self, name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+        """Log a table as text."""
+        self._logger.experiment.add_text(f"tables/{name}", _code(to_csv(rows, columns)))
+
+    def figure(self, name: str, path: Path) -> None:
+        """Log a figure."""
+        from matplotlib.pyplot import imread
+
+        self._logger.experiment.add_image(f"figures/{name}", imread(path), dataformats="HWC")
+
+    def artifact(self, name: str, path: Path) -> None:
+        """Log where a file lies and its SHA-256, since TensorBoard keeps no files."""
+        self._logger.experiment.add_text(name, f"{path.name}, sha256 {file_hash(path)}")
+
+    def close(self, failed: bool) -> None:
+        """Write what is not written yet."""
+        self._logger.finalize("failed" if failed else "success")
+
+
+def _code(text: str) -> str:
+    """Return a text that TensorBoard, which reads Markdown, shows as it stands."""
+    return "".join(f"    {line}\n" for line in text.splitlines())
 
 
 def _reachable() -> bool:
