@@ -56,8 +56,8 @@ def test_a_run_holds_the_bundle_as_an_artifact(tmp_path, monkeypatch):
         tracker.artifact("bundle", bundle)
     [artifact] = logged
     assert artifact.type == "bundle" and list(artifact.manifest.entries) == ["bundle.zip"]
-    [record] = tmp_path.rglob("offline-run-*/run-*.wandb")
-    assert b"bundle.zip" in record.read_bytes()
+    [kept] = (tmp_path / "data").rglob("artifacts/staging/*")
+    assert kept.read_bytes() == bundle.read_bytes()
 
 
 ROWS = [{"explainer": "attention", "ppl": 2.5}, {"explainer": "random", "ppl": ""}]

@@ -199,7 +199,7 @@ class MlflowTracker(Tracker):
 
     def table(self, name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
         """Log a table as CSV."""
-        text = to_csv(rows, columns)
+        text = to_csv([dict(row) for row in rows], columns)
         self._logger.experiment.log_text(self._run, text, f"tables/{name}.csv")
 
     def figure(self, name: str, path: Path) -> None:
@@ -248,7 +248,8 @@ class TensorBoardTracker(Tracker):
 
     def table(self, name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
         """Log a table as text."""
-        self._logger.experiment.add_text(f"tables/{name}", _code(to_csv(rows, columns)))
+        text = to_csv([dict(row) for row in rows], columns)
+        self._logger.experiment.add_text(f"tables/{name}", _code(text))
 
     def figure(self, name: str, path: Path) -> None:
         """Log a figure."""
