@@ -2,10 +2,12 @@
 
 import csv
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,9 @@ def test_a_wheel_trains_and_evaluates(tmp_path):
     assert "Groups, with their default in front" in ran(
         place / "bin" / "xnmt-train", "--help", cwd=empty
     )
+    explained = ran(place / "bin" / "xnmt", "explain", "Der Hund schläft .", cwd=empty)
+    assert "target (en): The dog" in explained
+    assert (empty / "results" / "explanation.png").exists()
     ran(place / "bin" / "xnmt-train", *TINY, cwd=empty)
     shown = ran(place / "bin" / "xnmt-evaluate", cwd=empty)
     assert "PPL" in shown and "BLEU" in shown
@@ -71,6 +76,12 @@ def test_a_wheel_trains_and_evaluates(tmp_path):
     assert {"base", "fn", "unigram", "nmt"} <= rows.keys()
     assert all(row["status"] == "ok" and float(row["ppl"]) > 0 for row in rows.values())
     assert (empty / "results" / "report.html").stat().st_size > 1000
+
+
+def test_the_citation_is_of_this_version():
+    cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        assert cited[1] == tomllib.load(file)["project"]["version"]
 
 
 def copied(folder):

@@ -120,6 +120,7 @@ def test_tensorboard_holds_the_same(tmp_path):
 @pytest.mark.parametrize(
     ("tracker", "module", "extra"),
     [
+        (WandbTracker, "wandb", "wandb"),
         (MlflowTracker, "mlflow", "mlflow"),
         (TensorBoardTracker, "torch.utils.tensorboard", "tensorboard"),
     ],
@@ -127,4 +128,4 @@ def test_tensorboard_holds_the_same(tmp_path):
 def test_a_logger_that_is_not_installed_is_one_line(tracker, module, extra, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(XnmtError, match=rf"pip install 'xnmt_bench\[{extra}\]'"):
-        tracker(folder=str(tmp_path)).start("train", "group", tmp_path, {})
+        tracker().start("train", "group", tmp_path, {})

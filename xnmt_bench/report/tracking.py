@@ -93,8 +93,7 @@ class WandbTracker(Tracker):
 
     def start(self, job_type: str, group: str, folder: Path, config: Mapping[str, Any]) -> Self:
         """Begin a run, and log where it lies if that is only here."""
-        import wandb
-
+        wandb = import_extra("wandb", "wandb")
         # The user's own choice first; without it no job may stop for a login.
         mode = os.environ.get("WANDB_MODE") or ("online" if _reachable() else "offline")
         if mode not in WANDB_MODES:
@@ -106,10 +105,10 @@ class WandbTracker(Tracker):
             # With the job: W&B's default, the current folder, is shared by all jobs of a sweep.
             dir=os.environ.get("WANDB_DIR") or str(folder),
             config=dict(config),
-            mode=mode,  # type: ignore[arg-type]
+            mode=mode,
             # Jobs of a sweep run in one process, each as a run of its own.
             reinit="finish_previous",
-            settings=wandb.Settings(silent=True),  # type: ignore[arg-type]
+            settings=wandb.Settings(silent=True),
         )
         if mode == "offline":
             where = self._run.dir
