@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from importlib.util import find_spec
+from random import Random
 
 import pytest
 from conftest import ROOT
@@ -181,14 +182,51 @@ def test_two_ranks_train_to_the_bytes_of_one_process(cluster, tmp_path):
     assert facts[0] == facts[1]
 
 
-def test_a_worker_that_finds_no_such_shards_says_so(tmp_path):
+def test_a_worker_that_finds_no_such_shards_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "_settle", lambda request: None)  # it is for a process of its own
     request = engine.Request({}, str(ROOT), lambda *_: lambda folder: None, 1)
-    before = os.getcwd()
-    try:
-        with pytest.raises(XnmtError, match="found no shards called other"):
-            engine._open_stage(request, tmp_path, "other")
-    finally:
-        os.chdir(before)
+    with pytest.raises(XnmtError, match="found no shards called other"):
+        engine._open_stage(request, tmp_path, "other")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", range(20))
+@pytest.mark.parametrize("victim", ["worker", "run", "node"])
+def test_whatever_dies_at_whatever_moment_the_bytes_are_the_same(
+    victim, moment, cluster, alone, tmp_path
+):
+    folder, random = with_system_of(alone, tmp_path), Random(f"{victim} {moment}")
+    process = start(folder, cluster.environment, "workers=2")
+    time.sleep(random.uniform(3, 25))
+    if victim == "run":
+        process.kill()
+    elif victim == "node":
+        cluster.remove_node(cluster.nodes_of_one.pop(0), allow_graceful=False)
+        cluster.nodes_of_one.append(cluster.add_node(num_cpus=1, object_store_memory=engine.MEMORY))
+    elif workers := workers_of_ray():
+        os.kill(random.choice(workers), signal.SIGKILL)
+    process.wait(600)
+    done = run(folder, cluster.environment, "workers=2")
+    assert done.returncode == 0, done.stderr
+    assert contents(folder) == contents(alone)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_is_killed_changes_nothing(rank, cluster, tmp_path):
+    training = ["metric=[]", "nmt.training.batches=2", "nmt.training.max_epochs=12"]
+    folders = tmp_path / "one", tmp_path / "two"
+    for folder in folders:
+        folder.mkdir()
+    assert run(folders[0], dict(os.environ), *training).returncode == 0
+    process = start(folders[1], cluster.environment, *training, "trainer.devices=2")
+    wait_for(lambda: list(folders[1].rglob("last.ckpt")), process)
+    names = ["pgrep", "-f", "ray::.*RayTrainWorker"]
+    ranks = subprocess.run(names, capture_output=True, text=True).stdout.split()
+    os.kill(int(ranks[rank]), signal.SIGKILL)
+    assert process.wait(900) == 0, (folders[1] / "errors").read_text()
+    weights = [path.read_bytes() for f in folders for path in f.rglob("model.safetensors")]
+    assert len(weights) == 2 and weights[0] == weights[1]
 
 
 def test_more_workers_than_processors_are_refused(cluster, tmp_path):
