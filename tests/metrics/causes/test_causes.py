@@ -348,7 +348,7 @@ def test_a_corpus_that_knows_no_substitutes_is_not_applicable(transformer):
 def test_too_few_decisions_with_a_cause_are_not_applicable(transformer):
     job = transformer.changed({})
     with pytest.raises(NotApplicable, match="fewer than 100 decisions have a word with an effect"):
-        next(iter(Causes(sentences=3).measure(job))).make()
+        next(iter(Causes(sentences=2).measure(job))).make()
 
 
 def test_an_explainer_without_prefix_words_has_source_words_alone(transformer):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from shutil import rmtree
 
 import numpy as np
+import pyarrow as pa
 
 from xnmt_bench.corpora.bands import categories_of
 from xnmt_bench.corpora.substitutes import BothSides
+from xnmt_bench.engine import make_shards
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import SETTINGS, Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, percent, ratio
@@ -24,14 +28,16 @@ from xnmt_bench.metrics.causes.ranks import (
 )
 from xnmt_bench.metrics.causes.table import NONE, Decision, load, save
 from xnmt_bench.options import Count, Part
+from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import name_sentences
 from xnmt_bench.rules.extract import TEACHER_FORCING
-from xnmt_bench.rules.table import SentenceRelevance
-from xnmt_bench.store import Artefact, Work
+from xnmt_bench.rules.table import SentenceRelevance, shard_paths
+from xnmt_bench.store import Artefact, Work, write_atomically
 
 FILE = "effects.parquet"
+SHARDS, SHARD = "shards", 50  # sentences: the unit of resuming
 HEURISTIC = "frequency and ending (a heuristic)"
 FEWEST = 100  # usable decisions of a side; fewer show nothing
 TAKES_BOTH = (
@@ -356,16 +362,31 @@ class Causes(SumMetric):
                     raise NotApplicable(
                         "the system reads more than the words of a sentence, such as its context"
                     )
-            measured = [
-                (number, sentence, interventions.effects(number, sentence))
-                for number, sentence in zip(split.number[:count].tolist(), sentences, strict=True)
-            ]
-            save(measured, folder / FILE)
-            used, as_long = (
-                sum(getattr(effects, name) for _, _, effects in measured)
-                for name in ("substitutes", "as_long")
-            )
-            return {"as_long": as_long / max(used, 1)}
+            rows = list(zip(split.number[:count].tolist(), sentences, strict=True))
+            paths = shard_paths(folder, SHARDS, -(-count // SHARD))
+
+            def make(numbers: Sequence[int]) -> Iterator[int]:
+                for shard in numbers:
+                    part = rows[shard * SHARD : (shard + 1) * SHARD]
+                    measured = [(n, s, interventions.effects(n, s)) for n, s in part]
+                    used = {
+                        name: sum(getattr(effects, name) for _, _, effects in measured)
+                        for name in ("substitutes", "as_long")
+                    }
+                    paths[shard].parent.mkdir(exist_ok=True)
+                    # First, since a shard is done when its table is there.
+                    write_atomically(paths[shard].with_suffix(".json"), json.dumps(used))
+                    save(measured, paths[shard])
+                    yield shard
+
+            make_shards(folder, SHARDS, paths, make, "causes", job.progress)
+            # A shard without words of a kind has a column of no type.
+            joined = pa.concat_tables(map(read_table, paths), promote_options="permissive")
+            write_table(joined, folder / FILE)
+            used = [json.loads(p.with_suffix(".json").read_text(encoding="utf-8")) for p in paths]
+            rmtree(folder / SHARDS)
+            as_long, substitutes = (sum(u[n] for u in used) for n in ("as_long", "substitutes"))
+            return {"as_long": as_long / max(substitutes, 1)}
 
         return job.store.make(
             "causes",
