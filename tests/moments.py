@@ -74,7 +74,10 @@ def table(folder: Path) -> list[dict]:
             assert all(scored.measurement.file(name).exists() for name in scored.measurement.files)
             if scored.row.get("explainer") == "eflomal":
                 continue
-            about = {"metric": metric.name, "facts": scored.measurement.facts}
+            # What a judge cost is unknown where its work was killed, and another time each time.
+            facts = scored.measurement.facts.items()
+            facts = {key: fact for key, fact in facts if not key.endswith("_seconds")}
+            about = {"metric": metric.name, "facts": facts}
             tables.append((csv_columns(metric), about | scored.row))
     assert tables
     columns = {column for columns, _ in tables for column in columns}
