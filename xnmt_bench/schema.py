@@ -419,16 +419,16 @@ def _processes(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield faults of how many processes there are, and where."""
     workers, device, trainer = (values.get(name) for name in ("workers", "device", "trainer"))
     training = (values.get("nmt") or {}).get("training")
-    counts = [(trainer or {}).get(name) for name in ("devices", "nodes")]
-    if not all(isinstance(count, int) for count in (workers, *counts)):
+    devices, nodes = ((trainer or {}).get(name) for name in ("devices", "nodes"))
+    if not (isinstance(workers, int) and isinstance(devices, int) and isinstance(nodes, int)):
         return  # said already
-    ranks = counts[0] * counts[1]
+    ranks = devices * nodes
     for name, count in (("workers", workers), ("trainer.devices", ranks)):
         if count > 1 and ":" in str(device):
             yield f"{name}={count}: with device={device} there is one GPU; use device=cuda"
     batches = training.get("batches") if isinstance(training, Mapping) else None
     if ranks > 1 and isinstance(batches, int) and batches % ranks:
         yield (
-            f"trainer.devices={counts[0]}: with trainer.nodes={counts[1]} they are {ranks}, which "
+            f"trainer.devices={devices}: with trainer.nodes={nodes} they are {ranks}, which "
             f"should divide nmt.training.batches, {batches}"
         )
