@@ -80,11 +80,11 @@ def measure(store: Path, workers: int, size: int, shards: int) -> Cost:
     return Cost(times[0] - began, pace, cpu, digest)
 
 
-def start(folder: Path, size: int, shards: int, *more: str) -> subprocess.Popen:
+def start(folder: Path, size: int, shards: int, *overrides: str) -> subprocess.Popen:
     """Starts a command on one thread a process."""
     places = (f"store={folder}/store", f"results={folder}/results", f"hydra.run.dir={folder}/run")
     sizes = (f"corpus.test={size * shards}", f"rules.shard_sentences={size}")
-    command = [sys.executable, "train.py", *JOB, *places, *sizes, *more]
+    command = [sys.executable, "train.py", *JOB, *places, *sizes, *overrides]
     return subprocess.Popen(
         command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL
     )
@@ -121,17 +121,17 @@ def main() -> None:
             workers: measure(store, workers, arguments.size, arguments.shards)
             for workers in arguments.workers
         }
-    one = costs[arguments.workers[0]]
+    first_cost = costs[arguments.workers[0]]
     print(f"{arguments.shards} shards of {arguments.size} sentences, prediction difference")
     print(
         "| workers | start, s | shards a second | beside the first | CPU s a shard | same bytes |"
     )
     print("|---|---|---|---|---|---|")
     for workers, cost in costs.items():
-        same = "yes" if cost.digest == one.digest else "NO"
+        bytes_agree = "yes" if cost.digest == first_cost.digest else "NO"
         print(
-            f"| {workers} | {cost.start:.1f} | {cost.pace:.2f} | {cost.pace / one.pace:.2f} x "
-            f"| {cost.cpu:.2f} | {same} |"
+            f"| {workers} | {cost.start:.1f} | {cost.pace:.2f} | {cost.pace / first_cost.pace:.2f} x "
+            f"| {cost.cpu:.2f} | {bytes_agree} |"
         )
     if arguments.seconds:
         print(f"\nCalculated, not measured: rules of {PAPER:,} sentences by one explainer")
