@@ -129,8 +129,9 @@ def main() -> None:
     print("|---|---|---|---|---|---|")
     for workers, cost in costs.items():
         bytes_agree = "yes" if cost.digest == first_cost.digest else "NO"
+        ratio = cost.pace / first_cost.pace
         print(
-            f"| {workers} | {cost.start:.1f} | {cost.pace:.2f} | {cost.pace / first_cost.pace:.2f} x "
+            f"| {workers} | {cost.start:.1f} | {cost.pace:.2f} | {ratio:.2f} x "
             f"| {cost.cpu:.2f} | {bytes_agree} |"
         )
     if arguments.seconds:
