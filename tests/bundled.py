@@ -13,6 +13,7 @@ from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.report.report import collect
 from xnmt_bench.report.summary import write_rows
 from xnmt_bench.report.table import csv_columns
+from xnmt_bench.store import fingerprint
 
 
 def make_results(folder, explainers=("attention", "random"), model="m0", shift=0.0, **changes):
@@ -58,3 +59,25 @@ def rewritten(path, contents, manifest=True):
         for name, data in contents.items():
             archive.writestr(name, data)
     return path
+
+
+def row_name(contents):
+    return min(name for name in contents if name.endswith(".json") and "measurements" in name)
+
+
+def resealed(contents, name, **changes):
+    """A row with other values under a seal that fits, as a skilled hand would make it."""
+    row = json.loads(contents[name])
+    row.pop("seal")
+    row |= changes
+    return contents | {name: json.dumps(row | {"seal": fingerprint(row)}).encode()}
+
+
+def with_files(contents, **files):
+    """A bundle with further files beside a row: contents and ending of each, by what it holds."""
+    names = {}
+    for kind, (data, ending) in files.items():
+        # As `Measurement.file` wants it.
+        names[kind] = f"{hashlib.sha256(data).hexdigest()[:16]}{ending}"
+        contents = contents | {f"measurements/fidelity/files/{names[kind]}": data}
+    return resealed(contents, row_name(contents), files=names)

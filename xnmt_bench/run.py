@@ -16,7 +16,7 @@ from xnmt_bench import progress
 from xnmt_bench.bundles.paths import bundle_paths
 from xnmt_bench.device import free_memory
 from xnmt_bench.engine import Crew, Request, employ
-from xnmt_bench.errors import ConfigError, MissingError, NotApplicable, StoreError
+from xnmt_bench.errors import ConfigError, MissingError, NotApplicable, StoreError, XnmtError
 from xnmt_bench.measuring.bootstrap import Draws, score
 from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import (
@@ -139,11 +139,28 @@ def evaluate(config: DictConfig) -> None:
         MissingError: nothing was measured yet.
     """
     check(config, complete=False)
-    if paths := bundle_paths(config.results):
-        from xnmt_bench.bundles.pool import pool
+    paths = bundle_paths(config.results)
+    if not paths:
+        _evaluate(config)
+        return
+    from xnmt_bench.bundles.pool import pool
 
-        pool(paths, Path(config.pooled))
-        config.results = config.pooled
+    pool(paths, Path(config.pooled))
+    config.results = config.pooled
+    try:
+        _evaluate(config)
+    except (XnmtError, OSError):
+        raise
+    # What a stranger put into a file beside a row can be any error to the code that reads it.
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise StoreError(
+            f"{', '.join(map(str, paths))}: a file in them is not what a table reads: {problem}"
+        ) from error
+
+
+def _evaluate(config: DictConfig) -> None:
+    """Explain a sentence, make a sheet, or report; as `evaluate` says."""
     with _start(config, "evaluate") as tracker:
         if config.explain:
             from xnmt_bench.explain import explain

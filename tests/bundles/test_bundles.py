@@ -10,7 +10,15 @@ import zipfile
 
 import pyarrow as pa
 import pytest
-from bundled import make_bundle, make_results, members, rewritten
+from bundled import (
+    make_bundle,
+    make_results,
+    members,
+    resealed,
+    rewritten,
+    row_name,
+    with_files,
+)
 from conftest import DATA, Hostile
 
 from xnmt_bench.bundles import archive
@@ -152,10 +160,6 @@ def test_records_have_the_numbers_of_the_table(bundle, results):
     assert len({r["evaluation_result_id"] for r in record["evaluation_results"]}) == len(
         record["evaluation_results"]
     )
-
-
-def row_name(contents):
-    return min(name for name in contents if name.endswith(".json") and "measurements" in name)
 
 
 def units_name(contents):
@@ -306,16 +310,6 @@ def test_a_size_that_the_header_hides_is_counted_while_reading(bundle, tmp_path)
     assert "measurements/bomb.bin" in message
 
 
-def resealed(contents, name, **changes):
-    """A row with other values under a seal that fits, as a skilled hand would make it."""
-    from xnmt_bench.store import fingerprint
-
-    row = json.loads(contents[name])
-    row.pop("seal")
-    row |= changes
-    return contents | {name: json.dumps(row | {"seal": fingerprint(row)}).encode()}
-
-
 def identity_of(contents, **changes):
     return json.loads(contents[row_name(contents)])["identity"] | changes
 
@@ -402,3 +396,21 @@ def test_bundles_are_frames_too(bundle, tmp_path):
     table = xnmt_bench.results([bundle, second], samples=20).table("fidelity")
     assert set(table.explainer) == {"attention", "random", "gradient_norm"}
     assert len(xnmt_bench.results(bundle, samples=20).units("fidelity")) == 4 * 3
+
+
+def test_files_beside_a_row_are_no_bombs(bundle, tmp_path):
+    # Nothing comes out of the zip in excess: the bomb is a member that is packed itself.
+    bomb = gzip.compress(bytes(60_000_000), mtime=0)
+    path = rewritten(tmp_path / "b.zip", with_files(members(bundle), weights=(bomb, ".jsonl.gz")))
+    assert "unpacks to more than" in refused(path, tmp_path)
+    path = rewritten(
+        tmp_path / "b.zip", with_files(members(bundle), weights=(b"no gzip", ".jsonl.gz"))
+    )
+    assert "is damaged" in refused(path, tmp_path)
+    path = rewritten(
+        tmp_path / "b.zip", with_files(members(bundle), weights=(b"no table", ".parquet"))
+    )
+    assert "is no readable table" in refused(path, tmp_path)
+    good = gzip.compress(b"{}\n" * 100, mtime=0)
+    path = rewritten(tmp_path / "b.zip", with_files(members(bundle), weights=(good, ".jsonl.gz")))
+    assert len(pool([path], tmp_path / "pooled")[0].rows) == 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bundled import make_results, members, rewritten
+from bundled import make_results, members, rewritten, with_files
 from conftest import command
 
 EVALUATE = ("evaluate.py", "metric=[fidelity]", "bootstrap.samples=20")
@@ -53,6 +53,19 @@ def test_a_tampered_bundle_is_one_line(place):
     [line] = [line for line in done.stderr.splitlines() if line.startswith("error")]
     assert line.startswith("error: tampered.zip: the member tables/fidelity.csv was altered")
     assert "Traceback" not in done.stderr
+
+
+def test_a_file_beside_a_row_that_no_table_can_read_is_one_line(place):
+    """Its digest fits, and it is the JSON of something else."""
+    contents = members(place / "first.zip")
+    units = next(data for name, data in contents.items() if name.endswith(".parquet"))
+    sample, relevance = (b'[{"x": 1}]', ".json"), (units, ".parquet")
+    contents = with_files(contents, sample=sample, browsed_relevance=relevance)
+    rewritten(place / "odd.zip", contents)
+    done = command(*EVALUATE, "results=odd.zip", "pooled=odd", cwd=place)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    [line] = [line for line in done.stderr.splitlines() if line.startswith("error")]
+    assert line.startswith("error: odd.zip: a file in them is not what a table reads: ")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from xnmt_bench.bundles.archive import is_safe
+from xnmt_bench.bundles.archive import BLOCK, LIMITS, is_safe
 from xnmt_bench.errors import StoreError
 from xnmt_bench.measuring.measurement import FILES, Measurement
 from xnmt_bench.measuring.metric import Metric
@@ -100,6 +102,8 @@ def check_row(metric: Metric, row: Measurement, where: str) -> None:
     for path in (row.path, *(row.path.parent / FILES / name for name in row.files.values())):
         if path.suffix == ".parquet" and path.exists():
             check_table(path, where)
+        if path.suffix == ".gz" and path.exists():
+            _check_packed(path, where)
     _check_units(metric, row, where)
 
 
@@ -118,6 +122,23 @@ def check_table(path: Path, where: str) -> None:
     rows = max(described.num_rows, sum(group.num_rows for group in groups))
     if rows > ROWS or size > BYTES:
         raise StoreError(f"{where}: {path.name} has more rows than are read: {rows:,}")
+
+
+def _check_packed(path: Path, where: str) -> None:
+    """Refuse a packed file of which too much comes out.
+
+    Raises:
+        StoreError: it is damaged, or has more than `LIMITS` allow.
+    """
+    most, count = min(LIMITS.member, LIMITS.ratio * path.stat().st_size), 0
+    try:
+        with gzip.open(path) as file:
+            while block := file.read(BLOCK):
+                count += len(block)
+                if count > most:
+                    raise StoreError(f"{where}: {path.name} unpacks to more than {most:,} bytes")
+    except (OSError, EOFError, zlib.error) as error:
+        raise StoreError(f"{where}: {path.name} is damaged: {error}") from None
 
 
 def _check_units(metric: Metric, row: Measurement, where: str) -> None:
