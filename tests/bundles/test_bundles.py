@@ -88,6 +88,13 @@ def test_a_bundle_gives_the_table_it_was_made_of(bundle, results, tmp_path):
     assert before == after
 
 
+def test_the_same_rows_are_the_same_bytes(results, tmp_path, monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    first, second = (make_bundle(tmp_path / name, results) for name in ("a.zip", "b.zip"))
+    assert first.read_bytes() == second.read_bytes()
+    assert b'"retrieved_timestamp": "1700000000"' in b"".join(members(first).values())
+
+
 def test_two_bundles_are_one_table(bundle, tmp_path):
     others = make_results(tmp_path / "other", ("random", "gradient_norm"))
     second = make_bundle(tmp_path / "b.zip", others)

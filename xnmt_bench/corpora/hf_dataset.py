@@ -135,7 +135,7 @@ class HFDataset(Corpus):
         """Return what reads the data set; no row of it is read.
 
         Raises:
-            DataError: there is no such data set, or no network to ask the hub.
+            DataError: the data set is not there, or the hub cannot be reached.
         """
         datasets = import_extra("datasets", "datasets")
         if (
