@@ -272,7 +272,10 @@ def test_files_beside_a_dump_are_those_that_it_needs(tmp_path):
         load("dumps", "nematus")(**dump_files)
     with pytest.raises(XnmtError, match=r"needs a file of source tokens \(relevance.source\)"):
         load("dumps", "marian")(dump_files["path"])
-    assert set(entries("dumps")) == {kind for kind, *_ in FORMATS.values()} | {"json_lines"}
+    assert set(entries("dumps")) == {kind for kind, *_ in FORMATS.values()} | {
+        "json_lines",
+        "inseq",
+    }  # these have tests of their own
 
 
 @pytest.mark.parametrize(
