@@ -25,6 +25,7 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import entries, load_explainer
 from xnmt_bench.rules import extract
 from xnmt_bench.rules.states import write_states
+from xnmt_bench.rules.table import read_columns
 from xnmt_bench.store import Store
 from xnmt_bench.trainer import TrainerOptions
 
@@ -178,7 +179,7 @@ def test_an_extraction_goes_on_with_smaller_batches(transformer, tmp_path, monke
         attention = load_explainer("attention")
         for _ in extract.extract(model, split, 80, attention, options, folder, "test", False):
             pass
-        extracted.append([extract.read_columns(p) for p in sorted(folder.rglob("*.parquet"))])
+        extracted.append([read_columns(p) for p in sorted(folder.rglob("*.parquet"))])
     for at_once, other in zip(*extracted, strict=True):
         assert (at_once["label"] == other["label"]).all()
         np.testing.assert_allclose(at_once["source_scores"], other["source_scores"], rtol=1e-4)

@@ -225,8 +225,8 @@ def test_a_dump_from_the_command_line(tmp_path):
     [
         (["relevance.format=nematis"], "no format 'nematis'; did you mean nematus"),
         (["relevance.format=marian"], "needs a file of source tokens (relevance.source)"),
-        (["relevance.format=nematus", "metric=[fidelity]"],
-         "relevance.path: the metric fidelity does not read it"),
+        (["relevance.format=nematus", "metric=[quality]"],
+         "relevance.path: the metric quality does not read it"),
         (["relevance.format=nematus", "relevance.reference=nowhere"], "nowhere: no such file"),
     ],
 )  # fmt: skip
