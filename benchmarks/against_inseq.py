@@ -238,8 +238,10 @@ def integrate_their_way(model: NMTModel, pairs: Pairs) -> Scores:
                     total[step] += weight * (gradient * (b - a)).sum(-1)[0].detach()
         before = len(model.before_source)
         prefix = torch.nn.functional.pad(sums[1][:, framed + 1 :], (0, 1))
-        seen = torch.ones(len(y), len(y)).tril(-1).bool()
-        scores.append((sums[0][:, before : before + len(x)], prefix.masked_fill(~seen, torch.nan)))
+        visible = torch.ones(len(y), len(y)).tril(-1).bool()
+        scores.append(
+            (sums[0][:, before : before + len(x)], prefix.masked_fill(~visible, torch.nan))
+        )
     return scores
 
 
@@ -262,9 +264,9 @@ def zero_values_their_way(model: NMTModel, pairs: Pairs) -> Scores:
         )
         steps = slice(before_target - 1, None)
         prefix_TT = torch.nn.functional.pad(inputs_TT[steps, before_target:], (0, 1))
-        seen = torch.ones(len(y), len(y)).tril(-1).bool()
+        visible = torch.ones(len(y), len(y)).tril(-1).bool()
         words = slice(before_source, before_source + len(x))
-        scores.append((source_TS[steps, words], prefix_TT.masked_fill(~seen, torch.nan)))
+        scores.append((source_TS[steps, words], prefix_TT.masked_fill(~visible, torch.nan)))
     return scores
 
 
@@ -319,8 +321,8 @@ def difference(name: str, mine: Scores, other: Scores) -> float:
         for x, y in zip(own, peers, strict=True):
             words = min(x.shape[1], y.shape[1]) - 1  # less EOS, which inseq never occludes
             x, y = x[:, :words], y[:, :words]
-            seen = ~x.isnan() & ~y.isnan()
-            worst = max(worst, float((x - y)[seen].abs().max()) / largest)
+            present = ~x.isnan() & ~y.isnan()
+            worst = max(worst, float((x - y)[present].abs().max()) / largest)
     return worst
 
 

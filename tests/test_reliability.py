@@ -15,6 +15,7 @@ from conftest import ROOT, command, configure
 from moments import table
 from test_plugins import install
 
+from xnmt_bench.errors import TRAIN_FIRST
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.store import file_hash
 
@@ -314,7 +315,7 @@ def test_two_commands_in_the_same_moment_do_not_collide(tmp_path):
 def test_evaluate_reports_and_never_trains(tmp_path):
     done = command("evaluate.py", *places(tmp_path), cwd=tmp_path)
     assert done.returncode == 1
-    assert "run train.py first" in done.stderr
+    assert TRAIN_FIRST in done.stderr
     assert command("train.py", *TINY, *places(tmp_path), cwd=tmp_path).returncode == 0
     done = command("evaluate.py", *places(tmp_path), fresh=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

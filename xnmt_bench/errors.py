@@ -6,6 +6,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+TRAIN_FIRST = "run train.py (where the package is installed: xnmt train) first"
+
 
 class XnmtError(Exception):
     """Base of every error this project raises on purpose."""

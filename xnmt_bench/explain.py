@@ -17,7 +17,7 @@ from rich.console import Console
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.subwords import UNK
-from xnmt_bench.errors import MissingError, NotApplicable, XnmtError
+from xnmt_bench.errors import TRAIN_FIRST, MissingError, NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explanation, context_of, translated
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.loading import SHIPPED, shipped
@@ -171,9 +171,5 @@ def _open_system(config: DictConfig) -> System:
             f"{artefact.path} ({artefact.facts['name']}, {artefact.facts['train_sentences']} pairs)"
             for artefact in job.store.all("nmt")
         ]
-        hint = (
-            "name one with nmt.path=...: " + "; ".join(trained)
-            if trained
-            else ("run train.py first")
-        )
+        hint = "name one with nmt.path=...: " + "; ".join(trained) if trained else TRAIN_FIRST
         raise XnmtError(f"no trained system fits this configuration; {hint}") from None

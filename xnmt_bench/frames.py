@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from xnmt_bench.analyses.analysis import Analysis
 from xnmt_bench.bundles.paths import bundle_paths
 from xnmt_bench.bundles.pool import pool
-from xnmt_bench.errors import MissingError, NotApplicable, XnmtError, import_extra
+from xnmt_bench.errors import TRAIN_FIRST, MissingError, NotApplicable, XnmtError, import_extra
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.measurement import FOLDER, ScoredRow
 from xnmt_bench.measuring.metric import Metric
@@ -54,7 +54,7 @@ class Results:
         self._folder = Path(folder)
         self._scored: dict[str, list[ScoredRow]] = {}
         if not self.metrics:
-            raise MissingError(f"{folder}: nothing is measured here yet; run train.py first")
+            raise MissingError(f"{folder}: nothing is measured here yet; {TRAIN_FIRST}")
 
     def __repr__(self) -> str:
         """Return the folder, and what was measured in it."""

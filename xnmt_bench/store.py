@@ -28,7 +28,7 @@ from uuid import uuid4
 
 from filelock import LeaseCompromise, SoftFileLease, Timeout
 
-from xnmt_bench.errors import MissingError, StoreError
+from xnmt_bench.errors import TRAIN_FIRST, MissingError, StoreError
 
 log = logging.getLogger(__name__)
 META = "meta.json"
@@ -337,7 +337,7 @@ class Store:
         finished = path / META
         # Before the lock: a reader may look at a store that it cannot write to.
         if not (self.may_make or cheap or finished.exists()):
-            raise MissingError(f"{path}: no finished artefact is here; run train.py first")
+            raise MissingError(f"{path}: no finished artefact is here; {TRAIN_FIRST}")
         while not finished.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             try:

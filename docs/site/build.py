@@ -113,7 +113,7 @@ def linked(page: Path) -> Iterator[Path]:
 def relink(text: str, path: Path, place: str, places: dict[Path, str]) -> str:
     """Return a page's text with its links leading to the places of the site.
 
-    A link to something that is no page, such as a folder of the source, becomes plain text.
+    A link to something other than a page, such as a folder of the source, becomes plain text.
 
     Args:
         text: of the page.

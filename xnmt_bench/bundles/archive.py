@@ -122,7 +122,7 @@ def unpack(path: Path, folder: Path, below: str, limits: Limits = LIMITS) -> Bun
 
     Raises:
         MissingError: there is no such file.
-        StoreError: it is no bundle of this version, a member is missing, added or altered, has a
+        StoreError: it is not a bundle of this version, a member is missing, added or altered, has a
             name that leads elsewhere, or there is too much in it.
     """
     if not path.is_file():
@@ -142,7 +142,7 @@ def unpack(path: Path, folder: Path, below: str, limits: Limits = LIMITS) -> Bun
 
 
 def _entries(path: Path, archive: zipfile.ZipFile, limits: Limits) -> dict[str, zipfile.ZipInfo]:
-    """Return the members of an archive by name; those that are no plain files are refused."""
+    """Return the members of an archive by name; anything but a plain file is refused."""
     infos = archive.infolist()
     if len(infos) > limits.members:
         raise StoreError(f"{path}: {len(infos):,} members, and at most {limits.members:,} are read")
@@ -155,7 +155,7 @@ def _entries(path: Path, archive: zipfile.ZipFile, limits: Limits) -> dict[str, 
         if name in entries:
             raise StoreError(f"{path}: the member {name} is there twice")
         kind = stat.S_IFMT(info.external_attr >> 16)
-        # Archives of Windows say nothing of the kind.
+        # Archives made on Windows leave the kind out.
         if kind not in (0, stat.S_IFREG) or info.flag_bits & 1:
             raise StoreError(f"{path}: the member {name} is no plain file, or is encrypted")
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):

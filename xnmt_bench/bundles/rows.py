@@ -111,7 +111,7 @@ def check_table(path: Path, where: str) -> None:
     """Refuse a table that is packed so well that reading it would fill memory.
 
     Raises:
-        StoreError: it has too many rows or bytes, or is no Parquet.
+        StoreError: it has too many rows or bytes, or is not Parquet.
     """
     try:
         described = pq.read_metadata(path)

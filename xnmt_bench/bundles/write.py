@@ -52,7 +52,7 @@ class Report:
 
 
 def write_bundle(report: Report, path: Path) -> str:
-    """Write a bundle; nothing in it tells of this machine's paths.
+    """Write a bundle; it holds no path of this machine.
 
     Args:
         report: what it is made of.

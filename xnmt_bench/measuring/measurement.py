@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from xnmt_bench.errors import MissingError, StoreError
+from xnmt_bench.errors import TRAIN_FIRST, MissingError, StoreError
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.parsing import parse_json
 from xnmt_bench.store import file_hash, fingerprint, replacing, write_atomically
@@ -345,7 +345,7 @@ def read(metric: str, results: Path, identity: Sequence[str]) -> list[Measuremen
     """
     rows = [row for _, row in described_rows(results / FOLDER / metric, identity)]
     if not rows:
-        raise MissingError(f"{results}: no {metric} results are here yet; run train.py first")
+        raise MissingError(f"{results}: no {metric} results are here yet; {TRAIN_FIRST}")
     return rows
 
 

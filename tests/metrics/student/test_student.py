@@ -214,7 +214,7 @@ def test_systems_with_context_and_files_are_not_applicable(workplace, tmp_path, 
     with pytest.raises(NotApplicable, match="is of the test set"):
         door.relevance(GOLDEN, split="train")
     reader = Job(job.config, store=Store(tmp_path / "empty", may_make=False))
-    with pytest.raises(Exception, match=r"run train.py first"):
+    with pytest.raises(Exception, match=r"run train.py"):
         Students(reader, OPTIONS, 1).trained("add", "none")
 
 
