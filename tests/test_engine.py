@@ -10,6 +10,7 @@ import time
 from importlib.util import find_spec
 from random import Random
 
+import forked
 import pytest
 from conftest import ROOT
 from omegaconf import OmegaConf
@@ -66,26 +67,33 @@ def cluster(tmp_path_factory):
 def alone(tmp_path_factory):
     """A job that one process did."""
     folder = tmp_path_factory.mktemp("alone")
-    done = run(folder, dict(os.environ))
+    done = run(folder)
     assert done.returncode == 0, done.stderr
     return folder
 
 
 def arguments(folder, *more):
     places = (f"store={folder}/store", f"results={folder}/results", f"hydra.run.dir={folder}/run")
-    return [sys.executable, "train.py", *SMALL, *places, *more]
+    return [*SMALL, *places, *more]
 
 
-def run(folder, environment, *more):
-    options = {"cwd": ROOT, "env": environment, "capture_output": True, "text": True}
-    return subprocess.run(arguments(folder, *more), **options, timeout=600)
+def run(folder, *more, environment=None):
+    environment = {**(environment or os.environ), "OMP_NUM_THREADS": "1"}
+    return forked.run(ROOT / "train.py", arguments(folder, *more), ROOT, environment)
 
 
 def start(folder, environment, *more):
-    errors = (folder / "errors").open("w")
-    return subprocess.Popen(
-        arguments(folder, *more), cwd=ROOT, env=environment, stderr=errors, stdout=errors
+    """Starts a run; what it says goes into a file."""
+    files = folder / "output", folder / "errors"
+    return forked.start_script(
+        ROOT / "train.py", arguments(folder, *more), ROOT, environment, *files
     )
+
+
+def end(process, seconds=600):
+    """Waits for a run's end, and returns its exit status."""
+    process.join(seconds)
+    return process.exitcode
 
 
 def with_system_of(alone, folder):
@@ -110,7 +118,7 @@ def contents(folder):
 def wait_for(condition, process, seconds=240):
     end = time.monotonic() + seconds
     while not condition():
-        assert process.poll() is None, "the run ended before"
+        assert process.exitcode is None, "the run ended before"
         assert time.monotonic() < end
         time.sleep(0.05)
 
@@ -126,20 +134,20 @@ def workers_of_ray():
 
 def test_workers_make_the_same_bytes_as_one_process(cluster, alone, tmp_path):
     folder = with_system_of(alone, tmp_path)
-    done = run(folder, cluster.environment, "workers=2")
+    done = run(folder, "workers=2", environment=cluster.environment)
     assert done.returncode == 0, done.stderr
     assert contents(folder) == contents(alone)
 
 
 def test_a_worker_that_is_killed_costs_a_shard(cluster, alone, tmp_path):
     folder = with_system_of(alone, tmp_path)
-    process = start(folder, cluster.environment, "workers=2", "rules.shard_sentences=2")
+    rules = ("rules.shard_sentences=2", "until=rules")
+    process = start(folder, cluster.environment, "workers=2", *rules)
     wait_for(lambda: shards_there(folder) > 1 and workers_of_ray(), process)
     for worker in workers_of_ray()[:1]:
         os.kill(worker, signal.SIGKILL)
-    assert process.wait(600) == 0, (folder / "errors").read_text()
-    shutil.rmtree(folder / "results")
-    again = run(folder, dict(os.environ), "rules.shard_sentences=2")
+    assert end(process) == 0, (folder / "errors").read_text()
+    again = run(folder, *rules)
     assert again.returncode == 0 and "making" not in again.stderr
 
 
@@ -148,18 +156,19 @@ def test_a_run_that_is_killed_goes_on_with_another_number_of_workers(cluster, al
     process = start(folder, cluster.environment, "workers=2")
     wait_for(lambda: shards_there(folder) > 0, process)
     process.kill()
-    process.wait()
-    done = run(folder, dict(os.environ))
+    end(process)
+    done = run(folder)
     assert done.returncode == 0, done.stderr
     assert contents(folder) == contents(alone)
 
 
 def test_a_node_that_is_lost_costs_its_shards(cluster, alone, tmp_path):
     folder = with_system_of(alone, tmp_path)
-    process = start(folder, cluster.environment, "workers=2", "rules.shard_sentences=2")
+    rules = ("rules.shard_sentences=2", "until=rules")
+    process = start(folder, cluster.environment, "workers=2", *rules)
     wait_for(lambda: shards_there(folder) > 1, process)
     cluster.remove_node(cluster.nodes_of_one.pop(), allow_graceful=False)
-    assert process.wait(600) == 0, (folder / "errors").read_text()
+    assert end(process) == 0, (folder / "errors").read_text()
     cluster.nodes_of_one.append(cluster.add_node(num_cpus=1, object_store_memory=engine.MEMORY))
 
 
@@ -169,8 +178,8 @@ def test_two_ranks_train_to_the_bytes_of_one_process(cluster, tmp_path):
     folders = tmp_path / "one", tmp_path / "two"
     for folder in folders:
         folder.mkdir()
-    one = run(folders[0], dict(os.environ), *training)
-    two = run(folders[1], cluster.environment, *training, "trainer.devices=2")
+    one = run(folders[0], *training)
+    two = run(folders[1], *training, "trainer.devices=2", environment=cluster.environment)
     assert (one.returncode, two.returncode) == (0, 0), one.stderr + two.stderr
     weights = [path.read_bytes() for f in folders for path in f.rglob("model.safetensors")]
     assert len(weights) == 2 and weights[0] == weights[1]
@@ -205,8 +214,8 @@ def test_whatever_dies_at_whatever_moment_the_bytes_are_the_same(
         cluster.nodes_of_one.append(cluster.add_node(num_cpus=1, object_store_memory=engine.MEMORY))
     elif workers := workers_of_ray():
         os.kill(random.choice(workers), signal.SIGKILL)
-    process.wait(600)
-    done = run(folder, cluster.environment, "workers=2")
+    end(process)
+    done = run(folder, "workers=2", environment=cluster.environment)
     assert done.returncode == 0, done.stderr
     assert contents(folder) == contents(alone)
 
@@ -218,19 +227,19 @@ def test_a_rank_that_is_killed_changes_nothing(rank, cluster, tmp_path):
     folders = tmp_path / "one", tmp_path / "two"
     for folder in folders:
         folder.mkdir()
-    assert run(folders[0], dict(os.environ), *training).returncode == 0
+    assert run(folders[0], *training).returncode == 0
     process = start(folders[1], cluster.environment, *training, "trainer.devices=2")
     wait_for(lambda: list(folders[1].rglob("last.ckpt")), process)
     names = ["pgrep", "-f", "ray::.*RayTrainWorker"]
     ranks = subprocess.run(names, capture_output=True, text=True).stdout.split()
     os.kill(int(ranks[rank]), signal.SIGKILL)
-    assert process.wait(900) == 0, (folders[1] / "errors").read_text()
+    assert end(process, 900) == 0, (folders[1] / "errors").read_text()
     weights = [path.read_bytes() for f in folders for path in f.rglob("model.safetensors")]
     assert len(weights) == 2 and weights[0] == weights[1]
 
 
 def test_more_workers_than_processors_are_refused(cluster, tmp_path):
-    done = run(tmp_path, cluster.environment, "workers=3", "metric=[]")
+    done = run(tmp_path, "workers=3", "metric=[]", environment=cluster.environment)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (
         "error: workers=3: the cluster has 2 processors, one for each worker"
@@ -240,14 +249,23 @@ def test_more_workers_than_processors_are_refused(cluster, tmp_path):
 def test_without_ray_one_line_says_what_to_install(tmp_path):
     (tmp_path / "ray.py").write_text("raise ImportError('no ray')")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = run(tmp_path, environment, "workers=2", "metric=[]")
+    done = run(tmp_path, "workers=2", "metric=[]", environment=environment)
     assert done.returncode == 1
     assert "Ray is not installed; install it with pip install" in done.stderr.splitlines()[-1]
 
 
-def test_one_process_imports_no_ray():
-    code = "import sys, xnmt_bench.run, xnmt_bench.fitting; sys.exit('ray' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+def test_one_process_imports_no_ray(tmp_path):
+    process = forked.start(ask_for_ray, arguments(tmp_path, "metric=[]"))
+    assert end(process) == 0
+
+
+def ask_for_ray(arguments):
+    """Ends with status 1 where a job by one process imports Ray."""
+    from xnmt_bench import commands
+
+    sys.argv = ["train.py", *arguments]
+    commands.train()
+    sys.exit("ray" in sys.modules)
 
 
 @pytest.mark.parametrize(
@@ -280,10 +298,10 @@ def test_workers_inside_of_jobs_that_run_at_once_are_refused():
 
 def test_until_ends_with_the_stage_that_it_names(alone, tmp_path):
     folder = with_system_of(alone, tmp_path)
-    done = run(folder, dict(os.environ), "until=labels")
+    done = run(folder, "until=labels")
     assert done.returncode == 0, done.stderr
     made = {path.name for path in (folder / "store").iterdir()}
     assert "labels" in made and "rules" not in made and not (folder / "results").exists()
-    assert run(folder, dict(os.environ), "until=rules").returncode == 0
+    assert run(folder, "until=rules").returncode == 0
     rules = {path.parent.name for path in (alone / "store" / "rules").glob("*/meta.json")}
     assert {path.parent.name for path in (folder / "store" / "rules").glob("*/meta.json")} == rules
