@@ -4,9 +4,11 @@ import os
 import stat
 import subprocess
 import sys
+import time
 
+import forked
 import pytest
-from conftest import ROOT
+from conftest import ROOT, command
 
 submitit = pytest.importorskip("submitit")
 
@@ -49,21 +51,17 @@ def scheduler(tmp_path):
     return notes, {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"}
 
 
-def sweep(folder, environment, launcher, *more):
-    command = [sys.executable, "train.py", "-m", f"launcher={launcher}", "nmt.seed=0,1", *SMALL,
-               f"store={folder}/store", f"results={folder}/results",
-               f"hydra.sweep.dir={folder}/sweep", *more]  # fmt: skip
-    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True)  # fmt: skip
+def sweep(folder, launcher, *more):
+    """The arguments of a sweep of two jobs."""
+    return ["-m", f"launcher={launcher}", "nmt.seed=0,1", *SMALL, f"store={folder}/store",
+            f"results={folder}/results", f"hydra.sweep.dir={folder}/sweep", *more]  # fmt: skip
 
 
-def wait_for(path, process):
-    import time
-
+def wait_for(path, has_ended):
     for _ in range(600):
         if path.exists():
             return
-        assert process.poll() is None, process.communicate()
+        assert not has_ended()
         time.sleep(0.1)
     raise AssertionError(f"{path} did not come")
 
@@ -85,17 +83,20 @@ def test_a_sweep_is_an_array_that_goes_on_when_its_time_is_over(scheduler, tmp_p
     notes, environment = scheduler
     folder = tmp_path / "work"
     folder.mkdir()
-    driver = sweep(folder, environment, "slurm", "hydra.launcher.gpus_per_node=1",
-                   "hydra.launcher.timeout_min=30")  # fmt: skip
+    options = "hydra.launcher.gpus_per_node=1", "hydra.launcher.timeout_min=30"
+    files = tmp_path / "output", tmp_path / "errors"
+    driver = forked.start_script(
+        ROOT / "train.py", sweep(folder, "slurm", *options), ROOT, environment, *files
+    )
     try:
-        wait_for(notes / "submitted", driver)
+        wait_for(notes / "submitted", lambda: driver.exitcode is not None)
         submitted = (notes / "submitted").read_text()
         for option in ("--array=0-1%2", "--gpus-per-node=1", "--signal=USR2@120", "--requeue",
                        "--time=30", "--cpus-per-task=1"):  # fmt: skip
             assert f"#SBATCH {option}\n" in submitted, submitted
         # Told that its time is over while it trains, a job asks to be started again.
         job = run_job(folder, environment, 0)
-        wait_for(folder / "store" / "encoded", job)
+        wait_for(folder / "store" / "encoded", lambda: job.poll() is not None)
         children = subprocess.run(
             ["pgrep", "-f", "submitit.core._submit"], capture_output=True, text=True
         )
@@ -103,12 +104,12 @@ def test_a_sweep_is_an_array_that_goes_on_when_its_time_is_over(scheduler, tmp_p
         output, _ = job.communicate(timeout=300)
         assert (notes / "asked").read_text().strip() == "requeue 7_0", output
         # Started again, it ends; as does the other.
-        for task in (0, 1):
-            output, _ = run_job(folder, environment, task).communicate(timeout=300)
+        for job in [run_job(folder, environment, task) for task in (0, 1)]:
+            output, _ = job.communicate(timeout=300)
             assert "job completed" in output.lower(), output
         (notes / "state").write_text("COMPLETED")
-        _, errors = driver.communicate(timeout=300)
-        assert driver.returncode == 0, errors
+        driver.join(300)
+        assert driver.exitcode == 0, files[1].read_text()
     finally:
         driver.kill()
     assert len(list((folder / "store" / "nmt").glob("*/model.safetensors"))) == 2
@@ -116,22 +117,21 @@ def test_a_sweep_is_an_array_that_goes_on_when_its_time_is_over(scheduler, tmp_p
 
 def test_a_job_that_fails_ends_the_sweep_in_a_line(tmp_path):
     missing = tmp_path / "missing"
-    done = sweep(tmp_path, dict(os.environ), "submitit_local", f"nmt.initial={missing}")
-    _, errors = done.communicate(timeout=300)
+    changes = sweep(tmp_path, "submitit_local", f"nmt.initial={missing}")
+    done = command("train.py", *changes, cwd=ROOT)
     assert done.returncode == 1
-    last = errors.strip().splitlines()[-1]
-    assert last == f"error: {missing}: no NMT model is here", errors
+    last = done.stderr.strip().splitlines()[-1]
+    assert last == f"error: {missing}: no NMT model is here", done.stderr
 
 
 def test_without_submitit_one_line_says_what_to_install(tmp_path):
     package = tmp_path / "hydra_plugins"
     package.mkdir()
     (package / "__init__.py").write_text("")  # hides the installed plug-ins
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = sweep(tmp_path, environment, "slurm")
-    _, errors = done.communicate(timeout=300)
+    environment = {"PYTHONPATH": str(tmp_path)}
+    done = command("train.py", *sweep(tmp_path, "slurm"), fresh=True, env=environment, cwd=ROOT)
     assert done.returncode == 2
     assert (
         "error: launcher=slurm: submitit is not installed; pip install 'xnmt_bench[slurm]'"
-        in errors
+        in done.stderr
     )
