@@ -24,7 +24,7 @@ from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.options import Count, Few
 from xnmt_bench.progress import inside
 from xnmt_bench.rules.labels import StoredLabels
-from xnmt_bench.rules.table import ERROR, shard_path, write_shard
+from xnmt_bench.rules.table import ERROR, GREATEST, shard_path, write_shard
 from xnmt_bench.rules.topk import ids_at, top_k
 
 Columns = dict[str, np.ndarray | list[np.ndarray]]
@@ -320,10 +320,14 @@ def _one_side(
     side: str, scores_TX: np.ndarray, ids_X: np.ndarray, unseen: int, options: ExtractionOptions
 ) -> Columns:
     """Return the columns of one side; `unseen` scores are NaN, since steps see part of a prefix."""
-    # Counted exactly: a NaN too many is a word without a number, one too few a step that looks
-    # ahead.
-    if np.isnan(scores_TX).sum() != unseen:
+    missing = np.isnan(scores_TX).sum() - unseen
+    if missing > 0:
         raise XnmtError(f"the explainer gave no number to a {side} word that the step can see")
+    if missing < 0:
+        raise XnmtError(f"the explainer gave a number to a {side} word that the step cannot see")
+    # Greater ones would be refused when the rules are read.
+    if (np.abs(scores_TX) > GREATEST).any():
+        raise XnmtError(f"the explainer gave a {side} word a score beyond {GREATEST:.0e}")
     scores_TX = scores_TX.astype(np.float32)
     words = np.ones(len(ids_X), dtype=bool) if options.admit_special else ~np.isin(ids_X, SPECIAL)
     allowed = np.broadcast_to(words, scores_TX.shape)
