@@ -104,7 +104,8 @@ def extract(
 
     Raises:
         NotApplicable: the explainer gives no relevance of prefix words of this model.
-        XnmtError: the explainer gave no number to a word that a step can see.
+        XnmtError: the explainer gave a word that a step sees no finite number, or one that it does
+            not see a number.
     """
     kept = StoredLabels(labels, name, options.shard_sentences) if labels else None
 
