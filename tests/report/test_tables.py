@@ -15,7 +15,16 @@ from xnmt_bench.metrics.aer.metric import AER as AlignmentErrorRate
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.quality import Quality
 from xnmt_bench.report.report import about_systems, collect, report
-from xnmt_bench.report.summary import to_csv, to_html, to_latex, to_markdown, to_text
+from xnmt_bench.report.summary import (
+    Cell,
+    Line,
+    Summary,
+    to_csv,
+    to_html,
+    to_latex,
+    to_markdown,
+    to_text,
+)
 from xnmt_bench.report.table import csv_columns, tables
 
 SENTENCES = 40
@@ -271,6 +280,23 @@ def test_latex_rows_have_as_many_cells_as_columns():
     body = [line for line in latex if line.endswith(r"\\")]
     assert columns == "\\begin{tabular}{lrrr}"
     assert [line.count(" & ") for line in body] == [3, 3, 3]
+
+
+@pytest.mark.parametrize("columns", [1, 4, 30])
+def test_columns_without_room_go_into_further_tables(columns):
+    """No number is cut, and each table names its rows."""
+    numbers = [f"{column}.5 [{column}.25, {column}.75]" for column in range(columns)]
+    summary = Summary(
+        "Title",
+        ["explainer", *(f"causal@k source {column}" for column in range(columns))],
+        [Line((), [Cell("attention"), *map(Cell, numbers)])],
+        ["A note."],
+    )
+    shown = to_text(summary)
+    assert "…" not in shown and max(map(len, shown.splitlines())) <= 160
+    assert set(" ".join(numbers).split()) <= set(shown.split())
+    assert shown.count("attention") == {1: 1, 4: 1, 30: 4}[columns]
+    assert shown.count("Title") == shown.count("A note.") == 1
 
 
 def test_square_brackets_are_no_markup_in_the_terminal():

@@ -13,6 +13,7 @@ from itertools import chain, groupby, repeat
 from pathlib import Path
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape as markup_escape
 from rich.table import Table
@@ -178,37 +179,87 @@ def _marks(summary: Summary, escape: Callable[[str], str], emphasis: str) -> lis
     return [[mark(line, *numbered) for numbered in enumerate(line.cells)] for line in summary.lines]
 
 
-def to_rich(summary: Summary) -> Table:
-    """Return the summary for a terminal."""
-    title, notes = markup_escape(summary.title), markup_escape("\n".join(summary.notes))
-    table = Table(title=title, caption=notes, caption_justify="left")
-    for column, heading in enumerate(summary.headings):
-        is_words = column < summary.words
-        table.add_column(
-            markup_escape(heading), justify="left" if is_words else "right", no_wrap=is_words
-        )
+def to_tables(summary: Summary, width: int) -> list[Table]:
+    """Return the summary for a terminal: one table, or several where its columns need more room.
+
+    Each repeats the columns of words. The title stands over the first, the notes under the last.
+    """
     # An interval stands under its number, so that the table fits a terminal.
     marks = _marks(summary, lambda t: markup_escape(t.replace(" [", "\n[")), "[bold green]{}[/]")
-    lines = zip(summary.lines, marks, strict=True)
-    for _, block in groupby(lines, key=lambda pair: pair[0].block):
+    parts = _columns_that_fit(summary, width)
+    tables = [_to_table(summary, marks, columns) for columns in parts]
+    tables[0].title = markup_escape(summary.title)
+    tables[-1].caption = markup_escape("\n".join(summary.notes))
+    return tables
+
+
+def _to_table(summary: Summary, marks: Sequence[Sequence[str]], columns: Sequence[int]) -> Table:
+    """Return a table of some columns of a summary."""
+    table = Table(caption_justify="left")
+    for column in columns:
+        is_words = column < summary.words
+        table.add_column(
+            markup_escape(summary.headings[column]),
+            justify="left" if is_words else "right",
+            no_wrap=is_words,
+        )
+    for _, block in groupby(zip(summary.lines, marks, strict=True), lambda pair: pair[0].block):
         for _, texts in block:
-            table.add_row(*texts)
+            table.add_row(*(texts[column] for column in columns))
         table.add_section()
     return table
+
+
+def _columns_that_fit(summary: Summary, width: int) -> list[list[int]]:
+    """Share the columns among as few tables as have room for them in order."""
+    cells = [
+        [line.cells[column].text.replace(" [", "\n[") for line in summary.lines]
+        for column in range(len(summary.headings))
+    ]
+    words, numbers = range(summary.words), range(summary.words, len(cells))
+    room = width - 1
+    for column in words:
+        room -= _widest([summary.headings[column], *cells[column]], str.splitlines)
+    # Headings are broken between words.
+    heads = [_widest([heading], str.split) for heading in summary.headings]
+    if sum(max(heads[c], _widest(cells[c], str.split)) for c in numbers) <= room:
+        return [[*words, *numbers]]
+    parts: list[list[int]] = []
+    left = 0
+    for column in numbers:
+        wanted = max(heads[column], _widest(cells[column], str.splitlines))
+        if not parts or wanted > left:
+            parts.append([*words])
+            left = room
+        parts[-1].append(column)
+        left -= wanted
+    return parts
+
+
+def _widest(texts: Iterable[str], split: Callable[[str], list[str]]) -> int:
+    """Return the width of a column that breaks its texts no further than into these parts."""
+    # A space on each side, and a border.
+    return 3 + max((cell_len(part) for text in texts for part in split(text)), default=0)
 
 
 def to_text(summary: Summary) -> str:
     """Return the summary as plain text."""
     buffer = io.StringIO()
     # A fixed width: a file must not depend on the terminal.
-    Console(file=buffer, width=160, color_system=None).print(to_rich(summary))
+    _print(summary, Console(file=buffer, width=160, color_system=None))
     return buffer.getvalue()
 
 
 def show(summary: Summary) -> None:
     """Print the summary to the terminal."""
     # Into a pipe or a log rich would assume 80 columns, and fold every table.
-    Console(width=None if os.isatty(1) else 140).print(to_rich(summary))
+    _print(summary, Console(width=None if os.isatty(1) else 140))
+
+
+def _print(summary: Summary, console: Console) -> None:
+    """Print the tables of a summary."""
+    for table in to_tables(summary, console.width):
+        console.print(table)
 
 
 def write_summary(name: str, summary: Summary, results: Path) -> None:
