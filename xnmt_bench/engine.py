@@ -321,7 +321,7 @@ def _connect(crew: Crew) -> None:
         XnmtError: Ray is not installed, or the cluster runs another version of it.
         ConfigError: there are fewer processors or GPUs than processes.
     """
-    # Anybody on the machine could send code to a cluster without a token.
+    # Without a token every user of the machine could send code to the cluster.
     os.environ.setdefault("RAY_AUTH_MODE", "token")
     os.environ.setdefault("RAY_worker_niceness", "0")  # workers do the work of this process
     os.environ.setdefault("RAY_TRAIN_V2_ENABLED", "1")

@@ -115,7 +115,7 @@ class Results:
             The rows of its tables, which the column `table` tells apart.
 
         Raises:
-            XnmtError: there is no such analysis, or no metric that it fits was measured.
+            XnmtError: the name is of no analysis, or no metric that it fits was measured.
         """
         if name not in entries("analyses"):
             raise XnmtError(unknown("analysis", name, entries("analyses")))
@@ -149,7 +149,7 @@ class Results:
         return self._scored[name]
 
     def _with_types(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return a frame whose columns of numbers are numbers, NaN where a row has none."""
+        """Return a frame whose columns of numbers are numbers, NaN where a row is empty."""
         for column in frame.columns:
             values = frame[column].tolist()
             present = [value for value in values if value not in ("", None)]

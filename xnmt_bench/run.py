@@ -94,11 +94,11 @@ def _make_all(job: Job, metrics: Iterable[Metric], tracker: Tracker) -> list[Exc
         return [error for metric in metrics for error in measure(metric, job, tracker)]
     for make in makers(job, metrics):
         try:
-            made = make()
+            artefact = make()
         except NotApplicable as error:
             log.warning("until=%s: n/a: %s", until, error)
         else:
-            log.info("made: %s", getattr(made, "path", made))
+            log.info("made: %s", getattr(artefact, "path", artefact))
     return []
 
 
@@ -114,8 +114,8 @@ def check_launcher(config: DictConfig, launcher: str) -> None:
     """
     name = next((n for n in ("joblib", "Slurm", "Local") if n in launcher), None)
     if name and config.workers > 1:
-        one = "make the rules first by workers and until=rules, then sweep with workers=1"
-        raise ConfigError([f"workers={config.workers}: the launcher runs jobs at once; {one}"])
+        remedy = "make the rules first by workers and until=rules, then sweep with workers=1"
+        raise ConfigError([f"workers={config.workers}: the launcher runs jobs at once; {remedy}"])
 
 
 def _crew(job: Job) -> Crew:

@@ -75,7 +75,7 @@ def gather(pages: Path, with_notebooks: bool) -> dict[str, list[str]]:
     places = {ROOT / source: place for source, place in PLACES.items()}
     for path in sorted(p for p in DOCS.rglob("*") if p.suffix in WRITTEN):
         places.setdefault(path, path.relative_to(DOCS).as_posix())
-    # Notebooks are run, and become pages by themselves.
+    # Notebooks are run, and their pages are made from what came out.
     run = {path for path, place in places.items() if place.startswith("notebooks/")}
     if not with_notebooks:
         places = {path: place for path, place in places.items() if path not in run}
@@ -97,8 +97,8 @@ def gather(pages: Path, with_notebooks: bool) -> dict[str, list[str]]:
     for title, folder in (("Guide", "guide/"), ("Recorded", "recorded/"), ("Weights", "weights/")):
         # In the order of the overview; what it does not name stands behind.
         named = [place for place in listed if place.startswith(folder)]
-        others = sorted(place for place in inside if place.startswith(folder))
-        sections[title] = list(dict.fromkeys([*named, *others]))
+        unnamed = sorted(place for place in inside if place.startswith(folder))
+        sections[title] = list(dict.fromkeys([*named, *unnamed]))
     sections["Project"] = ["contributing.md", "changelog.md"]
     return sections
 
@@ -157,9 +157,9 @@ def configure(out: Path, sections: dict[str, list[str]]) -> None:
     # A JSON text, and a list of them, are the same in TOML.
     entries = [f"  {{ {json.dumps(t)} = {json.dumps(names)} }}" for t, names in sections.items()]
     fixed = (Path(__file__).parent / "zensical.toml").read_text(encoding="utf-8")
-    head, rest = fixed.split("# NAVIGATION\n")
+    head, tail = fixed.split("# NAVIGATION\n")
     (out / "zensical.toml").write_text(
-        head + "nav = [\n" + ",\n".join(entries) + "\n]\n" + rest.replace("ROOT", ROOT.as_posix()),
+        head + "nav = [\n" + ",\n".join(entries) + "\n]\n" + tail.replace("ROOT", ROOT.as_posix()),
         encoding="utf-8",
     )
 

@@ -121,7 +121,7 @@ def unpack(path: Path, folder: Path, below: str, limits: Limits = LIMITS) -> Bun
         limits: beyond which the bundle is refused.
 
     Raises:
-        MissingError: there is no such file.
+        MissingError: the file is missing.
         StoreError: it is not a bundle of this version, a member is missing, added or altered, has a
             name that leads elsewhere, or there is too much in it.
     """
@@ -176,7 +176,7 @@ def _manifest(
     """Return what wrote a bundle, who publishes it, and size and SHA-256 of each member.
 
     Raises:
-        StoreError: there is no manifest that can be read, or it names other members than are there.
+        StoreError: the manifest cannot be read, or it names other members than are there.
     """
     if MANIFEST not in entries:
         raise StoreError(f"{path}: no bundle: it has no {MANIFEST}")

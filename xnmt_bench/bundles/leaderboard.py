@@ -128,7 +128,7 @@ def _section(
 ) -> Section:
     corpus, pair, name, model = system
     blind = any(row.measurement.facts.get(BLIND) for _, rows in scored for row in rows)
-    # Where there is no blind row at all, the page says so once and not for each judge.
+    # Without any blind row, one sentence of the page stands for the verdicts of all judges.
     verdicts = [
         sentence
         for metric, rows in scored

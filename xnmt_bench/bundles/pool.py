@@ -88,8 +88,8 @@ def _add(path: Path, unpacked: Path, together: Path, kept: dict[str, Measurement
     # All are checked before the first is moved.
     for metric, file, row in list(_checked_rows(path, unpacked)):
         name = f"{metric}/{file.name}"
-        if same := kept.get(name):
-            kind = result.repeated if _numbers(same) == _numbers(row) else result.contradicted
+        if earlier := kept.get(name):
+            kind = result.repeated if _numbers(earlier) == _numbers(row) else result.contradicted
             kind.append(name)
             continue
         kept[name] = row

@@ -1,7 +1,7 @@
 """Records as Every Eval Ever writes them (evaleval/every_eval_ever, version 0.3.0 of its schema).
 
-One record for each system; in it a result for each row and column that has a better end. There are
-no instance-level records: these want a right answer for each sample, and relevance has none.
+One record for each system; in it a result for each row and column that has a better end. Single
+samples stay out: the schema asks for a right answer to each, which relevance does not have.
 """
 
 from __future__ import annotations

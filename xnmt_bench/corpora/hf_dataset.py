@@ -115,7 +115,7 @@ class HFDataset(Corpus):
                 yield row
         except DataError:
             raise
-        # `datasets` passes on whatever its readers raise.
+        # `datasets` passes on errors of many readers, which share no class.
         except Exception as error:
             raise DataError(f"{self._path} {name}", number + 1, _first_line(error)) from None
 
@@ -154,7 +154,7 @@ def _inside(row: Mapping[str, Any], column: str, where: str, number: int) -> Any
     """Return what a row has in a column, or in a column inside of one.
 
     Raises:
-        DataError: there is no such column.
+        DataError: the row lacks the column.
     """
     value: Any = row
     # A column's own name may hold a dot.

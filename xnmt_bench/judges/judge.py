@@ -172,7 +172,7 @@ class Judge(ABC):
         options, sentences = rules.decisions.extraction, rules.decisions.count(EVALUATED)
         # A reference that sees no rule reads the whole test set at once.
         count = options.shards(sentences) if self.sees_rule else 1
-        if count > 1:  # log-likelihoods of fewer sentences are found as they are
+        if count > 1:  # older stores hold those of fewer sentences without it
             made_from["shard_sentences"] = options.shard_sentences
 
         def work(folder: Path) -> None:

@@ -223,9 +223,8 @@ class Job:
             rmtree(folder / "shards")
 
         passages_id = fingerprint({"passages": list(map(astuple, read))})  # they may be many
-        shards: dict[str, Any] = (
-            {"shards": count} if count > 1 else {}
-        )  # scores of fewer are found as they are
+        # Older stores hold scores of one shard without it.
+        shards: dict[str, Any] = {"shards": count} if count > 1 else {}
         return self.store.make(
             "scores", work, version=5, model=system, passages=passages_id, **shards
         )

@@ -225,14 +225,14 @@ def _columns_that_fit(summary: Summary, width: int) -> list[list[int]]:
     if sum(max(heads[c], _widest(cells[c], str.split)) for c in numbers) <= room:
         return [[*words, *numbers]]
     parts: list[list[int]] = []
-    left = 0
+    free = 0  # characters of the last part
     for column in numbers:
-        wanted = max(heads[column], _widest(cells[column], str.splitlines))
-        if not parts or wanted > left:
+        needed = max(heads[column], _widest(cells[column], str.splitlines))
+        if not parts or needed > free:
             parts.append([*words])
-            left = room
+            free = room
         parts[-1].append(column)
-        left -= wanted
+        free -= needed
     return parts
 
 

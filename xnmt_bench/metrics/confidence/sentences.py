@@ -161,7 +161,7 @@ def _detected(sentence: Weighed, reading: Reading) -> dict[str, Any]:
     shared = sentence
     if not reading.shares:
         shared = replace(sentence, weights_TS=as_shares(sentence.weights_TS))
-    # Without a weight there is no distribution to compare: its distances are unknown, not 0.
+    # A sentence without weights has no distribution: its distances are unknown, not 0.
     p_S = as_shares(shared.weights_TS.sum(0), empty=np.nan)
     share, top = detectors.source_contribution(sentence)  # of relevance as it was given
     return {

@@ -255,5 +255,5 @@ def _with_results_of(kinds: Sequence[type[Judge]], columns: Sequence[Column]) ->
             if column not in (*columns, *of_judges):
                 of_judges.append(column)
     # The headline stays the first column, which stands for the metric.
-    headline, *others = columns
-    return (headline, *of_judges, *others)
+    headline, *further = columns
+    return (headline, *of_judges, *further)
