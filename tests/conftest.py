@@ -8,6 +8,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -239,6 +241,20 @@ def browser():
     opened = webdriver.Chrome(options=options, service=service)
     yield opened
     opened.quit()
+
+
+@contextmanager
+def screen(browser, width: int, scheme: str) -> Iterator[None]:
+    """Give a browser a window of some width, whose reader likes `light` or `dark` pages."""
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def make_scarce(monkeypatch, model, method, argument, most=200):

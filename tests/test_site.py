@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, screen
 
 SITE = ROOT / "docs" / "site"
 sys.path.insert(0, str(SITE))
@@ -147,15 +147,7 @@ def test_search_knows_every_page(pages, site):
 def test_a_browser_shows_it_from_a_disk(site, browser, width, scheme):
     from selenium.webdriver.support.ui import WebDriverWait
 
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False},
-    )
-    browser.execute_cdp_cmd(
-        "Emulation.setEmulatedMedia",
-        {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
-    )
-    try:
+    with screen(browser, width, scheme):
         # A scheme that an earlier page chose is remembered.
         browser.get((site / "index.html").as_uri())
         browser.execute_script("localStorage.clear()")
@@ -176,6 +168,3 @@ def test_a_browser_shows_it_from_a_disk(site, browser, width, scheme):
         wait.until(
             lambda d: re.search(r"\d+ results.*Attention over coreference", d.execute_script(found))
         )
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

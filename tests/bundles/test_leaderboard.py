@@ -6,6 +6,7 @@ import re
 
 import pytest
 from bundled import make_bundle, make_results, members, rewritten
+from conftest import screen
 from measured import SYSTEM, measured
 
 from xnmt_bench.bundles.leaderboard import write_leaderboard
@@ -154,15 +155,7 @@ def test_a_folder_without_bundles_is_one_line(tmp_path):
 
 @pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
 def test_a_browser_shows_it(page, browser, width, scheme):
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False},
-    )
-    browser.execute_cdp_cmd(
-        "Emulation.setEmulatedMedia",
-        {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
-    )
-    try:
+    with screen(browser, width, scheme):
         browser.get(page.as_uri())
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
         colour = "return getComputedStyle(document.body).backgroundColor.match(/\\d+/g)"
@@ -177,6 +170,3 @@ def test_a_browser_shows_it(page, browser, width, scheme):
             browser.execute_script(f"{table}.querySelector('th button').click()")
             names.append(browser.execute_script(first))
         assert len(set(names)) > 1
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
