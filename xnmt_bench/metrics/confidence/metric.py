@@ -124,7 +124,7 @@ class Confidence(Metric):
             "overlap",
             "copied %",
             hundredths,
-            meaning="share of the translation's pieces that stand in the source too",
+            meaning="longest run of characters that stands in the source too, of the translation's",
         ),
         Column(
             "attention_to_eos",
