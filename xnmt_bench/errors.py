@@ -1,5 +1,7 @@
 """The errors a user can cause and mend; each says what is wrong and where."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from importlib import import_module
@@ -19,6 +21,11 @@ class DataError(XnmtError):
     def __init__(self, path: Path | str, line: int | None, problem: str) -> None:
         where = f"{path}:{line}" if line is not None else f"{path}"
         super().__init__(f"{where}: {problem}")
+        self._given = path, line, problem
+
+    def __reduce__(self) -> tuple[type[DataError], tuple[Path | str, int | None, str]]:
+        """Let an error come back from another process as it was."""
+        return type(self), self._given
 
 
 class StoreError(XnmtError):
@@ -39,6 +46,10 @@ class ConfigError(XnmtError):
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = list(problems)
         super().__init__("\n".join(self.problems))
+
+    def __reduce__(self) -> tuple[type[ConfigError], tuple[list[str]]]:
+        """Let an error come back from another process as it was."""
+        return type(self), (self.problems,)
 
 
 def import_extra(package: str, extra: str) -> Any:

@@ -15,7 +15,7 @@ from xnmt_bench.errors import TRAIN_FIRST, MissingError, NotApplicable, XnmtErro
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.measurement import FOLDER, ScoredRow
 from xnmt_bench.measuring.metric import Metric
-from xnmt_bench.measuring.units import NUMBER, TEST_SET, Units
+from xnmt_bench.measuring.units import NUMBER, TEST_SET
 from xnmt_bench.registry import entries, load, unknown
 from xnmt_bench.report.panels import Panel, panels
 from xnmt_bench.report.report import collect
@@ -70,9 +70,10 @@ class Results:
     def table(self, metric: str) -> pd.DataFrame:
         """Return a metric's rows with the columns of its CSV file, intervals among them.
 
+        The `status` of a row whose units are missing or altered says so.
+
         Raises:
             XnmtError: the metric was not measured.
-            StoreError: a row is damaged.
         """
         columns = csv_columns(self._metric(metric))
         rows = [scored.row for scored in self._rows(metric)]
@@ -96,7 +97,7 @@ class Results:
             measurement = scored.measurement
             if scored.derived or measurement.path is None:  # made of other rows, or not measured
                 continue
-            units = Units.load(measurement.path)
+            units = measurement.units()
             content = {TEST_SET: units.test_set, NUMBER: units.number_U, **units.columns}
             parts.append(self._pandas.DataFrame({**measurement.identity, **content}))
         if not parts:

@@ -37,6 +37,7 @@ LIBRARIES = ("torch", "captum")  # their arithmetic decides digits, and no recip
 os.umask(UMASK := os.umask(0o077))  # it can be read only by setting it
 MODE = 0o666 & ~UMASK  # of a file, as other programs make one
 PARTIAL = ".partial"  # ending of a folder that is not finished
+FINGERPRINT = re.compile(r"[0-9a-f]{16}")  # the name of a finished one
 # Seconds after which another process takes over from a holder that gives no sign of life. All
 # processes need the same number, or filelock refuses. On the holder's own host a dead one is seen
 # at once.
@@ -471,7 +472,9 @@ def repair(root: Path) -> None:
     """
     recipes: dict[Path, str] = {}
     dropped: list[Path] = []
-    for folder in sorted(p for p in root.glob("*/*") if p.is_dir() and p.suffix != PARTIAL):
+    # A mistyped `store` may name a folder that holds other things.
+    folders = (p for p in root.glob("*/*") if p.is_dir() and FINGERPRINT.fullmatch(p.name))
+    for folder in sorted(folders):
         try:
             artefact = Artefact.open(folder)
             artefact.check_place()

@@ -421,3 +421,92 @@ def test_files_beside_a_row_are_no_bombs(bundle, tmp_path):
     good = gzip.compress(b"{}\n" * 100, mtime=0)
     path = rewritten(tmp_path / "b.zip", with_files(members(bundle), weights=(good, ".jsonl.gz")))
     assert len(pool([path], tmp_path / "pooled")[0].rows) == 4
+
+
+def test_a_table_of_equal_values_is_measured_by_what_comes_out(bundle, tmp_path, monkeypatch):
+    """A million equal numbers are four kilobytes in a file, and eight megabytes in memory."""
+    monkeypatch.setattr("xnmt_bench.bundles.rows.BYTES", 4_000_000)
+    table = tmp_path / "equal.parquet"
+    columns = {"a": pa.array([1.0]).take(pa.array([0] * 1_000_000))}
+    write_table(pa.table(columns), table)
+    data = table.read_bytes()
+    assert len(data) < 100_000
+    # Also under an ending that is of no table.
+    for ending in (".parquet", ".bin"):
+        contents = with_files(members(bundle), facets=(data, ending))
+        assert "more rows than are read" in refused(
+            rewritten(tmp_path / "b.zip", contents), tmp_path
+        )
+
+
+def test_a_row_has_the_name_of_its_identity(bundle, tmp_path):
+    """Under another name a table would take it for another seed of the row beside it."""
+    contents = members(bundle)
+    name = row_name(contents)
+    stem = name.rpartition("/")[2].removesuffix(".json")
+    copied = contents | {
+        place.replace(stem, "0" * 16): contents[place]
+        for place in (name, name.replace(".json", ".parquet"))
+    }
+    message = refused(rewritten(tmp_path / "b.zip", copied), tmp_path)
+    assert "its name is not that of the row that it holds" in message
+
+
+def test_a_file_beside_a_row_is_named_by_its_digest(bundle, tmp_path):
+    contents = members(bundle)
+    for name, problem in (
+        (".jsonl", "is not named by its digest"),
+        ("0.jsonl", "is not named by its digest"),
+        ("0" * 16 + ".jsonl", "truncated or altered"),
+    ):
+        spoilt = contents | {f"measurements/fidelity/files/{name}": b"{}"}
+        spoilt = resealed(spoilt, row_name(contents), files={"weights": name})
+        assert problem in refused(rewritten(tmp_path / "b.zip", spoilt), tmp_path)
+
+
+def test_rows_that_make_no_table_are_named(bundle, tmp_path, monkeypatch):
+    """An earlier version's row may lack what a note reads."""
+    monkeypatch.setattr(
+        Fidelity, "notes", lambda self, scored: [scored[0].measurement.facts["of_a_later_version"]]
+    )
+    message = refused(bundle, tmp_path)
+    assert message == "rows of fidelity make no table: KeyError: 'of_a_later_version'"
+
+
+def test_names_that_are_not_utf8_are_refused(bundle, tmp_path):
+    data = bundle.read_bytes()
+    for start, flags, name in ((b"PK\1\2", 8, 46), (b"PK\3\4", 6, 30)):
+        place = data.index(start)
+        spoilt = bytearray(data)
+        spoilt[place + flags + 1] |= 0x08  # "this name is UTF-8"
+        spoilt[place + name] = 0xFF
+        path = tmp_path / "b.zip"
+        path.write_bytes(bytes(spoilt))
+        assert "damaged" in refused(path, tmp_path)
+
+
+def test_a_run_that_is_killed_while_it_pools_may_pool_again(bundle, tmp_path, monkeypatch):
+    from pathlib import Path
+
+    class Killed(BaseException):
+        pass
+
+    place, given = tmp_path / "pooled", Path.replace
+    with monkeypatch.context() as patched:
+        # Behind the last rename.
+        patched.setattr(Path, "replace", killed_at(given, place / "measurements", Killed))
+        with pytest.raises(Killed):
+            pool([bundle], place)
+    assert len(pool([bundle], place)[0].rows) == 4
+
+
+def killed_at(replace, last, error):
+    """A rename of a path that raises once its target is `last`."""
+
+    def rename(self, target):
+        moved = replace(self, target)
+        if target == last:
+            raise error
+        return moved
+
+    return rename

@@ -83,32 +83,33 @@ def write_archive(path: Path, members: Mapping[str, bytes | Path], author: str =
     Returns:
         The SHA-256 of the file.
     """
-    described = {name: _describe(content) for name, content in sorted(members.items())}
-    manifest = {
-        "format": FORMAT,
-        "version": VERSION,
-        "made_by": f"xnmt_bench {version('xnmt_bench')}",
-        "author": author,
-        "members": described,
-    }
-    text = json.dumps(manifest, indent=1, ensure_ascii=False).encode()
+    described = {}
     with (
         replacing(path) as temporary,
         zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive,
     ):
-        for name, content in {MANIFEST: text, **dict(sorted(members.items()))}.items():
-            entry = zipfile.ZipInfo(name, EPOCH)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = (stat.S_IFREG | 0o644) << 16
+        for name, content in sorted(members.items()):
+            # Read once: another command may write the file anew meanwhile.
             data = content if isinstance(content, bytes) else content.read_bytes()
-            archive.writestr(entry, data)
+            described[name] = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+            _write_member(archive, name, data)
+        manifest = {
+            "format": FORMAT,
+            "version": VERSION,
+            "made_by": f"xnmt_bench {version('xnmt_bench')}",
+            "author": author,
+            "members": described,
+        }
+        text = json.dumps(manifest, indent=1, ensure_ascii=False)
+        _write_member(archive, MANIFEST, text.encode())
     return file_hash(path)
 
 
-def _describe(content: bytes | Path) -> dict[str, Any]:
-    if isinstance(content, Path):
-        return {"size": content.stat().st_size, "sha256": file_hash(content)}
-    return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+def _write_member(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
+    entry = zipfile.ZipInfo(name, EPOCH)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.external_attr = (stat.S_IFREG | 0o644) << 16
+    archive.writestr(entry, data)
 
 
 def unpack(path: Path, folder: Path, below: str, limits: Limits = LIMITS) -> Bundle:
@@ -135,7 +136,8 @@ def unpack(path: Path, folder: Path, below: str, limits: Limits = LIMITS) -> Bun
             for name, (size, digest) in members.items():
                 target = folder / name if name.startswith(below) else None
                 _check_member(archive, entries[name], size, digest, target, budget)
-    except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+    # A name that is not UTF-8 is a ValueError.
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as error:
         raise StoreError(f"{path}: no zip file, or a damaged one: {error}") from None
     digests = {name: digest for name, (_, digest) in members.items()}
     return Bundle(path, file_hash(path), made_by, author, digests)
@@ -294,5 +296,5 @@ def _blocks(
                     problem = f"has more than {most:,} bytes, the most that is read"
                     raise StoreError(f"{path}: the member {entry.filename} {problem}")
                 yield block
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, ValueError) as error:
         raise StoreError(f"{path}: the member {entry.filename} is damaged: {error}") from None

@@ -13,8 +13,12 @@ from tempfile import TemporaryDirectory
 from xnmt_bench.bundles.archive import Bundle, unpack
 from xnmt_bench.bundles.rows import check_row
 from xnmt_bench.errors import StoreError
+from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.measurement import FILES, FOLDER, Measurement, described_rows
+from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.registry import entries, load
+from xnmt_bench.report.report import collect
+from xnmt_bench.report.table import tables
 from xnmt_bench.store import write_atomically
 
 log = logging.getLogger(__name__)
@@ -72,12 +76,13 @@ def pool(
                 if refused is None:
                     raise
                 refused[path] = str(error)
+        described = [
+            {"file": p.bundle.path.name, "sha256": p.bundle.digest, "rows": p.rows} for p in pooled
+        ]
+        # First: a run that is killed behind it leaves a folder that may be pooled again.
+        write_atomically(folder / POOLED, json.dumps(described, indent=1, ensure_ascii=False))
         shutil.rmtree(target, ignore_errors=True)
         (together / FOLDER).replace(target)
-    described = [
-        {"file": p.bundle.path.name, "sha256": p.bundle.digest, "rows": p.rows} for p in pooled
-    ]
-    write_atomically(folder / POOLED, json.dumps(described, indent=1, ensure_ascii=False))
     return pooled
 
 
@@ -128,8 +133,25 @@ def _checked_rows(path: Path, unpacked: Path) -> Iterator[tuple[str, Path, Measu
         except StoreError as error:
             raise StoreError(f"{path}: {str(error).replace(f'{unpacked}/', '')}") from None
         for file, row in rows:
-            check_row(metric, row, f"{path}: {file.relative_to(unpacked).as_posix()}")
+            check_row(metric, file, row, f"{path}: {file.relative_to(unpacked).as_posix()}")
+        _check_tables(metric, unpacked, path)
+        for file, row in rows:
             yield folder.name, file, row
+
+
+def _check_tables(metric: Metric, unpacked: Path, path: Path) -> None:
+    """Make the tables of a bundle's rows once, so that no row fails in a table of all bundles.
+
+    Raises:
+        StoreError: a row lacks what a table says of it.
+    """
+    try:
+        for _ in tables(metric, collect(metric, unpacked, Draws(1, 0)), ()):
+            pass
+    # What a metric makes of facts that it lacks can be any error.
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise StoreError(f"{path}: rows of {metric.name} make no table: {problem}") from None
 
 
 def _log(pooled: PooledBundle) -> None:

@@ -16,11 +16,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from xnmt_bench.bundles.archive import BLOCK, LIMITS, is_safe
 from xnmt_bench.errors import StoreError
-from xnmt_bench.measuring.measurement import FILES, Measurement
+from xnmt_bench.measuring.measurement import FILES, Measurement, names_of
 from xnmt_bench.measuring.metric import Metric
+from xnmt_bench.store import FINGERPRINT
 
 ROWS = 10_000_000  # of a table: units, decisions or sentences
 BYTES = 1 << 31  # of a table, unpacked
+WIDTH = 8  # bytes of a number in memory
+PARQUET, GZIP = b"PAR1", b"\x1f\x8b"  # the first bytes of a file
 Plain = str | int | float | bool | None
 
 
@@ -71,17 +74,18 @@ class _Row(_Part):
     path: Literal[None] = None
 
 
-def check_row(metric: Metric, row: Measurement, where: str) -> None:
+def check_row(metric: Metric, file: Path, row: Measurement, where: str) -> None:
     """Check a row and its files.
 
     Args:
         metric: whose row it is.
+        file: that describes it.
         row: as it was read; its path is that of its units.
         where: names the row in errors.
 
     Raises:
-        StoreError: it is not a row of the metric, a name in it leads elsewhere, or a table of it is
-            too large or unreadable.
+        StoreError: it is not a row of the metric, has not the name of its identity, a name in it
+            leads elsewhere, or a file of it is altered, too large or unreadable.
     """
     try:
         # Only of a measured row has reading set the path; of another one the stranger wrote it.
@@ -96,13 +100,29 @@ def check_row(metric: Metric, row: Measurement, where: str) -> None:
             raise StoreError(f"{where}: {text!r} in it leads elsewhere")
     if bad := [name for name in row.files.values() if "/" in name or not is_safe(name)]:
         raise StoreError(f"{where}: its file {bad[0]!r} has a name that leads elsewhere")
+    # Under another name it would stand beside a row of the same identity.
+    if file.stem not in names_of(row):
+        raise StoreError(f"{where}: its name is not that of the row that it holds")
     if not row.ok:
         return
     assert row.path is not None
+    for name in row.files:
+        if not FINGERPRINT.fullmatch(row.files[name].partition(".")[0]):
+            raise StoreError(f"{where}: its file {row.files[name]!r} is not named by its digest")
+        try:
+            row.file(name)
+        except StoreError as error:
+            problem = str(error).partition(": ")[2]
+            raise StoreError(f"{where}: its file {row.files[name]!r}: {problem}") from None
     for path in (row.path, *(row.path.parent / FILES / name for name in row.files.values())):
-        if path.suffix == ".parquet" and path.exists():
+        if not path.exists():  # `_check_units` says so
+            continue
+        # By its content too, since a reader does not ask for the ending.
+        with path.open("rb") as opened:
+            head = opened.read(len(PARQUET))
+        if head == PARQUET or path.suffix == ".parquet":
             check_table(path, where)
-        if path.suffix == ".gz" and path.exists():
+        elif head.startswith(GZIP) or path.suffix == ".gz":
             _check_packed(path, where)
     _check_units(metric, row, where)
 
@@ -118,9 +138,10 @@ def check_table(path: Path, where: str) -> None:
         groups = [described.row_group(n) for n in range(described.num_row_groups)]
     except (pa.ArrowException, OSError) as error:
         raise StoreError(f"{where}: {path.name} is no readable table: {error}") from None
-    size = sum(group.total_byte_size for group in groups)
     rows = max(described.num_rows, sum(group.num_rows for group in groups))
-    if rows > ROWS or size > BYTES:
+    # Equal values take no room in a file, whose own figures count what is encoded.
+    packed = sum(group.total_byte_size for group in groups)
+    if rows > ROWS or max(packed, rows * described.num_columns * WIDTH) > BYTES:
         raise StoreError(f"{where}: {path.name} has more rows than are read: {rows:,}")
 
 

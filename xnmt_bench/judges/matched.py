@@ -9,6 +9,7 @@ import numpy as np
 
 from proxies.data import loader
 from proxies.lessons import Lessons, ProxyTrainingOptions
+from xnmt_bench.errors import NotApplicable
 from xnmt_bench.judges.from_evalx import FromEvalX
 from xnmt_bench.judges.matches import Matches
 from xnmt_bench.judges.trained_proxy import decisions_of, held_out
@@ -29,14 +30,23 @@ class OnMatchedRules(FromEvalX):
         columns = zip(*(vars(shard).values() for shard in rules.training()), strict=True)
         training_rules = Rules(*map(np.concatenate, columns))
         decisions = decisions_of(training_rules)
+        # Contexts count sentences from 0, and hold decisions that an explainer may leave out.
+        split = rules.decisions.split("train", rules.learned_from, self.train_sentences)
+        index_of = {number: index for index, number in enumerate(split.number.tolist())}
+        places = zip(contexts.sentence_N.tolist(), contexts.step_N.tolist(), strict=True)
+        context_of = {place: row for row, place in enumerate(places)}
+        named = zip(training_rules.sentence_N.tolist(), training_rules.step_N.tolist(), strict=True)
+        own_rows = [context_of[index_of[number], step] for number, step in named]
         # One generator for all rules in their order: the same seed gives the same labels.
         matches, generator = Matches(contexts, k), np.random.default_rng(seed)
         # Behind the label stand 2k words.
         for row, words_K in enumerate(decisions[:, 1 : 1 + 2 * k]):
-            label = matches.label(words_K, row, generator)
+            label = matches.label(words_K, own_rows[row], generator)
             # -1 marks rules that no other decision can show; they are dropped below.
             decisions[row, 0] = -1 if label is None else label
         matched_N = decisions[:, 0] >= 0
+        if not matched_N.any():
+            raise NotApplicable("no other decision can show the words of any rule")
         decisions, size = decisions[matched_N], training.batch_size
         # Counted after rules have gone, so that the share held out is of what is left.
         cut = held_out(sentence_starts(training_rules.sentence_N[matched_N]), training)

@@ -105,7 +105,8 @@ class TrainedProxy(Judge):
             def build() -> ProxyTraining:
                 # `fit` builds it once more where it validates the weights before any step.
                 start = initial.open() if initial else self._fresh()
-                return ProxyTraining(start.requires_grad_(True), lessons, training, labels)
+                # An opened proxy has no dropout, as scoring wants it.
+                return ProxyTraining(start.train().requires_grad_(True), lessons, training, labels)
 
             module, facts = fit(
                 build,
@@ -128,7 +129,7 @@ class TrainedProxy(Judge):
         return self.rules.job.store.make(
             "proxy",
             work,
-            version=3,
+            version=4 if initial else 3,
             amount=Work(self._kind, training.max_epochs, "epochs"),
             **self.learning_recipe(),
             k=self.rules.k,

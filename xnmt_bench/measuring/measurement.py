@@ -349,6 +349,16 @@ def read(metric: str, results: Path, identity: Sequence[str]) -> list[Measuremen
     return rows
 
 
+def names_of(row: Measurement) -> list[str]:
+    """Return the names that a row may have: with its settings, as `write` names it, or without.
+
+    Earlier versions named every row without its settings; `write` names rows without numbers so.
+    """
+    identity = {**row.identity, "model": row.model} | row.content
+    settings = row.facts.get(SETTINGS)
+    return [fingerprint(identity), fingerprint(identity | {SETTINGS: settings})]
+
+
 def described_rows(
     folder: Path, identity: Sequence[str] = ()
 ) -> Iterator[tuple[Path, Measurement]]:

@@ -287,7 +287,11 @@ class System:
         # In the full context, also where fewer sentences are read later.
         texts = self.read(corpus, SPLITS, self.trained_context, training=True)
         if self._foreign:
-            recipe = {"reader": plain(nmt["reader"]), "initial": self._open_initial().fingerprint}
+            recipe = {
+                "reader": plain(nmt["reader"]),
+                "initial": self._open_initial().fingerprint,
+                "dropout": True,  # systems of earlier versions learnt without
+            }
         else:
             recipe = {key: nmt[key] for key in ("architecture", "sizes")}
             if nmt["initial"]:  # else no entry: one of None would be another fingerprint
@@ -383,7 +387,8 @@ class System:
     def _build(self) -> NMTModel:
         """Return the model that training begins with."""
         if self._foreign:
-            return self._open_initial().requires_grad_(True)
+            # An opened model has no dropout, as translating wants it.
+            return self._open_initial().train().requires_grad_(True)
         nmt = plain(self._config.nmt)
         model = build_model(nmt["architecture"], nmt["sizes"], *self.subwords)
         if nmt["initial"]:
