@@ -8,7 +8,8 @@ import pytest
 from measured import FIDELITY, decisions, measured
 
 import xnmt_bench
-from xnmt_bench.errors import MissingError, XnmtError
+from xnmt_bench.errors import MissingError, StoreError, XnmtError
+from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.report.table import csv_columns
 
@@ -49,6 +50,20 @@ def test_values_follow_from_units(folder):
         ppl = np.exp(-row.log_likelihood / row["rows"])
         stored = table[(table.explainer == explainer) & (table.instantiation == judge)].ppl
         assert stored.item() == pytest.approx(ppl)
+
+
+def test_altered_units_are_refused(folder, tmp_path):
+    import shutil
+
+    altered = shutil.copytree(folder, tmp_path / "altered")
+    path = next(altered.glob("measurements/fidelity/*.parquet"))
+    Units(
+        "toy test", np.arange(3), {"log_likelihood": np.full(3, 9.0), "rows": np.full(3, 2)}
+    ).save(path)
+    results = xnmt_bench.results(altered)
+    assert "failed" in " ".join(results.table("fidelity").status)
+    with pytest.raises(StoreError, match="altered"):
+        results.units("fidelity")
 
 
 def test_analyses(folder):

@@ -151,6 +151,10 @@ def test_benchmark_trains_judges_and_keeps_its_store(model, tmp_path):
     again = xnmt_bench.benchmark(model, corpus, {"lexicon": {}}, {"evalx": {}}, k=1, **options)
     assert sorted(path.name for path in (tmp_path / "store").glob("*/*")) == stored
     assert again["ppl"].equals(table["ppl"])
+    # Another call has rows and texts of its own.
+    fewer = xnmt_bench.benchmark(model, PAIRS[:2], ["random"], store=tmp_path)
+    assert set(fewer["explainer"].to_pylist()) == {"random", ""}
+    assert len(list((tmp_path / "text").iterdir())) == 2
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_made_once_and_opened_afterwards(tmp_path):
 
 
 def test_who_only_reads_makes_nothing(tmp_path):
-    with pytest.raises(MissingError, match=rf"{fingerprint(RECIPE)}.*run train\.py first"):
+    with pytest.raises(MissingError, match=rf"{fingerprint(RECIPE)}.*run train\.py"):
         find(tmp_path / "store")
     assert not (tmp_path / "store").exists()
     artefact = make(tmp_path / "store", work)
@@ -250,6 +250,15 @@ def test_repair_drops_what_is_damaged_and_what_hangs_on_it(tmp_path):
     assert make(tmp_path, work) == system
     repair(tmp_path)
     assert {kept.path for kept in Store(tmp_path).all("nmt")} == {other.path, system.path}
+
+
+def test_repair_leaves_alone_what_is_no_artefact(tmp_path):
+    """`store=.` is quickly typed, and names a folder of other things."""
+    others = [tmp_path / name for name in (".git/objects", "docs/guide", "nmt/0123456789abcdeF")]
+    for folder in others:
+        folder.mkdir(parents=True)
+    repair(tmp_path)
+    assert all(folder.is_dir() for folder in others)
 
 
 def test_work_that_raised_is_resumed(tmp_path):

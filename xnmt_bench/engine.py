@@ -107,13 +107,19 @@ class StageOpened(BaseException):
 def employ(crew: Crew) -> Iterator[None]:
     """Let a crew work for everything inside; a crew of one is this process."""
     global _crew
+    starts_ray = False
     if crew.workers > 1 or crew.ranks > 1:
-        _connect(crew)
+        starts_ray = _connect(crew)
         _crew = crew
     try:
         yield
     finally:
         _crew = None
+        if starts_ray:
+            import ray
+
+            # The next job of a sweep may want another number of processors.
+            ray.shutdown()
 
 
 def make_shards(
@@ -314,8 +320,11 @@ def rank_and_ranks() -> tuple[int, int]:
     return (0, 1) if _rank is None else (_rank, torch.distributed.get_world_size())
 
 
-def _connect(crew: Crew) -> None:
+def _connect(crew: Crew) -> bool:
     """Join the cluster that `RAY_ADDRESS` names, or start Ray on this machine.
+
+    Returns:
+        Whether Ray was started here, and has to end with the job.
 
     Raises:
         XnmtError: Ray is not installed, or the cluster runs another version of it.
@@ -331,8 +340,8 @@ def _connect(crew: Crew) -> None:
         import ray
     except ImportError:
         raise XnmtError(f"workers={crew.workers}: Ray is not installed; {INSTALL}") from None
-    if not ray.is_initialized():
-        address = os.environ.get("RAY_ADDRESS")
+    address = os.environ.get("RAY_ADDRESS")
+    if starts := not ray.is_initialized():
         # A cluster that is there has its own size.
         size: dict[str, Any] = (
             {} if address else {"num_cpus": _processes(crew), "object_store_memory": MEMORY}
@@ -356,6 +365,7 @@ def _connect(crew: Crew) -> None:
             raise ConfigError(
                 [f"workers={_processes(crew)}: the cluster has {count} {noun}, one for each worker"]
             )
+    return starts and not address
 
 
 def _processes(crew: Crew) -> int:

@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from xnmt_bench.commands import CONF
 from xnmt_bench.corpora.sentence import SPLITS
 from xnmt_bench.errors import ConfigError, XnmtError
+from xnmt_bench.measuring.measurement import Measurement, RowIdentity
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.opening import load
@@ -24,7 +25,7 @@ from xnmt_bench.report.table import csv_columns
 from xnmt_bench.report.tracking import Tracker
 from xnmt_bench.run import draws, measure
 from xnmt_bench.schema import check
-from xnmt_bench.store import Store
+from xnmt_bench.store import Store, fingerprint, write_atomically
 
 Pairs = Sequence[tuple[str, str]]
 DEFAULT_EXPLAINERS = ("attention", "gradient_norm", "prediction_difference", "random")
@@ -69,7 +70,7 @@ def benchmark(
     # Opened once and before anything is written: a wrong path fails here, and all explainers share
     # the weights.
     opened = model if isinstance(model, NMTModel) else load(model)
-    metric, errors = Fidelity(), list[Exception]()
+    metric, errors, measured = Fidelity(), list[Exception](), list[RowIdentity]()
     with ExitStack() as stack:
         # On the same stack as the work: a temporary folder lives until the last row is read.
         folder = Path(store or stack.enter_context(tempfile.TemporaryDirectory()))
@@ -89,13 +90,24 @@ def benchmark(
             job = Job(config.copy(), store=artefacts)
             job.system.use(opened)
             errors += measure(metric, job, Tracker())
+            # The store may hold rows of other calls.
+            measured += [planned.identify() for planned in metric.measure(job)]
         # After all explainers: in a store that is kept, the work of the others is then done.
         if errors:
             raise errors[0]
-        scored = collect(metric, Path(config.results), draws(config))
+        wanted = {_identity(row.columns, row.model, row.content) for row in measured}
+
+        def is_wanted(m: Measurement) -> bool:
+            return _identity(m.identity, m.model, m.content) in wanted
+
+        scored = collect(metric, Path(config.results), draws(config), is_wanted)
         columns = csv_columns(metric)
         rows = [{name: row.row.get(name) for name in columns} for row in scored]
     return pa.table({name: _column([row[name] for row in rows]) for name in columns})
+
+
+def _identity(columns: Mapping[str, Any], model: str, content: Mapping[str, str]) -> str:
+    return fingerprint({"columns": columns, "model": model, "content": content})
 
 
 def _configure(
@@ -108,15 +120,19 @@ def _configure(
 ) -> DictConfig:
     """Return the configuration of a job on pairs, which are written as text."""
     languages = model.languages or UNKNOWN
-    root = folder / "text"
-    root.mkdir(parents=True, exist_ok=True)
+    texts = {}
     for split in SPLITS:
         # A corpus has three splits; without training pairs nothing reads the other two.
         pairs = splits.get(split) or splits["test"]
         for side, language in enumerate(languages):
             # A line end inside a sentence would make two of it.
             lines = [" ".join(pair[side].split()) for pair in pairs]
-            (root / f"{split}.{language}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+            texts[f"{split}.{language}"] = "\n".join(lines) + "\n"
+    # A folder of its own: calls at the same time may share a store.
+    root = folder / "text" / fingerprint(texts)
+    root.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        write_atomically(root / name, text)
     config: Any = OmegaConf.load(CONF / "config.yaml")
     # Hydra keeps one global state, which a notebook or an optimiser may use itself.
     del config["defaults"], config["hydra"]

@@ -52,6 +52,12 @@ def _print(text: Callable[[], str]) -> None:
         sys.exit(f"error: {error}")
     except BrokenPipeError:  # the reader has gone, as `head` goes
         sys.exit(1)
+    except OSError as error:
+        from xnmt_bench.cli import DISK
+
+        if error.errno not in DISK:
+            raise
+        sys.exit(f"error: {error.filename}: {error.strerror}")
     finally:
         flush_output()
 

@@ -242,6 +242,9 @@ def test_other_formats_and_bad_files(tmp_path):
     (tmp_path / "x.json").write_text(text.replace('"labels": [', '"label": ['))
     with pytest.raises(DataError, match="not as save"):
         xnmt_bench.load_explanations(tmp_path / "x.json")
+    (tmp_path / "x.json").write_text(text.replace('"labels": [', '"labels": ["more", '))
+    with pytest.raises(DataError, match="not as save"):
+        xnmt_bench.load_explanations(tmp_path / "x.json")
 
 
 def test_inseq_reads_and_shows_it(tmp_path):

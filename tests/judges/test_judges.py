@@ -192,6 +192,22 @@ def test_a_leak_is_found_where_words_are_a_code_and_nowhere_else(transformer, wo
     assert abs(leaks["code"]["matched"][0]) < 0.1
 
 
+def test_a_proxy_that_goes_on_learns_with_its_dropout(transformer, workplace, monkeypatch):
+    built = []
+
+    def fit(build, *_, **__):
+        built.append(build())
+        raise InterruptedError
+
+    judge = FromEvalX(EvalX(RuleSet(job_for(workplace, "random", "seed=5"))))
+    _ = judge.evalx.trained
+    monkeypatch.setattr("xnmt_bench.fitting.fit", fit)
+    with pytest.raises(InterruptedError):
+        _ = judge.trained
+    drops = [m for m in built[0].modules() if isinstance(m, torch.nn.Dropout)]
+    assert drops and all(m.training and m.p > 0 for m in drops)
+
+
 def test_a_tuned_base_is_a_better_base(transformer, workplace):
     job = job_for(workplace, "random", "proxy.training.max_epochs=2")
     before, after = (

@@ -9,7 +9,7 @@ from measured import FIDELITY, decisions, measured, row_facts
 
 from xnmt_bench.errors import MissingError, StoreError
 from xnmt_bench.measuring.bootstrap import Draws
-from xnmt_bench.measuring.measurement import FOLDER, read
+from xnmt_bench.measuring.measurement import FOLDER, SETTINGS, read
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.report.report import collect
@@ -25,13 +25,13 @@ def units(loss=1.0):
     return decisions(NUMBERS // 2, np.full(10, -loss), NUMBERS < 3)
 
 
-def measure(results, loss=1.0, valid_loss=1.0, model="m0", **identity):
+def measure(results, loss=1.0, valid_loss=1.0, model="m0", facts=None, **identity):
     """Writes a row of Fidelity; a loss in words is a status."""
     outcome = loss if isinstance(loss, str) else units(loss)
     made_by = {"scores": "f" * 16}
     return measured(
         Fidelity, results, FIDELITY | identity, outcome, model, made_by=made_by,
-        valid_loss=valid_loss,
+        valid_loss=valid_loss, **(facts or {}),
     )  # fmt: skip
 
 
@@ -127,6 +127,17 @@ def test_only_complete_families_are_combined(tmp_path):
     combined = [row for row in rows_of(tmp_path, rows) if "comb" in row["instantiation"]]
     assert [row["k"] for row in combined] == [1, 1]
     assert combined[0]["ppl"] == pytest.approx(np.exp(1.1))
+
+
+def test_proxies_of_other_trainings_are_no_family(tmp_path):
+    """Else Comb would be the best of four, or of a short training and a long one."""
+    for row in family([1.1, 1.2, 1.3], [1, 1, 1]):
+        name = row["instantiation"]
+        measure(tmp_path, **row, facts={SETTINGS: {f"{name} max_epochs": 5}})
+    measure(tmp_path, loss=0.5, instantiation="sa", facts={SETTINGS: {"sa max_epochs": 30}})
+    rows = [s.row for s in collect(Fidelity(), tmp_path, DRAWS)]
+    [comb] = [row["ppl"] for row in rows if row["instantiation"] == "comb"]
+    assert comb == pytest.approx(np.exp(1.1))
 
 
 def test_a_damaged_member_does_not_complete_its_family(tmp_path):

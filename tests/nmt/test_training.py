@@ -45,6 +45,14 @@ def test_parts_of_some_steps_are_the_epochs_one_after_the_other(split):
         assert all(np.array_equal(a, b) for a, b in zip(found, epochs, strict=False))
 
 
+@pytest.mark.parametrize("every", [None, 3])
+def test_a_step_of_more_batches_than_a_pass_has_is_refused(split, every):
+    options = NMTTrainingOptions(max_epochs=2, batch_tokens=200, batches=500)
+    training = NMTTraining(SimpleNamespace(target_subwords="a"), split, split, options, {}, every)
+    with pytest.raises(XnmtError, match=r"nmt\.training\.batches=500: a pass has"):
+        training._batches(0)
+
+
 @pytest.mark.parametrize("every", [3, 7, 1000, 10**30])
 def test_training_by_steps_ends_with_whole_passes(split, every):
     """However seldom it validates, `max_epochs` passes are made, and no more."""

@@ -1,12 +1,14 @@
 """The tables of metrics in their forms: Fidelity's, with a pivot, and others'."""
 
 import csv
+import io
 import shutil
 import subprocess
 
 import pytest
 from conftest import ROOT
 from measured import AER, FIDELITY, SYSTEM, Tables, measured, scored
+from rich.console import Console
 
 from xnmt_bench.corpora.alignment import Alignment
 from xnmt_bench.measuring.bootstrap import Draws
@@ -23,6 +25,7 @@ from xnmt_bench.report.summary import (
     to_html,
     to_latex,
     to_markdown,
+    to_tables,
     to_text,
 )
 from xnmt_bench.report.table import csv_columns, tables
@@ -280,6 +283,35 @@ def test_latex_rows_have_as_many_cells_as_columns():
     body = [line for line in latex if line.endswith(r"\\")]
     assert columns == "\\begin{tabular}{lrrr}"
     assert [line.count(" & ") for line in body] == [3, 3, 3]
+
+
+@pytest.mark.parametrize("width", range(60, 171))
+@pytest.mark.parametrize("columns", [3, 10])
+def test_no_number_is_cut_at_any_width(width, columns):
+    """Nor where rich would take room from the widest column first."""
+    numbers = [f"1{column}.5 [{column}.25, {column}.75]" for column in range(columns)]
+    lines = [[Cell("attention"), *map(Cell, numbers), Cell("1,234,567")]]
+    headings = ["explainer", *(["causal@k source"] * columns), "comprehensiveness"]
+    summary = Summary("", headings, [Line((), cells) for cells in lines], [])
+    file = io.StringIO()
+    for table in to_tables(summary, width):
+        Console(file=file, width=width).print(table)
+    shown = file.getvalue()
+    assert "…" not in shown and max(map(len, shown.splitlines())) <= width
+    assert {"1,234,567", "comprehensiveness", *" ".join(numbers).split()} <= set(shown.split())
+
+
+def test_words_alone_are_one_table():
+    words = [Cell("a long text " * 20), Cell("another one " * 20)]
+    summary = Summary("Title", ["first", "second"], [Line((), words)], [], words=2)
+    assert to_text(summary).count("Title") == 1
+
+
+def test_latex_has_no_empty_line_and_no_argument_of_a_line_end():
+    summary = Summary("Title", ["a", "b"], [Line((), [Cell("[x]"), Cell("1")])], ["one\n\ntwo"])
+    latex = to_latex(summary)
+    assert "one two" in latex and "\n\n" not in latex
+    assert "\n{}[x] & 1" in latex
 
 
 @pytest.mark.parametrize("columns", [1, 4, 30])

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -11,7 +12,12 @@ from measured import FIDELITY, scored
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.report.table import csv_columns
-from xnmt_bench.report.tracking import MlflowTracker, TensorBoardTracker, WandbTracker
+from xnmt_bench.report.tracking import (
+    MlflowTracker,
+    TensorBoardTracker,
+    WandbTracker,
+    _reachable,
+)
 
 
 def test_a_run_holds_tables_and_figures_side_by_side(tmp_path, monkeypatch):
@@ -129,3 +135,30 @@ def test_a_logger_that_is_not_installed_is_one_line(tracker, module, extra, tmp_
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(XnmtError, match=rf"pip install 'xnmt_bench\[{extra}\]'"):
         tracker().start("train", "group", tmp_path, {})
+
+
+@pytest.mark.parametrize(
+    ("address", "server"),
+    [
+        ("", ("api.wandb.ai", 443)),
+        ("http://host", ("host", 80)),
+        ("https://host:8080/path/", ("host", 8080)),
+        ("host", ("host", 443)),
+    ],
+)
+def test_the_server_is_asked_at_its_address(address, server, monkeypatch):
+    import socket
+
+    import wandb
+
+    asked = []
+
+    def connect(place, timeout):
+        asked.append(place)
+        raise OSError
+
+    monkeypatch.setenv("WANDB_BASE_URL", address)
+    monkeypatch.setattr(wandb, "api", SimpleNamespace(api_key="k"))
+    monkeypatch.setattr(socket, "create_connection", connect)
+    assert not _reachable()
+    assert asked == [server]

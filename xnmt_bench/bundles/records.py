@@ -79,7 +79,9 @@ def _record(
 
 
 def _slug(text: str) -> str:
-    return re.sub(r"[^\w.-]+", "_", text)
+    plain = re.sub(r"[^\w.-]+", "_", text)
+    # Two names may become one.
+    return plain if plain == text else f"{plain}-{fingerprint({'name': text})[:6]}"
 
 
 def _results(metric: Metric, row: ScoredRow, samples: int) -> Iterator[Record]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -85,11 +86,12 @@ class HFDataset(Corpus):
             content: Any = [
                 [path.relative_to(folder).as_posix(), file_hash(path)]
                 for path in files
-                if not path.name.startswith((".", "cache-"))
+                if not path.name.startswith("cache-")
+                and not any(p.startswith(".") for p in path.relative_to(folder).parts)
             ]
         else:
             # Addresses of the hub's files hold the commit.
-            data_files = self._builder().config.data_files or {}
+            data_files = self._builder.config.data_files or {}
             content = {str(split): list(map(str, names)) for split, names in data_files.items()}
         return {
             "kind": "hf_dataset",
@@ -125,14 +127,15 @@ class HFDataset(Corpus):
             saved = import_extra("datasets", "datasets").load_from_disk(self._path)
             parts = saved if isinstance(saved, dict) else {"train": saved}
         else:
-            parts = self._builder().as_streaming_dataset()
+            parts = self._builder.as_streaming_dataset()
         if split not in parts:
             there = ", ".join(map(str, parts)) or "none"
             raise DataError(self._path, None, f"no split {split!r}; there are: {there}")
         return parts[split]
 
+    @cached_property
     def _builder(self) -> Any:
-        """Return what reads the data set; no row of it is read.
+        """What reads the data set, of one commit for all splits; no row of it is read.
 
         Raises:
             DataError: the data set is not there, or the hub cannot be reached.

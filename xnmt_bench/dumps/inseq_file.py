@@ -30,6 +30,7 @@ from xnmt_bench.parsing import parse_json
 
 GZIP = b"\x1f\x8b"
 LARGEST = 2**31  # bytes of a file or a tensor, unpacked
+WIDTH = 8  # bytes of the widest number
 TENSOR = "attribution"  # the name of a safetensors file's one tensor
 DTYPES = {
     "F64": torch.float64,
@@ -205,7 +206,7 @@ def _size(shape: Any) -> int:
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
         raise ValueError(f"{str(shape)[:40]!r} is no shape")
     count = math.prod(shape)
-    if count > LARGEST:
+    if count * WIDTH > LARGEST:
         raise ValueError(f"a shape of {count:,} numbers is too large")
     return count
 

@@ -43,7 +43,7 @@ def load_explanations(path: str | Path) -> list[Explanation]:
 def _as_saved(fields: dict[str, Any], saved: dict[str, Any], info: dict[str, Any]) -> Explanation:
     """Return what `save` wrote, to the last digit; it holds NaN where a step is not explained."""
     prefix = fields[OF_TARGET]
-    return Explanation(
+    explanation = Explanation(
         read_tokens(fields["source"]),
         read_tokens(fields["target"])[1:],
         [str(label) for label in saved["labels"]],
@@ -52,6 +52,15 @@ def _as_saved(fields: dict[str, Any], saved: dict[str, Any], info: dict[str, Any
         None if prefix is None else torch.from_numpy(read_tensor(prefix)[1:].T.copy()).float(),
         str(info["attribution_method"]),
     )
+    steps, prefix_TT = len(explanation.labels), explanation.prefix_TT
+    shapes = [explanation.probabilities.shape, explanation.source_TS.shape]
+    expected = [(steps,), (steps, len(explanation.source_tokens))]
+    if prefix_TT is not None:
+        shapes.append(prefix_TT.shape)
+        expected.append((steps, len(explanation.target_tokens)))
+    if list(map(tuple, shapes)) != expected:
+        raise ValueError("other lengths than those of the sentence")
+    return explanation
 
 
 def _of_weighed(sentence: Weighed, method: str) -> Explanation:

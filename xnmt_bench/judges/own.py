@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from xnmt_bench.measuring.measurement import SETTINGS, ScoredRow
 from xnmt_bench.measuring.metric import PIVOT, PivotValue
 
 BEHIND_FAMILY, COMB = 30, 40
+TRAINING = [field.name for field in fields(ProxyTrainingOptions)]
 
 
 class Own(RuleProxy):
@@ -75,8 +76,11 @@ class Own(RuleProxy):
             # A row with positions in the sentence has another name, and does not compete for Comb.
             if proxy in FAMILY and row.measurement.ok:
                 settings = row.measurement.facts.get(SETTINGS, {})
-                test = tuple(settings.get(name) for name in ("test set", "test sentences"))
-                family = families.setdefault((*keys.values(), row.measurement.model, test), {})
+                test = [settings.get(name) for name in ("test set", "test sentences")]
+                # Of proxies that learn longer than others the best is none of the three's.
+                trained = [settings.get(f"{proxy} {option}") for option in TRAINING]
+                same = (*keys.values(), row.measurement.model, *test, *trained)
+                family = families.setdefault(same, {})
                 family.setdefault(proxy, []).append(row)
         combined = []
         for family in families.values():

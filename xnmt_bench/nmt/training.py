@@ -69,16 +69,18 @@ class NMTTraining(SeededModule):
 
     def _batches(self, epoch: int) -> PairBatches:
         split, tokens, seed = self._train_split, self._options.batch_tokens, self.seed
-        rows, a_step = self._options.batch_sentences, self._options.batches
+        rows = self._options.batch_sentences
         if self._validate_every is None:
             batches = PairBatches(split, tokens, seed, epoch, rows)
-            return self._own_share(batches, len(batches) // a_step)
+            return self._own_share(batches, _steps_of_pass(batches, self._options))
         # The last part is shorter, so that training ends with a whole pass over the split.
         # Counted by the batches of the first pass, so that a cap in epochs means as many steps
         # with any `validate_every`.
         total = _steps(split, self._options, seed)
         every = min(self._validate_every, total)
-        batches = steps_of(split, tokens, seed, epoch, every * a_step, self._counts, rows)
+        batches = steps_of(
+            split, tokens, seed, epoch, every * self._options.batches, self._counts, rows
+        )
         return self._own_share(batches, min(every, total - epoch * every))
 
     def _own_share(self, batches: PairBatches, steps: int) -> PairBatches:
@@ -175,7 +177,16 @@ def _steps(train: EncodedSplit, options: NMTTrainingOptions, seed: int) -> int:
     if options.max_updates:
         return options.max_updates
     batches = PairBatches(train, options.batch_tokens, seed, rows=options.batch_sentences)
+    return options.max_epochs * _steps_of_pass(batches, options)
+
+
+def _steps_of_pass(batches: PairBatches, options: NMTTrainingOptions) -> int:
+    """Return the steps of a pass over the training pairs.
+
+    Raises:
+        XnmtError: there are fewer batches than a step takes.
+    """
     if len(batches) < options.batches:
         problem = f"a pass has {len(batches)}, of up to {options.batch_tokens} tokens each"
         raise XnmtError(f"nmt.training.batches={options.batches}: {problem}")
-    return options.max_epochs * (len(batches) // options.batches)
+    return len(batches) // options.batches

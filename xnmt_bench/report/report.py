@@ -6,12 +6,12 @@ import logging
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from xnmt_bench.measuring.bootstrap import Draws, score
 from xnmt_bench.measuring.listing import Listing
-from xnmt_bench.measuring.measurement import ScoredRow, read
+from xnmt_bench.measuring.measurement import Measurement, ScoredRow, read
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.report.panels import family, panels, sortable, sortable_pivot, system_name
 from xnmt_bench.report.summary import ShownTable, show, write_rows, write_summary
@@ -21,14 +21,26 @@ from xnmt_bench.report.tracking import Tracker
 log = logging.getLogger(__name__)
 
 
-def collect(metric: Metric, results: Path, draws: Draws) -> list[ScoredRow]:
-    """Score every row of a metric, add the rows made of others, and sort them in reading order.
+def collect(
+    metric: Metric,
+    results: Path,
+    draws: Draws,
+    is_wanted: Callable[[Measurement], bool] = lambda _: True,
+) -> list[ScoredRow]:
+    """Score the rows of a metric, add the rows made of others, and sort them in reading order.
+
+    Args:
+        metric: whose rows.
+        results: the folder of results.
+        draws: of the intervals.
+        is_wanted: says which rows; all, if not given.
 
     Raises:
         MissingError: there is none.
         StoreError: one is not readable.
     """
-    scored = [score(metric, m, draws) for m in read(metric.name, results, metric.identity)]
+    rows = filter(is_wanted, read(metric.name, results, metric.identity))
+    scored = [score(metric, m, draws) for m in rows]
     columns = [c for c in (*metric.identity, "model") if c != metric.pivot]
 
     def place(scored_row: ScoredRow) -> list[object]:

@@ -7,7 +7,7 @@ import html
 import io
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby, repeat
 from pathlib import Path
@@ -149,6 +149,7 @@ def _html(text: str) -> str:
     return re.sub(r"<wbr>(\[.*?\])", r"<wbr><small>\1</small>", breakable)
 
 
+BESIDE = 3  # characters of a column that are not its text: a space on each side, and a border
 _FORMULA = re.compile(r"\s*[=+\-@].", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?")
 _LATEX = str.maketrans(
@@ -158,7 +159,10 @@ _LATEX = str.maketrans(
 
 
 def _escape(text: str) -> str:
-    return text.translate(_LATEX)
+    # An empty line ends a paragraph, which a caption may not hold.
+    escaped = " ".join(text.split()).translate(_LATEX)
+    # At the start of a line a bracket would be an argument of the line end before it.
+    return f"{{}}{escaped}" if escaped.startswith("[") else escaped
 
 
 def _marks(summary: Summary, escape: Callable[[str], str], emphasis: str) -> list[list[str]]:
@@ -186,60 +190,76 @@ def to_tables(summary: Summary, width: int) -> list[Table]:
     """
     # An interval stands under its number, so that the table fits a terminal.
     marks = _marks(summary, lambda t: markup_escape(t.replace(" [", "\n[")), "[bold green]{}[/]")
-    parts = _columns_that_fit(summary, width)
-    tables = [_to_table(summary, marks, columns) for columns in parts]
+    tables = [_to_table(summary, marks, part) for part in _share_width(summary, width)]
     tables[0].title = markup_escape(summary.title)
     tables[-1].caption = markup_escape("\n".join(summary.notes))
     return tables
 
 
-def _to_table(summary: Summary, marks: Sequence[Sequence[str]], columns: Sequence[int]) -> Table:
-    """Return a table of some columns of a summary."""
+def _to_table(
+    summary: Summary, marks: Sequence[Sequence[str]], widths: Mapping[int, int | None]
+) -> Table:
+    """Return a table of the columns that have a width; None is what a column needs."""
     table = Table(caption_justify="left")
-    for column in columns:
+    for column, width in widths.items():
         is_words = column < summary.words
         table.add_column(
             markup_escape(summary.headings[column]),
             justify="left" if is_words else "right",
             no_wrap=is_words,
+            width=width,
         )
     for _, block in groupby(zip(summary.lines, marks, strict=True), lambda pair: pair[0].block):
         for _, texts in block:
-            table.add_row(*(texts[column] for column in columns))
+            table.add_row(*(texts[column] for column in widths))
         table.add_section()
     return table
 
 
-def _columns_that_fit(summary: Summary, width: int) -> list[list[int]]:
-    """Share the columns among as few tables as have room for them in order."""
+def _share_width(summary: Summary, width: int) -> list[dict[int, int | None]]:
+    """Share the columns among as few tables as have room for them in order.
+
+    Returns:
+        The widths of each table's columns. No number is cut, unless the words alone fill the width.
+    """
     cells = [
         [line.cells[column].text.replace(" [", "\n[") for line in summary.lines]
         for column in range(len(summary.headings))
     ]
-    words, numbers = range(summary.words), range(summary.words, len(cells))
+    words: dict[int, int | None] = dict.fromkeys(range(summary.words))
+    numbers = range(summary.words, len(cells))
     room = width - 1
     for column in words:
-        room -= _widest([summary.headings[column], *cells[column]], str.splitlines)
+        room -= BESIDE + _widest([summary.headings[column], *cells[column]], str.splitlines)
     # Headings are broken between words.
     heads = [_widest([heading], str.split) for heading in summary.headings]
-    if sum(max(heads[c], _widest(cells[c], str.split)) for c in numbers) <= room:
-        return [[*words, *numbers]]
-    parts: list[list[int]] = []
-    free = 0  # characters of the last part
+    least = {c: max(heads[c], _widest(cells[c], str.split)) for c in numbers}
+    wanted = {c: max(heads[c], _widest(cells[c], str.splitlines)) for c in numbers}
+    whole = sum(BESIDE + max(cell_len(summary.headings[c]), wanted[c]) for c in numbers)
+    if not numbers or whole <= room:
+        return [words | dict.fromkeys(numbers)]
+    free = room - sum(BESIDE + least[c] for c in numbers)
+    if free >= 0:
+        widths: dict[int, int | None] = {}
+        for column in numbers:
+            # Columns from the left get their whole lines, as far as there is room.
+            wider = min(free, wanted[column] - least[column])
+            widths[column] = least[column] + wider
+            free -= wider
+        return [words | widths]
+    parts: list[dict[int, int | None]] = []
     for column in numbers:
-        needed = max(heads[column], _widest(cells[column], str.splitlines))
-        if not parts or needed > free:
-            parts.append([*words])
+        if not parts or BESIDE + wanted[column] > free:
+            parts.append({**words})
             free = room
-        parts[-1].append(column)
-        free -= needed
+        parts[-1][column] = wanted[column]
+        free -= BESIDE + wanted[column]
     return parts
 
 
 def _widest(texts: Iterable[str], split: Callable[[str], list[str]]) -> int:
     """Return the width of a column that breaks its texts no further than into these parts."""
-    # A space on each side, and a border.
-    return 3 + max((cell_len(part) for text in texts for part in split(text)), default=0)
+    return max((cell_len(part) for text in texts for part in split(text)), default=0)
 
 
 def to_text(summary: Summary) -> str:

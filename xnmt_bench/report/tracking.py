@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
 
 from xnmt_bench.errors import XnmtError, import_extra
 from xnmt_bench.report.summary import to_csv
@@ -276,11 +277,12 @@ def _reachable() -> bool:
 
     if not wandb.api.api_key:
         return False
-    host = (os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai").split("//")[-1].strip("/")
-    name, _, port = host.partition(":")
+    address = os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai"
     try:
+        url = urlsplit(address if "//" in address else f"https://{address}")
+        port = url.port or (80 if url.scheme == "http" else 443)
         # Asked first, since the client would wait for a server that is not there.
-        with socket.create_connection((name, int(port or 443)), timeout=3):
+        with socket.create_connection((url.hostname, port), timeout=3):
             return True
-    except OSError:
+    except (OSError, ValueError):  # no server there, or no address
         return False

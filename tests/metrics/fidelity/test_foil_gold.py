@@ -4,9 +4,13 @@ import numpy as np
 import pytest
 from test_fidelity import job_for
 
+from proxies.lessons import ProxyTrainingOptions
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.judges import RuleSet
 from xnmt_bench.judges.base import Base
+from xnmt_bench.judges.evalx import EvalX
+from xnmt_bench.judges.matched import OnMatchedRules
+from xnmt_bench.judges.matches import Matches
 from xnmt_bench.judges.nmt import NMT
 from xnmt_bench.metrics.fidelity.decisions import TestDecisions
 from xnmt_bench.metrics.fidelity.evidence import evidence_of, reference_evidence
@@ -70,6 +74,30 @@ def test_proxies_learn_from_decisions_that_are_explained(job):
     assert list(shown) == expected
     # A sentence whose every label is right is one of the sentences all the same.
     assert len({sentence for sentence, *_ in expected}) < rules.train_sentences
+
+
+def test_a_rule_is_not_matched_with_its_own_decision(job, tmp_path, monkeypatch):
+    """Also where decisions are left out, so that rows of rules are not those of labels."""
+    asked = []
+
+    def label(self, words_K, own_row, generator):
+        asked.append((self._contexts, own_row))
+        return 5
+
+    monkeypatch.setattr(Matches, "label", label)
+    rules = RuleSet(job)
+    judge = OnMatchedRules(EvalX(rules))
+    judge.lessons(tmp_path, ProxyTrainingOptions())
+    numbers = rules.decisions.split("train", rules.learned_from).number
+    own = [(numbers[c.sentence_N[row]], c.step_N[row], c.label_N[row]) for c, row in asked]
+    learnt = [zip(r.sentence_N, r.step_N, r.label_N, strict=True) for r in rules.training()]
+    assert own == [rule for part in learnt for rule in part]
+
+
+def test_rules_without_any_match_are_not_applicable(job, tmp_path, monkeypatch):
+    monkeypatch.setattr(Matches, "label", lambda *_: None)
+    with pytest.raises(NotApplicable, match="no other decision can show the words of any rule"):
+        OnMatchedRules(EvalX(RuleSet(job))).lessons(tmp_path, ProxyTrainingOptions())
 
 
 def test_density_is_of_decisions_that_are_explained(job):

@@ -29,6 +29,7 @@ from xnmt_bench.options import Count, Few, Natural, Part
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import name_sentences
+from xnmt_bench.report.panels import family
 from xnmt_bench.store import Artefact
 
 three_digits = "{:.3f}".format
@@ -259,12 +260,14 @@ class Erasure(SumMetric):
 
     def figures(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, Figure]]:
         """Yield the curves of each system and removal."""
-        groups: dict[tuple[str, str, str], list[Measurement]] = {}
+        groups: dict[tuple[str, str, str, str], list[Measurement]] = {}
         for m in measurements:
             if m.ok and point("deletion", 0.0) in m.units().columns:
-                key = (m.identity["corpus"], m.identity["nmt"], m.identity["removal"])
-                # Axes for each removal: what stands in a word's place changes every curve.
-                groups.setdefault(key, []).append(m)
+                names = [m.identity[name] for name in ("corpus", "nmt", "removal")]
+                # Axes for each removal: what stands in a word's place changes every curve. Systems
+                # of one name, or other test sentences, are no seeds of one another.
+                apart = f"{family(m)} {m.facts.get(SETTINGS, {}).get('test sentences', '')}"
+                groups.setdefault((*names, apart), []).append(m)
         if groups:
             yield f"{self.name}_curves", draw_curves(groups)
 
