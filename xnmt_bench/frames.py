@@ -70,7 +70,7 @@ class Results:
     def table(self, metric: str) -> pd.DataFrame:
         """Return a metric's rows with the columns of its CSV file, intervals among them.
 
-        The `status` of a row whose units are missing or altered says so.
+        A row whose units are missing or altered has a `status` that begins with `failed`.
 
         Raises:
             XnmtError: the metric was not measured.

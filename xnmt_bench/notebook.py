@@ -95,10 +95,10 @@ def benchmark(
         # After all explainers: in a store that is kept, the work of the others is then done.
         if errors:
             raise errors[0]
-        wanted = {_identity(row.columns, row.model, row.content) for row in measured}
+        row_keys = {_identity(row.columns, row.model, row.content) for row in measured}
 
         def is_wanted(m: Measurement) -> bool:
-            return _identity(m.identity, m.model, m.content) in wanted
+            return _identity(m.identity, m.model, m.content) in row_keys
 
         scored = collect(metric, Path(config.results), draws(config), is_wanted)
         columns = csv_columns(metric)

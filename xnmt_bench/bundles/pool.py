@@ -143,7 +143,7 @@ def _check_tables(metric: Metric, unpacked: Path, path: Path) -> None:
     """Make the tables of a bundle's rows once, so that no row fails in a table of all bundles.
 
     Raises:
-        StoreError: a row lacks what a table says of it.
+        StoreError: a row lacks a fact that a table shows.
     """
     try:
         for _ in tables(metric, collect(metric, unpacked, Draws(1, 0)), ()):

@@ -115,7 +115,7 @@ def check_row(metric: Metric, file: Path, row: Measurement, where: str) -> None:
             problem = str(error).partition(": ")[2]
             raise StoreError(f"{where}: its file {row.files[name]!r}: {problem}") from None
     for path in (row.path, *(row.path.parent / FILES / name for name in row.files.values())):
-        if not path.exists():  # `_check_units` says so
+        if not path.exists():  # `_check_units` refuses it
             continue
         # By its content too, since a reader does not ask for the ending.
         with path.open("rb") as opened:

@@ -79,8 +79,8 @@ class Own(RuleProxy):
                 test = [settings.get(name) for name in ("test set", "test sentences")]
                 # Of proxies that learn longer than others the best is none of the three's.
                 trained = [settings.get(f"{proxy} {option}") for option in TRAINING]
-                same = (*keys.values(), row.measurement.model, *test, *trained)
-                family = families.setdefault(same, {})
+                family_keys = (*keys.values(), row.measurement.model, *test, *trained)
+                family = families.setdefault(family_keys, {})
                 family.setdefault(proxy, []).append(row)
         combined = []
         for family in families.values():

@@ -234,26 +234,26 @@ def _share_width(summary: Summary, width: int) -> list[dict[int, int | None]]:
     # Headings are broken between words.
     heads = [_widest([heading], str.split) for heading in summary.headings]
     least = {c: max(heads[c], _widest(cells[c], str.split)) for c in numbers}
-    wanted = {c: max(heads[c], _widest(cells[c], str.splitlines)) for c in numbers}
-    whole = sum(BESIDE + max(cell_len(summary.headings[c]), wanted[c]) for c in numbers)
-    if not numbers or whole <= room:
+    line_widths = {c: max(heads[c], _widest(cells[c], str.splitlines)) for c in numbers}
+    full_width = sum(BESIDE + max(cell_len(summary.headings[c]), line_widths[c]) for c in numbers)
+    if not numbers or full_width <= room:
         return [words | dict.fromkeys(numbers)]
     free = room - sum(BESIDE + least[c] for c in numbers)
     if free >= 0:
         widths: dict[int, int | None] = {}
         for column in numbers:
             # Columns from the left get their whole lines, as far as there is room.
-            wider = min(free, wanted[column] - least[column])
+            wider = min(free, line_widths[column] - least[column])
             widths[column] = least[column] + wider
             free -= wider
         return [words | widths]
     parts: list[dict[int, int | None]] = []
     for column in numbers:
-        if not parts or BESIDE + wanted[column] > free:
+        if not parts or BESIDE + line_widths[column] > free:
             parts.append({**words})
             free = room
-        parts[-1][column] = wanted[column]
-        free -= BESIDE + wanted[column]
+        parts[-1][column] = line_widths[column]
+        free -= BESIDE + line_widths[column]
     return parts
 
 

@@ -265,7 +265,7 @@ class Erasure(SumMetric):
             if m.ok and point("deletion", 0.0) in m.units().columns:
                 names = [m.identity[name] for name in ("corpus", "nmt", "removal")]
                 # Axes for each removal: what stands in a word's place changes every curve. Systems
-                # of one name, or other test sentences, are no seeds of one another.
+                # of one name, or other test sentences, are not seeds of one another.
                 apart = f"{family(m)} {m.facts.get(SETTINGS, {}).get('test sentences', '')}"
                 groups.setdefault((*names, apart), []).append(m)
         if groups:
