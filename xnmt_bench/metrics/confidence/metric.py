@@ -124,7 +124,7 @@ class Confidence(Metric):
             "overlap",
             "copied %",
             hundredths,
-            meaning="longest run of characters that stands in the source too, of the translation's",
+            meaning="characters of the longest run that the source has too, of the translation's",
         ),
         Column(
             "attention_to_eos",
