@@ -40,7 +40,7 @@ def draw_curves(groups: Mapping[tuple[str, str, str, str], Sequence[Measurement]
                     ax.plot(GRID, values, label=label, **look, **style(names, name))
             system = f"{corpus} {nmt}, " if len(systems) > 1 else ""
             if len(systems) > len(names_alone):
-                system = f"{corpus} {nmt} {apart[:6]}, "
+                system = f"{corpus} {nmt} {apart}, "
             ax.set_title(f"{system}{curve}, removal: {removal}", fontsize=10)
             ax.set_xlabel(f"share of the words {verb}, most relevant first")
             ax.grid(linewidth=0.3, alpha=0.6)

@@ -266,7 +266,7 @@ class Erasure(SumMetric):
                 names = [m.identity[name] for name in ("corpus", "nmt", "removal")]
                 # Axes for each removal: what stands in a word's place changes every curve. Systems
                 # of one name, or other test sentences, are not seeds of one another.
-                apart = f"{family(m)} {m.facts.get(SETTINGS, {}).get('test sentences', '')}"
+                apart = f"{family(m)[:6]} {m.facts.get(SETTINGS, {}).get('test sentences', '')}"
                 groups.setdefault((*names, apart), []).append(m)
         if groups:
             yield f"{self.name}_curves", draw_curves(groups)
