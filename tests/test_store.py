@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import socket
+import sys
 import time
 from pathlib import Path
 
@@ -340,6 +341,21 @@ def test_a_killed_job_holds_nobody_up(tmp_path):
         find(tmp_path / "store")
     artefact = make(tmp_path / "store", lambda folder: {"found": (folder / "first").read_text()})
     assert artefact.facts == {"found": "done"}
+
+
+def make_traced(root):
+    sys.settrace(lambda *_: None)  # as a debugger and coverage do
+    make(root, work)
+
+
+def test_an_artefact_is_made_under_a_debugger(tmp_path):
+    job = multiprocessing.get_context("fork").Process(target=make_traced, args=(tmp_path,))
+    job.start()
+    job.join(20)
+    job.kill()  # if it hangs
+    job.join()
+    assert job.exitcode == 0
+    assert find(tmp_path).facts == {"count": 2}
 
 
 def make_and_note(root, host):
