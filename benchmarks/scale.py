@@ -33,7 +33,7 @@ JOB = [
     *("corpus.train=1000", "corpus.valid=100", "corpus.subwords.source_size=300"),
     *("corpus.subwords.target_size=300", "nmt=transformer_128", "nmt.training.max_epochs=1"),
     *("metric=[fidelity]", "judge=[base]", "explainer=prediction_difference"),
-    *("rules.train_sentences=10", "trainer.progress_bar=false", "threads=1"),
+    *("rules.train_sentences=10", "trainer.progress_bar=false", "threads=1", "device=cpu"),
 ]
 PAPER = 1_000_000  # sentences whose rules Li et al. 2020 extract, for each explainer
 GPUS = (1, 8, 64)
@@ -73,7 +73,7 @@ def measure(store: Path, workers: int, size: int, shards: int) -> Cost:
         last = last or (now if there == shards else None)
         time.sleep(0.05)
     if process.returncode or not (first and last):
-        sys.exit(f"the run with workers={workers} failed; is xnmt_bench[cluster] installed?")
+        sys.exit(f"the run with workers={workers} failed: {last_line(folder)}")
     paths = sorted(folder.glob("store/rules/*/test/*.parquet"))
     times = sorted(path.stat().st_mtime for path in paths)
     pace = (len(times) - 1) / (times[-1] - times[0])
@@ -89,9 +89,15 @@ def start(folder: Path, size: int, shards: int, *overrides: str) -> subprocess.P
     places = (f"store={folder}/store", f"results={folder}/results", f"hydra.run.dir={folder}/run")
     sizes = (f"corpus.test={size * shards}", f"rules.shard_sentences={size}")
     command = [sys.executable, "train.py", *JOB, *places, *sizes, *overrides]
-    return subprocess.Popen(
-        command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL
-    )
+    with (folder / "log").open("wb") as log:
+        return subprocess.Popen(
+            command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=log
+        )
+
+
+def last_line(folder: Path) -> str:
+    """Return the last line that a command wrote, which is its error if it failed."""
+    return (folder / "log").read_text(encoding="utf-8").strip().rpartition("\n")[2]
 
 
 def watch(process: int, seconds_by_process: dict[int, float]) -> None:
@@ -120,7 +126,7 @@ def main() -> None:
         store = Path(folder) / "store"
         trained = start(Path(folder), arguments.size, arguments.shards, "until=labels")
         if trained.wait():
-            sys.exit("the system could not be trained")
+            sys.exit(f"the system could not be trained: {last_line(Path(folder))}")
         costs = {
             workers: measure(store, workers, arguments.size, arguments.shards)
             for workers in arguments.workers
