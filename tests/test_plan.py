@@ -86,6 +86,15 @@ def test_a_dry_run_prints_the_plan_and_makes_nothing(filled):
     assert not (filled / "none").exists()
 
 
+def test_a_dry_run_says_that_the_text_is_missing(tmp_path):
+    done = command(
+        "train.py", "corpus=multi30k", f"corpus.root={tmp_path}", f"store={tmp_path / 'store'}",
+        "dry_run=true", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "train.de: no such file" in done.stderr
+
+
 def test_lines_of_a_sweep_name_their_job_and_rows_are_printed_once(filled):
     done = command(
         "train.py", "-m", *TINY, f"store={filled / 'store'}", f"results={filled / 'results'}",

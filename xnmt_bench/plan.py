@@ -10,7 +10,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from xnmt_bench.errors import MissingError
+from xnmt_bench.errors import DataError, MissingError
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
@@ -193,10 +193,12 @@ class Plan:
     Attributes:
         steps: all that can be named.
         later: rows of results that can be planned only once the system is trained.
+        error: what is wrong with the data, where nothing could be planned because of it.
     """
 
     steps: tuple[Step, ...]
     later: int
+    error: DataError | None = None
 
     @property
     def missing(self) -> list[Step]:
@@ -239,10 +241,13 @@ def plan_job(job: Job, metrics: Iterable[Metric]) -> Plan:
     store = _PlanningStore(job.store.root)
     # A job of its own: it keeps empty artefacts, which must not reach the job that does the work.
     planning = Job(job.config, job.options, store=store)
-    rows = list(makers(planning, metrics := [*metrics]))
+    rows, error = list(makers(planning, metrics := [*metrics])), None
     for make in rows:
         try:
             make()
+        except DataError as problem:
+            # Behind a first step it may be of an empty artefact; before it, it is of the user's.
+            error = error or (None if store.steps else problem)
         # An artefact that is yet to be made is empty, so a row ends where it is read. A row that
         # fails for another reason fails again, with its message, when it is made.
         except Exception:
@@ -250,7 +255,7 @@ def plan_job(job: Job, metrics: Iterable[Metric]) -> Plan:
     job.system.keep_model(planning.system)
     steps, stages = list(store.steps.values()), {step.stage for step in store.steps.values()}
     if not any(not step.made and step.stage in FOUNDATIONS for step in steps):
-        return Plan(tuple(steps), 0)
+        return Plan(tuple(steps), 0, error)
     # What stands on a missing vocabulary has no fingerprint yet, and so no step.
     absent = [stage for stage in FOUNDATIONS if stage not in stages]
     if job.config.nmt.path or job.config.nmt.initial:  # which brings its vocabularies

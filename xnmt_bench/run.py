@@ -74,12 +74,15 @@ def train(config: DictConfig) -> None:
         job = Job(config, trainer_options(config, tracker.lightning))
         metrics = configured_metrics(config)
         check_doors(metrics.values(), job)
-        for line in plan_job(job, metrics.values()).lines():
+        plan = plan_job(job, metrics.values())
+        for line in plan.lines():
             log.info("%s", line)
         for sentence in config.left_out:
             log.info("left out to be quick: %s", sentence)
         # After the plan, which is what a dry run is for.
         if config.dry_run:
+            if plan.error:
+                raise plan.error
             return
         with employ(_crew(job)):
             errors = _make_all(job, metrics.values(), tracker)

@@ -7,8 +7,9 @@ from xnmt_bench.corpora.gold import GoldCorpus, read_pairs
 from xnmt_bench.corpora.reversed import ReversedCorpus
 from xnmt_bench.corpora.sentence import Corpus, Links, Sentence
 from xnmt_bench.corpora.toy import ToyCorpus
-from xnmt_bench.errors import DataError
+from xnmt_bench.errors import ConfigError, DataError
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.schema import check
 
 
 def files(tmp_path, source="a b\nc\n", target="x\ny z\n", links="1-1 2p1\n1-2\n"):
@@ -131,3 +132,16 @@ def test_the_other_way_round():
         ReversedCorpus(other).sentences("test").__next__().source
         == next(toy.sentences("test")).source
     )
+
+
+def test_a_gold_file_without_pairs_leaves_no_training_pair_out(tmp_path):
+    path = tmp_path / "empty.txt"
+    path.write_text("")
+    gold = GoldCorpus(ToyCorpus(train=5, valid=2), [path], files(tmp_path)[2])
+    assert len(list(gold.sentences("train"))) == 5
+
+
+@pytest.mark.parametrize("text", ["[]", "[a,b,c]"])
+def test_the_gold_text_is_one_file_or_two(text):
+    with pytest.raises(ConfigError, match=r"corpus\.text"):
+        check(configure("corpus=rwth_deen", "corpus.data=DIR", f"corpus.text={text}"))

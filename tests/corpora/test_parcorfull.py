@@ -126,6 +126,14 @@ def test_a_parallel_document_becomes_sentences_with_mentions_on_the_systems_word
     assert (counts.mention_tokens, counts.matched) == (3, 3)
 
 
+def test_documents_are_paired_by_their_names(tmp_path):
+    for language, names in (("EN", "ab"), ("DE", "bc")):
+        for name in names:
+            write(tmp_path / "news" / language, name, WORDS, SENTENCES, MENTIONS)
+    with pytest.raises(DataError, match="DE: no document a, which the other side has"):
+        list(corpus(tmp_path).sentences("test"))
+
+
 def test_documents_that_differ_in_sentences_are_aligned_by_length(tmp_path):
     pytest.importorskip("nltk", reason="the extra `align` is not installed")
     words = [*["w" * 9] * 12, "x", "yy"]

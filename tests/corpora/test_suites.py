@@ -262,3 +262,10 @@ def test_clusters_of_a_plug_in_by_words(tmp_path):
     assert [resolved.right(suite_item) for suite_item in suite.items] == [False, None]
     resolved = Resolver.of_clusters(suite, [(((0, 1), (7, 7)),), ()], "made")
     assert [resolved.right(suite_item) for suite_item in suite.items] == [True, False]
+
+
+def test_an_entity_of_an_earlier_sentence_is_in_no_resolvers_sentence():
+    source = "Anna saw that it shone ."
+    earlier = Item(0, 3, Entity((3,), back=1))  # word 3 of this sentence is the pronoun itself
+    suite = Suite.of("made", [source], [earlier])
+    assert Resolver.of_clusters(suite, [(((0, 0), (3, 3)),)], "made").right(earlier) is None

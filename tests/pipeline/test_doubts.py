@@ -90,6 +90,8 @@ def test_a_gold_that_is_read_from_the_wrong_number():
     moved = [Alignment(*2 * [frozenset((i + 1, j + 1) for i, j in x)]) for x in links]
     assert about_reading(links, gold, 0.1) is None
     assert about_reading(links, moved, None) is None  # 13 of 16 links still meet
+    none = [frozenset()] * 3
+    assert about_reading(none, [Alignment(x, x) for x in none], 0.1) is None
     doubt = about_reading(links, moved, 0.1)
     assert "0.0 % and not 18.8 %" in doubt and "one less" in doubt
 

@@ -175,13 +175,16 @@ def test_weights_are_small_plain_numbers_and_kept_to_the_byte(tmp_path):
     assert again.read_bytes() == WEIGHTS.read_bytes()
 
 
-@pytest.mark.parametrize("damage", ["cut", "features", "missing", "text"])
+@pytest.mark.parametrize("damage", ["bytes", "cut", "features", "missing", "text"])
 def test_damaged_weights_are_one_line(damage, tmp_path):
     path = tmp_path / "weights.json.gz"
     content = json.loads(gzip.decompress(WEIGHTS.read_bytes()))
     if damage == "features":
         content["features"][0] = "other"
         path.write_bytes(gzip.compress(json.dumps(content).encode()))
+    elif damage == "bytes":
+        whole = WEIGHTS.read_bytes()
+        path.write_bytes(whole[:1000] + bytes(40) + whole[1040:])
     elif damage == "cut":
         path.write_bytes(WEIGHTS.read_bytes()[:1000])
     elif damage == "text":

@@ -151,6 +151,18 @@ def test_the_command_counts_and_writes_what_the_resolver_of_files_reads(tmp_path
     assert again.read_bytes() == marked.read_bytes()
 
 
+def test_no_file_is_lost_to_a_wrong_path(tmp_path, capsys):
+    text, clusters = tmp_path / "a.en", tmp_path / "c.jsonl"
+    text.write_text("It rains.\n")
+    clusters.write_text("hours of work\n")
+    assert main([str(tmp_path / "b.en"), "--clusters", str(clusters)]) == 1
+    assert main([str(text), "--marked", str(text)]) == 1
+    error = capsys.readouterr().err
+    assert "b.en: no such file" in error
+    assert "a.en: it is read, and so cannot be written" in error
+    assert (text.read_text(), clusters.read_text()) == ("It rains.\n", "hours of work\n")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+EOS_MARK = "</s>"  # the name of EOS where it stands among words
 _WORDS = {
     "en": """
     a an the this that these those my your his her its our their mine yours hers ours theirs
@@ -50,3 +51,13 @@ def function_words(language: str) -> frozenset[str]:
     """Return the lower-cased function words of a language; none for a language without a list."""
     # An unknown language has no list, and all of its words count as content.
     return frozenset(_WORDS.get(language, "").split())
+
+
+def is_function(word: str, function_words: frozenset[str]) -> bool:
+    """Return whether a word is a function word, punctuation or EOS (Dinarelli et al. 2024, 4).
+
+    Args:
+        word: as it stands in the text, or `EOS_MARK`.
+        function_words: of its language.
+    """
+    return word.lower() in function_words or word == EOS_MARK or not any(map(str.isalnum, word))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from xnmt_bench.corpora.alignment import AlignmentFile, Form
 from xnmt_bench.corpora.sentence import Corpus, Gold, Sentence, Split
@@ -70,7 +72,7 @@ class GoldCorpus(CorpusView):
     def __init__(
         self,
         training: Corpus,
-        text: Sequence[Text | Path],
+        text: Annotated[Sequence[Text | Path], Field(min_length=1, max_length=2)],
         links: Text | Path,
         base: Literal[0, 1] = 0,
         form: Form = "pharaoh",
@@ -121,5 +123,5 @@ class GoldCorpus(CorpusView):
 
 def _repeats(pairs: Sequence[tuple[str, str]]) -> Callable[[Sentence], bool]:
     """Return a test of whether either side of a sentence equals that side of a pair."""
-    sources, targets = map(frozenset, zip(*pairs, strict=True))
+    sources, targets = (frozenset(pair[side] for pair in pairs) for side in (0, 1))
     return lambda sentence: sentence.source in sources or sentence.target in targets

@@ -152,14 +152,16 @@ class ParCorFull(Corpus):
     def _documents(self) -> Iterator[tuple[str, list[tuple[Side, Side]]]]:
         for part in self._parts:
             folders = [self._root / part / language.upper() for language in languages(self)]
-            for names in zip(*map(document_names, folders), strict=True):
-                source, target = (
-                    read_document(f, n, self._needed) for f, n in zip(folders, names, strict=True)
-                )
+            names, target_names = map(document_names, folders)
+            for name in sorted({*names} ^ {*target_names}):
+                lacking = folders[name in names]
+                raise DataError(lacking, None, f"no document {name}, which the other side has")
+            for name in names:
+                source, target = (read_document(f, name, self._needed) for f in folders)
                 for side in (source, target):
                     if side.problem:
                         log.warning("%s; the document goes on without mentions", side.problem)
-                yield f"{part}/{names[0]}", _paired(source, target, folders[0])
+                yield f"{part}/{name}", _paired(source, target, folders[0])
 
     def _retokenised(self, tokens: list[str], language: str) -> tuple[list[str], dict[int, int]]:
         """Return the words as the system reads them, and where each token is among them."""

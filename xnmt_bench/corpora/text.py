@@ -61,7 +61,9 @@ def csv_rows(
             header, or the file is no CSV.
     """
     # A cell may hold line ends, so the reader gets them back.
-    rows = csv.reader((text + "\n" for _, text in text_lines(path)), delimiter=delimiter)
+    texts = (text + "\n" for _, text in text_lines(path))
+    # Strict, since a quote that is never closed would take the rest of the file as one cell.
+    rows = csv.reader(texts, delimiter=delimiter, strict=True)
     try:
         header = next(rows, [])
         columns = ", ".join(filter(None, header)) or "nothing"

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from xnmt_bench.corpora.sentence import Sentence
-from xnmt_bench.corpora.text import text_lines
+from xnmt_bench.corpora.text import present, text_lines
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.registry import create, entries
 from xnmt_bench.resolvers.examples import ExampleCounts, pair_with_clusters
@@ -35,9 +35,13 @@ def resolve_file(
         marked_path: gets the sentences with markers.
 
     Raises:
-        XnmtError: no such resolver.
-        DataError: a line holds a marker already, or a file is damaged.
+        XnmtError: no such resolver, or a file that is written is one that is read.
+        DataError: a line holds a marker already, or a file is damaged or missing.
     """
+    written = {target.resolve() for target in (clusters_path, marked_path) if target}
+    for source in (present(text), *([path] if path else [])):
+        if source.resolve() in written:
+            raise XnmtError(f"{source}: it is read, and so cannot be written")
     options = {"path": str(path)} if path else {}
     plug_in = create("resolvers", resolver, **options)
     counts = ExampleCounts()

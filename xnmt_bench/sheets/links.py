@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xnmt_bench.corpora.function_words import function_words
+from xnmt_bench.corpora.function_words import function_words, is_function
 from xnmt_bench.errors import StoreError
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.parsing import parse_json
@@ -111,11 +111,7 @@ def _item(
     attended_words = {
         context[antecedent[n]].lower() for n in np.flatnonzero((block > 0).any(axis=0))
     }
-
-    def content(word: str) -> bool:
-        return word.lower() not in functional and any(c.isalnum() for c in word)
-
-    content_N = np.array([content(word) for word in context], dtype=bool)
+    content_N = np.array([not is_function(word, functional) for word in context], dtype=bool)
     # Rows that look nowhere are left out: dispersion is of attention that there is.
     looking_MN = rows_MN[(rows_MN > 0).any(axis=1)] > 0
     attended = float((looking_MN & content_N).sum(axis=1).mean()) if len(looking_MN) else 0.0
@@ -123,7 +119,7 @@ def _item(
         WEIGHT: f"{weight:g}",
         # Empty where nothing is looked at, since 0 would say: at function words alone.
         ATTENDED: f"{attended:g}" if len(looking_MN) else "",
-        HARD: "yes" if any(content(w) and w not in earlier for w in words) else "no",
+        HARD: "yes" if any(not is_function(w, functional) for w in words - earlier) else "no",
         f"{AUTOMATIC}{FOUND}": attention,
         f"{AUTOMATIC}{NAIVE}": "yes" if attended_words and attended_words <= words else "no",
     }

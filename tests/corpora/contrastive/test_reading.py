@@ -155,11 +155,13 @@ def test_contrapros_json_takes_its_context_from_the_files_beside_it(tmp_path):
     assert (group.distance, group.pronoun, group.true, group.source_context) == (1, "sie", 0, ())
     assert group.antecedent.words == ("the", "door")
     contrapro(tmp_path, context={"context.en": ["far"] * 5, "context.de": ["fern"] * 5})
+    with pytest.raises(DataError, match=r"1 groups, but the text files .* have 2; contrapro"):
+        read_sets(path)  # it does not say which of the two it is
     (tmp_path / "contrapro.subset.groups").write_text("1\n")
     [contrapro_set] = read_sets(path)
     assert contrapro_set.groups[0].source_context == ("far",)
     assert {v.context for v in contrapro_set.groups[0].variants} == {("fern",)}
-    assert contrapro_set.number(0) == 1
+    assert contrapro_set.number(0) == contrapro_set.taken([0]).number(0) == 1
     (tmp_path / "contrapro.subset.groups").write_text("0\n1\n")
     with pytest.raises(DataError, match="2 groups, but"):
         read_sets(path)

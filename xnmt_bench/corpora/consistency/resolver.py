@@ -60,11 +60,16 @@ class Resolver:
         return resolver
 
     def right(self, item: Item) -> bool | None:
-        """Return whether it joins a pronoun and its entity; None for a sentence that it lacks.
+        """Return whether it joins a pronoun and its entity; None where that cannot be said.
+
+        That is a sentence that it lacks, and an entity of an earlier sentence: each sentence is
+        resolved alone.
 
         A pronoun inside of a longer mention (`his` of `his car`) stands for what that mention does
         not name, and is not taken for it.
         """
+        if item.entity.back:
+            return None
         sentence = self._suite.sentences[item.sentence].source
         clusters = self._clusters.get(letters(sentence))
         if clusters is None:

@@ -134,6 +134,10 @@ def from_records(path: Path, records: list[dict[str, Any]]) -> ContrastiveSet:
         text_groups = from_folder(path.parent).groups
         if numbers and max(numbers) >= len(text_groups):
             raise DataError(chosen, None, f"group {max(numbers)} of {len(text_groups)}")
+        # By their order alone groups are told apart, so that a part of them has to say which.
+        if not chosen.is_file() and len(groups) != len(text_groups):
+            problem = f"{len(groups)} groups, but the text files beside it have {len(text_groups)}"
+            raise DataError(path, None, f"{problem}; {chosen.name} has to say which they are")
         groups = [_placed(g, text_groups[n]) for g, n in zip(groups, numbers, strict=True)]
     return ContrastiveSet(stem, "-".join(LANGUAGES), groups, numbers=numbers)
 

@@ -126,7 +126,8 @@ class ContrastiveSet:
     def taken(self, numbers: Sequence[int]) -> ContrastiveSet:
         """Return some of its groups, in the given order."""
         # Numbers stay those of the published set, by which other tools name groups.
-        return replace(self, groups=[self.groups[n] for n in numbers], numbers=list(numbers))
+        kept = [self.number(n) for n in numbers]
+        return replace(self, groups=[self.groups[n] for n in numbers], numbers=kept)
 
     def map(self, source: Callable[[str], str], target: Callable[[str], str]) -> ContrastiveSet:
         """Return the same set with all texts of a side changed."""

@@ -125,7 +125,7 @@ def about_reading(
     here = _total_aer(hypotheses, gold)
     # The best of the other readings; a good file fits worse under each of them.
     there, reading = min((_total_aer(*files), name) for name, files in readings.items())
-    if here - there <= threshold:
+    if not here - there > threshold:  # without any link AER is NaN
         return None
     return f"AER would be {100 * there:.1f} % and not {100 * here:.1f} % {reading}"
 

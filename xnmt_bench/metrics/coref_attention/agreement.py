@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from xnmt_bench.corpora.function_words import is_function
 from xnmt_bench.metrics.coref_attention.context import ContextWeights
-from xnmt_bench.metrics.coref_attention.links import PlacedMention, Verdict, is_function
+from xnmt_bench.metrics.coref_attention.links import PlacedMention, Verdict
 from xnmt_bench.morphology import Gender, Morphology
 
 

@@ -107,15 +107,15 @@ class ContextWeights:
         )
 
     @cached_property
-    def match_rate(self) -> float:
-        """Share of the reference mentions' words that the system's own translation has too."""
+    def match_rate(self) -> float | None:
+        """Share of the reference mentions' words that the translation has; None without any."""
         there = []
         for sentence, (output, place) in zip(self.sentences, self._outputs, strict=True):
             words, gold = sentence.target.split(), sentence.gold or Gold()
             inside = [n for m in gold.target_mentions for n in m.words]
             # Carried and unchanged: a substituted word may be another entity.
             there += [n in place and output[place[n]] == words[n] for n in inside]
-        return sum(there) / max(1, len(there))
+        return sum(there) / len(there) if there else None
 
     @cached_property
     def fingerprint(self) -> str:

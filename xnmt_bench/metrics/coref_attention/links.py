@@ -11,6 +11,7 @@ from itertools import product
 
 import numpy as np
 
+from xnmt_bench.corpora.function_words import is_function
 from xnmt_bench.measuring.metric import ratio
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.words.significance import ROUNDING
@@ -262,8 +263,3 @@ def _link(
         needed=needed,
         hard=any(w not in earlier and not is_function(w, function_words) for w in words),
     )
-
-
-def is_function(word: str, function_words: frozenset[str]) -> bool:
-    """Return punctuation counts as one too."""
-    return word.lower() in function_words or not any(c.isalnum() for c in word)

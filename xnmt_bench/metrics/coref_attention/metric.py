@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from xnmt_bench.corpora.function_words import function_words
+from xnmt_bench.corpora.function_words import EOS_MARK, function_words
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.listing import Listing
@@ -49,7 +49,6 @@ from xnmt_bench.words.significance import significant
 
 log = logging.getLogger(__name__)
 EXAMPLES = "examples.json"
-EOS_MARK = "</s>"
 ALL = "all"  # every link, in SUBSETS
 SHUFFLED, UNIFORM = "shuffled", "uniform"  # floors: uninformative weights
 
@@ -137,7 +136,7 @@ class CorefAttention(SumMetric):
             "positive",
             "positive attention %",
             hundredths,
-            meaning="share of the mentions with a significant weight in the context",
+            meaning="share of the links whose mention has a significant weight in that sentence",
         ),
         Column(
             "precision",
@@ -145,7 +144,8 @@ class CorefAttention(SumMetric):
             hundredths,
             "higher",
             interval=True,
-            meaning="share of those mentions whose significant weight is on a right antecedent",
+            meaning="of mentions with an antecedent and a significant weight in the context, the "
+            "share that looks at a right one",
         ),
         Column(
             "dispersion", "dispersion", meaning="context words with a significant weight, a word"
@@ -287,7 +287,7 @@ class CorefAttention(SumMetric):
         return job.store.make(
             "coreference",
             work,
-            version=5,
+            version=6,  # EOS is a function token
             kind=kind,
             translation=job.translations().made("test"),
             sentences=sentences,
@@ -313,17 +313,19 @@ class CorefAttention(SumMetric):
         closed_class = function_words(language)
         for distance, raw_IN in enumerate(blocks, start=1):
             earlier = spoken[index - distance]
-            links = same_chain(current.mentions, earlier.mentions)
+            links = every = same_chain(current.mentions, earlier.mentions)
             if self.nearest:
+                every = [(m, a) for m, a in links if m not in linked]
                 # Of several antecedents in one sentence the last is the nearest.
                 # A dictionary keeps the last antecedent of each mention.
-                links = list({m: (m, a) for m, a in links if m not in linked}.values())
+                links = list({m: (m, a) for m, a in every}.values())
                 linked |= {m for m, _ in links}
             weights_IN = significant(raw_IN, self.whole_matrix)
             placed = current.mentions, earlier.mentions, _columns(earlier, raw_IN)
             scores.add(index, distance, weights_IN, *placed, closed_class, links)
             if judge and scores.judged is not None:
-                scores.judged += judge(distance, weights_IN, links, closed_class)
+                # A pronoun that looks at any of its antecedents looks at a right word.
+                scores.judged += judge(distance, weights_IN, every, closed_class)
 
     def _examples(
         self, spoken: Sequence[Spoken], index: int, blocks: Sequence[np.ndarray], title_start: str
@@ -348,7 +350,8 @@ class CorefAttention(SumMetric):
         for m in (s.measurement for s in scored if s.measurement.ok):
             where = " ".join(m.identity[c] for c in ("corpus", "lang_pair", "nmt"))
             # By model too: two systems may share a name, and each has translations of its own.
-            rates[where, m.model] = percent(m.facts["match_rate"])
+            if (rate := m.facts["match_rate"]) is not None:
+                rates[where, m.model] = percent(rate)
         notes = [
             f"{where}: its translations have {rate} of the words of the reference's mentions."
             for (where, _), rate in rates.items()

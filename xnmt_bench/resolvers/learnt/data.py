@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tarfile
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,7 +121,7 @@ def read_litbank(path: Path) -> list[Chained]:
                     # Read in memory and never unpacked, since names in an archive may lead
                     # anywhere.
                     contents[member.name.rpartition("/")[2]] = file.read().decode("utf-8")
-    except (tarfile.TarError, EOFError, UnicodeDecodeError) as error:
+    except (tarfile.TarError, OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise DataError(path, None, f"no archive of LitBank: {error}") from None
     names = sorted(name[:-4] for name in contents if name.endswith(".txt"))
     if not names:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,7 +117,7 @@ class Model:
                 {noun: tuple(pair) for noun, pair in content["nouns"].items()},
             )
             return cls(lexicon, Trees(**arrays, bias=bias), float(content["threshold"]))
-        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
             raise DataError(path, None, f"no weights of the learnt resolver: {error}") from None
 
 
