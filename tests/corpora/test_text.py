@@ -84,6 +84,15 @@ def test_portions_become_splits(tmp_path, name):
     assert [s.source for s in read(corpus, "test")] == ["x2", "x4"]
 
 
+def test_a_document_that_begins_again_in_a_further_file_is_refused(tmp_path):
+    paths = [tmp_path / "first.tsv", tmp_path / "second.tsv"]
+    paths[0].write_bytes(b"a\td\t4\tx\ty\n")
+    paths[1].write_bytes(b"a\td\t0\tx\ty\n")  # another document of the same name
+    corpus = TsvCorpus([str(p) for p in paths], ["de", "en"], "de", "en", valid=[], test=[])
+    with pytest.raises(DataError, match=r"second.tsv:1: document d is out of order: 0 behind 4"):
+        read(corpus)
+
+
 def test_either_column_can_be_the_source(tmp_path):
     path = tmp_path / "docs.tsv"
     path.write_bytes(rows("a"))

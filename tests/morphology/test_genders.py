@@ -76,6 +76,13 @@ def test_what_may_be_neuter_is_masculine_of_a_person_alone(name, word, of_a_pers
     assert morphology.pronoun_gender([word], (0,), personal=False) is None
 
 
+@pytest.mark.parametrize("text", ["Er kann müde sein.", "Er kann müde sein ."])
+def test_sein_before_punctuation_is_a_verb(text):
+    morphology = create("morphologies", "german_nouns")
+    assert morphology.pronoun_gender(text.split(), (3,)) is None
+    assert morphology.pronoun_gender(["sein", "Hund", "."], (0,)).gender == "m"
+
+
 def test_what_is_not_linked_has_no_gender():
     for name in ("spanish", "pymorphy", "german_nouns", "mt_gender_ru"):
         assert create("morphologies", name).gender(["der", "Bauer"], ()) is None

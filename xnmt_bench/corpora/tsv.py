@@ -80,8 +80,8 @@ class TsvCorpus(Corpus):
         split_of = {p: s for s, portions in self._portions.items() for p in portions}
         # Named portions for training leave the others unread, instead of adding them.
         default_split = None if "train" in self._portions else "train"
+        before = "", -1
         for path in self._paths:
-            before = "", -1
             for number, line in enumerate(lines(path), start=1):
                 portion, document, segment, *texts = self._fields(line, path, number)
                 place = f"{portion}/{document}", int(segment)

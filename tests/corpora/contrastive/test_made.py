@@ -149,6 +149,12 @@ def test_tables(tmp_path):
     path.write_text("unless\t(\n")
     with pytest.raises(DataError, match=r"table.tsv:1: no regular expression"):
         exchanges(path)
+    path.write_text("address\tdu\t\n")
+    with pytest.raises(DataError, match=r"table.tsv:1: an empty form"):
+        exchanges(path)
+    path.write_text("names\tJohn\tJon\tJohn\nnames\tJohn\tJons\tJohns\tJanes\n")
+    with pytest.raises(DataError, match=r"table.tsv:2: John has another number of spellings"):
+        exchanges(path)
 
 
 def test_chains_are_of_one_thing_each():

@@ -242,6 +242,24 @@ def test_a_line_that_is_none_of_the_suites_is_named(text, message, tmp_path):
         read_suite("winomt", winomt(tmp_path, text), "de")
 
 
+HEADER = "line gender set entity_first entity_last other_first other_last pronoun"
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["0 male pr0 1 1 4 4 6"], "tsv:2: not readable: set 'pr0' is none of pro, anti, both, -"),
+        (["0 male - 1 1 4 4 6", "1 male - 1 1 4 4 6"], "tsv:3: sentence 1 of 1; they are counted"),
+    ],
+)
+def test_annotations_that_do_not_fit_are_named(rows, message, tmp_path):
+    folder = winomt(tmp_path, WINOMT.split("\n")[0])
+    lines = "\n".join([HEADER, *rows]).replace(" ", "\t")
+    (folder / "winomt" / "annotations.tsv").write_text(lines + "\n")
+    with pytest.raises(DataError, match=message):
+        read_suite("winomt", folder, "de")
+
+
 def test_a_bar_may_be_a_translations_own(tmp_path):
     suite = read_suite("winomt", winomt(tmp_path), "de")
     plain = ["A | B", "C", "D"]

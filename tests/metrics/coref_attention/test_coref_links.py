@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from xnmt_bench.corpora.function_words import is_function
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.metrics.coref_attention.links import (
     SUBSETS,
@@ -243,3 +244,9 @@ def test_needed_links_are_counted_in_every_row():
     assert results(scores)["nonzero"] == 0.75
     for subset in ("all", "distance 1", "context needed"):
         assert results(scores, subset)["needed_nonzero"] == 0.5
+
+
+def test_eos_is_a_function_token():
+    assert is_function("</s>", frozenset())
+    assert is_function("...", frozenset())
+    assert not is_function("s", frozenset())

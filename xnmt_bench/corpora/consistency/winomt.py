@@ -14,6 +14,7 @@ from xnmt_bench.parsing import COUNT, parse_count
 
 GENDERS: Mapping[str, Gender] = {"male": "m", "female": "f", "neutral": "n"}
 SUBSETS = ("pro", "anti")  # stereotypical and anti-stereotypical
+NEITHER = "-"  # the set of a line that is in none of them
 NEEDED = (
     "line",
     "gender",
@@ -70,6 +71,10 @@ def winomt(data: Path, language: str) -> Suite:
                 raise DataError(beside, line, problem)
         sources.append(sentence)
         items.append(item)
+    for line, item in (annotated or {}).values():
+        if item.sentence >= len(sources):
+            problem = f"sentence {item.sentence} of {len(sources)}; they are counted from 0"
+            raise DataError(beside, line, problem)
     # Without annotations it is another suite: one entity a sentence, of its first word alone.
     name = "winomt" if annotated is not None else "winomt, not annotated"
     return Suite.of(name, sources, items)
@@ -103,7 +108,8 @@ def _annotated(row: Mapping[str, str]) -> Item:
     pronoun = parse_count(row["pronoun"])
     if not (entity and other):
         raise ValueError("a last word stands before its first")
-    # It may also be in neither.
+    if row["set"] not in ("both", NEITHER, *SUBSETS):
+        raise ValueError(f"set {row['set']!r} is none of {', '.join(SUBSETS)}, both, {NEITHER}")
     sets = SUBSETS if row["set"] == "both" else tuple(n for n in SUBSETS if n == row["set"])
     gender = GENDERS[row["gender"]]
     return Item(parse_count(row["line"]), pronoun, Entity(entity), Entity(other), gender, sets)

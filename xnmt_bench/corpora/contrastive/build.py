@@ -94,6 +94,15 @@ def _any(pattern: re.Pattern[str] | None, words: Sequence[str]) -> bool:
     return pattern is not None and any(pattern.fullmatch(word.lower()) for word in words)
 
 
+def _forms(
+    path: Path, number: int, fields: Sequence[str], written: Callable[[str], str]
+) -> tuple[Words, ...]:
+    forms = tuple(tuple(written(field).split()) for field in fields)
+    if not all(forms):
+        raise DataError(path, number, "an empty form")
+    return forms
+
+
 def exchanges(path: Path, written: Callable[[str], str] = str) -> dict[str, list[Exchange]]:
     """Return the exchanges of a table by phenomenon: one of address, one for each name.
 
@@ -114,7 +123,7 @@ def exchanges(path: Path, written: Callable[[str], str] = str) -> dict[str, list
     for number, line in enumerate(lines(path), start=1):
         kind, *fields = decode_line(line, path, number).split("\t")
         if kind == ADDRESS and len(fields) == 2:
-            versions = tuple(tuple(written(form).split()) for form in fields)
+            versions = _forms(path, number, fields, written)
             address[versions[0]] = versions
         elif kind == "formal" and len(fields) == 1:
             formal.add(written(fields[0]))
@@ -125,9 +134,13 @@ def exchanges(path: Path, written: Callable[[str], str] = str) -> dict[str, list
                 raise DataError(path, number, f"no regular expression: {error}") from None
             patterns[kind].append(fields[0])
         elif kind == NAMES and len(fields) > 2:
-            versions = tuple(tuple(written(form).split()) for form in fields[1:])
+            versions = _forms(path, number, fields[1:], written)
+            cases = names.setdefault(fields[0], {})
+            if any(len(others) != len(versions) for others in cases.values()):
+                problem = f"{fields[0]} has another number of spellings in a line above"
+                raise DataError(path, number, problem)
             # Each spelling maps to all of them, since any may be the one that a text has.
-            names.setdefault(fields[0], {}).update(dict.fromkeys(versions, versions))
+            cases.update(dict.fromkeys(versions, versions))
         elif line.strip():
             problem = "not a line of address, formal, informal, unless or names, as they should be"
             raise DataError(path, number, problem)

@@ -75,6 +75,8 @@ class Alignments:
                 log.warning("left out: %s", problem)
             else:
                 kept[weighed.number] = weighed
+        if not kept:
+            raise XnmtError("no sentence of the dump is readable and has the words of the corpus")
         return kept
 
     @cached_property
