@@ -1,6 +1,7 @@
 """Pronouns that look at a wrong antecedent: what does their translation agree with?"""
 
 import csv
+from functools import partial
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -9,6 +10,7 @@ import pytest
 from conftest import GENERATED, TRANSFORMER, command
 
 from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.metrics.coref_attention import CorefAttention
 from xnmt_bench.metrics.coref_attention.agreement import Agreement
 from xnmt_bench.metrics.coref_attention.context import Spoken
 from xnmt_bench.metrics.coref_attention.links import (
@@ -182,3 +184,16 @@ def test_from_the_command_line(tmp_path):
     done = command("train.py", *small, genders, "corpus.reversed=true", cwd=tmp_path)
     assert done.returncode != 0
     assert "the morphology is of de, the translations are en" in done.stderr
+
+
+@pytest.mark.parametrize("nearest", [False, True])
+def test_a_pronoun_that_looks_at_a_farther_antecedent_looks_at_a_right_word(nearest):
+    antecedents = (PlacedMention("c", (0,), ("Parasit",)), PlacedMention("c", (2,), ("Tier",)))
+    earlier = Spoken(["Parasit", "und", "Tier", "da"], antecedents)
+    current = Spoken(["es"], (PlacedMention("c", (0,), ("es",)),))
+    context = SimpleNamespace(spoken={"target": [earlier, current]})
+    judge = partial(Agreement(context, Few()).judge, "target", 1)
+    scores = CorefScores(judged=[])
+    weights = [np.array([[0.9, 0.03, 0.04, 0.03]])]
+    CorefAttention(nearest=nearest)._score(scores, [earlier, current], 1, weights, "de", judge)
+    assert scores.judged == []
