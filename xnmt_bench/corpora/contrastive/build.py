@@ -136,7 +136,7 @@ def exchanges(path: Path, written: Callable[[str], str] = str) -> dict[str, list
         elif kind == NAMES and len(fields) > 2:
             versions = _forms(path, number, fields[1:], written)
             cases = names.setdefault(fields[0], {})
-            if any(len(others) != len(versions) for others in cases.values()):
+            if any(len(spellings) != len(versions) for spellings in cases.values()):
                 problem = f"{fields[0]} has another number of spellings in a line above"
                 raise DataError(path, number, problem)
             # Each spelling maps to all of them, since any may be the one that a text has.

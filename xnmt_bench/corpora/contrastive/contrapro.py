@@ -134,7 +134,7 @@ def from_records(path: Path, records: list[dict[str, Any]]) -> ContrastiveSet:
         text_groups = from_folder(path.parent).groups
         if numbers and max(numbers) >= len(text_groups):
             raise DataError(chosen, None, f"group {max(numbers)} of {len(text_groups)}")
-        # By their order alone groups are told apart, so that a part of them has to say which.
+        # Only their order says which groups these are, so a part of them needs the other file.
         if not chosen.is_file() and len(groups) != len(text_groups):
             problem = f"{len(groups)} groups, but the text files beside it have {len(text_groups)}"
             raise DataError(path, None, f"{problem}; {chosen.name} has to say which they are")
