@@ -5,7 +5,7 @@ from conftest import ROOT, command
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from xnmt_bench.cli import prepare, quoted
+from xnmt_bench.cli import of_each_job, prepare, quoted
 
 PARSER = OverridesParser.create()
 
@@ -39,6 +39,37 @@ def test_a_sentence_arrives_as_it_was_typed(name, sentence):
 )
 def test_everything_else_stays(argument):
     assert quoted(argument) == argument
+
+
+def test_options_of_a_swept_group_are_of_the_jobs():
+    swept = ["-m", "explainer=attention,alti", "explainer.phi.layer=0", "nmt.seed=1", "seed=0,1"]
+    assert of_each_job(swept) == [*swept[:2], "explainer.phi.layer=choice(0)", *swept[3:]]
+    for value in ("{hides:cue}", "[1,2]", "'a, b'", "0.5"):
+        [_, option] = of_each_job(["corpus=toy,multi30k", f"corpus.x={value}"])
+        override = PARSER.parse_override(option)
+        assert override.is_sweep_override()
+        expected = PARSER.parse_override(f"corpus.x={value}").value()
+        assert [str(v) for v in override.value().list] == [str(expected)]
+    for changes in (
+        ["explainer=attention", "explainer.phi.layer=0,1"],
+        ["explainer=a,b", "explainer.phi.layer=null"],
+        ["explainer=a,b", "k=("],
+    ):
+        assert of_each_job(changes) == changes
+
+
+def test_a_sweep_over_explainers_takes_an_option_that_the_default_lacks(tmp_path):
+    done = command(
+        "train.py", "-m", "explainer=attention,alti", "explainer.phi.layer=0", "dry_run=true",
+        f"store={tmp_path}", f"hydra.sweep.dir={tmp_path}/sweep", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "explainer=alti explainer.phi.layer=0" in done.stdout
+    done = command(
+        "train.py", "-m", "explainer=attention,alti", "explainer.phi.lyer=0", cwd=tmp_path
+    )
+    assert done.returncode == 2
+    assert "no option in explainer.phi 'lyer'; did you mean layer?" in done.stderr
 
 
 @pytest.mark.parametrize(

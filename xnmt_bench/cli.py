@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import (
     CompactHydraException,
     ConfigCompositionException,
@@ -252,3 +253,33 @@ def quoted(argument: str) -> str:
     escaped = text.replace("\\'", "\\\\'").replace("'", "\\'")
     ending = len(escaped) - len(escaped.rstrip("\\"))
     return f"{name}{equals}'{escaped}{ending * chr(92)}'"
+
+
+def of_each_job(arguments: Sequence[str]) -> list[str]:
+    """Let options of a swept group reach the sweep's jobs alone.
+
+    Hydra composes a sweep before its jobs, with the default choice of a swept group, which may lack
+    an option that all of the sweep's choices have: `-m explainer=attention,alti
+    explainer.phi.layer=0`. As a sweep of one value it is of the jobs.
+
+    Args:
+        arguments: of the command line, quoted.
+    """
+    parser = OverridesParser.create()
+    try:
+        override_of = {a: parser.parse_override(a) for a in arguments if re.match(r"[\w+]", a)}
+    except OverrideParseException:
+        return [*arguments]  # Hydra says what is wrong
+    swept_groups = {o.key_or_group for o in override_of.values() if o.is_sweep_override()}
+
+    def is_of_jobs(argument: str) -> bool:
+        override = override_of.get(argument)
+        # A sweep of Hydra's cannot hold null.
+        if override is None or override.is_sweep_override() or override.value() in (None, ""):
+            return False
+        return override.key_or_group.partition(".")[0] in swept_groups
+
+    return [
+        f"{a.partition('=')[0]}=choice({a.partition('=')[2]})" if is_of_jobs(a) else a
+        for a in arguments
+    ]

@@ -13,6 +13,7 @@ from xnmt_bench.cli import (
     catch_signals,
     default_system,
     guarded,
+    of_each_job,
     prepare,
     quoted,
     refused,
@@ -45,6 +46,8 @@ def _command(name: str) -> None:
         *(default_system(sys.argv[1:]) if name == "evaluate" else []),
         f"hydra.job.name={name}",
     ]
+    if {"-m", "--multirun"} & set(sys.argv[1:]):
+        sys.argv[1:] = of_each_job(sys.argv[1:])
     catch_signals()
     guarded(prepare, sys.argv[1:], CONF)
     if {"--help", "-h"} & set(sys.argv[1:]):
