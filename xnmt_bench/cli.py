@@ -268,7 +268,7 @@ def of_each_job(arguments: Sequence[str]) -> list[str]:
     parser = OverridesParser.create()
     try:
         override_of = {a: parser.parse_override(a) for a in arguments if re.match(r"[\w+]", a)}
-    except OverrideParseException:
+    except HydraException:
         return [*arguments]  # Hydra says what is wrong
     swept_groups = {o.key_or_group for o in override_of.values() if o.is_sweep_override()}
 
