@@ -163,6 +163,7 @@ def test_json_that_cannot_be_used_is_said_to_be_so(text, problem):
         ("a,b,b\n1,2,3\n", r"1: the column 'b' is there twice"),
         ("a,b\n1,2\n1\n", r"3: 1 fields, but the header has 2"),
         ('a,b\n1,"2\n3,4\n', r"3: no CSV: unexpected end of data"),
+        ('a,b\n1,"2" 3\n', r"2: no CSV: ',' expected after '\"'; a cell that begins with a quote"),
         ('a,b\n"' + "x" * 200_000 + '",2\n', r"2: no CSV: field larger"),
         ('"' + "x" * 200_000 + '"\n', r"1: no CSV: field larger"),
     ],

@@ -42,9 +42,10 @@ def test_everything_else_stays(argument):
 
 
 def test_options_of_a_swept_group_are_of_the_jobs():
-    swept = ["-m", "explainer=attention,alti", "explainer.phi.layer=0", "nmt.seed=1", "seed=0,1"]
-    assert of_each_job(swept) == [*swept[:2], "explainer.phi.layer=choice(0)", *swept[3:]]
-    for value in ("{hides:cue}", "[1,2]", "'a, b'", "0.5"):
+    before, after = ["-m", "--config-dir", "confs", "explainer=attention,alti"], ["nmt.seed=1"]
+    swept = of_each_job([*before, "explainer.phi.layer=0", *after])
+    assert swept == [*before, "explainer.phi.layer=choice(0)", *after]
+    for value in ("{hides:cue}", "[1,2]", "0.5"):
         [_, option] = of_each_job(["corpus=toy,multi30k", f"corpus.x={value}"])
         override = PARSER.parse_override(option)
         assert override.is_sweep_override()
@@ -53,6 +54,7 @@ def test_options_of_a_swept_group_are_of_the_jobs():
     for changes in (
         ["explainer=attention", "explainer.phi.layer=0,1"],
         ["explainer=a,b", "explainer.phi.layer=null"],
+        ["explainer=a,b", "explainer.phi.name='1'"],
         ["explainer=a,b", "k=("],
     ):
         assert of_each_job(changes) == changes

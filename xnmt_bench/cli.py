@@ -267,15 +267,17 @@ def of_each_job(arguments: Sequence[str]) -> list[str]:
     """
     parser = OverridesParser.create()
     try:
-        override_of = {a: parser.parse_override(a) for a in arguments if re.match(r"[\w+]", a)}
+        override_of = {a: parser.parse_override(a) for a in arguments if re.match(r"[^-][^=]*=", a)}
     except HydraException:
         return [*arguments]  # Hydra says what is wrong
     swept_groups = {o.key_or_group for o in override_of.values() if o.is_sweep_override()}
 
     def is_of_jobs(argument: str) -> bool:
         override = override_of.get(argument)
-        # A sweep of Hydra's cannot hold null.
-        if override is None or override.is_sweep_override() or override.value() in (None, ""):
+        if override is None or override.is_sweep_override():
+            return False
+        # A sweep of Hydra's cannot hold null, and takes the quotes from a text.
+        if override.value() is None or argument.partition("=")[2][:1] in ("", "'", '"'):
             return False
         return override.key_or_group.partition(".")[0] in swept_groups
 

@@ -193,7 +193,7 @@ class Plan:
     Attributes:
         steps: all that can be named.
         later: rows of results that can be planned only once the system is trained.
-        error: what is wrong with the data, where nothing could be planned because of it.
+        error: the first thing that is wrong with the data, if it was met before any step.
     """
 
     steps: tuple[Step, ...]
@@ -263,7 +263,7 @@ def plan_job(job: Job, metrics: Iterable[Metric]) -> Plan:
     if job.config.nmt.path:
         absent = [stage for stage in absent if stage != "nmt"]
     steps += [_unnamed(stage, job) for stage in absent]
-    return Plan(tuple(steps), len(rows) if metrics and not job.config.until else 0)
+    return Plan(tuple(steps), len(rows) if metrics and not job.config.until else 0, error)
 
 
 def _unnamed(stage: str, job: Job) -> Step:

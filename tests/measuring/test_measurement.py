@@ -81,6 +81,10 @@ def test_what_was_written_comes_back(tmp_path):
     back.file("rules").write_bytes(b"Rules")
     with pytest.raises(StoreError, match="truncated or altered"):
         back.file("rules")
+    kept.write_bytes(b"rules")
+    written = (Fidelity, tmp_path, FIDELITY, units(2.0), "m1", {"rules": kept}, {"scores": "a"})
+    again = measured(*written, valid_loss=0.5)
+    assert again.file("rules").read_bytes() == b"rules"  # anew, as the error says
     loaded = back.units()
     assert (loaded.test_set, loaded.number_U.tolist()) == ("toy test", [0, 1, 2, 3, 4])
     assert {name: column.tolist() for name, column in loaded.columns.items()} == {

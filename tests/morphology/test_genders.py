@@ -80,7 +80,10 @@ def test_what_may_be_neuter_is_masculine_of_a_person_alone(name, word, of_a_pers
 def test_sein_before_punctuation_is_a_verb(text):
     morphology = create("morphologies", "german_nouns")
     assert morphology.pronoun_gender(text.split(), (3,)) is None
-    assert morphology.pronoun_gender(["sein", "Hund", "."], (0,)).gender == "m"
+    for possessive in ("Er mag sein „ Baby “", "Er sah sein ( altes ) Auto", "Auch ist „Sein Auto"):
+        words = possessive.split()
+        place = next(n for n, word in enumerate(words) if word.strip("„").lower() == "sein")
+        assert morphology.pronoun_gender(words, (place,)).gender == "m"
 
 
 def test_what_is_not_linked_has_no_gender():

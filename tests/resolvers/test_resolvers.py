@@ -157,7 +157,10 @@ def test_no_file_is_lost_to_a_wrong_path(tmp_path, capsys):
     clusters.write_text("hours of work\n")
     assert main([str(tmp_path / "b.en"), "--clusters", str(clusters)]) == 1
     assert main([str(text), "--marked", str(text)]) == 1
+    both = str(tmp_path / "both")
+    assert main([str(text), "--marked", both, "--clusters", both]) == 1
     error = capsys.readouterr().err
+    assert "both: clusters and marked sentences need a file each" in error
     assert "b.en: no such file" in error
     assert "a.en: it is read, and so cannot be written" in error
     assert (text.read_text(), clusters.read_text()) == ("It rains.\n", "hours of work\n")

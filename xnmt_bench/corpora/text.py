@@ -80,7 +80,10 @@ def csv_rows(
                 raise DataError(path, rows.line_num, problem)
             yield rows.line_num, dict(zip(header, row, strict=True))
     except csv.Error as error:
-        raise DataError(path, rows.line_num, f"no CSV: {error}") from None
+        problem = f"no CSV: {error}"
+        if "expected after" in problem:
+            problem += "; a cell that begins with a quote is quoted as a whole"
+        raise DataError(path, rows.line_num, problem) from None
 
 
 def decode_line(line: bytes, path: Path, number: int) -> str:

@@ -74,7 +74,9 @@ class JsonLines(Dump[tuple[int, int, str]]):
         weights, prefix = arrays["weights"], arrays["prefix"]
         if weights is None:
             raise DataError(self.path, line, "no weights")
-        if prefix is not None and prefix.size and prefix.shape != (len(weights), len(weights)):
+        if prefix is not None and not len(weights) and not prefix.size:
+            prefix = np.zeros((0, 0))  # a list of no rows has lost its second dimension
+        if prefix is not None and prefix.shape != (len(weights), len(weights)):
             needed = f"{len(weights)} x {len(weights)}, as there are target tokens"
             raise DataError(self.path, line, f"prefix: {_size(prefix)}; needed: {needed}")
         log_p = arrays["log_probabilities"]

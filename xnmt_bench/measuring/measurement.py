@@ -305,8 +305,10 @@ def _read_description(file: Path) -> dict[str, Any]:
 def _keep(file: Path, folder: Path) -> str:
     """Copy a file into a folder, under a name that follows from its bytes; return the name."""
     # All endings, as of `.jsonl.gz`, by which readers choose how to open it.
-    kept = folder / f"{file_hash(file)[:16]}{''.join(file.suffixes)}"
-    if not kept.exists():
+    digest = file_hash(file)
+    kept = folder / f"{digest[:16]}{''.join(file.suffixes)}"
+    # One that was damaged since is written again.
+    if not kept.exists() or file_hash(kept) != digest:
         with replacing(kept) as temporary:
             shutil.copyfile(file, temporary)
     return kept.name

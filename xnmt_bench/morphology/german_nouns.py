@@ -47,6 +47,8 @@ FORMS |= {
     for stem in ("ein", "kein", "mein", "dein", "unser", "euer", "eur")
     for end, sexes in MIXED.items()
 }
+VERB = re.compile(r"sein\W", re.IGNORECASE)
+CLOSING = re.compile(r"[.,;:!?…]+")  # a clause
 # The stem says who possesses.
 POSSESSIVES = {stem + end: sexes for stem, sexes in (("sein", "mn"), ("ihr", "f")) for end in MIXED}
 SHOWN = PERSONAL | POSSESSIVES | FORMS
@@ -227,8 +229,7 @@ def _only(genders: frozenset[str]) -> Gender | None:
 
 
 def _is_verb(words: Sequence[str], place: int) -> bool:
-    """Return whether a word is `sein` at the end of a clause, before punctuation."""
-    # A mark is attached to a word, or in a tokenised text a word of its own.
-    word, behind = words[place], words[place + 1 : place + 2]
-    marked = word != stripped(word) or any(not stripped(mark) for mark in behind)
-    return stripped(word).lower() == "sein" and marked
+    """Return whether a word is `sein` before a mark that ends a clause."""
+    word, behind = words[place], "".join(words[place + 1 : place + 2])
+    # The mark is attached to the word, or in a tokenised text it is a word of its own.
+    return bool(VERB.match(word) or (word.lower() == "sein" and CLOSING.fullmatch(behind)))

@@ -39,7 +39,7 @@ class NMTTrainingOptions:
             `max_epochs` and `patience` do not count.
         batch_sentences: a batch is so many pairs of like target length, in place of
             `batch_tokens`. Then markers do not change which pairs share a batch.
-        batches: of a step, whose gradients are summed; ranks that train together share them. What
+        batches: of a step, whose gradients are averaged; ranks that train together share them. What
             is left of a pass and fills no step is dropped.
     """
 

@@ -35,12 +35,14 @@ def resolve_file(
         marked_path: gets the sentences with markers.
 
     Raises:
-        XnmtError: no such resolver, or a file that is written is one that is read.
+        XnmtError: no such resolver, or one file is named for two things.
         DataError: a line holds a marker already, or a file is damaged or missing.
     """
-    written = {target.resolve() for target in (clusters_path, marked_path) if target}
+    targets = [target.resolve() for target in (clusters_path, marked_path) if target]
+    if len({*targets}) < len(targets):
+        raise XnmtError(f"{clusters_path}: clusters and marked sentences need a file each")
     for source in (present(text), *([path] if path else [])):
-        if source.resolve() in written:
+        if source.resolve() in targets:
             raise XnmtError(f"{source}: it is read, and so cannot be written")
     options = {"path": str(path)} if path else {}
     plug_in = create("resolvers", resolver, **options)

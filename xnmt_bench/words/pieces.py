@@ -104,6 +104,8 @@ def best_links(
         target_words: the same for target pieces; length T.
     """
     relevance_YX = to_words(relevance_TS, target_words, source_words)
+    if not relevance_YX.shape[1]:  # a sentence without a source word
+        return frozenset()
     # `argmax` takes the first of equal values, which is the leftmost word.
     return frozenset((int(i), j) for j, i in enumerate(relevance_YX.argmax(1)))
 
