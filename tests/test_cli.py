@@ -5,7 +5,7 @@ from conftest import ROOT, command
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from xnmt_bench.cli import of_each_job, prepare, quoted
+from xnmt_bench.cli import defer_to_jobs, prepare, quoted
 
 PARSER = OverridesParser.create()
 
@@ -43,10 +43,10 @@ def test_everything_else_stays(argument):
 
 def test_options_of_a_swept_group_are_of_the_jobs():
     before, after = ["-m", "--config-dir", "confs", "explainer=attention,alti"], ["nmt.seed=1"]
-    swept = of_each_job([*before, "explainer.phi.layer=0", *after])
+    swept = defer_to_jobs([*before, "explainer.phi.layer=0", *after])
     assert swept == [*before, "explainer.phi.layer=choice(0)", *after]
     for value in ("{hides:cue}", "[1,2]", "0.5"):
-        [_, option] = of_each_job(["corpus=toy,multi30k", f"corpus.x={value}"])
+        [_, option] = defer_to_jobs(["corpus=toy,multi30k", f"corpus.x={value}"])
         override = PARSER.parse_override(option)
         assert override.is_sweep_override()
         expected = PARSER.parse_override(f"corpus.x={value}").value()
@@ -57,7 +57,7 @@ def test_options_of_a_swept_group_are_of_the_jobs():
         ["explainer=a,b", "explainer.phi.name='1'"],
         ["explainer=a,b", "k=("],
     ):
-        assert of_each_job(changes) == changes
+        assert defer_to_jobs(changes) == changes
 
 
 def test_a_sweep_over_explainers_takes_an_option_that_the_default_lacks(tmp_path):

@@ -255,12 +255,12 @@ def quoted(argument: str) -> str:
     return f"{name}{equals}'{escaped}{ending * chr(92)}'"
 
 
-def of_each_job(arguments: Sequence[str]) -> list[str]:
-    """Let options of a swept group reach the sweep's jobs alone.
+def defer_to_jobs(arguments: Sequence[str]) -> list[str]:
+    """Make options of a swept group sweeps of one value, which Hydra gives to the jobs alone.
 
-    Hydra composes a sweep before its jobs, with the default choice of a swept group, which may lack
-    an option that all of the sweep's choices have: `-m explainer=attention,alti
-    explainer.phi.layer=0`. As a sweep of one value it is of the jobs.
+    Before the jobs Hydra composes a configuration with the default choice of a swept group. That
+    choice may lack an option that all swept ones have, and the sweep is then refused, as with `-m
+    explainer=attention,alti explainer.phi.layer=0`.
 
     Args:
         arguments: of the command line, quoted.
@@ -272,16 +272,16 @@ def of_each_job(arguments: Sequence[str]) -> list[str]:
         return [*arguments]  # Hydra says what is wrong
     swept_groups = {o.key_or_group for o in override_of.values() if o.is_sweep_override()}
 
-    def is_of_jobs(argument: str) -> bool:
+    def is_deferred(argument: str) -> bool:
         override = override_of.get(argument)
         if override is None or override.is_sweep_override():
             return False
-        # A sweep of Hydra's cannot hold null, and takes the quotes from a text.
+        # Hydra's `choice` cannot hold null, and drops the quotes of a text.
         if override.value() is None or argument.partition("=")[2][:1] in ("", "'", '"'):
             return False
         return override.key_or_group.partition(".")[0] in swept_groups
 
     return [
-        f"{a.partition('=')[0]}=choice({a.partition('=')[2]})" if is_of_jobs(a) else a
+        f"{a.partition('=')[0]}=choice({a.partition('=')[2]})" if is_deferred(a) else a
         for a in arguments
     ]

@@ -12,8 +12,8 @@ from omegaconf import DictConfig
 from xnmt_bench.cli import (
     catch_signals,
     default_system,
+    defer_to_jobs,
     guarded,
-    of_each_job,
     prepare,
     quoted,
     refused,
@@ -47,7 +47,7 @@ def _command(name: str) -> None:
         f"hydra.job.name={name}",
     ]
     if {"-m", "--multirun"} & set(sys.argv[1:]):
-        sys.argv[1:] = of_each_job(sys.argv[1:])
+        sys.argv[1:] = defer_to_jobs(sys.argv[1:])
     catch_signals()
     guarded(prepare, sys.argv[1:], CONF)
     if {"--help", "-h"} & set(sys.argv[1:]):

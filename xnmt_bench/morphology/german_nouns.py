@@ -47,8 +47,8 @@ FORMS |= {
     for stem in ("ein", "kein", "mein", "dein", "unser", "euer", "eur")
     for end, sexes in MIXED.items()
 }
-VERB = re.compile(r"sein\W", re.IGNORECASE)
-CLOSING = re.compile(r"[.,;:!?…]+")  # a clause
+VERB = re.compile(r"sein\W", re.IGNORECASE)  # with the mark that ends its clause
+CLAUSE_END = re.compile(r"[.,;:!?…]+")
 # The stem says who possesses.
 POSSESSIVES = {stem + end: sexes for stem, sexes in (("sein", "mn"), ("ihr", "f")) for end in MIXED}
 SHOWN = PERSONAL | POSSESSIVES | FORMS
@@ -232,4 +232,4 @@ def _is_verb(words: Sequence[str], place: int) -> bool:
     """Return whether a word is `sein` before a mark that ends a clause."""
     word, behind = words[place], "".join(words[place + 1 : place + 2])
     # The mark is attached to the word, or in a tokenised text it is a word of its own.
-    return bool(VERB.match(word) or (word.lower() == "sein" and CLOSING.fullmatch(behind)))
+    return bool(VERB.match(word) or (word.lower() == "sein" and CLAUSE_END.fullmatch(behind)))

@@ -143,18 +143,18 @@ def test_tables(tmp_path):
     with pytest.raises(XnmtError, match="no table of exchanged forms for 'fr'"):
         build(Documents(["a"], language="fr"), "test")
     path = tmp_path / "table.tsv"
-    path.write_text("address\tdu\tSie\nadress\tdich\tSie\n")
-    with pytest.raises(DataError, match=r"table.tsv:2: not a line of address"):
-        exchanges(path)
-    path.write_text("unless\t(\n")
-    with pytest.raises(DataError, match=r"table.tsv:1: no regular expression"):
-        exchanges(path)
-    path.write_text("address\tdu\t\n")
-    with pytest.raises(DataError, match=r"table.tsv:1: an empty form"):
-        exchanges(path)
-    path.write_text("names\tJohn\tJon\tJohn\nnames\tJohn\tJons\tJohns\tJanes\n")
-    with pytest.raises(DataError, match=r"table.tsv:2: John has another number of spellings"):
-        exchanges(path)
+    for lines, problem in (
+        ("address\tdu\tSie\nadress\tdich\tSie\n", "2: not a line of address"),
+        ("unless\t(\n", "1: no regular expression"),
+        ("address\tdu\t\n", "1: an empty form"),
+        (
+            "names\tJohn\tJon\tJohn\nnames\tJohn\tJons\tJohns\tJanes\n",
+            "2: John has another number of spellings",
+        ),
+    ):
+        path.write_text(lines)
+        with pytest.raises(DataError, match=f"table.tsv:{problem}"):
+            exchanges(path)
 
 
 def test_chains_are_of_one_thing_each():

@@ -313,19 +313,20 @@ class CorefAttention(SumMetric):
         closed_class = function_words(language)
         for distance, raw_IN in enumerate(blocks, start=1):
             earlier = spoken[index - distance]
-            links = every = same_chain(current.mentions, earlier.mentions)
+            all_links = same_chain(current.mentions, earlier.mentions)
+            links = all_links
             if self.nearest:
-                every = [(m, a) for m, a in links if m not in linked]
+                all_links = [(m, a) for m, a in all_links if m not in linked]
                 # Of several antecedents in one sentence the last is the nearest.
                 # A dictionary keeps the last antecedent of each mention.
-                links = list({m: (m, a) for m, a in every}.values())
+                links = list({m: (m, a) for m, a in all_links}.values())
                 linked |= {m for m, _ in links}
             weights_IN = significant(raw_IN, self.whole_matrix)
             placed = current.mentions, earlier.mentions, _columns(earlier, raw_IN)
             scores.add(index, distance, weights_IN, *placed, closed_class, links)
             if judge and scores.judged is not None:
                 # A pronoun that looks at any of its antecedents looks at a right word.
-                scores.judged += judge(distance, weights_IN, every, closed_class)
+                scores.judged += judge(distance, weights_IN, all_links, closed_class)
 
     def _examples(
         self, spoken: Sequence[Spoken], index: int, blocks: Sequence[np.ndarray], title_start: str
