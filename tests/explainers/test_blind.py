@@ -15,7 +15,7 @@ from xnmt_bench.explainers.lexicon import Lexicon
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import entries, load_explainer
 from xnmt_bench.rules.topk import top_k
-from xnmt_bench.words.ibm_model_1 import ibm_model_1
+from xnmt_bench.words.ibm_model_1 import agreed_links, ibm_model_1
 
 BLIND = (
     "code",
@@ -113,6 +113,14 @@ def test_ibm_model_1_against_a_slow_loop(learnt, iterations, monkeypatch):
     table = zip(learnt_columns["source"].tolist(), learnt_columns["target"].tolist(), strict=True)
     learnt_table = dict(zip(table, learnt_columns["probability"].tolist(), strict=True))
     assert learnt_table == pytest.approx({pair: p for pair, p in t.items() if p >= 1e-6}, rel=1e-4)
+
+
+def test_a_word_without_a_probable_source_word_has_no_link(monkeypatch):
+    pairs = [(["a"], ["x"])] * 8 + [(["a"], ["y"])]
+    assert agreed_links(pairs)[0] == {(0, 0)}
+    # P(y given a) is 1 in 9, and `y`, the greatest number, is no longer in the table.
+    monkeypatch.setattr("xnmt_bench.words.ibm_model_1.LEAST", 0.2)
+    assert agreed_links(pairs) == [{(0, 0)}] * 8 + [set()]
 
 
 def prepared(job):

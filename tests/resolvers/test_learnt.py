@@ -338,6 +338,18 @@ def made_data(folder, rows=60):
     return folder
 
 
+def test_a_missing_file_ends_the_commands_in_one_line(tmp_path, capsys):
+    from xnmt_bench.resolvers.learnt import train
+
+    for command, name in ((gap, "gap-test.tsv.gz"), (train, "gap-development.tsv.gz")):
+        assert command.main([str(tmp_path)]) == 1
+        assert capsys.readouterr().err == f"{tmp_path / name}: no such file\n"
+
+
+def test_bias_without_masculine_f1_is_nan():
+    assert np.isnan(gap.F1(50.0, 80.0, 0.0).bias)
+
+
 def test_learning_again_gives_the_same_bytes(tmp_path, monkeypatch):
     pytest.importorskip("sklearn")
     from xnmt_bench.resolvers.learnt import train
@@ -346,7 +358,7 @@ def test_learning_again_gives_the_same_bytes(tmp_path, monkeypatch):
     monkeypatch.setitem(train.TREES, "min_samples_leaf", 2)
     folder = made_data(tmp_path)
     for name in ("first", "second"):
-        train.main(folder, tmp_path / name)
+        assert train.main([str(folder), str(tmp_path / name)]) == 0
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
     model = Model.load(tmp_path / "first")
     rows = read_gap(folder / "gap-validation.tsv.gz")

@@ -81,7 +81,8 @@ def agreed_links(pairs: Iterable[WordPair], further: Iterable[WordPair] = ()) ->
 def _best(split: EncodedSplit, linked: int) -> Iterator[set[tuple[int, int]]]:
     """Yield each target word with the source word that it is most probably a translation of."""
     table = ibm_model_1(split, len(split), ITERATIONS)
-    width = 1 + int(table["target"].max())
+    # Also of the words that have no probability left in the table.
+    width = 1 + max(int(split.target[n].max()) for n in range(len(split)))
     keys_N = table["source"].astype(np.int64) * width + table["target"]
     for n in range(linked):
         # The target's EOS needs no link.
@@ -90,8 +91,9 @@ def _best(split: EncodedSplit, linked: int) -> Iterator[set[tuple[int, int]]]:
         place_TS = np.searchsorted(keys_N, wanted_TS).clip(max=len(keys_N) - 1)
         known_TS = keys_N[place_TS] == wanted_TS
         best_T = np.where(known_TS, table["probability"][place_TS], 0).argmax(1)
-        # The source's EOS stands for no word.
-        yield {(int(i), j) for j, i in enumerate(best_T) if i < len(source) - 1}
+        # A word without a probable source word has no link. The source's EOS stands for no word.
+        linked_T = known_TS.any(1) & (best_T < len(source) - 1)
+        yield {(int(i), j) for j, i in enumerate(best_T) if linked_T[j]}
 
 
 def _pairs(

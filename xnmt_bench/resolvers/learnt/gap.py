@@ -8,6 +8,8 @@ is assigned to has a mention that overlaps the name. The last three rows are giv
 
 from __future__ import annotations
 
+import argparse
+import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from xnmt_bench.errors import XnmtError
 from xnmt_bench.resolvers.learnt.data import GapRow, Stretch, read_gap
 from xnmt_bench.resolvers.learnt.entities import Entity
 from xnmt_bench.resolvers.learnt.mentions import Mention
@@ -43,8 +46,8 @@ class F1:
 
     @property
     def bias(self) -> float:
-        """Feminine F1 over masculine F1."""
-        return self.feminine / self.masculine
+        """Feminine F1 over masculine F1; NaN where the masculine F1 is 0."""
+        return self.feminine / self.masculine if self.masculine else math.nan
 
 
 def score(rows: Sequence[GapRow], answers: Sequence[Answer]) -> F1:
@@ -191,15 +194,26 @@ def _mean(scores: Sequence[F1]) -> F1:
     return F1(overall, feminine, masculine)
 
 
-def main(folder: Path) -> None:
-    """Print the table of the card."""
-    rows = read_gap(folder / "gap-test.tsv.gz")
+def main(arguments: list[str] | None = None) -> int:
+    """Print the table of the card; return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m xnmt_bench.resolvers.learnt.gap",
+        description="F1 on GAP of the resolver that comes with the package, and of baselines.",
+    )
+    parser.add_argument("folder", type=Path, help="holds gap-test.tsv.gz")
+    folder = parser.parse_args(arguments).folder
+    try:
+        rows = read_gap(folder / "gap-test.tsv.gz")
+    except (XnmtError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
     print(f"| {len(rows):,} rows of GAP's test set | F1 | feminine | masculine | bias |")
     print("|---|---|---|---|---|")
     for name, f1 in make_table(rows, Model.load()):
         values = f"{f1.overall:.1f} | {f1.feminine:.1f} | {f1.masculine:.1f} | {f1.bias:.2f}"
         print(f"| {name} | {values} |")
+    return 0
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    sys.exit(main())

@@ -9,6 +9,7 @@ weights go where the package reads them from, or into the file WEIGHTS. Needs sc
 
 from __future__ import annotations
 
+import argparse
 import logging
 import sys
 from collections import Counter
@@ -300,19 +301,35 @@ def _link_f1(model: Model, parts: Sequence[Chained]) -> float:
     return 2 * right / (linked + linkable)
 
 
-def main(folder: Path, path: Path = WEIGHTS) -> None:
-    """Train and write the weights."""
+def main(arguments: list[str] | None = None) -> int:
+    """Train and write the weights; return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m xnmt_bench.resolvers.learnt.train",
+        description="Learns the resolver that comes with the package from GAP and LitBank.",
+    )
+    files = f"gap-development.tsv.gz, gap-validation.tsv.gz and {LITBANK}"
+    parser.add_argument("folder", type=Path, help=f"holds {files}")
+    parser.add_argument(
+        "weights", type=Path, nargs="?", default=WEIGHTS, help="the file to write; the package's"
+    )
+    chosen = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    model = train(folder)
-    model.save(path)
-    log.info("%s: %d bytes, threshold %.2f", path, path.stat().st_size, model.threshold)
+    try:
+        model = train(chosen.folder)
+        model.save(chosen.weights)
+    except (XnmtError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    size = chosen.weights.stat().st_size
+    log.info("%s: %d bytes, threshold %.2f", chosen.weights, size, model.threshold)
     log.info(
         "%d features, %d names, %d nouns",
         len(FEATURES),
         len(model.lexicon.given_names),
         len(model.lexicon.nouns),
     )
+    return 0
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:3]))
+    sys.exit(main())
