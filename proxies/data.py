@@ -42,11 +42,14 @@ def open_decisions(path: Path, k: int, kind: np.dtype) -> PackedRules:
 
 
 def unpack(decisions: PackedRules) -> tuple[Tensor, Tensor, Tensor]:
-    """Return labels (B,), word ids (B, 2k) and places (B, 2k)."""
+    """Return labels (B,), word ids (B, 2k) and places (B, 2k).
+
+    Later places count as the last that has an embedding.
+    """
     # A copy, since the file is mapped read-only and torch wants 64-bit ids.
     rows = torch.from_numpy(np.array(decisions, dtype=np.int64))
     middle = (rows.shape[1] + 1) // 2
-    return rows[:, 0], rows[:, 1:middle], rows[:, middle:]
+    return rows[:, 0], rows[:, 1:middle], rows[:, middle:].clamp(max=LONGEST - 1)
 
 
 class VisibleWords:
@@ -80,6 +83,8 @@ class VisibleWords:
     def drawn(self, rows: np.ndarray, k: int, generator: np.random.Generator) -> PackedRules:
         """Return rules of min(k, visible) words a side, every choice and order of them as likely.
 
+        Places are those in the sentence, also behind the last that has an embedding.
+
         Args:
             rows: the decisions whose words are drawn.
             k: words a side.
@@ -94,7 +99,8 @@ class VisibleWords:
             ids_BK, positions_BK = side.drawn(sentence_B, count_N[rows], k, generator)
             words.append(ids_BK)
             positions.append(positions_BK)
-        return pack(self.label_N[rows], np.concatenate(words, 1), np.concatenate(positions, 1))
+        columns = [self.label_N[rows][:, None], *words, *positions]
+        return np.concatenate(columns, axis=1, dtype=np.int32)
 
 
 class Words:

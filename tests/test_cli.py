@@ -106,10 +106,11 @@ def test_a_slip_is_answered_in_one_line(tmp_path, script):
         ("nmt.bema=3", "no option in nmt 'bema'; did you mean beam?"),
         ("sed=1", "no option in the configuration 'sed'; did you mean seed?"),
         ("k=[1", "no viable alternative at input '[1'"),
+        ("help", "Error parsing override 'help'; an option is NAME=VALUE"),
     ],
 )
 def test_what_hydra_would_not_compose_is_one_line(tmp_path, argument, message):
-    assert refused(tmp_path, "train.py", argument)[0] == f"error: {message}"
+    assert refused(tmp_path, "train.py", argument) == [f"error: {message}"]
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,8 @@ def test_analyses(folder):
     assert set(found.table) == {"fidelity_significance"} and len(found) >= 2
     with pytest.raises(XnmtError, match=r"analysis 'signifcance'.*significance"):
         xnmt_bench.results(folder).analysis("signifcance")
+    with pytest.raises(XnmtError, match=r"analysis 'significance': .*typo"):
+        xnmt_bench.results(folder).analysis("significance", typo=1)
     with pytest.raises(XnmtError, match="moves: n/a"):
         xnmt_bench.results(folder).analysis("moves")
 

@@ -81,6 +81,13 @@ def test_slips_of_load_name_what_to_do(tmp_path, folder):
         xnmt_bench.load(tmp_path)
     with pytest.raises(XnmtError, match="takes no prefix"):
         xnmt_bench.load(folder, prefix="x")
+    checkpoint = ROOT / "tests/fixtures/fairseq/transformer/checkpoint_best.pt"
+    with pytest.raises(XnmtError, match="no option 'src_lang' of fairseq"):
+        xnmt_bench.load(checkpoint, src_lang="de")
+    with pytest.raises(ConfigError, match="device=gpu: no such device"):
+        xnmt_bench.load(folder, device="gpu")
+    with pytest.raises(XnmtError, match="nor on the hub"):
+        find_family("facebook/nllb-200-distilled-1.3B")
     for name in shipped_names():
         with pytest.raises(XnmtError, match=f"did you mean {name}"):
             xnmt_bench.load(f"{name}s")
@@ -91,6 +98,13 @@ def test_a_folder_of_another_family_is_told_which_choice_opens_it(tmp_path):
     done = command("evaluate.py", "explain=a dog .", f"nmt.path={tmp_path}", cwd=tmp_path)
     assert done.returncode == 1
     assert "choose nmt=marian" in done.stderr
+
+
+def test_a_choice_of_nmt_without_its_model_is_one_line(tmp_path):
+    done = command("evaluate.py", "explain=a dog .", "nmt=marian", cwd=tmp_path)
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert line.startswith("error: nmt.path: has no value yet")
 
 
 def test_a_source_alone_is_translated_first(model):
@@ -152,9 +166,45 @@ def test_benchmark_trains_judges_and_keeps_its_store(model, tmp_path):
     assert sorted(path.name for path in (tmp_path / "store").glob("*/*")) == stored
     assert again["ppl"].equals(table["ppl"])
     # Another call has rows and texts of its own.
-    fewer = xnmt_bench.benchmark(model, PAIRS[:2], ["random"], store=tmp_path)
-    assert set(fewer["explainer"].to_pylist()) == {"random", ""}
-    assert len(list((tmp_path / "text").iterdir())) == 2
+    for pairs in (PAIRS[:2], iter(PAIRS[:1])):
+        fewer = xnmt_bench.benchmark(model, pairs, ["random"], store=tmp_path)
+        assert fewer["explainer"].to_pylist().count("random") == 1
+        assert set(fewer["explainer"].to_pylist()) == {"random", ""}
+    assert len(list((tmp_path / "text").iterdir())) == 3
+
+
+def test_a_seed_of_an_explainer_is_its_own(model, tmp_path):
+    explainers = {"random": {"seed": 7}}
+    table = xnmt_bench.benchmark(model, PAIRS, explainers, store=tmp_path)
+    seeded = xnmt_bench.benchmark(model, PAIRS, ["random"], seed=7, store=tmp_path)
+    ppl = [dict(zip(t["explainer"].to_pylist(), t["ppl"].to_pylist(), strict=True))["random"]
+           for t in (table, seeded)]  # fmt: skip
+    assert ppl[0] == ppl[1]
+
+
+def test_what_another_explainer_would_learn_decides_for_an_altered_one(model):
+    table = xnmt_bench.benchmark(model, PAIRS[:2], ["noisy"])
+    assert any(name.startswith("noisy") for name in table["explainer"].to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"removal": "zeros"}, "removal='zeros': should be 'zero', 'mean'"),
+        ({"foil": -5}, "foil=-5"),
+        ({"of": "log_prob"}, "of='log_prob'"),
+        ({"removals": "zero"}, "removals: no such option; did you mean removal"),
+    ],
+)
+def test_slips_in_an_explainers_options_are_named(options, problem):
+    with pytest.raises(ConfigError, match=problem):
+        xnmt_bench.load_explainer("prediction_difference", **options)
+
+
+@pytest.mark.parametrize("pairs", ["the dog sleeps .", PAIRS[0]])
+def test_one_text_or_pair_alone_is_refused(model, pairs):
+    with pytest.raises(XnmtError, match=r"give a list of pairs: \["):
+        xnmt_bench.load_explainer("attention")(model, pairs)
 
 
 @pytest.mark.parametrize(
@@ -164,6 +214,9 @@ def test_benchmark_trains_judges_and_keeps_its_store(model, tmp_path):
         ((PAIRS, ["attention"], ["evalx"]), {}, "evalx learns from training pairs"),
         ((PAIRS, ["lexicon"]), {}, "lexicon learns from training pairs"),
         (([], ["attention"]), {}, "needs pairs as 'test'"),
+        (({"test": PAIRS, "train": []},), {}, "'train' has no pairs"),
+        ((["the dog sleeps ."],), {}, "'test', pair 1 is 'the dog sleeps .', not a .* pair"),
+        ((PAIRS, {"diluted": {"by": "frequency_code"}}), {}, "diluted learns from training pairs"),
         (({"tests": PAIRS},), {}, "needs pairs as 'test'"),
         ((PAIRS, {"attention": {"head": 1}}), {}, "did you mean heads"),
         ((PAIRS, "attention"), {}, "should be a list of names"),
@@ -188,6 +241,7 @@ def test_slips_of_benchmark_are_named(model, arguments, options, problem):
         (["explain=Der Hund .", "store=x"], False),
         (["metric=[aer]"], False),
         (["explain=null"], False),
+        (["explain=Der Hund .", "nmt.beam=8"], True),
     ],
 )
 def test_the_shipped_system_explains_where_no_other_is_chosen(arguments, shipped):

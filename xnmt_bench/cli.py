@@ -108,6 +108,11 @@ def refused(error: HydraException) -> NoReturn:
         problem = unknown(f"option in {section}", str(cause.key), options_there)
     else:
         problem = str(error)
+    if isinstance(error, OverrideParseException):
+        # Further lines are of Hydra's grammar and pages.
+        first, *further = problem.splitlines()
+        lacks_equals = any("missing EQUAL" in line for line in further)
+        problem = first + "; an option is NAME=VALUE" * lacks_equals
     # Of a composition there may be several faults, a line each.
     lines = problem.splitlines() if isinstance(error, ConfigCompositionException) else [problem]
     print(*(f"error: {line}" for line in lines), sep="\n", file=sys.stderr)
@@ -228,8 +233,9 @@ def default_system(arguments: Sequence[str]) -> list[str]:
     Args:
         arguments: of the command line.
     """
-    options = [argument.lstrip("+~").partition("=")[0] for argument in arguments]
-    groups = {re.split(r"[.@]", option)[0] for option in options}
+    options = {argument.lstrip("+~").partition("=")[0] for argument in arguments}
+    # How many hypotheses are kept chooses no system.
+    groups = {re.split(r"[.@]", option)[0] for option in options - {"nmt.beam"}}
     explains = any(a.startswith("explain=") and a != "explain=null" for a in arguments)
     return ["nmt=tatoeba_de_en"] if explains and not groups & CHOOSE_SYSTEM else []
 

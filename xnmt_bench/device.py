@@ -42,7 +42,12 @@ def find_device(name: Device) -> torch.device:
     """
     if name == "auto":
         name = next((kind for kind in KINDS if _count(kind)), "cpu")  # CUDA first
-    device = torch.device(name)
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ConfigError(
+            [f"device={name}: no such device; auto, cpu, cuda, cuda:1, mps"]
+        ) from None
     if device.type == "cuda":
         # By default LSTMs are computed in tf32, and by the environment all products may be.
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False

@@ -255,7 +255,12 @@ def train_together(folder: Path) -> dict[str, Any] | None:
             run_config=RunConfig(name="ranks", storage_path=str(path / "ray")),
         )
         try:
-            trainer.fit()
+            with _own_signals():
+                trainer.fit()
+        except SystemExit:
+            # Ray's handler of Ctrl-C ends a training as if it had finished.
+            signal.raise_signal(signal.SIGINT)
+            raise
         except TrainingFailedError as error:
             failures = getattr(error, "worker_failures", {})
             for failure in failures.values():
@@ -339,7 +344,7 @@ def _connect(crew: Crew) -> bool:
     try:
         import ray
     except ImportError:
-        raise XnmtError(f"workers={crew.workers}: Ray is not installed; {INSTALL}") from None
+        raise XnmtError(f"{_option(crew)}: Ray is not installed; {INSTALL}") from None
     address = os.environ.get("RAY_ADDRESS")
     if starts := not ray.is_initialized():
         # A cluster that is there has its own size.
@@ -355,17 +360,25 @@ def _connect(crew: Crew) -> bool:
                     logging_level=logging.ERROR,
                     **size,
                 )
-            except (RuntimeError, ConnectionError) as error:
+            except (RuntimeError, ConnectionError, ValueError) as error:
                 reason = str(error).strip().splitlines()[0]
                 raise XnmtError(f"Ray cluster {address or 'on this machine'}: {reason}") from None
     there = ray.cluster_resources()
     for kind in crew.resources:
         if (count := int(there.get(kind, 0))) < _processes(crew):
             noun = {"CPU": "processors", "GPU": "GPUs"}[kind]
-            raise ConfigError(
-                [f"workers={_processes(crew)}: the cluster has {count} {noun}, one for each worker"]
-            )
+            if starts and not address:  # or the next job of a sweep would find it
+                ray.shutdown()
+            problem = f"the cluster has {count} {noun}, one for each worker"
+            raise ConfigError([f"{_option(crew)}: {problem}"])
     return starts and not address
+
+
+def _option(crew: Crew) -> str:
+    """Return the option that asks for several processes, as on the command line."""
+    if crew.workers >= crew.ranks:
+        return f"workers={crew.workers}"
+    return f"trainer.devices x trainer.nodes={crew.ranks}"
 
 
 def _processes(crew: Crew) -> int:

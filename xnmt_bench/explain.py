@@ -17,7 +17,7 @@ from rich.console import Console
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.subwords import UNK
-from xnmt_bench.errors import TRAIN_FIRST, MissingError, NotApplicable, XnmtError
+from xnmt_bench.errors import TRAIN_FIRST, ConfigError, MissingError, NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explanation, context_of, translated
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.loading import SHIPPED, shipped
@@ -27,6 +27,7 @@ from xnmt_bench.registry import load, load_all, load_explainer
 from xnmt_bench.report.figure import save_figure
 from xnmt_bench.report.heatmap import heatmap_figure, legend, terminal_heatmaps
 from xnmt_bench.report.report import writable
+from xnmt_bench.schema import NO_SYSTEM, has_system
 
 END = " _eos "  # of a sentence that another one follows
 
@@ -55,7 +56,9 @@ def explain(config: DictConfig) -> None:
                     [explanations[name]] = explainer(model, [passage])
                 else:
                     explanations[name] = foil.explain(name, model, passage)
-            except NotApplicable as error:  # it does not cover this model; the others do
+            except SameChoice:
+                raise
+            except XnmtError as error:  # it does not cover this model or needs more; the others do
                 console.print(f"{name}: n/a: {error}\n", markup=False, highlight=False)
                 continue
             for table in terminal_heatmaps(name, explanations[name], console.width):
@@ -65,6 +68,10 @@ def explain(config: DictConfig) -> None:
     results.mkdir(parents=True, exist_ok=True)  # nothing may have been measured yet
     for path in save_figure(heatmap_figure(explanations), writable(results) / "explanation"):
         console.print(f"written: {path}")
+
+
+class SameChoice(XnmtError):
+    """The word that the system is asked about is its own choice."""
 
 
 @dataclass(frozen=True)
@@ -86,14 +93,14 @@ class FoilStep:
 
         Raises:
             NotApplicable: the explainer has no foil.
-            XnmtError: the other word is the system's own choice.
+            SameChoice: the other word is the system's own.
         """
         if "foil" not in signature(load("explainers", name)).parameters:
             raise NotApplicable("it explains no word against another")
         [explanation] = load_explainer(name, foil=self.word)(model, [passage])
         label, row = explanation.labels[self.step], slice(self.step, self.step + 1)
         if label == self.piece:
-            raise XnmtError(f"explain_foil: {label!r} is what the system itself chooses there")
+            raise SameChoice(f"explain_foil: {label!r} is what the system itself chooses there")
         prefix_TT = explanation.prefix_TT
         return replace(
             explanation,
@@ -141,7 +148,8 @@ def _passage(system: System, config: DictConfig) -> Passage:
         counts = f"has {len(given_targets)} sentences, explain {len(sources)}"
         problem = f"{counts}: it takes as many, or the last"
         raise XnmtError(f"explain_target: {problem}")
-    if not all(map(str.strip, (*sources, *given_targets))):
+    foils = [config.explain_foil] if config.explain_foil else []
+    if not all(map(str.strip, (*sources, *given_targets, *foils))):
         raise XnmtError("explain: an empty sentence")
     sources = [system.mark(source) for source in sources]
     targets: list[str] = []
@@ -159,7 +167,10 @@ def _open_system(config: DictConfig) -> System:
     Raises:
         XnmtError: there is none, since `evaluate.py` never trains; or it reads many languages and
             those of the sentence are not known.
+        ConfigError: the configuration names a toolkit and no model of it.
     """
+    if not has_system(config.nmt):
+        raise ConfigError([NO_SYSTEM])
     job = Job(config, may_make=False)
     # A toy corpus is the default, and its languages need not be those of the sentence.
     corpus = None if job.corpus.generated else job.corpus

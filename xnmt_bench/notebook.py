@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 from omegaconf import DictConfig, OmegaConf
@@ -14,12 +14,13 @@ from omegaconf import DictConfig, OmegaConf
 from xnmt_bench.commands import CONF
 from xnmt_bench.corpora.sentence import SPLITS
 from xnmt_bench.errors import ConfigError, XnmtError
-from xnmt_bench.measuring.measurement import Measurement, RowIdentity
+from xnmt_bench.measuring.measurement import SETTINGS, Measurement
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.opening import load
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import KINDS, entries, options, unknown
+from xnmt_bench.registry import load as load_class
 from xnmt_bench.report.report import collect
 from xnmt_bench.report.table import csv_columns
 from xnmt_bench.report.tracking import Tracker
@@ -27,14 +28,14 @@ from xnmt_bench.run import draws, measure
 from xnmt_bench.schema import check
 from xnmt_bench.store import Store, fingerprint, write_atomically
 
-Pairs = Sequence[tuple[str, str]]
+Pair = tuple[str, str]
 DEFAULT_EXPLAINERS = ("attention", "gradient_norm", "prediction_difference", "random")
 UNKNOWN = ("source", "target")  # languages of a model that does not name them
 
 
 def benchmark(
     model: NMTModel | str | Path,
-    corpus: Pairs | Mapping[str, Pairs],
+    corpus: Iterable[Pair] | Mapping[str, Iterable[Pair]],
     explainers: Sequence[str] | Mapping[str, Mapping[str, Any]] = DEFAULT_EXPLAINERS,
     judges: Sequence[str] | Mapping[str, Mapping[str, Any]] = ("base",),
     k: int = 1,
@@ -64,41 +65,48 @@ def benchmark(
         ConfigError: an option is wrong; each fault is a line.
         XnmtError: a name is unknown, there is nothing to learn from, or a row failed.
     """
-    splits = dict(corpus) if isinstance(corpus, Mapping) else {"test": corpus}
-    if not splits.get("test") or not splits.keys() <= set(SPLITS):
-        raise XnmtError("corpus: needs pairs as 'test', and may have 'train' and 'valid'")
+    splits = _read_splits(corpus)
     # Opened once and before anything is written: a wrong path fails here, and all explainers share
     # the weights.
     opened = model if isinstance(model, NMTModel) else load(model)
-    metric, errors, measured = Fidelity(), list[Exception](), list[RowIdentity]()
+    metric, errors, wanted = Fidelity(), list[Exception](), set[str]()
     with ExitStack() as stack:
         # On the same stack as the work: a temporary folder lives until the last row is read.
         folder = Path(store or stack.enter_context(tempfile.TemporaryDirectory()))
         config = _configure(opened, splits, folder, k, seed, changes or {})
         config.judge = {n: _node("judges", n, o) for n, o in _with_options(judges).items()}
-        if "train" not in splits:
-            _refuse_learners(config)
+        for judge in config.judge if "train" not in splits else ():
+            if load_class("judges", judge).learns_from != "nothing":
+                _refuse_learner(judge)
         # One store, so that labels and shared judges are made once for all explainers.
         artefacts = Store(folder / "store")
         for name, phi in _with_options(explainers).items():
             config.explainer = {"name": name, "phi": _node("explainers", name, phi)}
-            if "seed" in config.explainer.phi:
+            if "seed" in config.explainer.phi and "seed" not in phi:
                 config.explainer.phi.seed = seed
-            if "train" not in splits:
-                _refuse_learners(config)
             check(config)
             job = Job(config.copy(), store=artefacts)
             job.system.use(opened)
+            if "train" not in splits and job.explained.explainer.learns:
+                _refuse_learner(name)
             errors += measure(metric, job, Tracker())
             # The store may hold rows of other calls.
-            measured += [planned.identify() for planned in metric.measure(job)]
+            settings = {"test set": job.texts.test_set, "test sentences": job.explained_sentences}
+            wanted.update(
+                _identity(
+                    row.columns, row.model, row.content, settings | row.facts.get(SETTINGS, {})
+                )
+                for row in (planned.identify() for planned in metric.measure(job))
+            )
         # After all explainers: in a store that is kept, the work of the others is then done.
         if errors:
             raise errors[0]
-        row_keys = {_identity(row.columns, row.model, row.content) for row in measured}
 
         def is_wanted(m: Measurement) -> bool:
-            return _identity(m.identity, m.model, m.content) in row_keys
+            settings = dict(m.facts.get(SETTINGS, {}))
+            # Behind a comma stands which of its decisions count.
+            settings["test set"] = settings.get("test set", "").partition(",")[0]
+            return _identity(m.identity, m.model, m.content, settings) in wanted
 
         scored = collect(metric, Path(config.results), draws(config), is_wanted)
         columns = csv_columns(metric)
@@ -106,20 +114,51 @@ def benchmark(
     return pa.table({name: _column([row[name] for row in rows]) for name in columns})
 
 
-def _identity(columns: Mapping[str, Any], model: str, content: Mapping[str, str]) -> str:
-    return fingerprint({"columns": columns, "model": model, "content": content})
+def _read_splits(corpus: Iterable[Pair] | Mapping[str, Iterable[Pair]]) -> dict[str, list[Pair]]:
+    """Return the pairs of each split.
+
+    Raises:
+        XnmtError: there is no test split, another name or an empty split, or a pair is not one of
+            texts.
+    """
+    named = corpus if isinstance(corpus, Mapping) else {"test": corpus}
+    splits = {split: list(pairs) for split, pairs in named.items()}
+    if not splits.get("test") or not splits.keys() <= set(SPLITS):
+        raise XnmtError("corpus: needs pairs as 'test', and may have 'train' and 'valid'")
+    for split, pairs in splits.items():
+        if not pairs:
+            raise XnmtError(f"corpus: {split!r} has no pairs")
+        for number, pair in enumerate(pairs, start=1):
+            if not isinstance(pair, tuple | list) or list(map(type, pair)) != [str, str]:
+                problem = f"{split!r}, pair {number} is {pair!r}, not a (source, target) pair"
+                raise XnmtError(f"corpus: {problem} of texts")
+    return splits
+
+
+def _identity(
+    columns: Mapping[str, Any],
+    model: str,
+    content: Mapping[str, str],
+    settings: Mapping[str, Any],
+) -> str:
+    return fingerprint(
+        {"columns": columns, "model": model, "content": content, "settings": settings}
+    )
 
 
 def _configure(
     model: NMTModel,
-    splits: Mapping[str, Pairs],
+    splits: Mapping[str, Sequence[Pair]],
     folder: Path,
     k: int,
     seed: int,
     changes: Mapping[str, Any],
 ) -> DictConfig:
     """Return the configuration of a job on pairs, which are written as text."""
+    # A file for each side, named by its language.
     languages = model.languages or UNKNOWN
+    if len({*languages}) < 2:
+        languages = UNKNOWN
     texts = {}
     for split in SPLITS:
         # A corpus has three splits; without training pairs nothing reads the other two.
@@ -180,8 +219,6 @@ def _with_options(
 
 def _node(kind: str, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the configuration node of an entry with some of its options."""
-    from xnmt_bench.registry import load as load_class
-
     declared = options(load_class(kind, name), KINDS[kind].hidden)
     for option in settings:
         if option not in declared:
@@ -189,21 +226,9 @@ def _node(kind: str, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"_target_": entries(kind)[name].value.replace(":", "."), **declared, **settings}
 
 
-def _refuse_learners(config: DictConfig) -> None:
-    """Refuse judges and explainers that learn, where there is nothing to learn from.
-
-    Raises:
-        XnmtError: one learns.
-    """
-    from xnmt_bench.explainers.base import Explainer
-    from xnmt_bench.registry import load as load_class
-
-    judges = [n for n in config.judge if load_class("judges", n).learns_from != "nothing"]
-    name = config.explainer.name
-    # An explainer learns if it brings a `prepare` of its own; a flag could be forgotten.
-    learns = load_class("explainers", name).prepare is not Explainer.prepare
-    for learner in (*judges, *([name] if learns else [])):
-        raise XnmtError(f'{learner} learns from training pairs: give {{"test": ..., "train": ...}}')
+def _refuse_learner(name: str) -> NoReturn:
+    """Refuse a judge or an explainer that learns, where there is nothing to learn from."""
+    raise XnmtError(f'{name} learns from training pairs: give {{"test": ..., "train": ...}}')
 
 
 def _column(values: list[Any]) -> pa.Array:

@@ -15,7 +15,8 @@ from functools import cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Any
 
-from xnmt_bench.errors import XnmtError
+from xnmt_bench.errors import ConfigError, XnmtError
+from xnmt_bench.options import faults, section
 
 log = logging.getLogger(__name__)
 
@@ -166,6 +167,10 @@ def load_explainer(name: str, **phi_options: Any) -> Any:
     """Return an explainer by its name on the command line, plug-ins included.
 
     Raises:
+        ConfigError: an option has a wrong value or no such name; each fault is a line.
         XnmtError: as `create`.
     """
+    # As on the command line: an unknown `removal` would be one of the others in silence.
+    if problems := list(faults(section(load("explainers", name)), phi_options)):
+        raise ConfigError([f"explainer {name!r}: {problem}" for problem in problems])
     return create("explainers", name, **phi_options)

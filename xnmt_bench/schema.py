@@ -35,6 +35,7 @@ from xnmt_bench.rules.extract import ExtractionOptions, Scenario
 
 Precision = Literal["32-true", "32", "bf16-mixed", "16-mixed"]
 MISSING = "???"
+NO_SYSTEM = "nmt.path: has no value yet; give nmt.path=..., or nmt.initial=... to train it further"
 
 
 class RulesSection(Section):
@@ -207,10 +208,8 @@ def check(config: DictConfig, complete: bool = True) -> None:
     # `evaluate.py` reads results without a system, so it does not need every value.
     problems += [f"{path}: has no value yet; give {path}=..." for path in missing if complete]
     nmt = values.get("nmt")
-    if complete and isinstance(nmt, Mapping) and not _has_system(nmt):
-        problems.append(
-            "nmt.path: has no value yet; give nmt.path=..., or nmt.initial=... to train it further"
-        )
+    if complete and isinstance(nmt, Mapping) and not has_system(nmt):
+        problems.append(NO_SYSTEM)
     if problems:
         raise ConfigError(problems)
 
@@ -315,7 +314,7 @@ def _with_target(
         yield from _with_target(node[part], f"{where}.{part}")
 
 
-def _has_system(node: Mapping[str, Any]) -> bool:
+def has_system(node: Mapping[str, Any]) -> bool:
     """Return whether a system is named, or can be trained from nothing."""
     return any(node.get(name) for name in ("architecture", "path", "initial"))
 

@@ -47,21 +47,25 @@ class Made:
         self.rows = {}
 
     def add(self, explainer, instantiation, loss, noise=0.1, taken=None, files=(), made_by=(),
-            density=None, **identity):  # fmt: skip
+            density=None, training=None, **identity):  # fmt: skip
         identity = FIDELITY | {"seed": 0, "explainer": explainer,
                                "instantiation": instantiation} | identity  # fmt: skip
         log_p = log_likelihoods(explainer, instantiation, loss, noise)
         scores = DecisionScores(NUMBERS // 2, NUMBERS % 2, log_p, NUMBERS < 3)
         scores = scores if taken is None else scores.take(taken)
-        key = "_".join(map(str, identity.values()))
+        key = "_".join(map(str, [*identity.values(), training or ""]))
         path = self.folder / f"{key}.parquet"
         scores.save(path)
         files = {"decisions": path} | dict(files)
         made_by = {"scores": key, "judged": f"rules_of_{explainer}"} | dict(made_by)
         facts = {"density": density} if density else {}
+        model = "m0"
+        if training is not None:  # one of several trainings of a system
+            model = f"f{training}"
+            facts["lineage"] = {"family": "f", "seed": training, "initial": None}
         units = decisions(scores.sentence_N, scores.log_likelihood_N, scores.correct_N)
         self.rows[key] = lambda: measured(
-            Fidelity, self.results, identity, units, files=files, made_by=made_by, **facts
+            Fidelity, self.results, identity, units, model, files, made_by, **facts
         )
 
     def write(self):
@@ -272,6 +276,27 @@ def test_significance(tmp_path):
     assert "unpaired" not in text
 
 
+def test_what_the_last_judge_lacks_is_compared_by_the_others(tmp_path):
+    benchmark = made_in(tmp_path)
+    for explainer in ("attention", "gradient_norm"):
+        benchmark.add(explainer, "tiny", 1.0 if explainer == "attention" else 2.0)
+    rows, _ = analysed(benchmark, "significance")
+    by_result = {name: 0 for name in ("base", "fn", "sa", "tiny")}
+    for row in rows["significance"]:
+        by_result[row["result"]] += 1
+    assert by_result == {"base": 6, "fn": 6, "sa": 6, "tiny": 1}
+
+
+def test_rows_without_a_seed_are_not_said_to_have_one(tmp_path):
+    benchmark = Made(tmp_path)
+    for explainer, loss in LOSS.items():
+        benchmark.add(explainer, "base", loss, seed="")
+        for seed in (0, 1):
+            benchmark.add(explainer, "sa", loss, seed=seed)
+    analysed(benchmark, "significance")
+    assert "one seed" not in text_of(benchmark, "significance")
+
+
 def test_p_values_are_corrected_for_the_pairs_of_one_result(tmp_path):
     benchmark = Made(tmp_path)
     for n in range(4):
@@ -407,7 +432,7 @@ def test_scenarios_stand_side_by_side(tmp_path):
     assert shown["fidelity_scenario figure"].exists()
 
 
-def kinds(benchmark, link=None):
+def kinds(benchmark, link=None, folder=None, **others):
     """The kinds of all decisions, in another order than the scores'."""
     n = NUMBERS
     link = np.full(len(n), "", dtype=object) if link is None else link
@@ -415,9 +440,9 @@ def kinds(benchmark, link=None):
              "piece": np.where(n % 2 == 0, "begins a word", "end of sentence").astype(object),
              "place": np.where(n % 2 == 0, "first fifth", "last fifth").astype(object),
              "frequency": np.where(n % 3 == 0, "> 10,000", "0-10").astype(object),
-             "link": link}  # fmt: skip
+             "link": link} | others  # fmt: skip
     shuffled = np.random.default_rng(0).permutation(len(n))
-    path = benchmark.folder / "facets.parquet"
+    path = (folder or benchmark.folder) / "facets.parquet"
     write_table(pa.table({k: v[shuffled] for k, v in table.items()}), path)
     return {"facets": path}
 
@@ -446,6 +471,46 @@ def test_perplexity_by_the_kind_of_decision(tmp_path):
             assert float(row["ppl_low"]) < float(row["ppl"]) < float(row["ppl_high"])
     assert {name for name, _ in of} == {*LOSS, "NMT itself"}
     assert shown["fidelity_facets figure"].exists()
+
+
+def test_each_training_has_its_own_kinds(tmp_path):
+    benchmark = Made(tmp_path)
+    for training in (1, 2):
+        folder = tmp_path / str(training)
+        folder.mkdir()
+        # In the second training every label is frequent.
+        labels = {"frequency": np.full(len(NUMBERS), "> 10,000", dtype=object)}
+        files = kinds(benchmark, folder=folder, **(labels if training == 2 else {}))
+        benchmark.add("attention", "sa", 1.0 + training, training=training)
+        benchmark.add("", "nmt", 0.5 * training, training=training, files=files, **NMT_ROW)
+    rows, _ = analysed(benchmark, "facets")
+    of = {(r["explainer"], r["category"]): r for r in rows["facets"]}
+    rare = log_likelihoods("attention", "sa", 2.0)[NUMBERS % 3 > 0]
+    assert float(of["attention", "0-10"]["ppl"]) == pytest.approx(np.exp(-rare.mean()))
+    frequent = [
+        np.exp(-log_likelihoods("", "nmt", 0.5 * training)[mask].mean())
+        for training, mask in ((1, NUMBERS % 3 == 0), (2, NUMBERS >= 0))
+    ]
+    row = of["NMT itself", "> 10,000"]
+    assert float(row["ppl"]) == pytest.approx(np.mean(frequent))
+    assert int(row["decisions"]) == (NUMBERS % 3 == 0).sum() + len(NUMBERS)
+
+
+def test_facets_without_any_number_are_not_applicable(tmp_path, caplog):
+    benchmark = Made(tmp_path)
+    benchmark.add("", "nmt", 0.5, files=kinds(benchmark), **NMT_ROW)
+    measured(Fidelity, benchmark.results, FIDELITY | {"seed": 0}, "n/a")
+    rows, _ = analysed(benchmark, "facets")
+    assert rows == {"facets": None} and "say nothing of the kinds" in caplog.text
+
+
+def test_curves_leave_out_systems_without_a_number(tmp_path):
+    benchmark = Made(tmp_path)
+    for k in (1, 2):
+        benchmark.add("attention", "sa", 1.0 + k, k=k)
+        measured(Fidelity, benchmark.results, FIDELITY | {"nmt": "rnn_search", "k": k}, "n/a")
+    rows, _ = analysed(benchmark, "k")
+    assert {row["nmt"] for row in rows["k"]} == {"transformer"}
 
 
 def test_scores_of_other_decisions_have_no_kinds(tmp_path):
@@ -483,6 +548,9 @@ def test_ranks_that_disagree_are_marked(tmp_path):
 
 
 def test_density_counts_each_set_of_rules_once(tmp_path):
+    def every(path):
+        return np.ones(500, dtype=bool)
+
     densities = {}
     for n, explainer in enumerate(LOSS):
         rng = np.random.default_rng(n)
@@ -495,7 +563,7 @@ def test_density_counts_each_set_of_rules_once(tmp_path):
                     values = rng.integers(0, 3 + n, (500, 2)).astype(np.int32)
                     columns[f"{side}_{kind}"] = values
             write_shard(columns, shard_path(tmp_path / explainer, "train", shard))
-        densities[explainer] = vars(stored_density(tmp_path / explainer))
+        densities[explainer] = vars(stored_density(tmp_path / explainer, every))
     benchmark = Made(tmp_path)
     for k in (1, 2):
         for explainer, loss in LOSS.items():
@@ -560,6 +628,13 @@ def test_words_that_no_annotator_links(tmp_path):
     assert "2 of 3 decisions are on words without a gold link." in text_of(benchmark, "unaligned")
     rows, _ = analysed(benchmark, "unaligned", **{"unaligned.examples": 1})
     assert {(r["sentence"], r["step"]) for r in rows["unaligned"]} == {("0", "1")}
+    # Rows of another `browsed` have rules of fewer sentences.
+    write_rules(rules.take(rules.sentence_N < 1), tmp_path / "random.parquet")
+    rows, _ = analysed(benchmark, "unaligned")
+    of_random = {
+        (r["sentence"], r["step"]) for r in rows["unaligned"] if r["explainer"] == "random"
+    }
+    assert of_random == {("0", "1")} and len(rows["unaligned"]) == 3
 
 
 def test_without_gold_there_are_no_unaligned_words(tmp_path, caplog):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
+import io
 import json
 import stat
 import struct
 import zipfile
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from bundled import (
     make_bundle,
@@ -29,6 +32,7 @@ from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.parquet import write_table
 from xnmt_bench.report.report import collect
+from xnmt_bench.store import fingerprint
 
 SCHEMA = DATA / "every_eval_ever" / "eval.schema.json.gz"
 
@@ -121,6 +125,52 @@ def test_equal_rows_are_kept_once(bundle, results, tmp_path):
     again = make_bundle(tmp_path / "again.zip", results, author="Grace")
     _, second = pool([bundle, again], tmp_path / "pooled")
     assert len(second.repeated) == 4 and not second.contradicted and not second.rows
+
+
+def test_equal_numbers_in_other_bytes_are_no_contradiction(bundle, tmp_path):
+    """Another version of pyarrow writes the same units as other bytes."""
+    contents = members(bundle)
+    name = row_name(contents)
+    units = name.replace(".json", ".parquet")
+    file = tmp_path / "units.parquet"
+    pq.write_table(pq.read_table(io.BytesIO(contents[units])), file, compression="none")
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    contents = resealed(contents | {units: file.read_bytes()}, name, digest=digest)
+    again = rewritten(tmp_path / "again.zip", contents)
+    _, second = pool([bundle, again], tmp_path / "pooled")
+    assert len(second.repeated) == 4 and not second.contradicted
+
+
+def test_a_row_under_its_earlier_name_is_the_same_row(bundle, tmp_path):
+    """Rows of earlier versions are named without their settings."""
+    contents = members(make_bundle(tmp_path / "b.zip", make_results(tmp_path / "b", shift=1.0)))
+    name = row_name(contents)
+    row = json.loads(contents[name])
+    earlier = fingerprint({**row["identity"], "model": row["model"]} | row["content"])
+    for ending in (".json", ".parquet"):
+        old = name.replace(".json", ending)
+        contents[f"{old.rpartition('/')[0]}/{earlier}{ending}"] = contents.pop(old)
+    _, second = pool([bundle, rewritten(tmp_path / "b.zip", contents)], tmp_path / "pooled")
+    assert len(second.contradicted) == 4 and not second.rows
+
+
+def test_rows_that_were_measured_into_a_pooled_folder_stay(bundle, tmp_path):
+    place = tmp_path / "pooled"
+    pool([bundle], place)
+    make_results(place, ("gradient_norm",))
+    with pytest.raises(StoreError, match="holds measurements of its own"):
+        pool([bundle], place)
+    assert len(collect(Fidelity(), place, Draws(20, 0))) == 6
+
+
+def test_facts_that_are_nested_too_deep_are_one_line(bundle, tmp_path):
+    contents = members(bundle)
+    deep = {}
+    for _ in range(600):
+        deep = {"a": deep}
+    facts = json.loads(contents[row_name(contents)])["facts"] | {"further": deep}
+    contents = resealed(contents, row_name(contents), facts=facts)
+    assert "RecursionError" in refused(rewritten(tmp_path / "b.zip", contents), tmp_path)
 
 
 def test_a_folder_of_measurements_is_not_overwritten(bundle, tmp_path):
@@ -437,6 +487,23 @@ def test_a_table_of_equal_values_is_measured_by_what_comes_out(bundle, tmp_path,
         assert "more rows than are read" in refused(
             rewritten(tmp_path / "b.zip", contents), tmp_path
         )
+
+
+@pytest.mark.parametrize(
+    "column",
+    [pa.array(["x" * 1000]).take(pa.array([0] * 5000)), pa.array([[1.0] * 600_000])],
+    ids=["text", "list"],
+)
+def test_one_long_value_is_measured_by_what_comes_out(column, bundle, tmp_path, monkeypatch):
+    monkeypatch.setattr("xnmt_bench.bundles.rows.BYTES", 4_000_000)
+    table = tmp_path / "long.parquet"
+    write_table(pa.table({"a": column, "b": pa.array([["y"]] * len(column))}), table)
+    contents = with_files(members(bundle), facets=(table.read_bytes(), ".parquet"))
+    assert "than is read" in refused(rewritten(tmp_path / "b.zip", contents), tmp_path).replace(
+        "are read", "is read"
+    )
+    monkeypatch.setattr("xnmt_bench.bundles.rows.BYTES", 8_000_000)
+    assert pool([rewritten(tmp_path / "b.zip", contents)], tmp_path / "pooled")
 
 
 def test_a_row_has_the_name_of_its_identity(bundle, tmp_path):

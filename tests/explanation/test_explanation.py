@@ -68,6 +68,23 @@ def test_words():
     assert made(prefix=False).in_words().prefix_TT is None
 
 
+def test_a_word_is_explained_by_those_of_its_steps_that_are():
+    partly = made().source_TS.clone()
+    partly[1] = NAN  # as with `foil=gold`, where this piece is the target's own
+    words = made(source_TS=partly).in_words()
+    # Of the step that is left: 0.8 + 0.9, and the others.
+    assert words.source_TS[1].tolist() == pytest.approx([1.7, 1.0, 1.1])
+
+
+def test_pieces_of_subword_nmt_are_shown_without_their_marks():
+    tokens = {"source_tokens": ["Hun@@", "d", "bellt", "</s>"], "target_tokens": ["do@@", "g"]}
+    labels = {"labels": ["do@@", "g"], "probabilities": torch.ones(2)}
+    marked = made(prefix=False, **tokens, **labels, source_TS=torch.ones(2, 4))
+    assert marked._readable(marked.source_tokens) == ["Hun", "·d", "bellt", "</s>"]
+    words = marked.in_words()
+    assert words.source_tokens == ["Hund", "bellt", "</s>"] and words.labels == ["dog"]
+
+
 @pytest.mark.parametrize(("by", "expected"), [("sum", 0.3), ("mean", 0.1), ("max", 0.2)])
 def test_spans(by, expected):
     spanned = made().over(source=[(0, 3)], by=by)

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from conftest import batch_of, configure, overrides
 from safetensors.torch import load_file
 
+from proxies.base import LONGEST
 from proxies.data import DrawnRules, VisibleWords, unpack
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import decide
@@ -18,6 +19,7 @@ from xnmt_bench.judges import RuleSet
 from xnmt_bench.judges.base import Base
 from xnmt_bench.judges.base_swapped import BaseSwapped
 from xnmt_bench.judges.base_tuned import WEIGHTS, BaseTuned
+from xnmt_bench.judges.configured import configured_judges
 from xnmt_bench.judges.evalx import EvalX
 from xnmt_bench.judges.evalx_states import EvalXStates
 from xnmt_bench.judges.from_evalx import FromEvalX
@@ -25,6 +27,7 @@ from xnmt_bench.judges.masked import masked_states
 from xnmt_bench.judges.matched import OnMatchedRules
 from xnmt_bench.judges.matches import Matches
 from xnmt_bench.judges.own import Own
+from xnmt_bench.judges.tuning import _Batches
 from xnmt_bench.judges.unigram import Unigram
 from xnmt_bench.measuring.bootstrap import Draws, interval, resample
 from xnmt_bench.measuring.units import Units, by_unit
@@ -90,6 +93,30 @@ def test_words_are_drawn_from_what_is_visible_and_all_as_often(k):
             expected = 400 / len(possible)
             for one in possible:
                 assert abs(every[one] - expected) < 6 * np.sqrt(expected)
+
+
+def test_tuning_switches_on_the_drawn_words_of_a_long_sentence():
+    """A proxy has embeddings of 512 places; the system reads all of them."""
+    places = np.array([LONGEST - 1, LONGEST, LONGEST + 90])
+    side = [(np.array([5, 6, 7]), places)]
+    contexts = VisibleWords(np.array([4]), np.array([0]), np.array([LONGEST + 91]), side, side)
+    drawn = DrawnRules(contexts, np.array([0]), 3, seed=0, epoch=0)
+    [batch] = _Batches(drawn, np.array([0]), batch_size=1)
+    assert sorted(batch[0, 1:].tolist()) == sorted([*places, *places])
+    _, _, positions = unpack(drawn[np.array([0])])
+    assert set(positions.flatten().tolist()) == {LONGEST - 1}
+
+
+def test_trainings_of_unlike_length_are_unlike_rows(workplace):
+    option = "proxy.training.max_epochs"
+    jobs = [job_for(workplace, "random", f"{option}={n}") for n in (5, 50)]
+    assert [BaseTuned(RuleSet(job)).settings()["max_epochs"] for job in jobs] == [5, 50]
+
+
+def test_a_second_name_for_one_class_is_refused(workplace):
+    job = job_for(workplace, "random", "+judge.mine={_target_: xnmt_bench.judges.base.Base}")
+    with pytest.raises(XnmtError, match="judge 'mine': its class is called 'base'"):
+        configured_judges(RuleSet(job))
 
 
 def test_draws_are_new_each_epoch_and_the_same_for_one_seed():

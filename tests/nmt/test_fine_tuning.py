@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from conftest import configure
 
 from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit, encode
+from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.subwords import (
     EOS,
@@ -20,9 +21,10 @@ from xnmt_bench.corpora.subwords import (
     train_subwords,
 )
 from xnmt_bench.corpora.toy.coreference import ToyCoreference, link_far_words
-from xnmt_bench.errors import XnmtError
+from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.nmt.batching import PairBatches, equal_batches
 from xnmt_bench.nmt.loading import load_model
+from xnmt_bench.nmt.scoring import log_probability
 from xnmt_bench.nmt.training import smoothed_cross_entropy
 from xnmt_bench.nmt.training_options import NMTTrainingOptions
 from xnmt_bench.nmt.vocabulary import fit_vocabularies
@@ -321,6 +323,29 @@ def test_explaining_a_sentence_marks_it(marked):
     assert explanation.source_tokens.count("<ENT1>") == 2
     with pytest.raises(XnmtError, match="the text holds a marker"):
         job.system.mark("<ENT1> John </ENT1> sleeps .")
+
+
+def test_pairs_are_scored_with_the_markers_that_are_read(marked):
+    def job(*changes):
+        path = f"nmt.path={marked.system.path}"
+        store = f"store={marked.config.store}"
+        return Job(configure("nmt=transformer", *SMALL[:6], path, store, "device=cpu", *changes))
+
+    text = "John sold the car because he needed money ."
+    context = Passage(text, "er ist", (text,))
+    reading, bare = job(), job("nmt.coreference.read=none")
+    marked_text = reading.system.mark(text)
+    assert reading.system.mark_passage(context).source_context == (marked_text,)
+    expected, _ = log_probability(
+        reading.system.model,
+        [Passage(t, "er ist").encode(*reading.system.subwords) for t in (marked_text, text)],
+        batch_tokens=500,
+    )
+    assert expected[0] != expected[1]
+    assert reading.log_probability([(text, "er ist")]) == pytest.approx(expected[:1])
+    assert bare.log_probability([(text, "er ist")]) == pytest.approx(expected[1:])
+    with pytest.raises(NotApplicable, match="these texts have no annotation"):
+        job("nmt.coreference.read=gold").log_probability([(text, "er ist")])
 
 
 # The corpus ------------------------------------------------------------------------------------

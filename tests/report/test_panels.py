@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from measured import AER, FIDELITY, SYSTEM, scored
 
-from xnmt_bench.measuring.measurement import SETTINGS
+from xnmt_bench.measuring.measurement import COUNTED, SETTINGS
 from xnmt_bench.metrics.aer.metric import AER as AlignmentErrorRate
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.quality import Quality
-from xnmt_bench.report.panels import distinguish, panels, pooled
+from xnmt_bench.report.panels import distinguish, panels, pooled, seeds_cell
 from xnmt_bench.report.table import about_trainings
 
 
@@ -96,6 +96,43 @@ def test_what_has_no_number_is_compared_with_nothing():
     assert panel.ranked("fn") == ["attention"]
     assert panel.measured("comb") == {}  # made of others
     assert set(panel.measured("comb", derived=True)) == {"attention"}
+
+
+def test_a_row_stands_beside_special_ones_and_never_on_behind_them():
+    base = row(9.0, instantiation="base", learned_from="", train_sentences="")
+    # As an earlier version wrote a row of all sentences.
+    every = row(2.0, instantiation="sa", train_sentences="")
+    some = row(7.0, instantiation="sa", train_sentences=500)
+    built = {p.condition["train_sentences"]: p for p in panels(Fidelity(), [base, every, some])}
+    assert {size: panel.value("sa", "attention") for size, panel in built.items()} == {
+        "": 2.0, 500: 7.0,
+    }  # fmt: skip
+    assert all(len(panel.of("base", "attention")) == 1 for panel in built.values())
+
+
+def test_trainings_without_a_number_are_counted():
+    lineage = {"family": "f", "seed": 2, "initial": None}
+    failed = scored(FIDELITY, {}, "failed: x", model="f2", lineage=lineage)
+    [panel] = panels(Fidelity(), [trained(3.0, 0), trained(5.0, 1), failed])
+    text, _ = seeds_cell(panel.metric.headline, panel.of("fn", "attention"))
+    assert text.endswith("(2 of 3 trainings)")
+
+
+def test_references_are_of_every_training():
+    nothing = {"explainer": "", "k": "", "seed": "", "learned_from": "", "train_sentences": ""}
+    references = [trained(1.5, n, instantiation="nmt", **nothing) for n in (0, 1)]
+    [panel] = panels(Fidelity(), [trained(3.0, 0), trained(5.0, 1), *references])
+    assert panel.references == {"nmt": references}
+
+
+def test_a_row_of_some_decisions_is_resampled_with_its_like_alone():
+    some = scored(FIDELITY | {"explainer": "some"}, {"ppl": 2.0}, **{COUNTED: {"of": 9}})
+    [mixed] = panels(Fidelity(), [row(), some])
+    assert mixed.names == ["attention", "some"]
+    assert [*mixed.by_pivot()["fn"]] == ["attention"]
+    assert [*mixed.by_pivot(partial=True)["fn"]] == ["attention", "some"]
+    [alone] = panels(Fidelity(), [some])
+    assert [*alone.by_pivot()["fn"]] == ["some"]
 
 
 def test_references_stand_beside_every_panel_that_they_know_nothing_against():

@@ -21,14 +21,15 @@ from xnmt_bench.report.summary import Cell, Line, Summary
 
 LEAST = 3  # things that are ranked: two agree by chance half of the time; rankings of a matrix
 NOTE = (
-    "Values and places of what both metrics measured; seeds are averaged. tau: Kendall's, 1 where "
-    "both rank alike, -1 where one ranks in the other's reverse, with its 95 % bootstrap interval."
+    "Values and places of what both metrics measured; seeds are averaged. tau: Kendall's tau-a, 1 "
+    "where both rank alike without ties, -1 where one ranks in the other's reverse, with its 95 % "
+    "bootstrap interval."
 )
 
 MATRIX_NOTE = (
-    "Kendall's tau of every two rankings of explainers, seeds averaged: 1 where both rank alike, "
-    "-1 where one ranks in the other's reverse. In brackets, those whose 95 % bootstrap interval "
-    "holds 0; the CSV has the intervals. Blind rows are not ranked."
+    "Kendall's tau-a of every two rankings of explainers, seeds averaged: 1 where both rank alike "
+    "without ties, -1 where one ranks in the other's reverse. In brackets, those whose 95 % "
+    "bootstrap interval holds 0; the CSV has the intervals. Blind rows are not ranked."
 )
 
 
@@ -246,11 +247,12 @@ class Agreement(Analysis):
         place_MER = np.stack([places(score_ER) for score_ER in scores])
         # A sample in which one thing has no number ranks nothing.
         usable_R = ~np.isnan(value_MER).any((0, 1))
-        tau_R = kendall_tau(*(score_ER[:, usable_R] for score_ER in scores))
+        tau_R = np.full(usable_R.shape, np.nan)
+        tau_R[usable_R] = kendall_tau(*(score_ER[:, usable_R] for score_ER in scores))
         numbers = (float(tau_R[0]), *interval(tau_R[1:]))
-        same_R = (place_MER[0] == place_MER[1]).all(0)[usable_R]
+        same_R = np.where(usable_R, (place_MER[0] == place_MER[1]).all(0), np.nan)
         row = {
-            "same": float(same_R[1:].mean()),
+            "same": float(np.nanmean(same_R[1:])) if usable_R[1:].any() else float("nan"),
             "ranked": len(names),
             "paired": together.paired,
             "samples": self.draws.samples,
@@ -281,6 +283,8 @@ def _fixed_values(names: Sequence[str], rankings: Sequence[Ranking]) -> Iterator
 
 def _rankings(panels: Sequence[Panel]) -> Iterator[Ranking]:
     for panel in panels:
+        if panel.metric.headline.better is None:
+            continue  # neither end is the better one, so nothing is ranked
         for pivot, measured in panel.by_pivot().items():
             pivot_column = {panel.metric.pivot: pivot} if panel.metric.pivot else {}
             # Two metrics are joined also where their settings differ, such as their test sets.

@@ -61,6 +61,10 @@ class Curve(Analysis):
         groups = [group for group in by_condition.values() if len(group) > 1]
         if not groups:
             raise NotApplicable(f"there is one {self.columns[0]} alone; sweep {self.sweep}")
+        # A system to which no explainer applies has rows without a number.
+        groups = [group for group in groups if any(self._rows(group))]
+        if not groups:
+            raise NotApplicable("no row has a number")
         firsts = [group[0] for group in groups]
         distinction = distinguish(firsts, but=self.columns)
         # Sorted by value and not by text, in which 10 stands before 2.

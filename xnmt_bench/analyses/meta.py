@@ -62,12 +62,14 @@ class Meta(Analysis):
 
         Raises:
             NotApplicable: no explainer has altered rows beside its own, or the metric's numbers do
-                not depend on which words an explainer names.
+                not depend on which words an explainer names, or neither end is the better one.
         """
         metric, distinction = panels[0].metric, distinguish(panels)
         if not metric.of_words:
             raise NotApplicable("its numbers do not depend on which words are named")
         column = metric.headline
+        if column.better is None:
+            raise NotApplicable("neither more nor less of it is better")
         rows: list[Row] = []
         lines: list[Line] = []
         notes: list[str] = []

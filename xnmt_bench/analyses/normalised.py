@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap, interval
+from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.options import Count, Seed, Text
 from xnmt_bench.report.figure import draw_interval, legend_below, style
@@ -52,8 +53,7 @@ class Normalised(Analysis):
         usable = [
             p
             for p in panels
-            if self.ceiling in p.references
-            and p.references[self.ceiling].measurement.ok
+            if _measured(p, self.ceiling)
             and any(self.floor in by_name for by_name in p.by_pivot(blind=True).values())
         ]
         # The score is a ratio of logarithms; of a share or a mean it would mean nothing.
@@ -76,7 +76,7 @@ class Normalised(Analysis):
     def _rows(self, panel: Panel) -> list[Row]:
         rows: list[Row] = []
         compared = panel.metric.compared
-        ceiling = [panel.references[self.ceiling].measurement]
+        ceiling = _measured(panel, self.ceiling)
         for pivot, by_name in panel.by_pivot(blind=True).items():
             # The floor is 0 by definition and has no line.
             floor = by_name.pop(self.floor, [])
@@ -121,3 +121,9 @@ class Normalised(Analysis):
         ax.set_xlabel(f"normalised score (0: {self.floor}, 1: the whole context)")
         legend_below(figure, [ax])
         return figure
+
+
+def _measured(panel: Panel, reference: str) -> list[Measurement]:
+    """Return what was measured of a reference: one for each training of the system."""
+    rows = (s.measurement for s in panel.references.get(reference, []))
+    return [m for m in rows if m.ok]

@@ -25,8 +25,8 @@ NOTE = (
     "spread of the seeds, or of the trainings (nmt.seed), so not called a difference."
 )
 ONE_SEED = (
-    "These proxies were trained with one seed, so nothing is known of the spread of seeds; sweep "
-    "seed=0,1,2 to know it."
+    "Some rows have one seed, so nothing is known of the spread of their seeds; sweep seed=0,1,2 "
+    "to know it."
 )
 
 
@@ -99,7 +99,7 @@ class Significance(Analysis):
             return Cell(" ".join([shown.cell(*(row[name] for name in effect)), *marks]))
 
         notes = [self._note(column, compared, rows)]
-        if any(row["seeds"] == 1 for row in rows) and "seed" in metric.identity:
+        if any(_has_one_seed(panel) for panel in panels):
             notes.append(ONE_SEED)
         title = f"Significance of differences in {column.heading}"
         words = {compared: "first", "than": "second"}
@@ -126,8 +126,9 @@ class Significance(Analysis):
             return max(values) / min(values) if column.log else max(values) - min(values)
 
         by_pivot = {pivot: tested for pivot, tested in panel.by_pivot().items() if len(tested) > 1}
-        # The better by the last value of the pivot stands first.
-        order = panel.ranked(list(by_pivot)[-1]) if by_pivot else []
+        # The better by the last value of the pivot stands first; behind them what it has no row of.
+        ranked = chain(*(panel.ranked(pivot) for pivot in reversed(by_pivot)))
+        order = list(dict.fromkeys(ranked))
         pairs = list(combinations(order, 2))
         # The least p-value there can be, corrected for all pairs, has to be able to pass.
         draws = Draws(max(self.samples, math.ceil(4 * len(pairs) / self.level)), self.seed)
@@ -176,6 +177,15 @@ class Significance(Analysis):
             level=self.level,
             preposition="over" if column.log else "less",
         )
+
+
+def _has_one_seed(panel: Panel) -> bool:
+    """Return whether something that depends on a seed was measured with one alone."""
+    return any(
+        len(rows) == 1 and rows[0].identity.get("seed", "") != ""
+        for by_name in panel.by_pivot().values()
+        for rows in by_name.values()
+    )
 
 
 def _effect(column: Column) -> tuple[str, str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from xnmt_bench.analyses.analysis import Analysis, Result
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.metric import Column, Row
-from xnmt_bench.report.panels import Panel, pooled
+from xnmt_bench.report.panels import Panel, distinguish, pooled
 from xnmt_bench.report.summary import Cell, Line, Summary
 
 NOTE = "Each number is its metric's own, with its interval where it has one; n/a: not measured."
@@ -30,16 +30,16 @@ class Systems(Analysis):
         if not shown:
             raise NotApplicable("no metric that compares systems has results, such as quality")
         rows, cells = list[Row](), dict[tuple[bool, str], dict[str, Cell]]()
-        for panel in shown:
+        headings = _headings(shown)
+        for panel, heading in zip(shown, headings, strict=True):
             column = panel.metric.headline
             for name, row in _rows(panel, column):
-                rows.append(row)
+                rows.append(row | {"heading": heading})
                 blind = panel.blind(name)
                 text = column.cell(*(row[n] for n in ("value", "low", "high")))
                 # People and chance are blind rows, and never the best.
                 rank = None if blind else column.rank(row["value"])
-                cells.setdefault((blind, name), {})[_heading(panel)] = Cell(text, rank)
-        headings = list(dict.fromkeys(map(_heading, shown)))
+                cells.setdefault((blind, name), {})[heading] = Cell(text, rank)
         lines = [
             Line(
                 (),
@@ -49,7 +49,7 @@ class Systems(Analysis):
             for (blind, name), values in sorted(cells.items())
         ]
         summary = Summary("Systems side by side", ["NMT", *headings], lines, [NOTE])
-        identity = ("corpus", "lang_pair", "metric", "nmt")
+        identity = ("corpus", "lang_pair", "metric", "heading", "nmt")
         return Result(rows, identity, ("result", "value", "low", "high"), summary)
 
 
@@ -63,6 +63,19 @@ def _rows(panel: Panel, column: Column) -> Iterator[tuple[str, Row]]:
             yield name, identity | dict(zip(("value", "low", "high"), numbers, strict=True))
 
 
-def _heading(panel: Panel) -> str:
-    # With the corpus: one metric may be measured on several test sets.
-    return f"{panel.metric.headline.heading} {panel.condition['corpus']}"
+def _headings(panels: Sequence[Panel]) -> list[str]:
+    """Return a heading for each panel: what is measured, on which corpus, and what else differs."""
+    several = len({panel.condition["lang_pair"] for panel in panels}) > 1
+    pair = "corpus", *(("lang_pair",) if several else ())
+    plain = [
+        " ".join([panel.metric.headline.heading, *(panel.condition[c] for c in pair)])
+        for panel in panels
+    ]
+    headings = list(plain)
+    for heading in dict.fromkeys(plain):
+        # One metric may be measured on several test sets of a corpus, or with several options.
+        numbers = [n for n, other in enumerate(plain) if other == heading]
+        phrases = distinguish([panels[n] for n in numbers], but=("corpus", "nmt")).phrases
+        for n, phrase in zip(numbers, phrases, strict=True):
+            headings[n] = ", ".join(filter(None, [heading, phrase]))
+    return headings

@@ -95,8 +95,9 @@ class Tuned(Analysis):
                 "change": float(change_R[0]),
                 "low": low,
                 "high": high,
-                "systems_before": len(rows[0]),
-                "systems_after": len(rows[1]),
+                # A system may have a row for each seed of an explainer.
+                "systems_before": len({m.model for m in rows[0]}),
+                "systems_after": len({m.model for m in rows[1]}),
             }
 
 
@@ -111,11 +112,23 @@ def pair_tuned(panel: Panel) -> Iterator[Pair]:
         return
     pivot = next(iter(panel.rows))  # they are sorted: the whole stands before its parts
     by_name = panel.measured(pivot, blind=True)
-    systems = {m.model: (name, m) for name, rows in by_name.items() for m in rows}
+    systems = {
+        (m.model, m.identity.get("seed", "")): (name, m)
+        for name, rows in by_name.items()
+        for m in rows
+    }
     for after, rows in by_name.items():
-        started = [(m, systems.get(m.facts.get(LINEAGE, {}).get("initial"))) for m in rows]
+        # A row of an explainer that draws is paired with the row of the same seed.
+        started = [
+            (m, systems.get((m.facts.get(LINEAGE, {}).get("initial"), m.identity.get("seed", ""))))
+            for m in rows
+        ]
         pairs = [(*initial, m) for m, initial in started if initial is not None]
         names = list(dict.fromkeys(name for name, _, _ in pairs))
         for before in names:
-            firsts = {first.model: first for name, first, _ in pairs if name == before}
+            firsts = {
+                (first.model, first.identity.get("seed", "")): first
+                for name, first, _ in pairs
+                if name == before
+            }
             yield before, after, [[*firsts.values()], [m for name, _, m in pairs if name == before]]

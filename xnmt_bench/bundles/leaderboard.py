@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from xnmt_bench.report.table import tables
 from xnmt_bench.report.verdict import NOTHING_BLIND, definitions, verdict
 from xnmt_bench.store import write_atomically
 
+log = logging.getLogger(__name__)
 DRAWS = Draws(1000, 0)
 
 
@@ -75,7 +77,7 @@ def write_leaderboard(folder: Path, page: Path, draws: Draws = DRAWS) -> dict[Pa
         pooled = pool(paths, Path(place), refused)
         if not pooled:
             raise MissingError(f"{folder}: no bundle could be read: {next(iter(refused.values()))}")
-        scored = _scored(Path(place), draws)
+        scored, left_out = _scored(Path(place), draws)
         origins = {row: p.bundle.path.name for p in pooled for row in p.rows}
         sections = [_section(*group, origins) for group in _by_system(scored)]
     defined = {h: text for metric, rows in scored for h, text in definitions(metric, rows).items()}
@@ -85,7 +87,10 @@ def write_leaderboard(folder: Path, page: Path, draws: Draws = DRAWS) -> dict[Pa
         sections=sections,
         definitions=defined,
         pooled=sorted(pooled, key=_file_name),
-        refused=[f"{path.name}: {why.removeprefix(f'{path}: ')}" for path, why in refused.items()],
+        refused=[
+            *(f"{path.name}: {why.removeprefix(f'{path}: ')}" for path, why in refused.items()),
+            *left_out,
+        ],
         samples=draws.samples,
     )
     page.parent.mkdir(parents=True, exist_ok=True)
@@ -97,10 +102,19 @@ def _file_name(pooled: PooledBundle) -> str:
     return pooled.bundle.path.name
 
 
-def _scored(results: Path, draws: Draws) -> list[tuple[Metric, list[ScoredRow]]]:
-    """Return every metric of a results folder with its rows."""
-    metrics = [load("metrics", path.name)() for path in sorted((results / FOLDER).iterdir())]
-    return [(metric, collect(metric, results, draws)) for metric in metrics]
+def _scored(results: Path, draws: Draws) -> tuple[list[tuple[Metric, list[ScoredRow]]], list[str]]:
+    """Return every metric of a results folder with its rows, and what was left out, and why."""
+    scored, left_out = [], []
+    for path in sorted((results / FOLDER).iterdir()):
+        metric = load("metrics", path.name)()
+        try:
+            scored.append((metric, collect(metric, results, draws)))
+        # Each bundle makes its tables; what rows of several make together can still be any error.
+        except Exception as error:
+            problem = f"rows of the bundles do not go together: {type(error).__name__}: {error}"
+            log.warning("left out: %s: %s", metric.name, problem)
+            left_out.append(f"{metric.name}: {problem}")
+    return scored, left_out
 
 
 Group = tuple[tuple[str, str, str, str], list[tuple[Metric, list[ScoredRow]]]]

@@ -6,7 +6,7 @@ import json
 import logging
 import shutil
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,8 +14,15 @@ from xnmt_bench.bundles.archive import Bundle, unpack
 from xnmt_bench.bundles.rows import check_row
 from xnmt_bench.errors import StoreError
 from xnmt_bench.measuring.bootstrap import Draws
-from xnmt_bench.measuring.measurement import FILES, FOLDER, Measurement, described_rows
+from xnmt_bench.measuring.measurement import (
+    FILES,
+    FOLDER,
+    Measurement,
+    described_rows,
+    names_of,
+)
 from xnmt_bench.measuring.metric import Metric
+from xnmt_bench.parsing import parse_json
 from xnmt_bench.registry import entries, load
 from xnmt_bench.report.report import collect
 from xnmt_bench.report.table import tables
@@ -59,7 +66,7 @@ def pool(
         StoreError: a bundle cannot be read or was altered, or the folder holds other results.
     """
     target = folder / FOLDER
-    if target.exists() and not (folder / POOLED).exists():
+    if _own_rows(folder):
         raise StoreError(
             f"{folder}: holds measurements of its own; choose another folder, pooled=FOLDER"
         )
@@ -76,6 +83,12 @@ def pool(
                 if refused is None:
                     raise
                 refused[path] = str(error)
+            # A stranger's file can be any error to the code that reads it.
+            except Exception as error:
+                problem = f"{path}: cannot be read: {type(error).__name__}: {error}"
+                if refused is None:
+                    raise StoreError(problem) from error
+                refused[path] = problem
         described = [
             {"file": p.bundle.path.name, "sha256": p.bundle.digest, "rows": p.rows} for p in pooled
         ]
@@ -86,6 +99,18 @@ def pool(
     return pooled
 
 
+def _own_rows(folder: Path) -> bool:
+    """Return whether a folder holds rows that did not come out of a bundle."""
+    rows = {f"{file.parent.name}/{file.name}" for file in (folder / FOLDER).glob("*/*.json")}
+    if not (folder / POOLED).exists():
+        return (folder / FOLDER).exists()
+    try:
+        described = parse_json((folder / POOLED).read_text(encoding="utf-8"))
+        return not rows <= {name for bundle in described for name in bundle["rows"]}
+    except (ValueError, LookupError, TypeError):
+        return bool(rows)
+
+
 def _add(path: Path, unpacked: Path, together: Path, kept: dict[str, Measurement]) -> PooledBundle:
     """Check one bundle and move its rows to those of the others, `kept` by name."""
     bundle = unpack(path, unpacked, f"{FOLDER}/")
@@ -93,11 +118,14 @@ def _add(path: Path, unpacked: Path, together: Path, kept: dict[str, Measurement
     # All are checked before the first is moved.
     for metric, file, row in list(_checked_rows(path, unpacked)):
         name = f"{metric}/{file.name}"
-        if earlier := kept.get(name):
-            kind = result.repeated if _numbers(earlier) == _numbers(row) else result.contradicted
+        # Not by the file's name: a row of an earlier version has another one.
+        same_row = f"{metric}/{names_of(row)[1 if row.ok else 0]}"
+        if earlier := kept.get(same_row):
+            kind = result.repeated if _same_numbers(earlier, row) else result.contradicted
             kind.append(name)
             continue
-        kept[name] = row
+        moved_units = together / row.path.relative_to(unpacked) if row.path else None
+        kept[same_row] = replace(row, path=moved_units)
         result.rows.append(name)
         files = [file.parent / FILES / file_name for file_name in row.files.values()]
         for part in (file, *([row.path] if row.path else []), *files):
@@ -110,8 +138,11 @@ def _add(path: Path, unpacked: Path, together: Path, kept: dict[str, Measurement
     return result
 
 
-def _numbers(row: Measurement) -> tuple[str, str | None]:
-    return row.status, row.digest
+def _same_numbers(first: Measurement, second: Measurement) -> bool:
+    """Return whether two rows have the same units; two versions of pyarrow write other bytes."""
+    if first.status != second.status:
+        return False
+    return not first.ok or first.digest == second.digest or first.units().equals(second.units())
 
 
 def _checked_rows(path: Path, unpacked: Path) -> Iterator[tuple[str, Path, Measurement]]:

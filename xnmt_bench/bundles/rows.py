@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -139,10 +141,37 @@ def check_table(path: Path, where: str) -> None:
     except (pa.ArrowException, OSError) as error:
         raise StoreError(f"{where}: {path.name} is no readable table: {error}") from None
     rows = max(described.num_rows, sum(group.num_rows for group in groups))
-    # Equal values take no room in a file, whose own figures count what is encoded.
+    # Equal values take no room in a file, whose own figures count what is encoded. A list is one
+    # row of many values.
     packed = sum(group.total_byte_size for group in groups)
-    if rows > ROWS or max(packed, rows * described.num_columns * WIDTH) > BYTES:
+    chunks = (group.column(n) for group in groups for n in range(group.num_columns))
+    values = max(rows * described.num_columns, sum(chunk.num_values for chunk in chunks))
+    if rows > ROWS or max(packed, values * WIDTH) > BYTES:
         raise StoreError(f"{where}: {path.name} has more rows than are read: {rows:,}")
+    try:
+        too_long = any(size > BYTES for size in accumulate(_text_sizes(path)))
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"{where}: {path.name} is no readable table: {error}") from None
+    if too_long:
+        raise StoreError(f"{where}: {path.name} has more text than is read")
+
+
+def _text_sizes(path: Path) -> Iterator[int]:
+    """Yield how many bytes of text each part of a table has, equal texts counted each time."""
+    schema = pq.read_metadata(path).schema
+    leaves = [schema.column(n) for n in range(len(schema))]
+    texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+    # As dictionaries: one text that stands in all rows is then read once.
+    file = pq.ParquetFile(path, read_dictionary=texts)
+    for group in range(file.num_row_groups):
+        for chunk in (c for text in texts for c in file.read_row_group(group, [text])[0].chunks):
+            while pa.types.is_nested(chunk.type):
+                [chunk] = chunk.flatten() if pa.types.is_struct(chunk.type) else [chunk.flatten()]
+            if not pa.types.is_dictionary(chunk.type):
+                yield chunk.nbytes
+                continue
+            sizes = pc.binary_length(chunk.dictionary).take(chunk.indices)
+            yield pc.sum(sizes).as_py() or 0
 
 
 def _check_packed(path: Path, where: str) -> None:

@@ -52,7 +52,7 @@ class Report:
 
 
 def write_bundle(report: Report, path: Path) -> str:
-    """Write a bundle; it holds no path of this machine.
+    """Write a bundle; it holds no path of this machine, unless the error of a failed row names one.
 
     Args:
         report: what it is made of.
@@ -115,8 +115,9 @@ def _configurations(commands: Sequence[str]) -> dict[str, str]:
         return {}
     texts = {}
     for number, command in enumerate(commands, 1):
-        overrides = [a for a in shlex.split(command, comments=True) if "=" in a]
         try:
+            # Behind `python train.py`; an override may delete, as `~judge.evalx` does.
+            overrides = shlex.split(command, comments=True)[2:]
             config = hydra.compose("config", overrides)
         # Of another version, or of a plug-in that is not installed here.
         except Exception as error:

@@ -40,6 +40,11 @@ class Altered(Explainer):
             setattr(self, attribute, getattr(self._other, attribute))
         self._draw = Random(seed + SALT)
 
+    @property
+    def learns(self) -> bool:
+        """Whether the other explainer learns."""
+        return self._other.learns
+
     def prepare(self, train: EncodedSplit) -> Mapping[str, np.ndarray] | None:
         """Return what the other explainer learns."""
         return self._other.prepare(train)

@@ -110,6 +110,11 @@ class Explainer(ABC):
         """Return what it learns from the training split before it explains; None for nothing."""
         return None
 
+    @property
+    def learns(self) -> bool:
+        """Whether it learns from training text before it explains: it brings a `prepare`."""
+        return type(self).prepare is not Explainer.prepare
+
     @abstractmethod
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
         """Return relevance of every word for every step of every sentence.
@@ -147,6 +152,11 @@ class Explainer(ABC):
         # Refused before anything is translated: bare pairs have no annotation to read.
         if self.needs_gold:
             raise XnmtError(f"{type(self).__name__} needs gold annotation, which bare text has not")
+        # A text is a sequence of letters, and one pair a sequence of two sources.
+        if isinstance(pairs, str | Passage) or (
+            isinstance(pairs, tuple) and list(map(type, pairs)) == [str, str]
+        ):
+            raise XnmtError(f"give a list of pairs: [{pairs!r}]")
         # Read to the end first: a slip in the last pair is found before the first is explained.
         pairs = list(pairs)
         passages = []

@@ -72,10 +72,13 @@ class CpLrp(CaptumGradient):
         words_BTC = self._objective.words(model, batch)
         logit_N = self._objective.value(model, states_BTD.flatten(0, 1), words_BTC.flatten(0, 1))
         # EOS and markers are left out, as rules leave them out.
-        is_word_BS = ~torch.isin(batch.source_BS, torch.tensor(SPECIAL, device=logit_N.device))
+        special = torch.tensor(SPECIAL, device=logit_N.device)
+        is_word_BS, is_word_BT = (
+            ~torch.isin(ids, special) for ids in (batch.source_BS, batch.target_BT)
+        )
         sum_BT = (relevance.source_BTS.nan_to_num() * is_word_BS[:, None]).sum(-1)
         if relevance.prefix_BTT is not None:
-            sum_BT = sum_BT + relevance.prefix_BTT.nan_to_num().sum(-1)
+            sum_BT = sum_BT + (relevance.prefix_BTT.nan_to_num() * is_word_BT[:, None]).sum(-1)
         return (logit_N.view_as(sum_BT) - sum_BT).abs() * batch.current_BT
 
 

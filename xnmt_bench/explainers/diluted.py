@@ -58,6 +58,11 @@ class Diluted(Explainer):
         # The same decisions are replaced by either.
         self._share, self._draw = share, Random(seed + 1)
 
+    @property
+    def learns(self) -> bool:
+        """Whether the other explainer learns."""
+        return self._other.learns
+
     def prepare(self, train: EncodedSplit) -> Mapping[str, np.ndarray] | None:
         """Return what the replacement learns: the words' counts, for a code of frequencies."""
         return self._other.prepare(train)

@@ -19,7 +19,7 @@ from xnmt_bench.errors import XnmtError, import_extra
 from xnmt_bench.explanation.drawing import Panel, draw
 from xnmt_bench.explanation.showing import show
 from xnmt_bench.registry import unknown
-from xnmt_bench.words.weighed import EOS_TOKEN, Tokens
+from xnmt_bench.words.weighed import CONTINUED, EOS_TOKEN, Tokens
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,9 +61,9 @@ class Explanation:
 
         Words of the prefix stand in angle brackets. Relevance has the explainer's own scale.
         """
-        prefix = [f"<{token}>" for token in map(_readable, self.target_tokens)]
-        tokens = [*map(_readable, self.source_tokens), *prefix]
-        labels = list(map(_readable, self.labels))
+        prefix = [f"<{token}>" for token in self._readable(self.target_tokens)]
+        tokens = [*self._readable(self.source_tokens), *prefix]
+        labels = self._readable(self.labels)
         width = max(map(len, labels), default=0)
         lines = []
         for step, (label, probability) in enumerate(
@@ -96,14 +96,31 @@ class Explanation:
 
     def panel(self, title: str) -> Panel:
         """Return its matrix, to be drawn under a title."""
-        columns, parts = list(map(_readable, self.source_tokens)), [self.source_TS]
+        columns, parts = self._readable(self.source_tokens), [self.source_TS]
         if self.prefix_TT is not None:
             # The last target word is in no prefix.
-            columns += map(_readable, self.target_tokens[:-1])
+            columns += self._readable(self.target_tokens)[:-1]
             parts.append(self.prefix_TT[:, :-1])
-        labels = list(map(_readable, self.labels))
+        labels = self._readable(self.labels)
         weights_TX = torch.cat([part.double() for part in parts], dim=1).numpy()
         return Panel(title, labels, columns, len(self.source_tokens), weights_TX)
+
+    def _readable(self, pieces: Sequence[str]) -> list[str]:
+        """Return pieces without marks; one that goes on with a word begins with a dot."""
+        # One mark anywhere settles the tool, also for a single label.
+        tokens = (*self.source_tokens, *self.target_tokens)
+        marked = any(token.startswith(WORD_START) for token in tokens)
+        words = Tokens.of(pieces, False).words
+        readable = []
+        for n, piece in enumerate(pieces):
+            goes_on = marked or (n > 0 and words[n] == words[n - 1])
+            if piece.startswith(WORD_START):
+                readable.append(piece[len(WORD_START) :].replace(WORD_START, " ") or "␣")
+            elif piece.startswith("<"):
+                readable.append(piece)
+            else:
+                readable.append("·" * goes_on + piece.removesuffix(CONTINUED))
+        return readable
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row for each step and word that it sees, as a pandas frame.
@@ -170,9 +187,9 @@ class Explanation:
         products = [self.probabilities[start:stop].prod() for start, stop in steps]
         return replace(
             self,
-            source_tokens=["".join(self.source_tokens[a:b]) for a, b in columns],
-            target_tokens=["".join(self.target_tokens[a:b]) for a, b in words],
-            labels=["".join(self.labels[a:b]) for a, b in steps],
+            source_tokens=[_join(self.source_tokens[a:b]) for a, b in columns],
+            target_tokens=[_join(self.target_tokens[a:b]) for a, b in words],
+            labels=[_join(self.labels[a:b]) for a, b in steps],
             probabilities=torch.stack(products),
             source_TS=_joined(self.source_TS, steps, columns, by),
             prefix_TT=prefix_TT,
@@ -244,11 +261,11 @@ def _steps(start: int, stop: int, before: int) -> Span | None:
 
 
 def _joined(scores_TX: Tensor, steps: Sequence[Span], words: Sequence[Span], by: By) -> Tensor:
-    """Return scores of spans of words, averaged over spans of steps."""
+    """Return scores of spans of words, averaged over the explained ones of spans of steps."""
     joins: dict[By, Callable[..., Tensor]] = {"sum": torch.sum, "mean": torch.mean}
     join = joins.get(by, torch.amax)
     columns = torch.stack([join(scores_TX[:, a:b], dim=1) for a, b in words], dim=1)
-    return torch.stack([columns[a:b].mean(0) for a, b in steps])
+    return torch.stack([columns[a:b].nanmean(0) for a, b in steps])
 
 
 def _word_spans(pieces: Sequence[str]) -> list[Span]:
@@ -265,8 +282,6 @@ def _word_spans(pieces: Sequence[str]) -> list[Span]:
     return [(start, stop) for start, stop in spans if stop - start > 1]
 
 
-def _readable(piece: str) -> str:
-    """Return a piece without the mark that begins a word; one that goes on begins with a dot."""
-    if piece.startswith(WORD_START):
-        return piece[len(WORD_START) :].replace(WORD_START, " ") or "␣"
-    return piece if piece.startswith("<") else f"·{piece}"
+def _join(pieces: Sequence[str]) -> str:
+    """Return pieces as one token; the last keeps its mark, since a span may end within a word."""
+    return "".join([*(piece.removesuffix(CONTINUED) for piece in pieces[:-1]), *pieces[-1:]])

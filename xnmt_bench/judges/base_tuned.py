@@ -74,6 +74,11 @@ class BaseTuned(Judge):
         """By the number of sentences."""
         return [self.place, self.name, self.sentences or 0]
 
+    def settings(self) -> dict[str, Any]:
+        """Return its options, and those of its training."""
+        # Rows of trainings of unlike length are then never ranked together.
+        return super().settings() | plain(self.rules.job.config.proxy.training)
+
     @property
     def learnt_decisions(self) -> Decisions:
         """The system's decisions that it learns from."""
@@ -116,7 +121,7 @@ class BaseTuned(Judge):
         return rules.job.store.make(
             "tuned",
             work,
-            version=1,
+            version=2,
             amount=Work(
                 f"{self.row_name} on {rules.job.system.name}", training.max_epochs, "epochs"
             ),

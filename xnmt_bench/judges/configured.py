@@ -20,7 +20,7 @@ def configured_judges(rules: RuleSet) -> list[Judge]:
     """Return the judges of `judge=[...]`, in reading order.
 
     Raises:
-        XnmtError: one cannot be imported, refuses an option, or is not a Judge.
+        XnmtError: one cannot be imported, refuses an option, is not a Judge, or has another name.
     """
     # `judge=[]` leaves no node at all.
     nodes = rules.job.config.get("judge") or {}
@@ -29,5 +29,8 @@ def configured_judges(rules: RuleSet) -> list[Judge]:
         judge = instantiate(f"judge {name!r}", nodes[name], rules)
         if not isinstance(judge, Judge):
             raise XnmtError(f"judge {name!r}: {type(judge)} is no Judge")
+        if judge.name != name:
+            # Recipes and rows have its own name, so two of one class would be mixed up.
+            raise XnmtError(f"judge {name!r}: its class is called {judge.name!r}; name it so")
         judges.append(judge)
     return sorted(judges, key=lambda judge: judge.row_order)

@@ -72,7 +72,9 @@ class Distilled(RuleProxy):
     def learning_recipe(self) -> dict[str, Any]:
         """Return the explainer's rules and the loss, which own proxies do not have."""
         # An own proxy has the same rules and options, and must not share the artefact.
-        return super().learning_recipe() | {"loss": "kl"}
+        recipe = super().learning_recipe() | {"loss": "kl"}
+        # An earlier version took the states of other decisions where some were left out.
+        return recipe | ({"states": "of learnt decisions"} if self.rules.leaves_out else {})
 
     def lessons(self, folder: Path, training: ProxyTrainingOptions) -> Lessons:
         """Return the rules with the model's distributions, computed from states batch by batch."""
@@ -84,15 +86,19 @@ class Distilled(RuleProxy):
         states_ND = write_states(
             model, contexts, self.train_sentences, folder / f"{LESSONS}.states"
         )
+        # There are states of all decisions, also of those that the explainer leaves out.
+        state_rows = np.flatnonzero(rules.learnt)
         cut = held_out(starts, training)
         validation = np.arange(cut, len(decisions))
 
+        def batches(order: np.ndarray) -> _Distributions:
+            return _Distributions(model, decisions, states_ND, state_rows, order, size)
+
         def train(epoch: int) -> Iterable[DecisionBatch]:
             # The held-out rows stand behind `cut`.
-            order = np.random.default_rng([seed, epoch]).permutation(cut)
-            return _Distributions(model, decisions, states_ND, order, size)
+            return batches(np.random.default_rng([seed, epoch]).permutation(cut))
 
-        return Lessons(train, lambda: _Distributions(model, decisions, states_ND, validation, size))
+        return Lessons(train, lambda: batches(validation))
 
 
 class _Distributions:
@@ -101,7 +107,8 @@ class _Distributions:
     Args:
         model: the NMT model.
         decisions: rules, one row each.
-        states_ND: the model's state at each of them.
+        states_ND: the model's states.
+        state_rows: the row of each decision's state.
         order: the rows, in the order in which they are batched.
         batch_size: rows a batch.
     """
@@ -111,10 +118,12 @@ class _Distributions:
         model: NMTModel,
         decisions: PackedRules,
         states_ND: np.ndarray,
+        state_rows: np.ndarray,
         order: np.ndarray,
         batch_size: int,
     ) -> None:
-        self._model, self._decisions, self._states = model, decisions, states_ND
+        self._model, self._decisions = model, decisions
+        self._states, self._state_rows = states_ND, state_rows
         self._order, self._batch_size = order, batch_size
 
     def __len__(self) -> int:
@@ -125,7 +134,7 @@ class _Distributions:
             rows = self._order[start : start + self._batch_size]
             # The label is dropped: the loss compares whole distributions.
             _, words_BK, positions_BK = unpack(self._decisions[rows])
-            log_p_BV = log_distributions(self._model, self._states[rows])
+            log_p_BV = log_distributions(self._model, self._states[self._state_rows[rows]])
             yield log_p_BV.exp(), words_BK, positions_BK
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.errors import NotApplicable, XnmtError
@@ -96,9 +98,10 @@ class RuleSet:
         configured = self.job.config.train_sentences or explained
         # Silently using fewer would put the row under a size that it does not have.
         if configured > explained:
+            more = self.job.config.rules.train_sentences == explained
+            advice = "raise rules.train_sentences" if more else "the training split has no more"
             raise XnmtError(
-                f"train_sentences={configured} but only {explained} are explained; "
-                "raise rules.train_sentences"
+                f"train_sentences={configured} but only {explained} are explained; {advice}"
             )
         return configured
 
@@ -117,20 +120,42 @@ class RuleSet:
     def training(self) -> Iterator[Rules]:
         """Yield the rules of the first `train_sentences` training sentences, shard by shard.
 
-        Decisions that the explainer leaves out are not among them.
+        Decisions that the explainer leaves out are not among them; see `learnable`.
         """
+        for path, learnt_N in self._training_shards():
+            yield read_rules(path, self.k).take(np.flatnonzero(learnt_N))
+
+    @property
+    def learnt(self) -> np.ndarray:
+        """Which decisions of the first `train_sentences` training sentences are learnt from."""
+        return np.concatenate([learnt_N for _, learnt_N in self._training_shards()])
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether judges learn from some of the explainer's training rules alone."""
+        explainer = self.explained.explainer
+        return explainer.against_gold or explainer.of_target_words
+
+    def learnable(self, path: Path) -> np.ndarray:
+        """Return which decisions of a shard of training rules can be learnt from, (N,).
+
+        An explainer that explains against the target's own word leaves that label out; relevance
+        that comes from a file is of that label alone. An explainer that reads gold annotation gives
+        rules for every label, and all of them are learnt from.
+        """
+        if not self.leaves_out:
+            return np.ones(pq.read_metadata(path).num_rows, dtype=bool)
+        differs_N = differs_from_gold(path)
+        return differs_N if self.explained.explainer.against_gold else ~differs_N
+
+    def _training_shards(self) -> Iterator[tuple[Path, np.ndarray]]:
+        """Yield the shards, and which of their first decisions are learnt from."""
         # A shard may hold more sentences than are left, so the last one is cut at a sentence's end.
         sentences_left = self.train_sentences
         for path in shards(self.training_artefact.path, "train"):
-            rules = read_rules(path, self.k)
-            sentences = list(sentence_rows(rules.sentence_N))[:sentences_left]
-            stop = sentences[-1].stop
-            explainer, rows = self.explained.explainer, np.arange(stop)
-            if explainer.against_gold:
-                rows = np.flatnonzero(differs_from_gold(path)[:stop])
-            elif explainer.of_target_words:
-                rows = np.flatnonzero(~differs_from_gold(path)[:stop])
-            yield rules.take(rows)
+            sentence_N = read_columns(path, ["sentence"])["sentence"]
+            sentences = list(sentence_rows(sentence_N))[:sentences_left]
+            yield path, self.learnable(path)[: sentences[-1].stop]
             sentences_left -= len(sentences)
             if not sentences_left:
                 return

@@ -15,7 +15,8 @@ from torch import Tensor
 from proxies.base import Proxy, Vocabulary
 from proxies.data import PackedRules, append, narrowest, open_decisions, pack
 from proxies.lessons import Lessons, ProxyTrainingOptions
-from proxies.scoring import distributions, log_likelihoods
+from proxies.scoring import BATCH, distributions, log_likelihoods
+from xnmt_bench.errors import NotApplicable
 from xnmt_bench.judges.judge import Judge, LearnsFrom, training_facts
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.registry import create, entries
@@ -153,7 +154,7 @@ class TrainedProxy(Judge):
 
     def log_distributions(self, rules: Rules, positions: int) -> Iterator[tuple[slice, Tensor]]:
         """Yield rows of some rules at a time, and log Q of the whole vocabulary, (B, V)."""
-        return distributions(self.open(), decisions_of(rules))
+        return distributions(self.open(), decisions_of(rules), min(BATCH, positions))
 
     def made_by(self) -> dict[str, str]:
         """Return the trained proxy's fingerprint."""
@@ -204,6 +205,9 @@ class RuleProxy(TrainedProxy):
 
         Returns:
             The memory-mapped rules, and the row where each sentence begins.
+
+        Raises:
+            NotApplicable: the explainer leaves out every decision.
         """
         path, starts, count = folder / LESSONS, [], 0
         # Two bytes an id where they suffice: the file is read from disk once an epoch.
@@ -214,6 +218,8 @@ class RuleProxy(TrainedProxy):
                 # Starts are counted through all shards, since validation holds out whole sentences.
                 starts.append(count + sentence_starts(rules.sentence_N))
                 count += len(rules.sentence_N)
+        if not count:
+            raise NotApplicable("the explainer speaks of no decision of the training sentences")
         return open_decisions(path, self.rules.k, kind), np.concatenate(starts)
 
 
@@ -222,11 +228,17 @@ def held_out(starts: np.ndarray, training: ProxyTrainingOptions) -> int:
 
     Args:
         starts: the row where each sentence begins, ascending.
-        training: gives the share of the sentences that is held out; at least one is.
+        training: gives the share of the sentences that is held out; at least one is, and not all.
+
+    Raises:
+        NotApplicable: there is one sentence alone.
     """
+    if len(starts) < 2:
+        raise NotApplicable("one sentence to learn from, and none to hold out; raise the number")
     # The last sentences and not random rows: decisions of one sentence are alike, and rows of it on
     # both sides would make the validation loss too good.
-    return int(starts[-max(1, round(training.validation_share * len(starts)))])
+    count = max(1, round(training.validation_share * len(starts)))
+    return int(starts[-min(count, len(starts) - 1)])
 
 
 def decisions_of(rules: Rules) -> PackedRules:

@@ -16,8 +16,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from xnmt_bench.errors import TRAIN_FIRST, MissingError, StoreError
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.parsing import parse_json
@@ -40,6 +38,8 @@ CEILING = "ceiling"
 ALTERS = "alters"
 # The same of an explainer that stands beside a system's row, where the row itself is ranked.
 BLIND_EXPLAINER = "blind_explainer"
+# It is scored on some of the decisions alone: which, how many, and of how many.
+COUNTED = "counted"
 # What the experiment left out to be quick, a sentence each. Metrics count units as `left_out`.
 LEFT_OUT = "quick_left_out"
 CAPPED = "capped"  # training ended at its cap of epochs
@@ -320,20 +320,7 @@ def _holds(path: Path, units: Units) -> bool:
         stored = Units.load(path)
     except StoreError:
         return False
-    return (
-        stored.test_set == units.test_set
-        and np.array_equal(stored.number_U, units.number_U)
-        and stored.columns.keys() == units.columns.keys()
-        and all(_same(stored[name], units[name]) for name in units.columns)
-    )
-
-
-def _same(first_U: np.ndarray, second_U: np.ndarray) -> bool:
-    """Return whether two columns are equal; what has no value in both is equal too."""
-    if first_U.shape != second_U.shape:
-        return False
-    # Only NaN differs from itself.
-    return bool(((first_U == second_U) | ((first_U != first_U) & (second_U != second_U))).all())
+    return stored.equals(units)
 
 
 def read(metric: str, results: Path, identity: Sequence[str]) -> list[Measurement]:

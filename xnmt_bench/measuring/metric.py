@@ -243,6 +243,7 @@ class Metric(ABC):
         doubts: Callable[[], list[str]] | None = None,
         facts: Mapping[str, Any] | None = None,
         content: Mapping[str, str] | None = None,
+        late_content: Callable[[], Mapping[str, str]] = dict,
         **keys: Any,
     ) -> PlannedRow:
         """Plan a row of a job.
@@ -259,6 +260,7 @@ class Metric(ABC):
                 job's corpus.
             facts: what is known of the row before it is measured; a failed row has them too.
             content: fingerprints of further files that decide the row, by what they hold.
+            late_content: the same of what may have to be made first, such as a system.
             keys: the metric's own columns, which replace the others of the same name.
         """
         configured = (job.explained_identity() if explained else job.system_identity()) | keys
@@ -281,7 +283,8 @@ class Metric(ABC):
             doors = {kind: door.fingerprint for kind, door in open_doors.items()}
             # The metric's own keys come last, so that it may override what the job says.
             columns = configured | late_keys() | keys
-            return RowIdentity(columns, model, row_facts, doors | dict(content or {}))
+            all_content = doors | dict(content or {}) | dict(late_content())
+            return RowIdentity(columns, model, row_facts, all_content)
 
         # Identified late: the model's fingerprint may need a training, and planning starts none.
         return PlannedRow(configured, identify, make)

@@ -53,6 +53,15 @@ class Units:
         # In the schema and not a column: it is the same for every unit.
         write_table(table.replace_schema_metadata({TEST_SET: self.test_set}), path)
 
+    def equals(self, other: Units) -> bool:
+        """Return whether two tables have the same units and numbers; NaN equals NaN."""
+        return (
+            self.test_set == other.test_set
+            and np.array_equal(self.number_U, other.number_U)
+            and self.columns.keys() == other.columns.keys()
+            and all(_same(self[name], other[name]) for name in self.columns)
+        )
+
     @classmethod
     def load(cls, path: Path) -> Units:
         """Read what `save` wrote.
@@ -67,6 +76,14 @@ class Units:
         # Not without a copy, since booleans are packed in bits.
         arrays = {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
         return cls(test_set.decode(), arrays.pop(NUMBER), arrays)
+
+
+def _same(first_U: np.ndarray, second_U: np.ndarray) -> bool:
+    """Return whether two columns are equal; what has no value in both is equal too."""
+    if first_U.shape != second_U.shape:
+        return False
+    # Only NaN differs from itself.
+    return bool(((first_U == second_U) | ((first_U != first_U) & (second_U != second_U))).all())
 
 
 def common(units: Sequence[Units]) -> np.ndarray | None:

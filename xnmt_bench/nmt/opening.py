@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -17,6 +18,8 @@ from xnmt_bench.nmt.loading import load_model, shipped, shipped_names
 # `model_type` of a config.json, and the choice of `nmt=` that opens such a model.
 FAMILIES = {"marian": "marian", "m2m_100": "m2m100", "mbart": "mbart", "t5": "t5", "mt5": "t5"}
 CHECKPOINTS = (".pt",)  # endings of fairseq's files
+# Endings of other files, which no name on the hub has.
+FILES = (".bin", ".gz", ".h5", ".json", ".npz", ".onnx", ".safetensors", ".tar", ".yaml", ".zip")
 MANY_LANGUAGES = ("m2m100", "nllb", "mbart")
 
 
@@ -35,7 +38,13 @@ def load(path: str | Path, device: Device = "cpu", **options: Any) -> NMTModel:
         XnmtError: no model is there, it is of no family that can be read, or an option is missing.
     """
     family = find_family(str(path))
-    model = _OPENERS.get(family, _open_huggingface)(str(path), family, options)
+    try:
+        model = _OPENERS.get(family, _open_huggingface)(str(path), family, options)
+    except TypeError as error:
+        # Python names an argument that a reader lacks; any other TypeError is no slip of options.
+        if slip := re.search(r"unexpected keyword argument '(\w+)'", str(error)):
+            raise XnmtError(f"{path}: no option {slip[1]!r} of {family}") from None
+        raise
     languages = model.languages or (options.get("source_language"), options.get("target_language"))
     pair = f", {languages[0]} to {languages[1]}" if all(languages) else ""
     print(f"{path}: {_ARTICLES.get(family, f'a {family} model')}{pair}", file=sys.stderr)
@@ -55,7 +64,9 @@ def find_family(path: str) -> str:
         return "fairseq"
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise StoreError(f"{path}: no NMT model is here: neither model.json nor config.json")
-    if not folder.is_dir() and (folder.suffix or path.count("/") > 1 or folder.is_absolute()):
+    # A name on the hub has one slash at most, and may have a dot, as `nllb-200-distilled-1.3B` has.
+    is_file = folder.suffix in FILES or path.startswith(".")
+    if not folder.is_dir() and (is_file or path.count("/") > 1 or folder.is_absolute()):
         raise XnmtError(f"{path}: no such folder or file")
     if not folder.is_dir() and (near := get_close_matches(path, shipped_names(), n=1)):
         raise XnmtError(f"{path}: no such system; did you mean {near[0]}?")

@@ -109,7 +109,7 @@ class Explained:
         """What the explainer has learnt from the system's training split, if it learns at all."""
         explainer = self.explainer
         # Most learn nothing, and need no artefact.
-        if type(explainer).prepare is Explainer.prepare:
+        if not explainer.learns:
             return None
 
         def work(folder: Path) -> None:

@@ -192,8 +192,14 @@ class Job:
         return log_p_N / scores["ids"].to_numpy() if normalise else log_p_N
 
     def scored(self, pairs: Sequence[Passage | tuple[str, str]]) -> Artefact:
-        """Return the stored scores that the system gives to pairs; see `log_probability`."""
+        """Return the stored scores that the system gives to pairs; see `log_probability`.
+
+        Raises:
+            NotApplicable: the system is to read gold markers, which these texts lack.
+        """
         system, room = self.system, Room(self.config.rules.batch_tokens, cpu=1024, each=2**20)
+        if system.read_resolver == "gold":
+            raise NotApplicable("nmt.coreference.read=gold: these texts have no annotation")
         passages = (p if isinstance(p, Passage) else Passage(*p) for p in pairs)
         read = [passage.read(system.context) for passage in passages]
 
@@ -207,7 +213,9 @@ class Job:
             def make(numbers: Sequence[int]) -> Iterator[int]:
                 for number in numbers:
                     part = distinct[number * SCORED : (number + 1) * SCORED]
-                    encoded = [passage.encode(*system.subwords) for passage in part]
+                    # Marked here, so that scores from the store need no resolver.
+                    marked = map(system.mark_passage, part)
+                    encoded = [passage.encode(*system.subwords) for passage in marked]
                     score = partial(log_probability, system.model, encoded)
                     log_p, ids = room.tried(self.options.device, score)
                     paths[number].parent.mkdir(exist_ok=True)
@@ -223,10 +231,12 @@ class Job:
             rmtree(folder / "shards")
 
         passages_id = fingerprint({"passages": list(map(astuple, read))})  # they may be many
-        # Older stores hold scores of one shard without it.
-        shards: dict[str, Any] = {"shards": count} if count > 1 else {}
+        # Older stores hold scores of one shard, and of no markers, without these.
+        further: dict[str, Any] = {"shards": count} if count > 1 else {}
+        if system.read_resolver:  # an earlier version read no markers here
+            further["markers"] = system.read_resolver
         return self.store.make(
-            "scores", work, version=5, model=system, passages=passages_id, **shards
+            "scores", work, version=5, model=system, passages=passages_id, **further
         )
 
     @cached_property

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
 from xnmt_bench.corpora.contrastive import as_read, find_sets
-from xnmt_bench.corpora.passage import Context
+from xnmt_bench.corpora.passage import Context, Passage
 from xnmt_bench.corpora.sentence import SPLITS, Corpus, Sentence, Split, languages
 from xnmt_bench.corpora.subwords import MARKER, SentencePiece, Subwords, draw_sample, train_subwords
 from xnmt_bench.device import move
@@ -104,6 +104,11 @@ class System:
         return CoreferenceOptions(**plain(self._config.nmt.get("coreference") or {}))
 
     @property
+    def learnt_corpus(self) -> Corpus:
+        """The corpus that it is trained on: `nmt.corpus`, or the one that is measured."""
+        return self._learnt
+
+    @property
     def has_markers(self) -> bool:
         """Whether its source vocabulary has markers of clusters."""
         nmt = self._config.nmt
@@ -137,13 +142,45 @@ class System:
         """
         if MARKER.search(text):
             raise XnmtError(f"the text holds a marker: {text}")
-        if self._coreference.read == "none" or not self.has_markers:
+        if not self.read_resolver:
             return text
         if self._coreference.read == "gold":
             raise XnmtError("nmt.coreference.read=gold: a bare sentence has no annotation")
+        return self._mark_text(text)
+
+    def mark_passage(self, passage: Passage) -> Passage:
+        """Return a passage whose source sentences are as the system reads them; see `mark`."""
+        if not self.read_resolver:
+            return passage
+        context, following = (
+            tuple(map(self.mark, texts)) for texts in (passage.source_context, passage.following)
+        )
+        source = self.mark(passage.source)
+        return replace(passage, source=source, source_context=context, following=following)
+
+    @property
+    def read_resolver(self) -> str:
+        """The resolver whose markers it reads, `gold` for the annotation; empty for no markers."""
+        read = self._coreference.read
+        if read == "none" or not self.has_markers:
+            return ""
+        return "gold" if read == "gold" else self._bare_resolver.fingerprint
+
+    @cached_property
+    def _bare_resolver(self) -> Resolver:
         # Not a stored one: no training sentence is needed for this.
-        [clusters] = self._coreference.create_resolver().resolve([Sentence(text, "", "", 0)])
-        return mark(text, clusters or ()).text
+        return self._coreference.create_resolver()
+
+    @cached_property
+    def _mark_text(self) -> Callable[[str], str]:
+        """Marks a source sentence; the variants of one contrastive source are resolved once."""
+
+        @lru_cache(maxsize=10_000)
+        def mark_text(text: str) -> str:
+            [clusters] = self._bare_resolver.resolve([Sentence(text, "", "", 0)])
+            return mark(text, clusters or ()).text
+
+        return mark_text
 
     @property
     def context(self) -> Context:
@@ -420,6 +457,8 @@ class System:
             sets = find_sets(names, corpus, "valid", training.contrastive_data)
             # Tokenised and cased as the training data, or words would be unknown.
             sets = [as_read(contrastive_set, corpus) for contrastive_set in sets]
+            if self.has_markers:  # as in training
+                sets = [contrastive_set.map(self._mark_text, str) for contrastive_set in sets]
             batch_tokens, context = training.batch_tokens, self.trained_context
             looked_at["contrastive"] = ContrastiveAccuracy(sets, context, batch_tokens)
         return looked_at

@@ -37,11 +37,11 @@ def style(names: Sequence[str], name: str) -> dict[str, Any]:
 
 def interval_figure(metric: Metric, panels: Sequence[Panel]) -> Figure | None:
     """Return the headline with its interval, one axes a panel; None where nothing has a number."""
-    shown = [panel for panel in panels if panel.by_pivot(blind=True)]
+    shown = [panel for panel in panels if panel.by_pivot(blind=True, partial=True)]
     if not shown:
         return None
     distinction, column = distinguish(shown), metric.headline
-    measured = {p for panel in shown for p in panel.by_pivot(blind=True)}
+    measured = {p for panel in shown for p in panel.by_pivot(blind=True, partial=True)}
     pivots = sort_pivots(measured, shown[0].pivot_values)
     row = max(0.45, 0.12 * len(pivots))  # inches a line
     heights = [0.7 + row * len(panel.names) for panel in shown]  # inches
@@ -71,7 +71,7 @@ def interval_figure(metric: Metric, panels: Sequence[Panel]) -> Figure | None:
 
 def _draw(ax: plt.Axes, panel: Panel, pivots: Sequence[str]) -> None:
     column = panel.metric.headline
-    by_pivot = panel.by_pivot(blind=True)
+    by_pivot = panel.by_pivot(blind=True, partial=True)
     measured = sorted({name for by_name in by_pivot.values() for name in by_name})
     least = {
         name: min(v for p in pivots if (v := panel.value(p, name)) is not None) for name in measured
@@ -88,10 +88,10 @@ def _draw(ax: plt.Axes, panel: Panel, pivots: Sequence[str]) -> None:
                 if (numbers := pooled(column, [scored])) and not scored.derived:
                     at = names.index(name) + offset
                     draw_interval(ax, "x", at, *numbers, label=panel.heading(pivot), **look)
-    for number, (kind, reference) in enumerate(sorted(panel.references.items(), reverse=True)):
-        if column.name in reference.values:
+    for number, (kind, rows) in enumerate(sorted(panel.references.items(), reverse=True)):
+        if numbers := pooled(column, rows):
             ax.axvline(
-                reference.values[column.name],
+                numbers[0],
                 color="black",
                 linewidth=0.9,
                 linestyle=LINES[number % len(LINES)],
@@ -185,7 +185,7 @@ class RoomyLogLocator(LogLocator):
 def save_figure(figure: Figure, stem: Path) -> list[Path]:
     """Write a figure as SVG and PNG and closes it."""
     stem.parent.mkdir(parents=True, exist_ok=True)
-    paths = [stem.with_suffix(ending) for ending in (".svg", ".png")]
+    paths = [stem.with_name(stem.name + ending) for ending in (".svg", ".png")]
     dpi = min(160, LONGEST_SIDE / max(figure.get_size_inches()))
     for path in paths:
         figure.savefig(path, dpi=dpi)

@@ -13,6 +13,7 @@ from xnmt_bench.measuring.measurement import (
     BLIND,
     CAPPED,
     CEILING,
+    COUNTED,
     DOUBTS,
     LEFT_OUT,
     LINEAGE,
@@ -36,7 +37,8 @@ class Panel:
         condition: the columns that all its rows share.
         rows: by value of the pivot (empty without a pivot) and by name of what is
             compared, a row for each seed, and for each system of several trainings.
-        references: rows that stand beside them unranked, by value of the pivot.
+        references: rows that stand beside them unranked, by value of the pivot: one for each
+            system of several trainings.
         altered: rows of altered explainers, which stand in no table, by value of the pivot and by
             the names of the unaltered explainer and of the alteration, and its options.
         ceilings: as `rows`, what searches for the best numbers reach; a table shows them last, and
@@ -48,7 +50,7 @@ class Panel:
     condition: dict[str, Any]
     pivot_values: dict[str, PivotValue]
     rows: dict[str, dict[str, list[ScoredRow]]] = field(default_factory=dict)
-    references: dict[str, ScoredRow] = field(default_factory=dict)
+    references: dict[str, list[ScoredRow]] = field(default_factory=dict)
     altered: dict[str, dict[tuple[str, str, str], list[ScoredRow]]] = field(default_factory=dict)
     ceilings: dict[str, dict[str, list[ScoredRow]]] = field(default_factory=dict)
 
@@ -89,24 +91,31 @@ class Panel:
         return sorted(ranks, key=ranks.__getitem__)  # stable: ties stay in alphabetical order
 
     def measured(
-        self, pivot: str, derived: bool = False, blind: bool = False
+        self, pivot: str, derived: bool = False, blind: bool = False, partial: bool = False
     ) -> dict[str, list[Measurement]]:
         """Return what can be resampled: the measurements of each name's seeds, by name.
 
-        Rows that were made of others are left out unless `derived`, blind ones unless `blind`.
+        Rows that were made of others are left out unless `derived`, blind ones unless `blind`; and
+        rows that count some decisions alone unless `partial`, or unless all rows do.
         """
         headline = self.metric.headline.name
         by_name = {
             name: [s.measurement for s in rows if _number(s, headline) and s.derived <= derived]
             for name, rows in sorted(self.rows.get(pivot, {}).items())
         }
+        whole = {
+            name: [m for m in seeds if COUNTED not in m.facts] for name, seeds in by_name.items()
+        }
+        if any(whole.values()) and not partial:
+            by_name = whole
         return {n: seeds for n, seeds in by_name.items() if seeds and self.blind(n) <= blind}
 
     def by_pivot(
-        self, derived: bool = False, blind: bool = False
+        self, derived: bool = False, blind: bool = False, partial: bool = False
     ) -> dict[str, dict[str, list[Measurement]]]:
         """Return `measured` for each value of the pivot that has any."""
-        return {p: by_name for p in self.rows if (by_name := self.measured(p, derived, blind))}
+        by_pivot = {p: self.measured(p, derived, blind, partial) for p in self.rows}
+        return {p: by_name for p, by_name in by_pivot.items() if by_name}
 
     def measurements(self) -> Iterator[tuple[str, Measurement]]:
         """Yield every row under the name of what is compared."""
@@ -178,13 +187,11 @@ def panels(metric: Metric, scored: Sequence[ScoredRow]) -> list[Panel]:
                 kind.setdefault(pivot, {}).setdefault(name, []).append(scored_row)
             panel.rows = {p: panel.rows[p] for p in sort_pivots(panel.rows, pivot_values)}
             # A reference that knows nothing of a column stands beside every value of it.
-            panel.references = {
-                reference.row[metric.pivot]: reference
-                for reference in references
-                if metric.pivot
-                and all(_value_of(reference, c) in ("", v) for c, v in condition.items())
-                and agree(settings, settings_of(reference))
-            }
+            for reference in references:
+                values = ((_value_of(reference, c), v) for c, v in condition.items())
+                fits = all(known in ("", v) for known, v in values)
+                if metric.pivot and fits and agree(settings, settings_of(reference)):
+                    panel.references.setdefault(reference.row[metric.pivot], []).append(reference)
             built.append(panel)
     order = {key.name: list(key.order) for key in metric.keys}
 
@@ -215,18 +222,18 @@ def _by_condition(
         row = scored_row.row | {"model": family(scored_row.measurement)}
         values = tuple(row[column] for column in columns)
         grouped.setdefault(values, []).append(scored_row)
-    shared = {key.name for key in metric.keys if key.shared}
+    shared = [columns.index(key.name) for key in metric.keys if key.shared]
+    # A row without any value of the shared columns belongs beside each of their values. One that
+    # has some of them is of an earlier version, and stands alone.
+    general_rows = {values for values in grouped if shared and not any(values[n] for n in shared)}
 
     def matches(general: tuple[Any, ...], special: tuple[Any, ...]) -> bool:
-        return general != special and all(
-            g == s or (column in shared and g == "")
-            for column, g, s in zip(columns, general, special, strict=True)
+        return special not in general_rows and all(
+            g == s or n in shared for n, (g, s) in enumerate(zip(general, special, strict=True))
         )
 
-    for general in list(grouped):
-        special = [values for values in grouped if matches(general, values)]
-        if special:
-            # A row without a value of a shared column belongs beside each of its values.
+    for general in general_rows:
+        if special := [values for values in grouped if matches(general, values)]:
             members = grouped.pop(general)
             for values in special:
                 grouped[values] += members
@@ -429,10 +436,14 @@ def seeds_cell(
     if numbers is None:
         status = rows[0].measurement.status.split(":")[0] if rows else OK
         return ("" if status == OK else status), None
+
     # A row that failed may stand beside the same row of an earlier run, which has a number.
-    seeds = {s.row.get("seed", "") for s in rows}
-    having = {s.row.get("seed", "") for s in rows if _number(s, column.name)}
-    some = "" if having == seeds else f" ({len(having)} of {len(seeds)} seeds)"
+    def trained(rows: Iterable[ScoredRow]) -> set[tuple[str, Any]]:
+        return {(origin(s.measurement), s.row.get("seed", "")) for s in rows}
+
+    every, having = trained(rows), trained(s for s in rows if _number(s, column.name))
+    counted = "seeds" if len({system for system, _ in every}) == 1 else "trainings"
+    some = "" if having == every else f" ({len(having)} of {len(every)} {counted})"
     text = column.cell(*numbers if column.interval else numbers[:1]) + some
     if column.interval and capped(rows):
         text = text.replace(" [", f" {CAP} [")

@@ -34,6 +34,14 @@ def stored_tables(results: Path) -> str:
         raise MissingError(f"{results}: no results are here yet; run `xnmt train` first")
     tables.sort(key=lambda path: path.stem not in measured)  # stable: by name within each part
     texts = [path.read_text(encoding="utf-8").rstrip() for path in tables]
+    newest = max((_newest(results, metric) for metric in measured), default=0)
+    older = [path.stem for path in tables if path.stem not in measured]
+    older = [stem for stem in older if (results / f"{stem}{TABLE}").stat().st_mtime_ns < newest]
+    if older:
+        texts.append(
+            f"Older than the newest row: {', '.join(sorted(older))}; `{command} analysis=[...]` "
+            "makes such tables anew."
+        )
     if stale := sorted(name for name in measured if _is_older(results, name)):
         texts.append(
             f"Rows of {', '.join(stale)} were measured since; "
@@ -42,8 +50,14 @@ def stored_tables(results: Path) -> str:
     return "\n\n".join(texts)
 
 
+def _newest(results: Path, metric: str) -> int:
+    """Return when a metric's newest row was written, in nanoseconds; 0 without rows."""
+    rows = (results / ROWS / metric).glob("*.json")
+    return max((path.stat().st_mtime_ns for path in rows), default=0)
+
+
 def _is_older(results: Path, metric: str) -> bool:
     """Return whether a metric has no table, or one that is older than one of its rows."""
     table = results / f"{metric}{TABLE}"
-    rows = [path.stat().st_mtime_ns for path in (results / ROWS / metric).glob("*.json")]
-    return bool(rows) and (not table.exists() or table.stat().st_mtime_ns < max(rows))
+    newest = _newest(results, metric)
+    return newest > 0 and (not table.exists() or table.stat().st_mtime_ns < newest)

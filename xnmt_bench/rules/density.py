@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from xnmt_bench.rules.table import Rules, differs_from_gold, read_rules, shards
+from xnmt_bench.rules.table import Rules, read_rules, shards
 
 BINS = (1, 10, 100, 1000)  # the paper's: (0, 1], (1, 10], (10, 100], (100, 1000], (1000, inf)
 BITS = 21  # of an id in a rule's key: vocabularies of up to two million
@@ -33,20 +33,16 @@ class Density:
     bins: tuple[int, ...]
 
 
-def stored_density(folder: Path, against_gold: bool = False) -> Density:
+def stored_density(folder: Path, learnable: Callable[[Path], np.ndarray]) -> Density:
     """Count the unique rules of a folder of training rules; see `density`.
 
     Args:
         folder: of the rules.
-        against_gold: leave out decisions whose label is the target's own word.
+        learnable: says which decisions of a shard count, (N,).
     """
     paths = shards(folder, "train")
     total = sum(pq.read_metadata(path).num_rows for path in paths)
-    rules = (
-        read_rules(path, 1).take(differs_from_gold(path) if against_gold else slice(None))
-        for path in paths
-    )
-    return density(rules, total)
+    return density((read_rules(path, 1).take(learnable(path)) for path in paths), total)
 
 
 def density(shards: Iterable[Rules], total: int, in_memory: int = IN_MEMORY) -> Density:

@@ -45,7 +45,7 @@ class ExtractionOptions:
     Attributes:
         largest_k: words kept a side; any smaller k is a slice.
         shard_sentences: sentences a shard, the unit of resuming.
-        admit_special: let the source's EOS be a word of a rule.
+        admit_special: let EOS, and separators of sentences, be words of a rule.
         batch_tokens: sentences are explained together up to this many target ids; None for what
             there is room for.
         precision: of the relevance; labels are always in float32.

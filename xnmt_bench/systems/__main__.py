@@ -21,21 +21,22 @@ def ship(trained: Path, target: Path) -> None:
         trained: the folder of the system, such as `outputs/store/nmt/0123456789abcdef`.
         target: the folder that is made.
     """
-    target.mkdir(parents=True, exist_ok=True)
+    # Read first: a wrong folder leaves nothing behind.
     weights = load_file(trained / "model.safetensors")
+    described = json.loads((trained / "model.json").read_text(encoding="utf-8"))
+    target.mkdir(parents=True, exist_ok=True)
     # Contiguous, since safetensors refuses views.
     half = {name: weight.half().contiguous() for name, weight in weights.items()}
     save_file(half, target / "model.safetensors", metadata={"format": "pt"})
     (target / "model.safetensors").chmod(MODE)  # safetensors lets the owner alone read a file
     for side in SIDES:
         shutil.copyfile(trained / f"{side}.model", target / f"{side}.model")
-    described = json.loads((trained / "model.json").read_text(encoding="utf-8"))
     write_atomically(target / "model.json", json.dumps(described, indent=1))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m xnmt_bench.systems", description=__doc__)
     parser.add_argument("trained", type=Path, help="the folder of a trained system")
-    parser.add_argument("name", help="what `nmt=` and `xnmt_bench.load` call it")
+    parser.add_argument("name", help="what `nmt.path=` and `xnmt_bench.load` call it")
     arguments = parser.parse_args()
     ship(arguments.trained, SHIPPED / arguments.name)

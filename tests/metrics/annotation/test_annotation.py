@@ -212,6 +212,8 @@ def test_the_key_of_another_sheet_is_refused(tmp_path):
     assert "cut.csv: has 7 of the 10 items of its sheet" in done.stderr
     done = command("evaluate.py", "metric=[quality]", *options[1:], cwd=tmp_path)
     assert "sheet.path: no chosen metric reads it" in done.stderr
+    done = command("evaluate.py", *options)
+    assert done.returncode and "one person has no other to agree with" in done.stderr
 
 
 @pytest.mark.skipif(not SUITES.exists(), reason="needs shared/data/consistency")

@@ -453,3 +453,11 @@ def test_the_note_on_planted_words_stands_for_rows_of_earlier_versions_too(share
     values = {"link": 0.9, "cue": 0.1} | shares
     _, note = Causes().notes([scored(row, values, as_long=1.0)])
     assert f"the link's effect is {link}" in note
+
+
+def test_each_training_has_a_note_on_planted_words():
+    row, values = SYSTEM | {"explainer": "attention", "k": 1, "seed": ""}, {"link": 0.9, "cue": 0.1}
+    rows = [scored(row, values, model=f"{n}" * 8, as_long=1.0) for n in (1, 2)]
+    notes = Causes().notes([*rows, scored(row, values | {"link": 0.5}, model="3", as_long=1.0)])
+    assert [note.partition(":")[0].split()[-1] for note in notes[1:]] == ["111111", "222222", "3"]
+    assert "the link's effect is 0.500" in notes[-1]

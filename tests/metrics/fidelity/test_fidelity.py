@@ -266,6 +266,17 @@ def test_a_smaller_training_set_is_a_slice_of_one_extraction(workplace, unmade):
     assert part.trained.fingerprint != own_proxy.trained.fingerprint
 
 
+def test_a_row_of_all_sentences_says_how_many_they_are(workplace, monkeypatch):
+    job = job_for(workplace, "transformer", "gradient_norm", "rules.train_sentences=null")
+    monkeypatch.setattr(RuleSet, "train_sentences", 3000)
+    sizes = {
+        columns["instantiation"]: columns["train_sentences"]
+        for row in Fidelity().measure(job)
+        for columns in [row.identify().columns]
+    }
+    assert (sizes["fn"], sizes["base"]) == (3000, "")
+
+
 def test_training_is_seeded(transformer, tmp_path):
     torch.manual_seed(99)
     again = Job(configure(*_changes(transformer)))

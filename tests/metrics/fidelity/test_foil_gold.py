@@ -9,6 +9,7 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.judges import RuleSet
 from xnmt_bench.judges.base import Base
 from xnmt_bench.judges.evalx import EvalX
+from xnmt_bench.judges.kl import Distilled
 from xnmt_bench.judges.matched import OnMatchedRules
 from xnmt_bench.judges.matches import Matches
 from xnmt_bench.judges.nmt import NMT
@@ -98,6 +99,21 @@ def test_rules_without_any_match_are_not_applicable(job, tmp_path, monkeypatch):
     monkeypatch.setattr(Matches, "label", lambda *_: None)
     with pytest.raises(NotApplicable, match="no other decision can show the words of any rule"):
         OnMatchedRules(EvalX(RuleSet(job))).lessons(tmp_path, ProxyTrainingOptions())
+
+
+def test_kl_pairs_a_rule_with_the_distribution_of_its_own_decision(job, tmp_path):
+    rules = RuleSet(job)
+    labels = np.concatenate([part.label_N for part in rules.training()])
+    lessons = Distilled(rules).lessons(tmp_path, ProxyTrainingOptions())
+    # The held-out rules are the last ones, in their order.
+    chosen = np.concatenate([p_BV.argmax(1).numpy() for p_BV, *_ in lessons.valid()])
+    np.testing.assert_array_equal(chosen, labels[-len(chosen) :])
+
+
+def test_where_nothing_is_left_to_learn_from_it_is_not_applicable(job, tmp_path, monkeypatch):
+    monkeypatch.setattr(RuleSet, "learnable", lambda *_: np.zeros(10**6, dtype=bool))
+    with pytest.raises(NotApplicable, match="speaks of no decision of the training sentences"):
+        Distilled(RuleSet(job)).write_decisions(tmp_path)
 
 
 def test_density_is_of_decisions_that_are_explained(job):

@@ -1,12 +1,16 @@
 """COMET as another program's answer; a small one stands in its place that speaks like it."""
 
 import json
+import re
 import stat
+from types import SimpleNamespace
 
 import pytest
 
 from xnmt_bench.errors import XnmtError
+from xnmt_bench.metrics.quality import Quality
 from xnmt_bench.metrics.quality.comet import comet
+from xnmt_bench.store import Store
 
 # As comet-score 2.2 does: one entry for the translations' file, one row for each segment.
 PROGRAM = """#!/usr/bin/env python3
@@ -55,3 +59,21 @@ def test_a_program_that_is_not_there_or_fails(tmp_path):
 def test_a_score_for_each_translation(tmp_path):
     with pytest.raises(XnmtError, match="1 scores for 2 translations"):
         comet(program(tmp_path), "m", ["a"], ["b", "c"], ["d", "e"], tmp_path)
+
+
+def scored_by(tmp_path, references, model):
+    metric = Quality(program(tmp_path), model)
+    outputs = SimpleNamespace(raw=lambda: (["a", "b"], ["cc", "d"], references))
+    values, named = metric._comet(SimpleNamespace(store=Store(tmp_path / "store")), outputs)
+    return values.tolist(), named
+
+
+def test_other_references_and_other_bytes_of_a_model_are_scored_again(tmp_path):
+    assert scored_by(tmp_path, ["c", "d"], "some/model") == ([2.0, 1.0], "some/model")
+    assert scored_by(tmp_path, ["cc", "d"], "some/model") == ([1.0, 1.0], "some/model")
+    names = set()
+    for content in ("one", "two"):
+        (tmp_path / "model.ckpt").write_text(content)
+        names.add(scored_by(tmp_path, ["c", "d"], str(tmp_path / "model.ckpt"))[1])
+    assert len(names) == 2 and all(re.fullmatch("model.ckpt [0-9a-f]{12}", name) for name in names)
+    assert len([*(tmp_path / "store" / "comet").glob("[0-9a-f]" * 16)]) == 4

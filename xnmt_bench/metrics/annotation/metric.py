@@ -163,13 +163,16 @@ class Annotation(Metric):
         """Yield what the files of `sheet.path` hold, and with `sheet.key` what they are about.
 
         Raises:
-            ConfigError: no file is given.
+            ConfigError: no file is given, or one person's alone without a key.
         """
         options = job.config.sheet
         if not options.path:
             raise ConfigError(["metric=[annotation] reads sheet.path=[first.csv,second.csv]"])
         key = Path(options.key) if options.key else None
         answers = read_answers([Path(path) for path in options.path], key, options.format)
+        if len(answers.filled) < 2 and answers.key is None:
+            problem = "one person has no other to agree with; give a second file, or sheet.key"
+            raise ConfigError([f"sheet.path: {problem}"])
         # Logged first: a sheet that is filled in part is valid, and its gaps would else go unseen.
         for line in answers.people():
             log.info("answers of %s", line)

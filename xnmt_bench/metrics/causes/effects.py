@@ -190,8 +190,10 @@ class Interventions:
                 behind_N = clean.word_N >= target.stop
                 # Between its own words the prefix holds a part of the change.
                 within_N = (clean.word_N > target.start) & ~behind_N
-            # What stands behind a changed target word moves with it.
-            new_NV = new_TV[clean.step_N + behind_N * longer[PREFIX]]
+            # What stands behind a changed target word moves with it. Steps within it are not read,
+            # and may lie behind the end of a shorter target.
+            moved_N = clean.step_N + behind_N * longer[PREFIX]
+            new_NV = new_TV[np.where(within_N, 0, moved_N)]
             compared = _compare(new_NV, clean.distribution_NV)
             for side, unit in change.units.items():
                 rows = np.flatnonzero(counts_N & (behind_N if side == PREFIX else ~within_N))

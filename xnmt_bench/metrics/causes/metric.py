@@ -453,13 +453,18 @@ class Causes(SumMetric):
         notes = [f"{100 * as_long:.0f} % of the substitutes have as many pieces as the word."]
         if any(s.values.get("takes_both") for s in measured):
             notes.append(TAKES_BOTH)
+        # By system, since each of several trainings has effects of its own.
         planted = {
-            (s.row["corpus"], s.row["nmt"]): s.values for s in measured if "link" in s.values
+            (s.row["corpus"], s.row["nmt"], s.measurement.model): s.values
+            for s in measured
+            if "link" in s.values
         }
+        names = [(corpus, nmt) for corpus, nmt, _ in planted]
         return notes + [
-            f"{corpus} {nmt}: on planted decisions the link's effect is {values['link']:.3f}"
-            f"{_greatest(values, 'link')}, the cue's {values['cue']:.3f}{_greatest(values, 'cue')}."
-            for (corpus, nmt), values in sorted(planted.items())
+            f"{corpus} {nmt}{f' {model[:6]}' * (names.count((corpus, nmt)) > 1)}: on planted "
+            f"decisions the link's effect is {values['link']:.3f}{_greatest(values, 'link')}, the "
+            f"cue's {values['cue']:.3f}{_greatest(values, 'cue')}."
+            for (corpus, nmt, model), values in sorted(planted.items())
         ]
 
 

@@ -211,6 +211,8 @@ class Confidence(Metric):
             keys["explainer"] = f"{job.explained.name} of {job.system.name}"
             if outputs.format == ANNOTATED:
                 keys["corpus"] = outputs.path.name
+            # Translations of a file have no system of their own, and ours has a part in the row.
+            keys["late_content"] = lambda: {"system": job.system.fingerprint}
         yield self.plan(job, partial(self._of_job, job), explained=True, **keys)
 
     def _of_dump(self, job: Job, dump: Dump[Any], pair: Sequence[str | None]) -> Evidence:
@@ -252,12 +254,12 @@ class Confidence(Metric):
             return sentence_quality("13a", corpus.raw(text, target), reference)
 
         reading = self._reading(weighed_sentences.shares, languages(corpus))
-        # Annotated translations are another system's, whose training data are unknown.
-        train = None if door is not None and door.format == ANNOTATED else corpus
+        # Translations of a file are another system's, whose training data are unknown.
+        train = None if door is not None else job.system.learnt_corpus
         artefact = self._made(job, weighed_sentences, reading, references, quality, train)
         evidence = self._evidence(artefact, test_set, labels)
         facts = evidence.facts | {"generated": corpus.generated}
-        if train is not None:  # the configured test set, and not an annotated one
+        if door is None or door.format != ANNOTATED:  # it is of the configured test set
             facts[SETTINGS] = {"test sentences": job.explained_sentences}
         facts["in_context"] = bool(job.system.context.sentences)
         if job.config.rules.test_sentences is None:  # what has too many subwords has no weights

@@ -148,10 +148,9 @@ class TestDecisions:
         training = self.rules.training_artefact
 
         def work(_: Path) -> dict[str, Any]:
-            against_gold = self.rules.explained.explainer.against_gold
-            return vars(stored_density(training.path, against_gold))
+            return vars(stored_density(training.path, self.rules.learnable))
 
-        facts = self._job.store.make("density", work, version=1, rules=training).facts
+        facts = self._job.store.make("density", work, version=2, rules=training).facts
         return Density(facts["rules"], facts["unique"], tuple(facts["bins"]))
 
     @property

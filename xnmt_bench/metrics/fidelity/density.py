@@ -15,7 +15,7 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.report.figure import legend_below
-from xnmt_bench.report.panels import Panel, distinguish
+from xnmt_bench.report.panels import Panel, distinguish, origin
 from xnmt_bench.report.summary import Cell, Line, Summary
 from xnmt_bench.rules.density import BINS
 
@@ -56,9 +56,12 @@ class RuleDensity(Analysis):
         for (*system, explainer), by_rules in by_explainer.items():
             for rules_id, (m, panel) in by_rules.items():
                 systems[tuple(system)] = panel
-                # The rules of an explainer that draws differ by seed.
-                seed = f" (seed {m.identity['seed']})" if len(by_rules) > 1 else ""
-                rows.append(_row((*system, explainer + seed, rules_id), m.facts["density"]))
+                # The rules of an explainer that draws differ by seed, and those of several
+                # trainings by the system.
+                several = len({origin(m) for m, _ in by_rules.values()}) > 1
+                which = f" (seed {m.identity['seed']})" if len(by_rules) > 1 else ""
+                which += f" of {origin(m)[:6]}" if several else ""
+                rows.append(_row((*system, explainer + which, rules_id), m.facts["density"]))
         # Names break ties, so that the order is the same on every run.
         rows.sort(key=lambda row: (*_system(row), row["unique"], row["explainer"]))
         distinction = distinguish(list(systems.values()), but=("k", "scenario", "train_sentences"))

@@ -127,7 +127,7 @@ def _truth_of(panel: Panel, causes: Sequence[Panel]) -> Panel | None:
         return all(other.condition[c] == panel.condition.get(c) for c in columns)
 
     # What judges learn from changes no cause, so causes on another corpus's name will do.
-    alike = [other for other in causes if same(other, "lang_pair", "nmt", "k")]
+    alike = [other for other in causes if same(other, "lang_pair", "nmt", "model", "k")]
     return next((o for o in alike if same(o, "corpus")), alike[0] if alike else None)
 
 
@@ -146,7 +146,7 @@ class Item:
 
 def _items(panel: Panel, judge: str, truth: Panel, columns: Sequence[str]) -> dict[str, Item]:
     """Return the explanations that have a score and every column of causes, by name."""
-    [(_, by_name)] = truth.rows.items()
+    by_name = truth.rows.get("", {})  # empty where all its explainers are altered ones
     items = {}
     for name in panel.rows[judge]:
         score = _score(panel, judge, name, columns[0])

@@ -31,6 +31,7 @@ RANDOM = "random"  # the replacement that hides nothing
 CODES = {"code": "words", "place_code": "places", "frequency_code": "frequencies"}
 CAUSAL = "causal_source"  # of `metric=[causes]`: both dials name causes equally seldom
 WORDS = {"nmt": "{}", "k": "k = {}", "honest": "{}"}  # in the title, where all rows share them
+FURTHER = ("scenario", "learned_from", "train_sentences", "model", "settings")
 TAKES = (
     "it takes explainer=diluted with explainer.phi.by=code,random, at explainer.phi.share=0.0,1.0 "
     "and at shares between"
@@ -125,6 +126,9 @@ class Dial(Analysis):
 
     def _lay_out(self, rows: Sequence[Row]) -> Result:
         words, title = varying_words("The dial for leaks: who credits a code?", rows, WORDS)
+        # Rows that differ in anything else, such as the number of sentences, are other lines.
+        further = [n for n in rows[0] if n in FURTHER and len({row[n] for row in rows}) > 1]
+        words = [*words, *further]
         condition = [n for n in rows[0] if n in ("corpus", *WORDS)]
         shares = sorted({row["share"] for row in rows})
         causal = any(not np.isnan(row["causal_difference"]) for row in rows)

@@ -12,14 +12,13 @@ import numpy as np
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.judges import Judge
 from xnmt_bench.judges.judge import JUDGING_SECONDS, SCORES
-from xnmt_bench.measuring.measurement import CAPPED, DOUBTS, SETTINGS, Evidence
+from xnmt_bench.measuring.measurement import CAPPED, COUNTED, DOUBTS, SETTINGS, Evidence
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity.decisions import FACETS_FILE, SAMPLE_FILE, TestDecisions
 from xnmt_bench.rules.table import ERROR, read_errors
 
 # Columns of units, each in front of a slot: decisions of planted words, and their log-likelihoods.
 PLANTED, LIKELIHOOD_OF = "planted ", "log-likelihood of planted "
-COUNTED = "counted"  # a fact of a row that is not scored on all decisions
 
 
 def evidence_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 import matplotlib.pyplot as plt
@@ -13,13 +13,13 @@ from matplotlib.figure import Figure
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, interval, resample
-from xnmt_bench.measuring.measurement import Measurement
+from xnmt_bench.measuring.measurement import COUNTED, Measurement
 from xnmt_bench.measuring.metric import Metric, Row
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.options import Count, Seed
 from xnmt_bench.parquet import read_table
 from xnmt_bench.report.figure import draw_interval, legend_below, style
-from xnmt_bench.report.panels import Panel, distinguish, ends
+from xnmt_bench.report.panels import Panel, distinguish, ends, origin
 from xnmt_bench.report.summary import Cell
 from xnmt_bench.rules.facets import FACETS, FIFTHS, GOLD_LINKS
 from xnmt_bench.rules.scores import DecisionScores
@@ -39,14 +39,17 @@ NOTE = (
 Kinds = dict[str, np.ndarray]
 
 
-def kinds_of(panel: Panel) -> Kinds | None:
-    """Return the kind of each test decision in every facet, where that is stored."""
-    reference = panel.references.get(NMT)
-    if reference is None or "facets" not in reference.measurement.files:
-        return None
-    # Kinds are of decisions, not of explainers, so they are kept once, with the NMT model's row.
-    table = read_table(reference.measurement.file("facets"), ("sentence", "step", *FACETS))
-    return {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
+def kinds_of(panel: Panel) -> dict[str, Kinds]:
+    """Return the kind of each test decision in every facet, by system, where that is stored."""
+    kinds = {}
+    for m in (reference.measurement for reference in panel.references.get(NMT, [])):
+        if "facets" in m.files:
+            # Kinds are of decisions, not of explainers, so they are kept once, with the NMT
+            # model's row. Several trainings have labels of their own, and so kinds of their own.
+            table = read_table(m.file("facets"), ("sentence", "step", *FACETS))
+            columns = table.column_names
+            kinds[origin(m)] = {n: table[n].to_numpy(zero_copy_only=False) for n in columns}
+    return kinds
 
 
 class Facets(Analysis):
@@ -64,14 +67,12 @@ class Facets(Analysis):
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """Return one line a kind of decision, by the last value of the pivot there is."""
-        kinds = [
-            (panel, panel_kinds) for panel in panels if (panel_kinds := kinds_of(panel)) is not None
-        ]
-        if not kinds:
-            raise NotApplicable("the results say nothing of the kinds of decisions")
-        usable, metric = [panel for panel, _ in kinds], panels[0].metric
+        kinds = [(panel, panel_kinds) for panel in panels if (panel_kinds := kinds_of(panel))]
         by_panel = [self._rows(panel, panel_kinds) for panel, panel_kinds in kinds]
         rows = list(chain(*by_panel))
+        if not rows:
+            raise NotApplicable("the results say nothing of the kinds of decisions")
+        usable, metric = [panel for panel, _ in kinds], panels[0].metric
         column, distinction = metric.headline, distinguish(usable)
         last = ", ".join(dict.fromkeys(usable[0].heading(row["result"]) for row in rows))
 
@@ -85,7 +86,7 @@ class Facets(Analysis):
         figure = _figure(metric, by_panel, distinction.phrases)
         return Result(rows, identity, ("decisions", *ends(column.name)), summary, figure)
 
-    def _rows(self, panel: Panel, kinds: Kinds) -> list[Row]:
+    def _rows(self, panel: Panel, kinds: Mapping[str, Kinds]) -> list[Row]:
         by_pivot = panel.by_pivot(blind=True)
         # Only references were measured in this panel.
         if not by_pivot:
@@ -93,17 +94,29 @@ class Facets(Analysis):
         # One judge: kinds times explainers fill the table already.
         last, predictors = list(by_pivot.items())[-1]
         # The system's own row shows how hard each kind of decision is.
-        predictors[WHOLE] = [panel.references[NMT].measurement]
+        predictors[WHOLE] = [s.measurement for s in panel.references[NMT]]
         aligned = {
-            name: [scores for m in seeds if (scores := _aligned(m, kinds)) is not None]
+            name: [
+                (scores, kinds[system])
+                for m in seeds
+                if (system := origin(m)) in kinds
+                and (scores := _aligned(m, kinds[system])) is not None
+            ]
             for name, seeds in predictors.items()
         }
         rows: list[Row] = []
         for facet in FACETS:
-            for category in _ordered(facet, kinds[facet]):
-                chosen_N = kinds[facet] == category
-                for name, seeds in ((n, s) for n, s in aligned.items() if s):
-                    value_R = self._values(panel.metric, seeds, chosen_N)
+            kind_N = np.concatenate([of_system[facet] for of_system in kinds.values()])
+            for category in _ordered(facet, kind_N):
+                for name, seeds in aligned.items():
+                    chosen = [
+                        scores.take(of_system[facet] == category)
+                        for scores, of_system in seeds
+                        if (of_system[facet] == category).any()
+                    ]
+                    if not chosen:
+                        continue
+                    value_R = self._values(panel.metric, chosen)
                     numbers = (float(value_R[0]), *interval(value_R[1:]))
                     rows.append(
                         {
@@ -112,19 +125,17 @@ class Facets(Analysis):
                             "facet": facet,
                             "kind": TITLES[facet],
                             "category": category,
-                            "decisions": int(chosen_N.sum()),
+                            "decisions": int((kind_N == category).sum()),
                             "explainer": name,
                             **dict(zip(ends(panel.metric.headline.name), numbers, strict=True)),
                         }
                     )
         return rows
 
-    def _values(
-        self, metric: Metric, seeds: Sequence[DecisionScores], chosen_N: np.ndarray
-    ) -> np.ndarray:
-        """Return the headline on some decisions, whole and resampled; (1 + R,)."""
+    def _values(self, metric: Metric, seeds: Sequence[DecisionScores]) -> np.ndarray:
+        """Return the mean headline of some decisions' scores, whole and resampled; (1 + R,)."""
         by_seed = []
-        for s in (scores.take(chosen_N) for scores in seeds):
+        for s in seeds:
             sums = {"log_likelihood": s.log_likelihood_N}
             # Units without a test set: they are resampled here and compared with no other metric.
             units = Units("", *by_unit(s.sentence_N, **sums))
@@ -133,7 +144,13 @@ class Facets(Analysis):
 
 
 def _aligned(measurement: Measurement, kinds: Kinds) -> DecisionScores | None:
-    """Return the scores of a predictor in the order of the kinds; None where of other decisions."""
+    """Return the scores of a predictor in the order of the kinds; None where of other decisions.
+
+    A row that counts some decisions alone is left out, since its file has scores of all of them.
+    """
+    if COUNTED in measurement.facts:
+        log.warning("left out: %s: it counts some decisions alone", measurement.path)
+        return None
     scores = DecisionScores.load(measurement.file("decisions"))
     # Both sides are sorted by sentence and step, and compared row by row.
     order = np.lexsort((scores.step_N, scores.sentence_N))

@@ -11,7 +11,7 @@ import numpy as np
 
 from xnmt_bench.errors import StoreError
 from xnmt_bench.measuring.listing import Listing, Matrix, TokenScores
-from xnmt_bench.measuring.measurement import BLIND, PIVOT, Measurement
+from xnmt_bench.measuring.measurement import BLIND, PIVOT, SETTINGS, Measurement
 from xnmt_bench.measuring.metric import SYSTEM
 from xnmt_bench.rules.sample import read_sample
 from xnmt_bench.rules.table import SentenceRelevance, shard_relevance
@@ -41,10 +41,10 @@ def list_decisions(measurements: Sequence[Measurement]) -> Iterator[Listing]:
             log.warning("not on the page: %s", error)
             continue
         explained = [
-            # The sample has the sentences' texts: joined by system and scenario.
+            # The sample has the sentences' texts: joined by system, scenario and test sentences.
             m
             for m in measurements
-            if "browsed_relevance" in m.files and _system(m) == _system(sampled)
+            if "browsed_relevance" in m.files and _decided_by(m) == _decided_by(sampled)
         ]
         for name, row in _name_rows(explained):
             try:
@@ -52,7 +52,11 @@ def list_decisions(measurements: Sequence[Measurement]) -> Iterator[Listing]:
             except StoreError as error:
                 log.warning("not on the page: %s", error)
                 continue
-            yield _listing(sampled, name, sentences, relevances)
+            # Rows of another `browsed` have fewer sentences, or more.
+            numbers = {relevance.number for relevance in relevances}
+            both = [sentence for sentence in sentences if sentence["number"] in numbers]
+            if both:
+                yield _listing(sampled, name, both, relevances)
 
 
 def _listing(
@@ -61,7 +65,7 @@ def _listing(
     sentences: Sequence[dict[str, Any]],
     relevances: Sequence[SentenceRelevance],
 ) -> Listing:
-    corpus, lang_pair, nmt, scenario, _ = _system(sampled)
+    corpus, lang_pair, nmt, scenario, *_ = _decided_by(sampled)
     probabilities = [np.array(s["probabilities"]) for s in sentences]
     return Listing(
         "decisions",
@@ -124,9 +128,11 @@ def _text(pieces: Sequence[str]) -> str:
     return joined([piece for piece in pieces if piece not in SPECIAL])
 
 
-def _system(measurement: Measurement) -> tuple[Any, ...]:
+def _decided_by(measurement: Measurement) -> tuple[Any, ...]:
+    """Return the system, the scenario, and which test sentences the system decided."""
     columns = (*SYSTEM, "scenario")
-    return (*(measurement.identity[c] for c in columns), measurement.model)
+    test_sentences = measurement.facts.get(SETTINGS, {}).get("test sentences", "")
+    return (*(measurement.identity[c] for c in columns), measurement.model, test_sentences)
 
 
 def _name_rows(measurements: Sequence[Measurement]) -> list[tuple[str, Measurement]]:

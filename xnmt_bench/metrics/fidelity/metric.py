@@ -16,6 +16,7 @@ from xnmt_bench.judges.unigram import Unigram
 from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import (
     BLIND,
+    COUNTED,
     PIVOT,
     SETTINGS,
     Measurement,
@@ -34,14 +35,13 @@ from xnmt_bench.measuring.metric import (
 )
 from xnmt_bench.metrics.fidelity.decisions import TestDecisions
 from xnmt_bench.metrics.fidelity.evidence import (
-    COUNTED,
     LIKELIHOOD_OF,
     PLANTED,
     evidence_of,
     reference_evidence,
 )
 from xnmt_bench.metrics.fidelity.listing import list_decisions
-from xnmt_bench.options import Natural
+from xnmt_bench.options import Count
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import entries, load
 from xnmt_bench.rules.extract import TEACHER_FORCING
@@ -125,7 +125,7 @@ class Fidelity(SumMetric):
     )
     pivot = "instantiation"
 
-    def __init__(self, browsed: Natural = 50) -> None:
+    def __init__(self, browsed: Count = 50) -> None:
         self.browsed = browsed
         # All that are installed and not those of a configuration: `evaluate.py` has rows of judges
         # that its own configuration does not choose.
@@ -144,17 +144,14 @@ class Fidelity(SumMetric):
             "k": config.k,
             "scenario": config.scenario,
             "learned_from": config.learned_from,
-            "train_sentences": config.train_sentences or config.rules.train_sentences or "",
         }
 
         def late_keys() -> dict[str, Any]:  # no more can be explained than there are
             return {"train_sentences": rules.train_sentences}
 
         def plan(judge: Judge, make: Any, facts: dict[str, Any]) -> PlannedRow:
+            # A judge that learns from no sentences says so: an empty number replaces the late one.
             row_keys = {**keys, **judge.row_keys()}
-            # An empty value is the judge's word; any other waits for the true number, known later.
-            if row_keys["train_sentences"] != "":
-                del row_keys["train_sentences"]
             return self.plan(
                 job, make, explained=True, late_keys=late_keys, facts=facts, **row_keys
             )

@@ -17,7 +17,7 @@ from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.metrics.fidelity.facets import NMT, kinds_of
 from xnmt_bench.options import Natural
-from xnmt_bench.report.panels import Panel, distinguish
+from xnmt_bench.report.panels import Panel, distinguish, origin
 from xnmt_bench.report.summary import Cell
 from xnmt_bench.rules.facets import GOLD_LINKS
 from xnmt_bench.rules.sample import read_sample
@@ -44,35 +44,42 @@ class Unaligned(Analysis):
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """Return one line a decision, one column an explainer."""
         kinds = [
-            (panel, panel_kinds) for panel in panels if (panel_kinds := kinds_of(panel)) is not None
+            # The first training of several: their words without a gold link are the same.
+            (panel, *next(iter(by_system.items())))
+            for panel in panels
+            if (by_system := kinds_of(panel))
         ]
         kinds = [
-            (panel, panel_kinds)
-            for panel, panel_kinds in kinds
+            (panel, system, panel_kinds)
+            for panel, system, panel_kinds in kinds
             # Without gold links every kind is empty, and the table would be.
             if (panel_kinds["link"] == GOLD_LINKS[-1]).any()
         ]
         if not kinds:
             raise NotApplicable("no results of a corpus with gold word alignment")
-        usable = [panel for panel, _ in kinds]
+        usable = [panel for panel, *_ in kinds]
         # Each system on its own, since its words without a link are counted in the note.
         by_panel, notes = [], [NOTE]
-        for (panel, panel_kinds), phrase in zip(kinds, distinguish(usable).phrases, strict=True):
+        phrases = distinguish(usable).phrases
+        for (panel, system, panel_kinds), phrase in zip(kinds, phrases, strict=True):
             # The empty kind is of sentences without annotation, and of EOS.
             none_N, judged_N = panel_kinds["link"] == GOLD_LINKS[-1], panel_kinds["link"] != ""
             share = f"{none_N.sum():,} of {judged_N.sum():,} decisions are on words without a gold"
             notes.append(f"{phrase + ': ' if phrase else ''}{share} link.")
             places = (panel_kinds[column][none_N].tolist() for column in ("sentence", "step"))
             unlinked = set(zip(*places, strict=True))
-            sample = read_sample(panel.references[NMT].measurement.file("sample"))
+            references = [s.measurement for s in panel.references[NMT]]
+            [reference] = [m for m in references if origin(m) == system]
+            sample = read_sample(reference.file("sample"))
             # Only the sampled sentences have texts to be shown.
             decisions = [(s, t) for s in sample for t in s["steps"] if (s["number"], t) in unlinked]
-            rules_of = _rules(panel)
+            rules_of = _rules(panel, system)
             by_panel.append(
                 [
-                    _row(panel, name, rules, sentence, step)
+                    row
                     for sentence, step in decisions[: self.examples]
                     for name, rules in rules_of.items()
+                    if (row := _row(panel, name, rules, sentence, step)) is not None
                 ]
             )
         words = {name: name for name in ("sentence", "target", "label", "step")}
@@ -90,20 +97,28 @@ class Unaligned(Analysis):
         return Result(list(chain(*by_panel)), identity, measured, summary)
 
 
-def _rules(panel: Panel) -> dict[str, Rules]:
+def _rules(panel: Panel, system: str) -> dict[str, Rules]:
     """Return each explainer's rules of the browsed sentences, the first seed's of several."""
     rows: dict[str, Measurement] = {}
     for name, m in panel.measurements():
-        if "browsed_rules" in m.files:
+        if "browsed_rules" in m.files and origin(m) == system:
             # Any row will do: judges and sizes of training sets do not change the browsed rules.
             rows.setdefault(name, m)
     k = panel.condition["k"]
     return {name: read_rules(rows[name].file("browsed_rules"), k) for name in sorted(rows)}
 
 
-def _row(panel: Panel, name: str, rules: Rules, sentence: Mapping[str, Any], step: int) -> Row:
-    # Exactly one, or rules and sample are of other sentences.
-    [row] = np.flatnonzero((rules.sentence_N == sentence["number"]) & (rules.step_N == step))
+def _row(
+    panel: Panel, name: str, rules: Rules, sentence: Mapping[str, Any], step: int
+) -> Row | None:
+    """Return an explainer's words of a decision; None where it has no rule of that decision.
+
+    Another `browsed` has fewer sentences, and relevance that comes from a file fewer decisions.
+    """
+    row_numbers = np.flatnonzero((rules.sentence_N == sentence["number"]) & (rules.step_N == step))
+    if not len(row_numbers):
+        return None
+    [row] = row_numbers
 
     def words(pieces: Sequence[str], positions: Iterable[int]) -> str:
         # A short rule is padded with -1, and ▁ only marks where a word begins.

@@ -16,9 +16,10 @@ from xnmt_bench.metrics.quality.comet import comet
 from xnmt_bench.options import Text
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.outputs import Outputs
-from xnmt_bench.store import file_hash
+from xnmt_bench.store import file_hash, fingerprint
 
 COMET_FILE = "comet.npy"
+DEFAULT_MODEL = "Unbabel/wmt22-comet-da"
 
 
 two_digits = "{:.2f}".format  # as these scores are printed
@@ -79,7 +80,7 @@ class Quality(SumMetric):
     compared = "nmt"
 
     def __init__(
-        self, comet_command: Text | None = None, comet_model: Text = "Unbabel/wmt22-comet-da"
+        self, comet_command: Text | None = None, comet_model: Text = DEFAULT_MODEL
     ) -> None:
         self.comet_command, self.comet_model = comet_command, comet_model
 
@@ -96,26 +97,34 @@ class Quality(SumMetric):
         # What COMET's mean is divided by, in every sample.
         columns["sentences"] = np.ones(len(hypotheses), dtype=np.int64)
         made_by = {"outputs": outputs.fingerprint} | signatures()
+        settings = {"test sentences": outputs.which}
         if self.comet_command is not None:
-            columns["comet"] = self._comet(job, outputs)
-            made_by["comet"] = self.comet_model
+            columns["comet"], model = self._comet(job, outputs)
+            made_by["comet"] = model
+            # Scores of two models do not compare.
+            if model != DEFAULT_MODEL:
+                settings["COMET model"] = model
         units = Units(outputs.test_set, outputs.number_N, columns)
-        return Evidence(units, made_by, {SETTINGS: {"test sentences": outputs.which}})
+        return Evidence(units, made_by, {SETTINGS: settings})
 
-    def _comet(self, job: Job, outputs: Outputs) -> np.ndarray:
-        """Return COMET of each translation, kept since it takes minutes."""
-        command, model = str(self.comet_command), self.comet_model
+    def _comet(self, job: Job, outputs: Outputs) -> tuple[np.ndarray, str]:
+        """Return COMET of each translation, kept since it takes minutes, and what the model is.
+
+        A model is a name on the hub, or a checkpoint's file name and the hash of its bytes.
+        """
+        command, model, texts = str(self.comet_command), self.comet_model, outputs.raw()
+        named = model
+        if (checkpoint := Path(model)).is_file():
+            named = f"{checkpoint.name} {file_hash(checkpoint)[:12]}"
 
         def work(folder: Path) -> None:
-            np.save(folder / COMET_FILE, comet(command, model, *outputs.raw(), folder))
+            np.save(folder / COMET_FILE, comet(command, model, *texts, folder))
 
-        recipe: dict[str, Any] = {"outputs": outputs.fingerprint, "model": model}
-        # A checkpoint is known by its bytes, a hub's model by its name.
-        if Path(model).is_file():
-            recipe["checkpoint"] = file_hash(Path(model))
-        artefact = job.store.make("comet", work, version=2, cheap=True, **recipe)
+        # All three texts, since the outputs' fingerprint is of the translations alone.
+        recipe: dict[str, Any] = {"texts": fingerprint({"texts": texts}), "model": named}
+        artefact = job.store.make("comet", work, version=3, cheap=True, **recipe)
         # Without pickles, which could run code from a store that came from elsewhere.
-        return np.load(artefact.path / COMET_FILE, allow_pickle=False)
+        return np.load(artefact.path / COMET_FILE, allow_pickle=False), named
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Return corpus scores of BLEU, chrF and TER; the mean of COMET's."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import html
 import json
+import logging
 import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,6 +23,7 @@ import numpy as np
 from xnmt_bench.measuring.listing import Listing, Matrix, TokenScores
 from xnmt_bench.words import Tokens
 
+log = logging.getLogger(__name__)
 # Steps of a weight. A cut-off of 2 % is 5 of them, so what is above it is so exactly.
 LEVELS = 250
 NOTHING = 255  # a weight that is not there, a score that is none
@@ -111,7 +113,12 @@ def _of_matrices(listing: Listing, pool: _Pool, weights: list[bytes]) -> dict[st
     """Return the tokens of each entry's matrix, and where its bytes are; None without a matrix."""
     if listing.matrices is None:
         return {}
-    by_number = {number: _Packed.of(matrix, pool) for number, matrix in listing.matrices()}
+    by_number = {}
+    for number, matrix in listing.matrices():
+        try:
+            by_number[number] = _Packed.of(matrix, pool)
+        except ValueError as error:
+            log.warning("%s: no heatmap of sentence %d: %s", listing.name, number, error)
     entries = [by_number.get(int(number)) for number in listing.number_U]
     weights += [packed.bytes for packed in entries if packed]
     first = next((packed for packed in entries if packed), None)
@@ -142,6 +149,12 @@ class _Packed:
         }
         description = {key: value for key, value in description.items() if value not in (None, [])}
         units = [matrix.scores, *([matrix.word_scores] if matrix.word_scores else [])]
+        for side, tokens in (("rows", matrix.rows), ("columns", matrix.columns)):
+            for name, values in getattr(matrix.scores, side).items():
+                # The page counts bytes, so that a missing one would move all behind it.
+                if len(values) != len(tokens.pieces):
+                    counts = f"{len(values)} scores for {len(tokens.pieces)} tokens"
+                    raise ValueError(f"{name} of the {side}: {counts}")
         scores = [
             _percentages(values)
             for unit in units
