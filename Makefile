@@ -63,6 +63,7 @@ docs: install ## build the site in build/site, with pictures and notebooks
 	$(ONE_THREAD) $(BIN)/python docs/site/build.py
 
 leaderboard: install ## one page of all bundles of a folder: make leaderboard BUNDLES=FOLDER
+	@test -n "$(BUNDLES)" || { echo 'make leaderboard BUNDLES=FOLDER'; exit 2; }
 	$(BIN)/xnmt leaderboard $(BUNDLES) build/leaderboard.html
 
 device: install ## run the tests that need a GPU on a stand-in for one (needs a C++ compiler)

@@ -52,6 +52,9 @@ def unpack(decisions: PackedRules) -> tuple[Tensor, Tensor, Tensor]:
     return rows[:, 0], rows[:, 1:middle], rows[:, middle:].clamp(max=LONGEST - 1)
 
 
+DRAWN = 2**15  # decisions whose words are drawn together
+
+
 class VisibleWords:
     """Decisions with all the words that each can see, from which rules are drawn at random.
 
@@ -132,11 +135,16 @@ class Words:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return ids and positions (B, k) of words drawn from each sentence's first, or -1."""
         size = max(k, int(count_B.max(initial=0)))
-        # One call for the whole batch, since a draw for each decision would be slow.
-        keys = generator.random((len(sentence_B), size))
-        keys[np.arange(size) >= count_B[:, None]] = 2.0  # behind every word that is there
-        # The k smallest of random keys are a draw without replacement, in random order.
-        place_BK = np.argsort(keys, axis=1)[:, :k]
+        parts = [np.empty((0, k), dtype=np.int64)]
+        # Many decisions a call, since a draw for each would be slow; not all of a held-out part,
+        # whose keys would fill memory. The same numbers are drawn in parts of any size.
+        for start in range(0, len(sentence_B), DRAWN):
+            count_C = count_B[start : start + DRAWN]
+            keys = generator.random((len(count_C), size))
+            keys[np.arange(size) >= count_C[:, None]] = 2.0  # behind every word that is there
+            # The k smallest of random keys are a draw without replacement, in random order.
+            parts.append(np.argsort(keys, axis=1)[:, :k])
+        place_BK = np.concatenate(parts)
         there_BK = place_BK < count_B[:, None]
         where_BK = np.where(there_BK, self.start_B[sentence_B][:, None] + place_BK, 0)
         return tuple(

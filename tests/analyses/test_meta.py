@@ -1,5 +1,7 @@
 """What metrics say of explainers whose relevance is altered."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from measured import AER, FIDELITY, decisions, measured
@@ -156,6 +158,15 @@ def test_an_exchange_that_costs_nothing_has_no_share(tmp_path):
     result = Meta(samples=50).analyse(analysed(tmp_path))
     assert result.rows[0]["share"] == ""
     assert any(note.endswith("exchanged words of 0 of 1.") for note in result.summary.notes)
+
+
+def test_a_metric_without_a_better_end_is_not_asked(tmp_path, monkeypatch):
+    make_all(tmp_path)
+    rows = analysed(tmp_path)
+    column = dataclasses.replace(rows[0].metric.headline, better=None)
+    monkeypatch.setattr(type(rows[0].metric), "headline", column)
+    with pytest.raises(NotApplicable, match="neither more nor less of it is better"):
+        Meta().analyse(rows)
 
 
 def test_a_metric_of_how_answers_change_is_not_asked(tmp_path):

@@ -1,12 +1,15 @@
 """Bootstrap of differences, paired where units are shared, and Holm's correction."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from measured import FIDELITY, SYSTEM, decisions, measured
 
 from xnmt_bench.analyses.significance import Significance, compare, holm
+from xnmt_bench.analyses.systems import Systems
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
 from xnmt_bench.measuring.sacre import statistics
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.fidelity import Fidelity
@@ -215,6 +218,33 @@ def test_systems_are_compared_without_an_explainer(tmp_path):
     assert "above 0 the first is better" in note
     assert not any("seed=0,1,2" in note for note in result.summary.notes)  # it has no seeds
     assert "| strong | middle |" in to_markdown(result.summary)
+
+
+def test_a_system_counts_once_however_many_seeds_it_has(tmp_path):
+    """As in tables, whose mean is that of the systems' means."""
+    names = ("a", "b", "c")
+    rows = [
+        translated(tmp_path, name, wrong) for name, wrong in zip(names, (4, 7, 12), strict=True)
+    ]
+    bleu = {s.row["nmt"]: s.values["bleu"] for s in collect(Quality(), tmp_path, Draws(9, 0))}
+    first = [replace(row, model=model) for row, model in zip(rows, "xxy", strict=True)]
+    together = JointBootstrap([Quality()], [first], Draws(9, 0))
+    expected = ((bleu["a"] + bleu["b"]) / 2 + bleu["c"]) / 2
+    assert together.values()[0, 0] == pytest.approx(expected)
+
+
+def test_side_by_side_each_test_set_has_a_column(tmp_path):
+    translated(tmp_path, "strong", 12)
+    translated(tmp_path, "weak", 4)
+    translated(tmp_path, "weak", 7, "another test")
+    built = panels(Quality(), collect(Quality(), tmp_path, Draws(50, 0)))
+    result = Systems().analyse(built)
+    assert len(result.summary.headings) == 1 + 2
+    texts = {line.cells[0].text: [c.text for c in line.cells[1:]] for line in result.summary.lines}
+    assert sorted(text == "n/a" for text in texts["strong"]) == [False, True]
+    assert "n/a" not in texts["weak"] and len({*texts["weak"]}) == 2
+    identities = {tuple(row[c] for c in result.identity) for row in result.rows}
+    assert len(identities) == len(result.rows) == 3
 
 
 def test_systems_on_different_test_sets_are_not_compared(tmp_path):

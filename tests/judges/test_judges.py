@@ -95,6 +95,14 @@ def test_words_are_drawn_from_what_is_visible_and_all_as_often(k):
                 assert abs(every[one] - expected) < 6 * np.sqrt(expected)
 
 
+def test_the_same_words_are_drawn_in_parts_of_any_size(monkeypatch):
+    contexts = small_contexts()
+    rows = np.arange(len(contexts))
+    whole = contexts.drawn(rows, 2, np.random.default_rng(3))
+    monkeypatch.setattr("proxies.data.DRAWN", 7)
+    np.testing.assert_array_equal(contexts.drawn(rows, 2, np.random.default_rng(3)), whole)
+
+
 def test_tuning_switches_on_the_drawn_words_of_a_long_sentence():
     """A proxy has embeddings of 512 places; the system reads all of them."""
     places = np.array([LONGEST - 1, LONGEST, LONGEST + 90])

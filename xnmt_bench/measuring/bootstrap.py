@@ -107,7 +107,8 @@ class JointBootstrap:
 
     Args:
         metrics: the metric of each.
-        rows: of each, the measurements of its seeds; their values are averaged.
+        rows: of each, the measurements of its seeds; their values are averaged, within each of
+            several systems first, as tables do.
         draws: how often and from which seed.
 
     Attributes:
@@ -119,6 +120,7 @@ class JointBootstrap:
     ) -> None:
         loaded = [[m.units() for m in seeds] for seeds in rows]
         self._draws, self._metrics = draws, metrics
+        self._systems = [[m.model for m in seeds] for seeds in rows]
         self._units: list[list[Units]] = [[] for _ in rows]
         self._streams, stream = [0] * len(rows), 0
         # In their order, so that the same measurements have the same streams.
@@ -143,10 +145,15 @@ class JointBootstrap:
             share: size of a sample, of the units.
         """
         rows = []
-        for metric, seeds, stream in zip(self._metrics, self._units, self._streams, strict=True):
+        for metric, seeds, systems, stream in zip(
+            self._metrics, self._units, self._systems, self._streams, strict=True
+        ):
             name = column or metric.headline.name
             drawn = max(1, round(share * len(seeds[0])))
-            parts = [resample(metric, u, self._draws, drawn, stream)[name] for u in seeds]
+            by_system: dict[str, list[np.ndarray]] = {}
+            for units, system in zip(seeds, systems, strict=True):
+                value_R = resample(metric, units, self._draws, drawn, stream)[name]
+                by_system.setdefault(system, []).append(value_R)
             # Seeds are averaged within each draw, so that the interval is of the mean.
-            rows.append(np.mean(parts, axis=0))
+            rows.append(np.mean([np.mean(parts, axis=0) for parts in by_system.values()], axis=0))
         return np.stack(rows)

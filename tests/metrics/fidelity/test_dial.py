@@ -26,11 +26,11 @@ NAMES = {
 }
 
 
-def write(folder, name, loss, judge="base", noise=0.0, seed=1):
+def write(folder, name, loss, judge="base", noise=0.0, seed=1, **identity):
     """A row whose perplexity is exp(loss) in the mean; `noise` is each sentence's own."""
     drawn = np.random.default_rng(seed).normal(0, noise, SENTENCES)
     columns = {"log_likelihood": -(loss + drawn - drawn.mean()), "rows": np.ones(SENTENCES)}
-    row = FIDELITY | {"explainer": name, "instantiation": judge}
+    row = FIDELITY | {"explainer": name, "instantiation": judge} | identity
     measured(Fidelity, folder, row, Units("toy test", np.arange(SENTENCES), columns))
 
 
@@ -63,6 +63,15 @@ def test_a_difference_is_a_share_of_the_judges_own_range(tmp_path):
     assert shown["words"][-1] == "yes" and shown["places"][-1] == "no"
     assert shown["places"][3] == "-25.0 [-25.0, -25.0]" and shown["places"][4] == ""
     assert turned(tmp_path, limit=0.02)[0]["base", "code", 0.5]["holds"] is False
+
+
+def test_each_size_of_training_has_its_line(tmp_path):
+    for size, loss in ((500, 2.0), (2000, 3.0)):
+        write_dials(tmp_path, LOSSES | {("code", 0.5): loss}, judge="fn", train_sentences=size)
+    _, result = turned(tmp_path)
+    column = result.summary.headings.index("train_sentences")
+    holds = {line.cells[column].text: line.cells[-1].text for line in result.summary.lines}
+    assert holds == {"500": "no", "2000": "yes"}
 
 
 def test_the_interval_is_that_of_sentences_drawn_alike(tmp_path):
