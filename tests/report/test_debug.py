@@ -1,9 +1,12 @@
 """The page on which translations are read: what it holds, and a reader in a browser."""
 
+import base64
 import csv
+import gzip
 import json
 import math
 import re
+import struct
 import time
 import xml.etree.ElementTree as ElementTree
 
@@ -12,7 +15,7 @@ import pytest
 from conftest import command
 from debug_page import unpacked
 
-from xnmt_bench.measuring.listing import Listing, Matrix, Synonyms
+from xnmt_bench.measuring.listing import Listing, Matrix, Synonyms, TokenScores
 from xnmt_bench.report.debug import write_debug_page
 from xnmt_bench.words import Tokens
 
@@ -527,6 +530,24 @@ def test_the_page_needs_nothing_else(written_page):
 
 def tokens(*words):
     return Tokens.of(words, eos=False)
+
+
+def test_scores_that_do_not_fit_their_tokens_are_left_out(tmp_path, caplog):
+    """The page counts bytes: a missing one would move all that stand behind it."""
+    matrices = {
+        n: Matrix(tokens("▁x"), tokens("▁a"), np.array([[0.5]]), scores=TokenScores({"s": scores}))
+        for n, scores in ((1, np.array([50.0])), (2, np.array([50.0, 60.0])))
+    }
+    texts = {"source": ["a", "b"], "translation": ["x", "y"]}
+    listing = Listing("translations", "first", "", [1, 2], texts, {}, matrices=matrices.items)
+    write_debug_page([listing], tmp_path)
+    assert "no heatmap of sentence 2: s of the rows: 2 scores for 1 tokens" in caplog.text
+    page = (tmp_path / "debug.html").read_text(encoding="utf-8")
+    data = re.search(r'application/octet-stream">(.*?)</script>', page, re.DOTALL)[1]
+    content = gzip.decompress(base64.b64decode(data))
+    [size] = struct.unpack("<I", content[:4])
+    [described] = json.loads(content[4 : 4 + size])["listings"]
+    assert [matrix is None for matrix in described["matrices"]] == [False, True]
 
 
 @pytest.fixture(scope="module")

@@ -51,6 +51,10 @@ def test_the_figure_shows_every_number(tmp_path):
     svg, png = save_figure(figure, tmp_path / "deep" / "fidelity")
     assert svg.read_text().startswith("<?xml")
     assert png.read_bytes().startswith(b"\x89PNG")
+    # A name may have a dot, such as that of a system.
+    assert [p.name for p in save_figure(plt.figure(), tmp_path / "v1.2_a")] == [
+        "v1.2_a.svg", "v1.2_a.png",
+    ]  # fmt: skip
 
 
 def test_a_figure_says_that_data_is_generated():
