@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from conftest import DATA, ROOT, command
@@ -180,6 +181,16 @@ def test_a_seed_of_an_explainer_is_its_own(model, tmp_path):
     ppl = [dict(zip(t["explainer"].to_pylist(), t["ppl"].to_pylist(), strict=True))["random"]
            for t in (table, seeded)]  # fmt: skip
     assert ppl[0] == ppl[1]
+
+
+def test_a_row_that_is_not_applicable_stands_in_the_table(model):
+    table = xnmt_bench.benchmark(model, PAIRS[:2], ["gold_alignment"])
+    rows = {r["explainer"]: r for r in table.to_pylist()}
+    assert rows["gold_alignment"]["ppl"] is None
+
+
+def test_a_whole_number_of_numpy_is_one():
+    assert xnmt_bench.load_explainer("random", seed=np.int64(3)).seed == 3
 
 
 def test_what_another_explainer_would_learn_decides_for_an_altered_one(model):

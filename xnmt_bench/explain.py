@@ -47,6 +47,7 @@ def explain(config: DictConfig) -> None:
     console.print()
     foil = _find_foil(model, passage, config.explain_foil) if config.explain_foil else None
     explanations: dict[str, Explanation] = {}
+    problem: XnmtError | None = None
     for name in load_all("explainers"):
         explainer = load_explainer(name)
         # Blind explainers do not ask the model.
@@ -60,9 +61,12 @@ def explain(config: DictConfig) -> None:
                 raise
             except XnmtError as error:  # it does not cover this model or needs more; the others do
                 console.print(f"{name}: n/a: {error}\n", markup=False, highlight=False)
+                problem = error
                 continue
             for table in terminal_heatmaps(name, explanations[name], console.width):
                 console.print(table, "")
+    if problem and not explanations:
+        raise problem
     console.print(legend(explanations.values()), "")
     results = Path(config.results)
     results.mkdir(parents=True, exist_ok=True)  # nothing may have been measured yet

@@ -91,21 +91,23 @@ def benchmark(
                 _refuse_learner(name)
             errors += measure(metric, job, Tracker())
             # The store may hold rows of other calls.
-            settings = {"test set": job.texts.test_set, "test sentences": job.explained_sentences}
-            wanted.update(
-                _identity(
-                    row.columns, row.model, row.content, settings | row.facts.get(SETTINGS, {})
-                )
-                for row in (planned.identify() for planned in metric.measure(job))
-            )
+            test_set = {"test set": job.texts.test_set, "test sentences": job.explained_sentences}
+            for row in (planned.identify() for planned in metric.measure(job)):
+                settings = row.facts.get(SETTINGS, {})
+                # A row that is n/a has no test set.
+                for known in (test_set | settings, settings):
+                    wanted.add(_identity(row.columns, row.model, row.content, known))
         # After all explainers: in a store that is kept, the work of the others is then done.
         if errors:
             raise errors[0]
 
         def is_wanted(m: Measurement) -> bool:
             settings = dict(m.facts.get(SETTINGS, {}))
-            # Behind a comma stands which of its decisions count.
-            settings["test set"] = settings.get("test set", "").partition(",")[0]
+            if "test set" in settings:
+                # Behind a comma stands which of its decisions count.
+                settings["test set"] = settings["test set"].partition(",")[0]
+            elif m.ok:
+                return False
             return _identity(m.identity, m.model, m.content, settings) in wanted
 
         scored = collect(metric, Path(config.results), draws(config), is_wanted)

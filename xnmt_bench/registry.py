@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from numbers import Integral
 from typing import Any
 
 from xnmt_bench.errors import ConfigError, XnmtError
@@ -171,6 +172,13 @@ def load_explainer(name: str, **phi_options: Any) -> Any:
         XnmtError: as `create`.
     """
     # As on the command line: an unknown `removal` would be one of the others in silence.
-    if problems := list(faults(section(load("explainers", name)), phi_options)):
+    plain = {option: _plain(value) for option, value in phi_options.items()}
+    if problems := list(faults(section(load("explainers", name)), plain)):
         raise ConfigError([f"explainer {name!r}: {problem}" for problem in problems])
-    return create("explainers", name, **phi_options)
+    return create("explainers", name, **plain)
+
+
+def _plain(value: Any) -> Any:
+    """Return a whole number of numpy's as Python's; anything else as it is."""
+    is_whole = isinstance(value, Integral) and not isinstance(value, int)
+    return int(value) if is_whole else value

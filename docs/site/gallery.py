@@ -62,7 +62,7 @@ def _explain(explainer: Explainer, model: NMTModel) -> Explanation | str:
     """Return the explanation of the sentence, or why there is none."""
     if explainer.needs_gold:
         return "reads the annotation of a corpus"
-    if type(explainer).prepare is not Explainer.prepare:
+    if explainer.learns:
         return "learns from the training text first"
     try:
         [explanation] = explainer(model, [SENTENCE])

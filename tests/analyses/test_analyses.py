@@ -504,6 +504,16 @@ def test_facets_without_any_number_are_not_applicable(tmp_path, caplog):
     assert rows == {"facets": None} and "say nothing of the kinds" in caplog.text
 
 
+def test_a_failed_row_of_the_system_beside_its_own_spoils_no_facet(tmp_path):
+    benchmark = made_in(tmp_path)
+    benchmark.add("", "nmt", 0.5, files=kinds(benchmark), **NMT_ROW)
+    failed = FIDELITY | {"seed": 0, "explainer": "", "instantiation": "nmt"} | NMT_ROW
+    benchmark.write()
+    measured(Fidelity, benchmark.results, failed, "failed: out of memory")
+    rows, _ = analysed(benchmark, "facets")
+    assert {r["explainer"] for r in rows["facets"]} == {*LOSS, "NMT itself"}
+
+
 def test_curves_leave_out_systems_without_a_number(tmp_path):
     benchmark = Made(tmp_path)
     for k in (1, 2):

@@ -152,6 +152,10 @@ def test_a_row_under_its_earlier_name_is_the_same_row(bundle, tmp_path):
         contents[f"{old.rpartition('/')[0]}/{earlier}{ending}"] = contents.pop(old)
     _, second = pool([bundle, rewritten(tmp_path / "b.zip", contents)], tmp_path / "pooled")
     assert len(second.contradicted) == 4 and not second.rows
+    # It gets the name that it has today, beside which a row of other settings has another.
+    [alone] = pool([tmp_path / "b.zip"], tmp_path / "alone")
+    assert name.removeprefix("measurements/") in alone.rows
+    assert len(collect(Fidelity(), tmp_path / "alone", Draws(20, 0))) == 4
 
 
 def test_rows_that_were_measured_into_a_pooled_folder_stay(bundle, tmp_path):
@@ -565,6 +569,24 @@ def test_a_run_that_is_killed_while_it_pools_may_pool_again(bundle, tmp_path, mo
         with pytest.raises(Killed):
             pool([bundle], place)
     assert len(pool([bundle], place)[0].rows) == 4
+    others = make_results(tmp_path / "other", ("gradient_norm",))
+    second = make_bundle(tmp_path / "second.zip", others)
+    with monkeypatch.context() as patched:
+        # Between the two descriptions, the rows of the first pooling still there.
+        patched.setattr("xnmt_bench.bundles.pool.shutil", Raising(Killed))
+        with pytest.raises(Killed):
+            pool([second], place)
+    assert len(pool([second], place)[0].rows) == 2
+
+
+class Raising:
+    """Stands for `shutil`; removing a folder raises."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def rmtree(self, *_, **__):
+        raise self.error
 
 
 def killed_at(replace, last, error):

@@ -335,7 +335,8 @@ def test_pairs_are_scored_with_the_markers_that_are_read(marked):
     context = Passage(text, "er ist", (text,))
     reading, bare = job(), job("nmt.coreference.read=none")
     marked_text = reading.system.mark(text)
-    assert reading.system.mark_passage(context).source_context == (marked_text,)
+    [marked_passage] = reading.system.mark_passages([context])
+    assert marked_passage.source_context == (marked_text,)
     expected, _ = log_probability(
         reading.system.model,
         [Passage(t, "er ist").encode(*reading.system.subwords) for t in (marked_text, text)],

@@ -118,6 +118,16 @@ def test_trainings_without_a_number_are_counted():
     assert text.endswith("(2 of 3 trainings)")
 
 
+def test_the_same_row_with_fewer_settings_is_no_further_seed():
+    """An earlier version wrote it."""
+    rows = [
+        scored(FIDELITY, {"ppl": ppl}, **{SETTINGS: settings})
+        for ppl, settings in ((2.0, {"a": 1}), (7.0, {"a": 1, "b": 2}))
+    ]
+    built = panels(Fidelity(), rows)
+    assert [panel.value("fn", "attention") for panel in built] == [2.0, 7.0]
+
+
 def test_references_are_of_every_training():
     nothing = {"explainer": "", "k": "", "seed": "", "learned_from": "", "train_sentences": ""}
     references = [trained(1.5, n, instantiation="nmt", **nothing) for n in (0, 1)]
@@ -126,11 +136,18 @@ def test_references_are_of_every_training():
 
 
 def test_a_row_of_some_decisions_is_resampled_with_its_like_alone():
-    some = scored(FIDELITY | {"explainer": "some"}, {"ppl": 2.0}, **{COUNTED: {"of": 9}})
+    some = scored(
+        FIDELITY | {"explainer": "some"}, {"ppl": 2.0}, **{COUNTED: {"decisions": 4, "of": 9}}
+    )
     [mixed] = panels(Fidelity(), [row(), some])
     assert mixed.names == ["attention", "some"]
     assert [*mixed.by_pivot()["fn"]] == ["attention"]
     assert [*mixed.by_pivot(partial=True)["fn"]] == ["attention", "some"]
+    every = scored(
+        FIDELITY | {"explainer": "all"}, {"ppl": 2.0}, **{COUNTED: {"decisions": 9, "of": 9}}
+    )
+    [whole] = panels(Fidelity(), [row(), every])
+    assert [*whole.by_pivot()["fn"]] == ["all", "attention"]
     [alone] = panels(Fidelity(), [some])
     assert [*alone.by_pivot()["fn"]] == ["some"]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from xnmt_bench.bundles.archive import Bundle, unpack
 from xnmt_bench.bundles.rows import check_row
@@ -92,23 +93,36 @@ def pool(
         described = [
             {"file": p.bundle.path.name, "sha256": p.bundle.digest, "rows": p.rows} for p in pooled
         ]
-        # First: a run that is killed behind it leaves a folder that may be pooled again.
-        write_atomically(folder / POOLED, json.dumps(described, indent=1, ensure_ascii=False))
+        # First, with the rows that are there: a run that is killed behind it leaves a folder that
+        # may be pooled again.
+        _describe(folder, [*described, {"file": "", "sha256": "", "rows": _row_names(folder)}])
         shutil.rmtree(target, ignore_errors=True)
         (together / FOLDER).replace(target)
+        _describe(folder, described)
     return pooled
 
 
 def _own_rows(folder: Path) -> bool:
     """Return whether a folder holds rows that did not come out of a bundle."""
-    rows = {f"{file.parent.name}/{file.name}" for file in (folder / FOLDER).glob("*/*.json")}
     if not (folder / POOLED).exists():
         return (folder / FOLDER).exists()
+    rows = {*_row_names(folder)}
     try:
         described = parse_json((folder / POOLED).read_text(encoding="utf-8"))
         return not rows <= {name for bundle in described for name in bundle["rows"]}
     except (ValueError, LookupError, TypeError):
         return bool(rows)
+
+
+def _row_names(folder: Path) -> list[str]:
+    """Return the rows of a results folder, as `fidelity/0123456789abcdef.json`."""
+    files = sorted((folder / FOLDER).glob("*/*.json"))
+    return [f"{file.parent.name}/{file.name}" for file in files]
+
+
+def _describe(folder: Path, bundles: Sequence[Mapping[str, Any]]) -> None:
+    """Write which rows of a pooled folder are of which bundle."""
+    write_atomically(folder / POOLED, json.dumps(bundles, indent=1, ensure_ascii=False))
 
 
 def _add(path: Path, unpacked: Path, together: Path, kept: dict[str, Measurement]) -> PooledBundle:
@@ -117,19 +131,22 @@ def _add(path: Path, unpacked: Path, together: Path, kept: dict[str, Measurement
     result = PooledBundle(bundle, [], [], [])
     # All are checked before the first is moved.
     for metric, file, row in list(_checked_rows(path, unpacked)):
-        name = f"{metric}/{file.name}"
         # Not by the file's name: a row of an earlier version has another one.
-        same_row = f"{metric}/{names_of(row)[1 if row.ok else 0]}"
-        if earlier := kept.get(same_row):
+        stem = names_of(row)[1 if row.ok else 0]
+        name = f"{metric}/{stem}.json"
+        if earlier := kept.get(name):
             kind = result.repeated if _same_numbers(earlier, row) else result.contradicted
             kind.append(name)
             continue
-        moved_units = together / row.path.relative_to(unpacked) if row.path else None
-        kept[same_row] = replace(row, path=moved_units)
         result.rows.append(name)
-        files = [file.parent / FILES / file_name for file_name in row.files.values()]
-        for part in (file, *([row.path] if row.path else []), *files):
-            moved = together / part.relative_to(unpacked)
+        place = together / FOLDER / metric
+        moves = {file: place / f"{stem}.json"}
+        if row.path:
+            moves[row.path] = place / f"{stem}{row.path.suffix}"
+        kept[name] = replace(row, path=moves.get(row.path) if row.path else None)
+        for file_name in row.files.values():
+            moves[file.parent / FILES / file_name] = place / FILES / file_name
+        for part, moved in moves.items():
             moved.parent.mkdir(parents=True, exist_ok=True)
             # A file may stand beside several rows; its name is the start of its digest.
             if part.exists() and not moved.exists():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from safetensors.torch import load_model, save_model
 
+from proxies.base import LONGEST
 from proxies.data import VisibleWords
 from proxies.lessons import ProxyTrainingOptions
 from xnmt_bench.corpora.encoded import EncodedSplit
@@ -121,7 +122,7 @@ class BaseTuned(Judge):
         return rules.job.store.make(
             "tuned",
             work,
-            version=2,
+            version=1,
             amount=Work(
                 f"{self.row_name} on {rules.job.system.name}", training.max_epochs, "epochs"
             ),
@@ -133,7 +134,17 @@ class BaseTuned(Judge):
             seed=config.seed,
             precision=options.precision,
             **self.learner_recipe(),
+            **self._place_recipe(),
         )
+
+    def _place_recipe(self) -> dict[str, Any]:
+        """Return what tells trainings on long sentences from those of an earlier version.
+
+        It took the words behind the 512th place for that one.
+        """
+        split = self.learnt_decisions.split("train", self.rules.learned_from, self.train_sentences)
+        longest = max(int(side.lengths().max(initial=0)) for side in (split.source, split.target))
+        return {"places": "all"} if longest > LONGEST else {}
 
     def training(
         self,

@@ -156,6 +156,12 @@ class Measurement:
         """Whether it has units."""
         return self.status == OK
 
+    @property
+    def partial(self) -> bool:
+        """Whether it is scored on some of the decisions alone."""
+        counted = self.facts.get(COUNTED)
+        return counted is not None and counted["decisions"] < counted["of"]
+
     def units(self) -> Units:
         """Read its units.
 

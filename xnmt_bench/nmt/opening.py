@@ -42,7 +42,8 @@ def load(path: str | Path, device: Device = "cpu", **options: Any) -> NMTModel:
         model = _OPENERS.get(family, _open_huggingface)(str(path), family, options)
     except TypeError as error:
         # Python names an argument that a reader lacks; any other TypeError is no slip of options.
-        if slip := re.search(r"unexpected keyword argument '(\w+)'", str(error)):
+        slip = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+        if slip and slip[1] in options:
             raise XnmtError(f"{path}: no option {slip[1]!r} of {family}") from None
         raise
     languages = model.languages or (options.get("source_language"), options.get("target_language"))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from sacrebleu.metrics import BLEU
 
 from xnmt_bench.corpora.contrastive import ContrastiveSet
 from xnmt_bench.corpora.encoded import EncodedSplit
-from xnmt_bench.corpora.passage import Context
+from xnmt_bench.corpora.passage import Context, Passage
 from xnmt_bench.corpora.subwords import current_span
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.comparing import compare
@@ -52,23 +52,44 @@ class ContrastiveAccuracy:
     """The mean accuracy on contrastive sets, in the context that a system is trained with.
 
     The sets are tokenised as the system's corpus is.
+
+    Args:
+        sets: the sets.
+        context: which sentences the system reads.
+        batch_tokens: target ids that are scored together.
+        mark: writes the markers that the system reads into sources.
+        markers: names what they come from; empty without markers.
     """
 
-    def __init__(self, sets: Sequence[ContrastiveSet], context: Context, batch_tokens: int) -> None:
+    def __init__(
+        self,
+        sets: Sequence[ContrastiveSet],
+        context: Context,
+        batch_tokens: int,
+        mark: Callable[[Sequence[Passage]], list[Passage]] = list,
+        markers: str = "",
+    ) -> None:
         self._sets, self._context, self._batch_tokens = sets, context, batch_tokens
-        self.fingerprint = " ".join(contrastive_set.fingerprint for contrastive_set in sets)
+        self._mark = mark
+        names = [contrastive_set.fingerprint for contrastive_set in sets]
+        self.fingerprint = " ".join([*names, *filter(None, [markers])])
+        self._passages: dict[int, list[Passage]] = {}  # by set, marked once
 
     def __call__(self, model: NMTModel) -> float:
         """Return the mean accuracy, from 0 to 100."""
-        return 100 * float(
-            np.mean([self._accuracy(model, contrastive_set) for contrastive_set in self._sets])
-        )
+        accuracies = [self._accuracy(model, number) for number in range(len(self._sets))]
+        return 100 * float(np.mean(accuracies))
 
-    def _accuracy(self, model: NMTModel, contrastive_set: ContrastiveSet) -> float:
-        subwords = model.source_subwords, model.target_subwords
-        passages = [
-            p.read(self._context) for group in contrastive_set.groups for p in group.passages()
-        ]
+    def _accuracy(self, model: NMTModel, number: int) -> float:
+        subwords, contrastive_set = (
+            (model.source_subwords, model.target_subwords),
+            self._sets[number],
+        )
+        if number not in self._passages:
+            groups = contrastive_set.groups
+            read = [p.read(self._context) for group in groups for p in group.passages()]
+            self._passages[number] = self._mark(read)
+        passages = self._passages[number]
         # Variants that read the same are scored once, so that they tie exactly.
         row_of = {passage: row for row, passage in enumerate(dict.fromkeys(passages))}
         pairs = [passage.encode(*subwords) for passage in row_of]

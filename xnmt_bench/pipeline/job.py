@@ -198,7 +198,7 @@ class Job:
             NotApplicable: the system is to read gold markers, which these texts lack.
         """
         system, room = self.system, Room(self.config.rules.batch_tokens, cpu=1024, each=2**20)
-        if system.read_resolver == "gold":
+        if system.reads_gold_markers:
             raise NotApplicable("nmt.coreference.read=gold: these texts have no annotation")
         passages = (p if isinstance(p, Passage) else Passage(*p) for p in pairs)
         read = [passage.read(system.context) for passage in passages]
@@ -209,13 +209,13 @@ class Job:
 
         def work(folder: Path) -> None:
             paths = shard_paths(folder, "shards", count)
+            # Marked here, so that scores from the store need no resolver.
+            marked = system.mark_passages(distinct)
 
             def make(numbers: Sequence[int]) -> Iterator[int]:
                 for number in numbers:
-                    part = distinct[number * SCORED : (number + 1) * SCORED]
-                    # Marked here, so that scores from the store need no resolver.
-                    marked = map(system.mark_passage, part)
-                    encoded = [passage.encode(*system.subwords) for passage in marked]
+                    part = marked[number * SCORED : (number + 1) * SCORED]
+                    encoded = [passage.encode(*system.subwords) for passage in part]
                     score = partial(log_probability, system.model, encoded)
                     log_p, ids = room.tried(self.options.device, score)
                     paths[number].parent.mkdir(exist_ok=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,43 +144,56 @@ class System:
             raise XnmtError(f"the text holds a marker: {text}")
         if not self.read_resolver:
             return text
-        if self._coreference.read == "gold":
+        if self.reads_gold_markers:
             raise XnmtError("nmt.coreference.read=gold: a bare sentence has no annotation")
-        return self._mark_text(text)
+        return self._mark_all([text])[text]
 
-    def mark_passage(self, passage: Passage) -> Passage:
-        """Return a passage whose source sentences are as the system reads them; see `mark`."""
-        if not self.read_resolver:
-            return passage
-        context, following = (
-            tuple(map(self.mark, texts)) for texts in (passage.source_context, passage.following)
-        )
-        source = self.mark(passage.source)
-        return replace(passage, source=source, source_context=context, following=following)
+    def mark_passages(self, passages: Iterable[Passage]) -> list[Passage]:
+        """Return passages whose source sentences are as the system reads them; see `mark`."""
+        passages = list(passages)
+        return self._mark_sources(passages) if self.read_resolver else passages
+
+    @property
+    def reads_gold_markers(self) -> bool:
+        """Whether it reads the markers of a corpus's annotation, which bare texts lack."""
+        return self.has_markers and self._coreference.read == "gold"
 
     @property
     def read_resolver(self) -> str:
-        """The resolver whose markers it reads, `gold` for the annotation; empty for no markers."""
-        read = self._coreference.read
-        if read == "none" or not self.has_markers:
-            return ""
-        return "gold" if read == "gold" else self._bare_resolver.fingerprint
+        """The resolver whose markers it reads in bare texts; empty for no markers."""
+        reads = self.has_markers and self._coreference.read != "none"
+        return self._bare_resolver.fingerprint if reads else ""
 
     @cached_property
     def _bare_resolver(self) -> Resolver:
         # Not a stored one: no training sentence is needed for this.
         return self._coreference.create_resolver()
 
-    @cached_property
-    def _mark_text(self) -> Callable[[str], str]:
-        """Marks a source sentence; the variants of one contrastive source are resolved once."""
+    def _mark_sources(self, passages: Sequence[Passage]) -> list[Passage]:
+        """Return passages with the resolver's markers, as in training."""
+        marked = self._mark_all(
+            text for p in passages for text in (p.source, *p.source_context, *p.following)
+        )
+        return [
+            replace(
+                p,
+                source=marked[p.source],
+                source_context=tuple(marked[text] for text in p.source_context),
+                following=tuple(marked[text] for text in p.following),
+            )
+            for p in passages
+        ]
 
-        @lru_cache(maxsize=10_000)
-        def mark_text(text: str) -> str:
-            [clusters] = self._bare_resolver.resolve([Sentence(text, "", "", 0)])
-            return mark(text, clusters or ()).text
-
-        return mark_text
+    def _mark_all(self, texts: Iterable[str]) -> dict[str, str]:
+        """Return each text with its markers; a text that the resolver does not know has none."""
+        distinct = list(dict.fromkeys(texts))
+        if with_marker := next(filter(MARKER.search, distinct), None):
+            raise XnmtError(f"the text holds a marker: {with_marker}")
+        # Together: a resolver that reads a file refuses texts of which it knows none.
+        sentences = [Sentence(text, "", "", n) for n, text in enumerate(distinct)]
+        resolved = self._bare_resolver.resolve(sentences)
+        pairs = zip(distinct, resolved, strict=True)
+        return {text: mark(text, clusters or ()).text for text, clusters in pairs}
 
     @property
     def context(self) -> Context:
@@ -457,10 +470,12 @@ class System:
             sets = find_sets(names, corpus, "valid", training.contrastive_data)
             # Tokenised and cased as the training data, or words would be unknown.
             sets = [as_read(contrastive_set, corpus) for contrastive_set in sets]
-            if self.has_markers:  # as in training
-                sets = [contrastive_set.map(self._mark_text, str) for contrastive_set in sets]
             batch_tokens, context = training.batch_tokens, self.trained_context
-            looked_at["contrastive"] = ContrastiveAccuracy(sets, context, batch_tokens)
+            # Marked when it is asked, since an opened system looks at nothing.
+            markers = (self._mark_sources, self._bare_resolver.fingerprint)
+            looked_at["contrastive"] = ContrastiveAccuracy(
+                sets, context, batch_tokens, *(markers if self.has_markers else ())
+            )
         return looked_at
 
     @property

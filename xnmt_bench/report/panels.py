@@ -13,7 +13,6 @@ from xnmt_bench.measuring.measurement import (
     BLIND,
     CAPPED,
     CEILING,
-    COUNTED,
     DOUBTS,
     LEFT_OUT,
     LINEAGE,
@@ -24,6 +23,7 @@ from xnmt_bench.measuring.measurement import (
     ScoredRow,
 )
 from xnmt_bench.measuring.metric import SYSTEM, Column, Key, Metric, PivotValue
+from xnmt_bench.store import fingerprint
 
 CAP = "†"  # beside a number whose training ended at its cap
 
@@ -103,9 +103,7 @@ class Panel:
             name: [s.measurement for s in rows if _number(s, headline) and s.derived <= derived]
             for name, rows in sorted(self.rows.get(pivot, {}).items())
         }
-        whole = {
-            name: [m for m in seeds if COUNTED not in m.facts] for name, seeds in by_name.items()
-        }
+        whole = {name: [m for m in seeds if not m.partial] for name, seeds in by_name.items()}
         if any(whole.values()) and not partial:
             by_name = whole
         return {n: seeds for n, seeds in by_name.items() if seeds and self.blind(n) <= blind}
@@ -244,18 +242,22 @@ def _by_settings(
     rows: Sequence[ScoredRow],
 ) -> list[tuple[dict[str, Any], list[ScoredRow]]]:
     """Return groups of rows that agree in every setting that two of them have."""
-    groups: list[tuple[dict[str, Any], list[ScoredRow]]] = []
+    groups: list[tuple[dict[str, Any], list[ScoredRow], set[str]]] = []
     # A row without settings, such as a failed one, joins the first group.
     for scored_row in sorted(rows, key=lambda row: not settings_of(row)):
-        settings = settings_of(scored_row)
-        for common, members in groups:
-            if agree(common, settings):
+        settings, m = settings_of(scored_row), scored_row.measurement
+        # Of an earlier version, whose settings are fewer, the same row is no further seed.
+        key = {"columns": m.identity, "model": m.model, "content": m.content}
+        identity = {fingerprint(key)} if m.ok and not scored_row.derived else set()
+        for common, members, identities in groups:
+            if agree(common, settings) and not identity & identities:
                 common.update(settings)
                 members.append(scored_row)
+                identities |= identity
                 break
         else:
-            groups.append((dict(settings), [scored_row]))  # a copy, which grows
-    return groups
+            groups.append((dict(settings), [scored_row], identity))  # a copy, which grows
+    return [(settings, members) for settings, members, _ in groups]
 
 
 def settings_of(scored_row: ScoredRow) -> dict[str, Any]:

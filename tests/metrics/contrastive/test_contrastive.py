@@ -150,6 +150,17 @@ def test_training_reads_the_sets_as_the_corpus_is_written(concat):
     with pytest.raises(XnmtError, match="is en-ru, the system's corpus en-de"):
         as_read(replace(valid_set, lang_pair="en-ru"), corpus)
     accuracy = ContrastiveAccuracy([valid_set], concat.system.context, 500)(concat.system.model)
+    marked = []
+
+    def mark(passages):
+        marked.extend(passages)
+        return list(passages)
+
+    marking = ContrastiveAccuracy([valid_set], concat.system.context, 500, mark, "resolver")
+    assert marking.fingerprint == f"{valid_set.fingerprint} resolver"
+    # Marked once, however often training looks.
+    assert marking(concat.system.model) == marking(concat.system.model) == accuracy
+    assert len(marked) == sum(len(group.passages()) for group in valid_set.groups)
     metric = Contrastive()
     [planned, *_] = [
         p for p in metric.measure(concat) if p.keys["corpus"] == "toy_discourse address"

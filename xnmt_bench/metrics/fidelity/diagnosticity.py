@@ -148,7 +148,7 @@ def _items(panel: Panel, judge: str, truth: Panel, columns: Sequence[str]) -> di
     """Return the explanations that have a score and every column of causes, by name."""
     by_name = truth.rows.get("", {})  # empty where all its explainers are altered ones
     items = {}
-    for name in panel.rows[judge]:
+    for name in panel.measured(judge, derived=True, blind=True):
         score = _score(panel, judge, name, columns[0])
         causes = [_cause(by_name.get(name, ()), column) for column in columns]
         if score is not None and None not in causes:

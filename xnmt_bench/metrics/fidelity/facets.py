@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, interval, resample
-from xnmt_bench.measuring.measurement import COUNTED, Measurement
+from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Metric, Row
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.options import Count, Seed
@@ -94,10 +94,12 @@ class Facets(Analysis):
         # One judge: kinds times explainers fill the table already.
         last, predictors = list(by_pivot.items())[-1]
         # The system's own row shows how hard each kind of decision is.
-        predictors[WHOLE] = [s.measurement for s in panel.references[NMT]]
+        predictors[WHOLE] = [
+            s.measurement for s in panel.references[NMT] if "facets" in s.measurement.files
+        ]
         aligned = {
             name: [
-                (scores, kinds[system])
+                (scores, system)
                 for m in seeds
                 if (system := origin(m)) in kinds
                 and (scores := _aligned(m, kinds[system])) is not None
@@ -109,11 +111,11 @@ class Facets(Analysis):
             kind_N = np.concatenate([of_system[facet] for of_system in kinds.values()])
             for category in _ordered(facet, kind_N):
                 for name, seeds in aligned.items():
-                    chosen = [
-                        scores.take(of_system[facet] == category)
-                        for scores, of_system in seeds
-                        if (of_system[facet] == category).any()
-                    ]
+                    chosen: dict[str, list[DecisionScores]] = {}
+                    for scores, system in seeds:
+                        chosen_N = kinds[system][facet] == category
+                        if chosen_N.any():
+                            chosen.setdefault(system, []).append(scores.take(chosen_N))
                     if not chosen:
                         continue
                     value_R = self._values(panel.metric, chosen)
@@ -132,15 +134,20 @@ class Facets(Analysis):
                     )
         return rows
 
-    def _values(self, metric: Metric, seeds: Sequence[DecisionScores]) -> np.ndarray:
-        """Return the mean headline of some decisions' scores, whole and resampled; (1 + R,)."""
-        by_seed = []
-        for s in seeds:
+    def _values(
+        self, metric: Metric, by_system: Mapping[str, Sequence[DecisionScores]]
+    ) -> np.ndarray:
+        """Return the mean headline of some decisions, whole and resampled; (1 + R,)."""
+
+        def resampled(s: DecisionScores) -> np.ndarray:
             sums = {"log_likelihood": s.log_likelihood_N}
             # Units without a test set: they are resampled here and compared with no other metric.
             units = Units("", *by_unit(s.sentence_N, **sums))
-            by_seed.append(resample(metric, units, self.draws)[metric.headline.name])
-        return np.asarray(np.mean(by_seed, axis=0))
+            return resample(metric, units, self.draws)[metric.headline.name]
+
+        # The mean of systems, and not of all seeds, as in tables.
+        means = [np.mean([*map(resampled, seeds)], axis=0) for seeds in by_system.values()]
+        return np.asarray(np.mean(means, axis=0))
 
 
 def _aligned(measurement: Measurement, kinds: Kinds) -> DecisionScores | None:
@@ -148,7 +155,7 @@ def _aligned(measurement: Measurement, kinds: Kinds) -> DecisionScores | None:
 
     A row that counts some decisions alone is left out, since its file has scores of all of them.
     """
-    if COUNTED in measurement.facts:
+    if measurement.partial:
         log.warning("left out: %s: it counts some decisions alone", measurement.path)
         return None
     scores = DecisionScores.load(measurement.file("decisions"))

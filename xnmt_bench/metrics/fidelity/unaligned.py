@@ -68,9 +68,10 @@ class Unaligned(Analysis):
             notes.append(f"{phrase + ': ' if phrase else ''}{share} link.")
             places = (panel_kinds[column][none_N].tolist() for column in ("sentence", "step"))
             unlinked = set(zip(*places, strict=True))
-            references = [s.measurement for s in panel.references[NMT]]
-            [reference] = [m for m in references if origin(m) == system]
-            sample = read_sample(reference.file("sample"))
+            references = (s.measurement for s in panel.references[NMT])
+            # A failed row of the same system may stand beside it.
+            sampled = (m for m in references if origin(m) == system and "sample" in m.files)
+            sample = read_sample(next(sampled).file("sample"))
             # Only the sampled sentences have texts to be shown.
             decisions = [(s, t) for s in sample for t in s["steps"] if (s["number"], t) in unlinked]
             rules_of = _rules(panel, system)
