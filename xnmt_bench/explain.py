@@ -75,7 +75,7 @@ def explain(config: DictConfig) -> None:
 
 
 class SameChoice(XnmtError):
-    """The word that the system is asked about is its own choice."""
+    """The foil is the word that the system chooses."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class FoilStep:
 
         Raises:
             NotApplicable: the explainer has no foil.
-            SameChoice: the other word is the system's own.
+            SameChoice: the other word is what the system chooses.
         """
         if "foil" not in signature(load("explainers", name)).parameters:
             raise NotApplicable("it explains no word against another")

@@ -69,7 +69,7 @@ def benchmark(
     # Opened once and before anything is written: a wrong path fails here, and all explainers share
     # the weights.
     opened = model if isinstance(model, NMTModel) else load(model)
-    metric, errors, wanted = Fidelity(), list[Exception](), set[str]()
+    metric, errors, row_keys = Fidelity(), list[Exception](), set[str]()
     with ExitStack() as stack:
         # On the same stack as the work: a temporary folder lives until the last row is read.
         folder = Path(store or stack.enter_context(tempfile.TemporaryDirectory()))
@@ -95,8 +95,8 @@ def benchmark(
             for row in (planned.identify() for planned in metric.measure(job)):
                 settings = row.facts.get(SETTINGS, {})
                 # A row that is n/a has no test set.
-                for known in (test_set | settings, settings):
-                    wanted.add(_identity(row.columns, row.model, row.content, known))
+                for row_settings in (test_set | settings, settings):
+                    row_keys.add(_identity(row.columns, row.model, row.content, row_settings))
         # After all explainers: in a store that is kept, the work of the others is then done.
         if errors:
             raise errors[0]
@@ -108,7 +108,7 @@ def benchmark(
                 settings["test set"] = settings["test set"].partition(",")[0]
             elif m.ok:
                 return False
-            return _identity(m.identity, m.model, m.content, settings) in wanted
+            return _identity(m.identity, m.model, m.content, settings) in row_keys
 
         scored = collect(metric, Path(config.results), draws(config), is_wanted)
         columns = csv_columns(metric)
@@ -120,8 +120,8 @@ def _read_splits(corpus: Iterable[Pair] | Mapping[str, Iterable[Pair]]) -> dict[
     """Return the pairs of each split.
 
     Raises:
-        XnmtError: there is no test split, another name or an empty split, or a pair is not one of
-            texts.
+        XnmtError: the test split is missing, a split is empty or has another name, or a pair does
+            not hold two texts.
     """
     named = corpus if isinstance(corpus, Mapping) else {"test": corpus}
     splits = {split: list(pairs) for split, pairs in named.items()}

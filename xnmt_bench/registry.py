@@ -179,6 +179,6 @@ def load_explainer(name: str, **phi_options: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a whole number of numpy's as Python's; anything else as it is."""
+    """Return a whole number of numpy's as Python's; anything else unchanged."""
     is_whole = isinstance(value, Integral) and not isinstance(value, int)
     return int(value) if is_whole else value

@@ -98,8 +98,8 @@ class RuleSet:
         configured = self.job.config.train_sentences or explained
         # Silently using fewer would put the row under a size that it does not have.
         if configured > explained:
-            more = self.job.config.rules.train_sentences == explained
-            advice = "raise rules.train_sentences" if more else "the training split has no more"
+            capped = self.job.config.rules.train_sentences == explained
+            advice = "raise rules.train_sentences" if capped else "the training split has no more"
             raise XnmtError(
                 f"train_sentences={configured} but only {explained} are explained; {advice}"
             )

@@ -41,7 +41,7 @@ def load(path: str | Path, device: Device = "cpu", **options: Any) -> NMTModel:
     try:
         model = _OPENERS.get(family, _open_huggingface)(str(path), family, options)
     except TypeError as error:
-        # Python names an argument that a reader lacks; any other TypeError is no slip of options.
+        # Python names an argument that a reader lacks. Any other TypeError has another cause.
         slip = re.search(r"unexpected keyword argument '(\w+)'", str(error))
         if slip and slip[1] in options:
             raise XnmtError(f"{path}: no option {slip[1]!r} of {family}") from None

@@ -185,7 +185,7 @@ class System:
         ]
 
     def _mark_all(self, texts: Iterable[str]) -> dict[str, str]:
-        """Return each text with its markers; a text that the resolver does not know has none."""
+        """Return each text with its markers; one that the resolver does not know has no marker."""
         distinct = list(dict.fromkeys(texts))
         if with_marker := next(filter(MARKER.search, distinct), None):
             raise XnmtError(f"the text holds a marker: {with_marker}")
@@ -471,7 +471,7 @@ class System:
             # Tokenised and cased as the training data, or words would be unknown.
             sets = [as_read(contrastive_set, corpus) for contrastive_set in sets]
             batch_tokens, context = training.batch_tokens, self.trained_context
-            # Marked when it is asked, since an opened system looks at nothing.
+            # Marked at its first call, since an opened system is not validated.
             markers = (self._mark_sources, self._bare_resolver.fingerprint)
             looked_at["contrastive"] = ContrastiveAccuracy(
                 sets, context, batch_tokens, *(markers if self.has_markers else ())

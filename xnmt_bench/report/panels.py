@@ -103,9 +103,9 @@ class Panel:
             name: [s.measurement for s in rows if _number(s, headline) and s.derived <= derived]
             for name, rows in sorted(self.rows.get(pivot, {}).items())
         }
-        whole = {name: [m for m in seeds if not m.partial] for name, seeds in by_name.items()}
-        if any(whole.values()) and not partial:
-            by_name = whole
+        complete = {name: [m for m in seeds if not m.partial] for name, seeds in by_name.items()}
+        if any(complete.values()) and not partial:
+            by_name = complete
         return {n: seeds for n, seeds in by_name.items() if seeds and self.blind(n) <= blind}
 
     def by_pivot(
@@ -186,8 +186,8 @@ def panels(metric: Metric, scored: Sequence[ScoredRow]) -> list[Panel]:
             panel.rows = {p: panel.rows[p] for p in sort_pivots(panel.rows, pivot_values)}
             # A reference that knows nothing of a column stands beside every value of it.
             for reference in references:
-                values = ((_value_of(reference, c), v) for c, v in condition.items())
-                fits = all(known in ("", v) for known, v in values)
+                pairs = ((_value_of(reference, c), v) for c, v in condition.items())
+                fits = all(reference_value in ("", value) for reference_value, value in pairs)
                 if metric.pivot and fits and agree(settings, settings_of(reference)):
                     panel.references.setdefault(reference.row[metric.pivot], []).append(reference)
             built.append(panel)
@@ -246,7 +246,7 @@ def _by_settings(
     # A row without settings, such as a failed one, joins the first group.
     for scored_row in sorted(rows, key=lambda row: not settings_of(row)):
         settings, m = settings_of(scored_row), scored_row.measurement
-        # Of an earlier version, whose settings are fewer, the same row is no further seed.
+        # The same row of an earlier version, with fewer settings, must not count as a seed.
         key = {"columns": m.identity, "model": m.model, "content": m.content}
         identity = {fingerprint(key)} if m.ok and not scored_row.derived else set()
         for common, members, identities in groups:

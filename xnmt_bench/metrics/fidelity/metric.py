@@ -150,7 +150,7 @@ class Fidelity(SumMetric):
             return {"train_sentences": rules.train_sentences}
 
         def plan(judge: Judge, make: Any, facts: dict[str, Any]) -> PlannedRow:
-            # A judge that learns from no sentences says so: an empty number replaces the late one.
+            # A judge that learns from no sentences gives an empty number in place of the late one.
             row_keys = {**keys, **judge.row_keys()}
             return self.plan(
                 job, make, explained=True, late_keys=late_keys, facts=facts, **row_keys
