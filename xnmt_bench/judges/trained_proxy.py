@@ -234,7 +234,9 @@ def held_out(starts: np.ndarray, training: ProxyTrainingOptions) -> int:
         NotApplicable: there is one sentence alone.
     """
     if len(starts) < 2:
-        raise NotApplicable("one sentence to learn from, and none to hold out; raise the number")
+        raise NotApplicable(
+            "one training sentence, and none to hold out; raise rules.train_sentences"
+        )
     # The last sentences and not random rows: decisions of one sentence are alike, and rows of it on
     # both sides would make the validation loss too good.
     count = max(1, round(training.validation_share * len(starts)))

@@ -471,11 +471,11 @@ class System:
             # Tokenised and cased as the training data, or words would be unknown.
             sets = [as_read(contrastive_set, corpus) for contrastive_set in sets]
             batch_tokens, context = training.batch_tokens, self.trained_context
-            # Marked at its first call, since an opened system is not validated.
-            markers = (self._mark_sources, self._bare_resolver.fingerprint)
-            looked_at["contrastive"] = ContrastiveAccuracy(
-                sets, context, batch_tokens, *(markers if self.has_markers else ())
-            )
+            markers: tuple[Any, ...] = ()
+            if self.has_markers:
+                # Marked at its first call, since an opened system is not validated.
+                markers = self._mark_sources, self._bare_resolver.fingerprint
+            looked_at["contrastive"] = ContrastiveAccuracy(sets, context, batch_tokens, *markers)
         return looked_at
 
     @property
