@@ -235,10 +235,7 @@ class Operations(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # noqa: ANN001, ANN204
         result = function(*args, **(kwargs or {}))
-        if function._overloadpacket is torch.ops.mkldnn._linear_pointwise:
-            x, weight, *_ = args
-            self.total += 2 * x.numel() * len(weight)
-        elif count := flop_registry.get(function._overloadpacket):
+        if count := flop_registry.get(function._overloadpacket):
             self.total += count(*args, **(kwargs or {}), out_val=result)
         return result
 

@@ -122,6 +122,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--seconds", type=float, help="of one GPU for 1,000 sentences' rules")
     arguments = parser.parse_args()
+    if arguments.shards < 2:
+        parser.error("--shards: a pace needs two shards or more")
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store"
         trained = start(Path(folder), arguments.size, arguments.shards, "until=labels")

@@ -135,6 +135,13 @@ def test_streams_are_independent_draws_of_one_seed():
     assert abs(np.corrcoef(first.ravel(), other.ravel())[0, 1]) < 0.1
 
 
+def test_a_row_without_units_has_as_many_samples_as_others():
+    """So that it can stand beside them in a joint bootstrap."""
+    nothing = units_of([-1.0]).take(np.zeros(0, dtype=np.int64))
+    ppl = resample(Fidelity(), nothing, Draws(70, 0))["ppl"]
+    assert ppl.shape == (71,) and np.isnan(ppl).all()
+
+
 def test_a_draw_without_a_number_is_left_out_of_the_interval():
     samples = np.array([1.0, np.nan, 3.0, 2.0])
     assert interval(samples) == interval(samples[[0, 2, 3]])

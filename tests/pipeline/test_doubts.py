@@ -63,16 +63,41 @@ def greek(toy, sentences):
 )
 def test_doubts_about_a_test_set(transformer, change, expected):
     texts = transformer.system.read(Changed(change), ("test",))
-    doubts = list(about_texts(texts, transformer.store, THRESHOLDS))
+    doubts = list(about_texts(texts, texts, transformer.store, THRESHOLDS))
     assert len(doubts) == len(expected)
     assert all(part in text for part, text in zip(expected, doubts, strict=True))
+
+
+class LearntTestSet(Changed):
+    """A corpus whose training split has the other corpus's test sentences."""
+
+    def sentences(self, split):
+        return self._toy.sentences("test" if split == "train" else split)
+
+
+def test_training_pairs_are_those_of_the_corpus_that_the_system_learnt_from(transformer):
+    """With `nmt.corpus`, they are not those of the corpus that is measured."""
+    measured = transformer.system.read(Changed(half_learnt), ("test",))
+    learnt = transformer.system.read(LearntTestSet(as_it_is), ("train",))
+    [doubt] = about_texts(measured, learnt, transformer.store, THRESHOLDS)
+    assert doubt.startswith("20 of 40 test pairs")  # the other 20 are the measured corpus's own
+    clean = transformer.system.read(Changed(as_it_is), ("test",))
+    assert not list(about_texts(clean, clean, transformer.store, THRESHOLDS))
+    [doubt] = about_texts(clean, learnt, transformer.store, THRESHOLDS)
+    assert doubt.startswith("40 of 40 test pairs")
+
+
+def test_a_job_looks_into_the_corpus_that_its_system_learnt_from(transformer, tmp_path):
+    elsewhere = transformer.changed({"nmt": {"corpus": {"seed": 5}}})
+    assert elsewhere.system.learnt_texts.corpus.recipe() != elsewhere.corpus.recipe()
+    assert transformer.system.learnt_texts is transformer.texts
 
 
 def test_doubts_can_be_switched_off(transformer):
     off = configure("doubts.shared_pairs=null", "doubts.swapped=null", "doubts.unknown=null").doubts
     for change in (half_learnt, swapped, greek):
         texts = transformer.system.read(Changed(change), ("test",))
-        assert not list(about_texts(texts, transformer.store, off))
+        assert not list(about_texts(texts, texts, transformer.store, off))
 
 
 def test_doubts_about_decisions():
@@ -123,7 +148,7 @@ def test_a_gold_file_that_counts_from_one_and_was_read_from_zero(transformer):
         return (replace(s, gold=Gold(links, links)) for s in sentences)
 
     texts = transformer.system.read(Changed(moved), ("test",))
-    [doubt] = about_texts(texts, transformer.store, THRESHOLDS)
+    [doubt] = about_texts(texts, texts, transformer.store, THRESHOLDS)
     assert doubt.startswith("no gold link is of a first word")
     off = configure("doubts.gold_shift=null").doubts
-    assert not list(about_texts(texts, transformer.store, off))
+    assert not list(about_texts(texts, texts, transformer.store, off))

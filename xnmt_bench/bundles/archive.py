@@ -62,14 +62,12 @@ class Bundle:
         digest: its SHA-256.
         made_by: the version of this project that wrote it.
         author: who publishes it, as it says.
-        members: SHA-256 of each member, by name.
     """
 
     path: Path
     digest: str
     made_by: str
     author: str
-    members: Mapping[str, str]
 
 
 def write_archive(path: Path, members: Mapping[str, bytes | Path], author: str = "") -> str:
@@ -139,8 +137,7 @@ def unpack(path: Path, folder: Path, below: str, limits: Limits = LIMITS) -> Bun
     # A name that is not UTF-8 is a ValueError.
     except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as error:
         raise StoreError(f"{path}: no zip file, or a damaged one: {error}") from None
-    digests = {name: digest for name, (_, digest) in members.items()}
-    return Bundle(path, file_hash(path), made_by, author, digests)
+    return Bundle(path, file_hash(path), made_by, author)
 
 
 def _entries(path: Path, archive: zipfile.ZipFile, limits: Limits) -> dict[str, zipfile.ZipInfo]:

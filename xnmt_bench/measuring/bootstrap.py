@@ -55,6 +55,8 @@ def resample(
     blocks = [np.ones((1, len(units)))]  # (1, U)
     if len(units):
         blocks += weights(len(units), draws.samples, draws.seed, drawn, stream)
+    else:  # no sample of nothing has a number, and other rows' samples are as many
+        blocks.append(np.ones((draws.samples, 0)))
     parts = [metric.score(units, block) for block in blocks]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
@@ -98,7 +100,7 @@ def score(metric: Metric, measurement: Measurement, draws: Draws) -> ScoredRow:
     # A small sample may hold nothing to measure; `empty_draws` counts such samples.
     # A row may lack the headline, such as a ceiling that is known of other columns alone.
     headline_R = resampled.get(metric.headline.name, np.zeros(1))
-    values["empty_draws"] = int(np.isnan(headline_R[1:]).sum())
+    values["empty_draws"] = int(np.isnan(headline_R[1:]).sum()) if len(units) else 0
     return ScoredRow(measurement, values, signed)
 
 

@@ -22,36 +22,42 @@ def exceeds(value: float, threshold: float | None) -> bool:
     return threshold is not None and value > threshold
 
 
-def about_texts(texts: Texts, store: Store, thresholds: DictConfig) -> Iterator[str]:
+def about_texts(texts: Texts, learnt: Texts, store: Store, thresholds: DictConfig) -> Iterator[str]:
     """Yield doubts about the corpus's test set: as `about_pairs`, and about its gold alignment.
 
     Args:
         texts: of the system's corpus.
+        learnt: of the corpus that the system is trained on, which may be the same.
         store: where the counts are kept.
         thresholds: the configuration's `doubts`.
     """
     sentences = texts.sentences(EVALUATED)
     pairs = [(s.source, s.target) for s in sentences]
-    yield from about_pairs(pairs, texts, store, thresholds)
+    yield from about_pairs(pairs, texts, learnt, store, thresholds)
     gold = [s.gold.possible for s in sentences if s.gold]
     if thresholds.gold_shift is not None and counts_from_one(gold):
         yield "no gold link is of a first word: does the file count from 1, and was it read from 0?"
 
 
 def about_pairs(
-    pairs: Sequence[tuple[str, str]], texts: Texts, store: Store, thresholds: DictConfig
+    pairs: Sequence[tuple[str, str]],
+    texts: Texts,
+    learnt: Texts,
+    store: Store,
+    thresholds: DictConfig,
 ) -> Iterator[str]:
     """Yield doubts about test pairs: they stand in training, or the system cannot read them.
 
     Args:
         pairs: sources and targets, as the system's corpus is written.
-        texts: of the system's corpus, whose training split is searched.
+        texts: of the system's corpus.
+        learnt: of the corpus that the system is trained on, whose training split is searched.
         store: where the counts are kept.
         thresholds: the configuration's `doubts`.
     """
 
     def work(_: Path) -> dict[str, Any]:
-        shared = _shared_pairs(pairs, texts.corpus)
+        shared = _shared_pairs(pairs, learnt.corpus)
         return {"shared": shared, **_coverage(pairs, texts.subwords)}
 
     measured = fingerprint({"pairs": [list(pair) for pair in pairs]})
@@ -63,6 +69,7 @@ def about_pairs(
         cheap=True,
         encoded=texts.encoded,
         pairs=measured,
+        **({} if learnt is texts else {"learnt": learnt.encoded}),
     ).facts
     shared = facts["shared"]
     # A share: short sentences come in both splits by chance.

@@ -131,13 +131,15 @@ class Job:
         """Why numbers on the corpus mean little, if they do; nothing where files stand for it."""
         if self.from_files:
             return []
-        return list(about_texts(self.texts, self.store, self.config.doubts))
+        learnt = self.system.learnt_texts
+        return list(about_texts(self.texts, learnt, self.store, self.config.doubts))
 
     def doubts_of(self, pairs: Sequence[tuple[str, str]]) -> list[str]:
         """Return the same of a metric's own test pairs, as the corpus is written."""
         if self.from_files:
             return []
-        return list(about_pairs(pairs, self.texts, self.store, self.config.doubts))
+        learnt = self.system.learnt_texts
+        return list(about_pairs(pairs, self.texts, learnt, self.store, self.config.doubts))
 
     def translations(
         self, corpus: Corpus | None = None, splits: Sequence[Split] = (EVALUATED,)

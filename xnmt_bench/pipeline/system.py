@@ -104,11 +104,6 @@ class System:
         return CoreferenceOptions(**plain(self._config.nmt.get("coreference") or {}))
 
     @property
-    def learnt_corpus(self) -> Corpus:
-        """The corpus that it is trained on: `nmt.corpus`, or the one that is measured."""
-        return self._learnt
-
-    @property
     def has_markers(self) -> bool:
         """Whether its source vocabulary has markers of clusters."""
         nmt = self._config.nmt
@@ -295,6 +290,11 @@ class System:
     def texts(self) -> Texts:
         """Its own corpus as ids."""
         return self.read(self._corpus, SPLITS)
+
+    @cached_property
+    def learnt_texts(self) -> Texts:
+        """The corpus that it is trained on: `nmt.corpus`, or the one that is measured."""
+        return self.texts if self._learnt is self._corpus else self.read(self._learnt, SPLITS)
 
     def read(
         self,

@@ -255,7 +255,7 @@ class Confidence(Metric):
 
         reading = self._reading(weighed_sentences.shares, languages(corpus))
         # Translations of a file are another system's, whose training data are unknown.
-        train = None if door is not None else job.system.learnt_corpus
+        train = None if door is not None else job.system.learnt_texts.corpus
         artefact = self._made(job, weighed_sentences, reading, references, quality, train)
         evidence = self._evidence(artefact, test_set, labels)
         facts = evidence.facts | {"generated": corpus.generated}

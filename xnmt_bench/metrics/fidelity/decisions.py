@@ -178,11 +178,15 @@ class TestDecisions:
         def work(folder: Path) -> None:
             rules, texts = self.rules, self.rules.explained.texts
             gold = None if rules.scenario == REAL else texts.gold(EVALUATED)
-            target, train = texts.subwords[1], texts.split("train")
+            target, train = texts.subwords[1], learnt.split("train")
             kinds = facets(rules.test, rules.test_split, target, train, gold)
             self._write(folder / FACETS_FILE, **kinds)
 
-        return self._job.store.make("facets", work, version=1, **self._recipe)
+        # Labels are counted in the texts that the system learnt from.
+        system = self._job.system
+        learnt = system.learnt_texts
+        elsewhere = {} if learnt is system.texts else {"learnt": learnt.encoded}
+        return self._job.store.make("facets", work, version=1, **elsewhere, **self._recipe)
 
     def sample(self, sentences: int) -> Artefact:
         """Return the first test sentences in pieces with the labels, in the store."""
