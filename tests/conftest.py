@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
-import faster  # noqa: F401
+import faster
 import forked
 import pytest
 import torch
@@ -82,13 +83,13 @@ def overrides(system: str) -> list[str]:
 
 def configure(*changes: str) -> DictConfig:
     """The configuration of a command line."""
-    return copy.deepcopy(_composed(changes))
+    return pickle.loads(_composed(changes))
 
 
 @cache
-def _composed(changes: tuple[str, ...]) -> DictConfig:
+def _composed(changes: tuple[str, ...]) -> bytes:
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        return compose("config", overrides=list(changes))
+        return pickle.dumps(compose("config", overrides=list(changes)))
 
 
 def command(script: str, *changes: str, fresh: bool = False, **more) -> subprocess.CompletedProcess:
@@ -135,6 +136,14 @@ def workplace(tmp_path_factory) -> Path:
     folder = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "workplace"
     folder.mkdir(exist_ok=True)
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def composed_once(workplace):
+    """Processes of a session compose a configuration once for all of them."""
+    folder = workplace.parent / "composed"
+    folder.mkdir(exist_ok=True)
+    os.environ[faster.KEPT] = str(folder)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,11 +1,18 @@
 """Makes composing configurations faster, which tests do more than a thousand times."""
 
 import gc
+import os
 import pickle
+from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import yaml
-from hydra._internal.config_repository import ConfigRepository
+from hydra._internal import defaults_list
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import ConfigRepository, IConfigRepository
+from hydra.core.config_store import ConfigStore
 from hydra.core.object_type import ObjectType
 from hydra.plugins.config_source import ConfigResult
 
@@ -17,6 +24,11 @@ read_config = ConfigRepository.load_config
 # By file and the time of its last change. Hydra changes what it is given, so that each composition
 # gets a copy, which pickle makes faster than `deepcopy`.
 copies: dict[tuple, bytes] = {}
+# The folder of a test session where its processes keep what each of them would compose again.
+KEPT = "XNMT_BENCH_TESTS_COMPOSED"
+kept: dict[str, bytes] = {}
+# Packages whose configurations stay as they are; those of a test's plug-in may not.
+LASTING = ("file://", "pkg://hydra.conf", "pkg://xnmt_bench.conf", "structured://")
 
 
 def load_config(self: ConfigRepository, config_path: str) -> ConfigResult | None:
@@ -33,4 +45,59 @@ def load_config(self: ConfigRepository, config_path: str) -> ConfigResult | None
     return pickle.loads(copies[key])
 
 
+def composed_once(repo: IConfigRepository, arguments: object, compose: Callable[[], Any]) -> Any:
+    """Compose something, or copy what a process of this test session composed of the same files."""
+    sources = [source.full_path() for source in repo.get_sources()]
+    if KEPT not in os.environ or not all(source.startswith(LASTING) for source in sources):
+        return compose()
+    files = [_files(Path(source[7:])) for source in sources if source.startswith("file://")]
+    # Plug-ins are choices of their groups, each process those of its own path.
+    groups = {name: nodes for name, nodes in ConfigStore.instance().repo.items() if name != "hydra"}
+    key = sha256(repr((sources, files, groups, arguments)).encode()).hexdigest()
+    file = Path(os.environ[KEPT], key)
+    if key not in kept and file.exists():
+        kept[key] = file.read_bytes()
+    if key in kept:
+        return pickle.loads(kept[key])
+    result = compose()
+    kept[key] = pickle.dumps(result)
+    temporary = file.with_suffix(f".{os.getpid()}")
+    temporary.write_bytes(kept[key])
+    temporary.rename(file)
+    return result
+
+
+def _files(folder: Path) -> list[tuple[str, int]]:
+    """Return the files below a folder, and when each last changed."""
+    paths = (Path(place, name) for place, _, names in os.walk(folder) for name in names)
+    return sorted((str(path), path.stat().st_mtime_ns) for path in paths)
+
+
+list_defaults = defaults_list._create_defaults_list
+merge_defaults = ConfigLoaderImpl._compose_config_from_defaults_list
+
+
+def create_defaults_list(repo, config_name, overrides, prepend_hydra, skip_missing):
+    """List the files of a configuration; Hydra notes in `overrides` which of them it used."""
+
+    def state() -> dict[str, Any]:
+        return {name: v for name, v in vars(overrides).items() if name != "config_overrides"}
+
+    def listed() -> tuple:
+        defaults, tree = list_defaults(repo, config_name, overrides, prepend_hydra, skip_missing)
+        return defaults, tree, state()
+
+    arguments = ("list", config_name, state(), prepend_hydra, skip_missing)
+    defaults, tree, after = composed_once(repo, arguments, listed)
+    vars(overrides).update(after)
+    return defaults, tree
+
+
+def compose_config(self, defaults, repo):
+    """Merge the files of a configuration, before values are changed."""
+    return composed_once(repo, ("merge", defaults), lambda: merge_defaults(self, defaults, repo))
+
+
 ConfigRepository.load_config = load_config
+defaults_list._create_defaults_list = create_defaults_list
+ConfigLoaderImpl._compose_config_from_defaults_list = compose_config

@@ -1,6 +1,7 @@
 """Does once, in the server of `forked`, what each run of a command would do again."""
 
 import gc
+from importlib.util import find_spec
 
 import faster  # noqa: F401
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
@@ -9,6 +10,7 @@ from hydra.core.plugins import Plugins
 
 from xnmt_bench.code_hash import code_hash
 from xnmt_bench.metrics.confidence import language
+from xnmt_bench.morphology.german_nouns import PACKAGE, read_dictionary
 from xnmt_bench.registry import load_all
 
 for kind in ("metrics", "analyses", "proxies", "architectures", "dumps", "sheets", "morphologies"):
@@ -41,6 +43,9 @@ ConfigLoaderImpl.load_sweep_config = load_sweep_config
 if language.available():
     language.code("en")
     language.language("a text of four words", ("en", "de"))
+# The genders of German nouns.
+if find_spec(PACKAGE.replace("-", "_")):
+    read_dictionary()
 # A collection in a fork would copy the server's memory to look through what never changes.
 gc.collect()
 gc.freeze()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Sequence
-from functools import cached_property, reduce
+from functools import cache, reduce
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
-from typing import ClassVar, cast
+from typing import ClassVar, NamedTuple, cast
 
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.morphology.base import Gender, GenderEvidence, Morphology, stripped
@@ -127,11 +127,11 @@ class GermanNouns(Morphology):
         if not word[:1].isupper() or _sexes(word):
             return None
         # The word itself, before it is taken apart.
-        if word in self._nouns:
-            return self._nouns[word]
+        if word in read_dictionary().nouns:
+            return read_dictionary().nouns[word]
         # The longest tail first, which is the least ambiguous.
         tails = (word[start:] for start in range(1, len(word) - SHORTEST_TAIL + 1))
-        nouns = (self._nouns.get(tail[0].upper() + tail[1:]) for tail in tails)
+        nouns = (read_dictionary().nouns.get(tail[0].upper() + tail[1:]) for tail in tails)
         first_genders = next((genders for genders in nouns if genders is not None), None)
         if word.endswith(FEMALE) and len(word) > SHORTEST_TAIL + 1:
             # Her who does it, or a compound (`Elektrokamin`): an article decides.
@@ -144,69 +144,70 @@ class GermanNouns(Morphology):
         """Return the genders on which noun and article agree; none is a plural (`die Hunde`)."""
         if article is None:
             # `Studenten` is a plural too.
-            return frozenset[str]() if word in self._weak else noun, word
+            return frozenset[str]() if word in read_dictionary().weak else noun, word
         by = f"{article} {word}"
         sexes = frozenset(ARTICLES[article])
-        if word in self._adjectival and word.endswith("en"):
+        if word in read_dictionary().adjectival and word.endswith("en"):
             # `der Angestellten` is a woman's dative, `die` and `den` may stand before a plural.
             weak = {"der": frozenset("f"), "die": frozenset[str](), "den": frozenset[str]()}
             return noun & weak.get(article, sexes), by
         dative = frozenset("f" if article.endswith("er") and ARTICLES[article] == "m" else "")
         return noun & sexes or noun & dative, by
 
-    @property
-    def _nouns(self) -> dict[str, frozenset[str]]:
-        return self._read[0]
 
-    @property
-    def _adjectival(self) -> set[str]:
-        return self._read[1]
+class Dictionary(NamedTuple):
+    """The nouns of `german-nouns`.
 
-    @property
-    def _weak(self) -> set[str]:
-        return self._read[2]
+    Attributes:
+        nouns: each form, and the genders of the nouns whose lemma it is, else of whose singular it
+            is; a lone plural has none.
+        adjectival: forms of nouns declined as adjectives, which have no one lemma (`der
+            Angestellte`, `die Angestellte`).
+        weak: forms of a plural and of a singular, but no lemma.
+    """
 
-    @cached_property
-    def _read(self) -> tuple[dict[str, frozenset[str]], set[str], set[str]]:
-        """Each form, and the genders of the nouns whose lemma it is, else of whose singular it is.
+    nouns: dict[str, frozenset[str]]
+    adjectival: set[str]
+    weak: set[str]
 
-        A lone plural has no gender. Nouns declined as adjectives (`der Angestellte`, `die
-        Angestellte`) has no one lemma; its forms come second, and third those that are of a plural
-        as well as of a singular, but no lemma.
-        """
-        lemmas, forms = dict[str, set[str]](), dict[str, set[str]]()
-        plurals, names, adjectival = set[str](), set[str](), set[str]()
-        with (files("german_nouns") / "nouns.csv").open(encoding="utf-8") as lines:
-            rows = csv.reader(lines)
-            header = next(rows)
-            sexes = [n for n, name in enumerate(header) if name.startswith("genus")]
-            singulars = [
-                n
-                for n, name in enumerate(header)
-                if "singular" in name and name != "dativ singular*"  # `dem Hunde`, now a plural
-            ]
-            plural = [n for n, name in enumerate(header) if "plural" in name]
-            for row in rows:
-                lemma, kind = row[0], row[1]
-                if any(name in kind for name in NAMES):
-                    if FIRST_NAME in kind:
-                        names.add(lemma)
-                    continue
-                row_genders = {row[n] for n in sexes if row[n]}
-                if ADJECTIVAL not in kind:
-                    lemmas.setdefault(lemma, set()).update(row_genders)
-                else:
-                    adjectival |= {row[n] for n in singulars if row[n]}
-                for form in {row[n] for n in singulars if row[n]}:
-                    forms.setdefault(form, set()).update(row_genders)
-                plurals |= {row[n] for n in plural if row[n]}
-        genders_of = {form: set[str]() for form in plurals} | forms | lemmas
-        for name in names & genders_of.keys():  # `Anna` is a coin too (m): an article decides
-            genders_of[name] = genders_of[name] | {"m", "f"}
-        for form in adjectival:
-            genders_of[form] = forms[form] | lemmas.get(form, set())
-        weak = (plurals & forms.keys()) - lemmas.keys() - adjectival
-        return {form: frozenset(genders) for form, genders in genders_of.items()}, adjectival, weak
+
+@cache  # it takes a second to read
+def read_dictionary() -> Dictionary:
+    """Read the dictionary, once in a process."""
+    lemmas, forms = dict[str, set[str]](), dict[str, set[str]]()
+    plurals, names, adjectival = set[str](), set[str](), set[str]()
+    with (files("german_nouns") / "nouns.csv").open(encoding="utf-8") as lines:
+        rows = csv.reader(lines)
+        header = next(rows)
+        sexes = [n for n, name in enumerate(header) if name.startswith("genus")]
+        singulars = [
+            n
+            for n, name in enumerate(header)
+            if "singular" in name and name != "dativ singular*"  # `dem Hunde`, now a plural
+        ]
+        plural = [n for n, name in enumerate(header) if "plural" in name]
+        for row in rows:
+            lemma, kind = row[0], row[1]
+            if any(name in kind for name in NAMES):
+                if FIRST_NAME in kind:
+                    names.add(lemma)
+                continue
+            row_genders = {row[n] for n in sexes if row[n]}
+            if ADJECTIVAL not in kind:
+                lemmas.setdefault(lemma, set()).update(row_genders)
+            else:
+                adjectival |= {row[n] for n in singulars if row[n]}
+            for form in {row[n] for n in singulars if row[n]}:
+                forms.setdefault(form, set()).update(row_genders)
+            plurals |= {row[n] for n in plural if row[n]}
+    genders_of = {form: set[str]() for form in plurals} | forms | lemmas
+    for name in names & genders_of.keys():  # `Anna` is a coin too (m): an article decides
+        genders_of[name] = genders_of[name] | {"m", "f"}
+    for form in adjectival:
+        genders_of[form] = forms[form] | lemmas.get(form, set())
+    weak = (plurals & forms.keys()) - lemmas.keys() - adjectival
+    nouns = {form: frozenset(genders) for form, genders in genders_of.items()}
+    return Dictionary(nouns, adjectival, weak)
 
 
 def _sexes(form: str) -> str:

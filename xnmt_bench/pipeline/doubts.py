@@ -61,6 +61,7 @@ def about_pairs(
         return {"shared": shared, **_coverage(pairs, texts.subwords)}
 
     measured = fingerprint({"pairs": [list(pair) for pair in pairs]})
+    elsewhere: dict[str, Any] = {} if learnt is texts else {"learnt": learnt.encoded}
     facts = store.make(
         # Stored, since the training split is read whole for a number.
         "doubts",
@@ -69,7 +70,7 @@ def about_pairs(
         cheap=True,
         encoded=texts.encoded,
         pairs=measured,
-        **({} if learnt is texts else {"learnt": learnt.encoded}),
+        **elsewhere,
     ).facts
     shared = facts["shared"]
     # A share: short sentences come in both splits by chance.

@@ -68,7 +68,7 @@ class Explained:
             raise XnmtError(f"explainer {name!r}: {type(phi)} is no Explainer")
         return phi
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The explainer's name in results, with the options that are not its defaults."""
         return self._name_with(self._config.explainer.name, self._changed_options())

@@ -73,7 +73,7 @@ class System:
                 f"{self.trained_context.sentences} sentences of context (nmt.context.sentences)"
             )
 
-    @property
+    @cached_property
     def name(self) -> str:
         """As in results; with the sentences that it reads, where these are fewer than it could."""
         few = self.context.sentences < self.trained_context.sentences

@@ -185,7 +185,7 @@ class TestDecisions:
         # Labels are counted in the texts that the system learnt from.
         system = self._job.system
         learnt = system.learnt_texts
-        elsewhere = {} if learnt is system.texts else {"learnt": learnt.encoded}
+        elsewhere: dict[str, Any] = {} if learnt is system.texts else {"learnt": learnt.encoded}
         return self._job.store.make("facets", work, version=1, **elsewhere, **self._recipe)
 
     def sample(self, sentences: int) -> Artefact:
