@@ -78,7 +78,9 @@ def test_rows_stream(tmp_path):
     """The first sentence comes before a damaged row far behind it is reached."""
     root = tmp_path / "data"
     root.mkdir()
-    lines = [json.dumps({"de": f"Satz {n}", "en": f"sentence {n}"}) for n in range(400_000)]
+    filler = "x" * 500  # so that few rows fill what is read at once
+    rows = ({"de": f"Satz {n}", "en": f"sentence {n}", "more": filler} for n in range(40_000))
+    lines = map(json.dumps, rows)
     (root / "train.jsonl").write_text("\n".join([*lines, "{damaged"]), encoding="utf-8")
     rows = corpus_of(root, ["de", "en"]).sentences("train")
     assert next(rows) == Sentence("Satz 0", "sentence 0", "train", 0)
