@@ -160,7 +160,7 @@ class Dictionary(NamedTuple):
 
     Attributes:
         nouns: each form, and the genders of the nouns whose lemma it is, else of whose singular it
-            is; a lone plural has none.
+            is; a lone plural has no gender.
         adjectival: forms of nouns declined as adjectives, which have no one lemma (`der
             Angestellte`, `die Angestellte`).
         weak: forms of a plural and of a singular, but no lemma.
