@@ -196,7 +196,8 @@ def test_a_shard_that_is_held_at_once_is_not_padded_to_its_longest(transformer):
 
 
 def test_bf16_rounds_the_relevance_and_not_the_labels(transformer):
-    changes = [*overrides("transformer"), f"store={transformer.config.store}", "corpus.seed=0"]
+    changes = [*overrides("transformer"), f"store={transformer.config.store}", "corpus.seed=0",
+               "rules.test_sentences=40"]  # fmt: skip
     jobs = [
         Job(configure(*changes, "explainer=weighted_gradient", f"rules.precision={precision}"))
         for precision in (32, "bf16")

@@ -174,6 +174,8 @@ def run(text: str, folder: Path) -> CompletedProcess:
     if arguments[0] in ("train.py", "train") and "--help" not in arguments:
         discourse = "corpus=toy_discourse" in arguments
         arguments += [s for s in SIZES if discourse or not re.match("corpus=|corpus.families", s)]
+    elif arguments[0] in ("evaluate.py", "evaluate"):
+        arguments.append("bootstrap.samples=20")
     if is_program:
         return run_command("xnmt_bench/__main__.py", *arguments, cwd=folder)
     script = script_of(arguments)

@@ -312,11 +312,11 @@ def test_two_commands_in_the_same_moment_do_not_collide(tmp_path):
 
 
 @pytest.mark.usefixtures("begun")
-def test_evaluate_reports_and_never_trains(tmp_path):
+def test_evaluate_reports_and_never_trains(whole, tmp_path):
     done = command("evaluate.py", *places(tmp_path), cwd=tmp_path)
     assert done.returncode == 1
     assert TRAIN_FIRST in done.stderr
-    assert command("train.py", *TINY, *places(tmp_path), cwd=tmp_path).returncode == 0
+    shutil.copytree(whole / "results", tmp_path / "results", dirs_exist_ok=True)
     done = command("evaluate.py", *places(tmp_path), fresh=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "prediction_difference" in done.stdout
@@ -434,11 +434,12 @@ def test_the_command_of_a_row_makes_it_again(whole, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):
         folder.mkdir()
-    given = ["corpus.test=60", "metric=[quality]", f"outputs.path={file}"]
+    given = ["corpus.train=200", "corpus.test=60", "metric=[quality]", f"outputs.path={file}"]
     assert command("evaluate.py", *given, *places(first), cwd=tmp_path).returncode == 0
     [row] = table(first)
     assert row["rerun"].startswith(
-        "python evaluate.py corpus.test=60 'metric=[quality]' outputs.path=FILE1 # FILE1=sha256:"
+        "python evaluate.py corpus.train=200 corpus.test=60 'metric=[quality]' "
+        "outputs.path=FILE1 # FILE1=sha256:"
     )
     rerun(row["rerun"], second, FILE1=file)
     assert table(second) == [row]

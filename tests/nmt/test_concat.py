@@ -216,7 +216,7 @@ def test_training_starts_from_the_first_step(sentence_level, workplace):
     assert first == 2
     again = Job(
         configure("nmt=concat", *changes(workplace), f"nmt.initial={sentence_level.system.path}",
-                  "nmt.training.max_epochs=1", "nmt.training.learning_rate=1e-12")
+                  "nmt.training.max_updates=1", "nmt.training.learning_rate=1e-12")
     )  # fmt: skip
     for initial_tensor, two in zip(
         sentence_level.system.model.parameters(), again.system.model.parameters(), strict=True
@@ -278,7 +278,7 @@ def test_documents_are_translated_in_order_with_their_own_translations(
 
 
 def test_following_sentences_are_read_and_are_no_words_of_the_current_one(workplace):
-    options = ["nmt.context.sentences=1", "nmt.context.following=1", "nmt.training.max_epochs=1",
+    options = ["nmt.context.sentences=1", "nmt.context.following=1", "nmt.training.max_updates=1",
             "rules.test_sentences=4"]  # fmt: skip
     small = [c for c in changes(workplace) if not c.startswith("nmt.training.max_epochs")]
     job = Job(configure("nmt=concat", *small, *options))

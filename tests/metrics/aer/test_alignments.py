@@ -141,10 +141,10 @@ def swept(transformer, workplace, tmp_path_factory):
         *shared,
         "metric=[fidelity,aer]",
         "explainer=attention,gradient_norm,prediction_difference,random,gold_alignment",
-        "rules.train_sentences=300",
+        "rules.train_sentences=150",
         "judge=[own]",
         "proxy=sa",
-        "proxy.training.batch_size=128",
+        "proxy.training.batch_size=64",
         "proxy.training.learning_rate=0.002",
         "proxy.training.max_epochs=4",  # after which gold and random are far apart already
     )

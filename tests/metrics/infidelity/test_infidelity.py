@@ -135,7 +135,8 @@ def test_shapley_foretells_more_than_random_words(workplace, transformer):
     """Under the removal that Shapley values are of; equal scores are as good as random ones."""
     unexplained = {}
     for name in ("shapley", "random"):
-        changes = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0"]
+        changes = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
+                   "rules.test_sentences=20"]  # fmt: skip
         metric = Infidelity(removals=["zero"], sentences=20)
         [row] = metric.measure(Job(configure(*changes, f"explainer={name}")))
         units = row.make().units
