@@ -12,6 +12,7 @@ from xnmt_bench.code_hash import code_hash
 from xnmt_bench.metrics.confidence import language
 from xnmt_bench.morphology.german_nouns import PACKAGE, read_dictionary
 from xnmt_bench.registry import load_all
+from xnmt_bench.report import figure
 
 for kind in ("metrics", "analyses", "proxies", "architectures", "dumps", "sheets", "morphologies"):
     load_all(kind)
@@ -46,6 +47,8 @@ if language.available():
 # The genders of German nouns.
 if find_spec(PACKAGE.replace("-", "_")):
     read_dictionary()
+# Pixels of a picture cost time, and a test of a command looks at its file alone.
+figure.LONGEST_SIDE = 1000
 # A collection in a fork would copy the server's memory to look through what never changes.
 gc.collect()
 gc.freeze()

@@ -228,7 +228,11 @@ def test_fidelity_of_a_file_is_that_of_the_explainer(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("erasure", {"shares": (0.5,), "removals": ("zero",)}), ("infidelity", {}), ("soft", {})],
+    [
+        ("erasure", {"shares": (0.5,), "removals": ("zero",), "limited": 0}),
+        ("infidelity", {}),
+        ("soft", {}),
+    ],
 )
 def test_metrics_of_relevance_read_it(tmp_path, name, options):
     metric = load("metrics", name)(**options)

@@ -234,7 +234,8 @@ def test_a_proxy_that_goes_on_learns_with_its_dropout(transformer, workplace, mo
         built.append(build())
         raise InterruptedError
 
-    judge = FromEvalX(EvalX(RuleSet(job_for(workplace, "random", "seed=5"))))
+    few = "seed=5", "rules.train_sentences=60", "proxy.training.max_epochs=1"
+    judge = FromEvalX(EvalX(RuleSet(job_for(workplace, "random", *few))))
     _ = judge.evalx.trained
     monkeypatch.setattr("xnmt_bench.fitting.fit", fit)
     with pytest.raises(InterruptedError):

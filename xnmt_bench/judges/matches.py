@@ -8,7 +8,8 @@ keep the second and remove the first.
 from __future__ import annotations
 
 from collections import Counter
-from functools import reduce
+from collections.abc import Mapping
+from functools import partial, reduce
 from math import comb
 
 import numpy as np
@@ -35,7 +36,9 @@ class Matches:
         self._k = k
         sentences = len(contexts.source.count_B)
         self._starts = np.searchsorted(contexts.sentence_N, np.arange(sentences + 1))
-        self._source, self._prefix = map(_sentences_by_word, (contexts.source, contexts.prefix))
+        sides = contexts.source, contexts.prefix
+        self._sentences = [_sentences_by_word(side) for side in sides]
+        self._places = [_places_by_word(side) for side in sides]
         self._known: dict[tuple[int, ...], Weighted] = {}
 
     def label(
@@ -65,41 +68,61 @@ class Matches:
         """Return the decisions that can show a rule's words, and the chance of such a draw."""
         source, prefix = (sorted(side[side >= 0].tolist()) for side in np.split(words_K, 2))
         key = (*source, -1, *prefix)
-        # Rules repeat often, and each search walks over many sentences.
+        # Rules repeat often, and each search looks at many sentences.
         if key not in self._known:
             rule_words = Counter(source), Counter(prefix)
-            holding = [self._source.get(w, _NONE) for w in rule_words[0]]
-            holding += [self._prefix.get(w, _NONE) for w in rule_words[1]]
-            everywhere = np.arange(len(self._starts) - 1)
-            candidates = [
-                self._in_sentence(n, *rule_words)
-                # Only sentences that hold every word are walked through.
-                for n in reduce(np.intersect1d, holding, everywhere).tolist()
+            holding = [
+                sentences.get(word, _NONE)
+                for sentences, words in zip(self._sentences, rule_words, strict=True)
+                for word in words
             ]
-            rows, weights = zip(*candidates, strict=True) if candidates else ((_NONE,), (_NONE,))
-            self._known[key] = np.concatenate(rows), np.concatenate(weights)
+            everywhere = np.arange(len(self._starts) - 1)
+            both = partial(np.intersect1d, assume_unique=True)
+            # Only sentences that hold every word are looked at.
+            sentence_C = reduce(both, holding) if holding else everywhere
+            self._known[key] = self._in_sentences(sentence_C, rule_words)
         return self._known[key]
 
-    def _in_sentence(self, n: int, source: Counter[int], prefix: Counter[int]) -> Weighted:
-        """Return the steps of a sentence that can show the words, and the chance of each."""
-        contexts = self._contexts
-        rows_T = np.arange(self._starts[n], self._starts[n + 1])
-        everything_T = np.full(len(rows_T), contexts.source.count_B[n])
-        chance_T = self._chance(contexts.source.of(n), everything_T, source)
-        chance_T = chance_T * self._chance(
-            contexts.prefix.of(n), contexts.prefix_count_N[rows_T], prefix
+    def _in_sentences(
+        self, sentence_C: np.ndarray, rule_words: tuple[Counter[int], Counter[int]]
+    ) -> Weighted:
+        """Return the steps of sentences that can show the words, and the chance of each."""
+        contexts, starts_C = self._contexts, self._starts[sentence_C]
+        steps_C = self._starts[sentence_C + 1] - starts_C
+        step_T = np.arange(steps_C.sum()) - np.repeat(np.cumsum(steps_C) - steps_C, steps_C)
+        row_T = np.repeat(starts_C, steps_C) + step_T
+        sides = (
+            (contexts.source, contexts.source_count_N),
+            (contexts.prefix, contexts.prefix_count_N),
         )
+        chance_T = np.ones(len(row_T))
+        for (side, count_N), places, words in zip(sides, self._places, rule_words, strict=True):
+            start_T = np.repeat(side.start_B[sentence_C], steps_C)
+            chance_T = chance_T * self._chance(start_T, count_N[row_T], places, words)
         possible = chance_T > 0
-        return rows_T[possible], chance_T[possible]
+        return row_T[possible], chance_T[possible]
 
-    def _chance(self, ids: np.ndarray, visible_T: np.ndarray, words: Counter[int]) -> np.ndarray:
-        """Return the chance to draw just these of the first visible words of a side; (T,)."""
+    def _chance(
+        self,
+        start_T: np.ndarray,
+        visible_T: np.ndarray,
+        places: Mapping[int, np.ndarray],
+        words: Counter[int],
+    ) -> np.ndarray:
+        """Return the chance to draw just these of the visible words of a side; (T,).
+
+        Args:
+            start_T: where each step's sentence begins among all words of the side.
+            visible_T: how many of its words the step sees.
+            places: where each word stands among all words of the side.
+            words: of the rule.
+        """
         drawn_T = np.minimum(self._k, visible_T)
         # A draw of another size than the rule's cannot have shown it.
         ways_T = (drawn_T == words.total()) / self._ways[visible_T, drawn_T]
         for word, times in words.items():
-            # How often the word stands among the first so many; 0 of none.
-            there_T = np.concatenate([[0], np.cumsum(ids == word)])[visible_T]
+            at = places.get(word, _NONE)
+            there_T = np.searchsorted(at, start_T + visible_T) - np.searchsorted(at, start_T)
             ways_T = ways_T * self._ways[there_T, times]
         return ways_T
 
@@ -114,3 +137,10 @@ def _sentences_by_word(words: Words) -> dict[int, np.ndarray]:
     ids, starts = np.unique(pairs[0], return_index=True)
     parts = np.split(pairs[1], starts[1:])
     return dict(zip(ids.tolist(), parts, strict=True))
+
+
+def _places_by_word(words: Words) -> dict[int, np.ndarray]:
+    """Return where each word stands among all words, ascending."""
+    order = np.argsort(words.ids, kind="stable")
+    ids, starts = np.unique(words.ids[order], return_index=True)
+    return dict(zip(ids.tolist(), np.split(order, starts[1:]), strict=True))

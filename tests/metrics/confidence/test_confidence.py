@@ -104,7 +104,8 @@ def test_weights_of_a_context_are_left_out_for_every_explainer(workplace, name):
     """Shares of the current sentence's words, so that explainers compare."""
     first = context_aware(name, workplace)
     for explainer in ("attention", "gradient_norm"):
-        job = context_aware(name, workplace, f"explainer={explainer}", EXPLAINED)
+        few = "rules.test_sentences=5"
+        job = context_aware(name, workplace, f"explainer={explainer}", few)
         _, evidence = measured(job)
         assert evidence.facts["in_context"]
         kept, sentences = JsonLines(evidence.files["weights"]), job.texts.sentences(EVALUATED)

@@ -57,7 +57,10 @@ class Weighed:
 
 @pytest.fixture(scope="module")
 def attention(workplace):
-    return Weighed(workplace, "attention")
+    weighed = Weighed(workplace, "attention")
+    every = [*weighed.context.weights()]  # read once for all tests
+    weighed.context.weights = lambda: iter(every)
+    return weighed
 
 
 def units(artefact, side, subset="all"):
@@ -201,9 +204,10 @@ def test_shuffled_weights_are_the_same_in_other_places(attention):
         ).tolist()
 
 
-def test_only_the_nearest_antecedent(attention, workplace):
+def test_only_the_nearest_antecedent(attention):
     every = units(attention.coreference, "source")
-    fewer = units(Weighed(workplace, "attention", nearest=True).coreference, "source")
+    nearest = CorefAttention(nearest=True)
+    fewer = units(nearest.weighed(attention.job, attention.context), "source")
     assert 0 < fewer["links"].sum() < every["links"].sum()
     assert (fewer["links"] <= every["links"]).all()
 

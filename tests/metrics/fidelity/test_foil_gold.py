@@ -22,8 +22,8 @@ from xnmt_bench.rules.table import read_rules, shards
 
 @pytest.fixture(scope="module")
 def job(workplace, transformer):
-    few = "rules.train_sentences=300"
-    return job_for(workplace, "transformer", "gradient_norm", "explainer.phi.foil=gold", few)
+    few = "rules.train_sentences=300", "rules.shard_sentences=100"
+    return job_for(workplace, "transformer", "gradient_norm", "explainer.phi.foil=gold", *few)
 
 
 def test_decisions_where_label_and_foil_are_one_are_not_counted(job, workplace):
