@@ -87,9 +87,15 @@ def test_training_pairs_are_those_of_the_corpus_that_the_system_learnt_from(tran
     assert doubt.startswith("40 of 40 test pairs")
 
 
-def test_a_job_looks_into_the_corpus_that_its_system_learnt_from(transformer, tmp_path):
+def test_a_job_looks_into_the_corpus_that_its_system_learnt_from(transformer, monkeypatch):
+    def seeds(*arguments):
+        *_, texts, learnt, _, _ = arguments
+        return [texts.corpus.recipe()["seed"], learnt.corpus.recipe()["seed"]]
+
+    for name in ("about_texts", "about_pairs"):
+        monkeypatch.setattr(f"xnmt_bench.pipeline.job.{name}", seeds)
     elsewhere = transformer.changed({"nmt": {"corpus": {"seed": 5}}})
-    assert elsewhere.system.learnt_texts.corpus.recipe() != elsewhere.corpus.recipe()
+    assert elsewhere.doubts == elsewhere.doubts_of([("a", "b")]) == [0, 5]
     assert transformer.system.learnt_texts is transformer.texts
 
 

@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 
+from xnmt_bench.corpora.sentence import SPLITS
 from xnmt_bench.corpora.subwords import BOS, EOS
+from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.judges import RuleSet
+from xnmt_bench.metrics.fidelity.decisions import FACETS_FILE, TestDecisions
+from xnmt_bench.parquet import read_table
 from xnmt_bench.rules.facets import facets
 
 
@@ -26,6 +30,18 @@ def decisions(job):
     index = {int(n): i for i, n in enumerate(split.number)}
     for row, (number, step) in enumerate(zip(rules.sentence_N, rules.step_N, strict=True)):
         yield row, int(number), int(step), split.target[index[int(number)]].tolist()
+
+
+def test_labels_are_counted_in_the_texts_that_the_system_learnt_from(transformer, monkeypatch):
+    """With `nmt.corpus`, these are not the measured corpus's."""
+    usual = TestDecisions(RuleSet(transformer)).facets
+    few = transformer.system.read(ToyCorpus(seed=0, train=30, valid=5, test=5), SPLITS)
+    monkeypatch.setitem(vars(transformer.system), "learnt_texts", few)
+    other = TestDecisions(RuleSet(transformer)).facets
+    tables = [read_table(artefact.path / FACETS_FILE).to_pydict() for artefact in (usual, other)]
+    assert tables[0]["place"] == tables[1]["place"]
+    usually_rare, rare = (kinds["frequency"].count("0-10") for kinds in tables)
+    assert rare > usually_rare
 
 
 def test_place(transformer, facets_of):
