@@ -15,7 +15,7 @@ DEMO := experiment=demo rules.train_sentences=320 corpus.test=200 nmt.sizes.drop
 	launcher=joblib nmt=transformer_128,rnn_search_128
 
 .DEFAULT_GOAL := help
-.PHONY: help install cluster demo trial test test-slow docs leaderboard device lint bench fairseq clean
+.PHONY: help install cluster demo trial test test-long test-slow docs leaderboard device lint bench fairseq clean
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -51,12 +51,15 @@ $(VENV)/transformers4: $(VENV)/.installed
 	$(BIN)/pip install --quiet --no-compile --no-deps --target $@ \
 		'transformers==4.57.*' 'tokenizers>=0.22,<0.23' 'huggingface-hub>=0.34,<1'
 
-test: install $(VENV)/transformers4 ## run every test that CI runs
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'
+test: install ## run the tests (some eight minutes on two cores)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m 'not long and not slow'
+
+test-long: install $(VENV)/transformers4 ## run the tests that take many seconds each, and older packages
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m long
 	$(ONE_THREAD) PYTHONPATH=$(VENV)/transformers4 $(BIN)/python -m pytest -n 2 --dist worksteal \
 		tests/nmt/test_huggingface.py -k 'not pipeline'
 
-test-slow: install ## run the tests that take minutes
+test-slow: install ## run the tests that take minutes each (hours)
 	$(ONE_THREAD) $(BIN)/python -m pytest -m slow
 
 docs: install ## build the site in build/site, with pictures and notebooks

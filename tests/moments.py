@@ -118,10 +118,12 @@ class Trap:
         folder: of the run.
         once: kinds of changes that are met once in each stage, and once in the results; where none
             are given, every change is met.
+        stages: where it springs; everywhere if none is given.
     """
 
     folder: Path
     once: tuple[str, ...] = ()
+    stages: tuple[str, ...] = ()
 
     @property
     def met(self) -> list[str]:
@@ -162,6 +164,8 @@ class Trap:
     def first(self, kind: str, path: Path) -> bool:
         """Whether this was never met; now it was."""
         inside = path.relative_to(self.folder)
+        if self.stages and not {*inside.parts[1:2]} & {*self.stages}:
+            return False
         name = f"{kind} {Path(*inside.parts[:2]) if self.once else inside}"
         name = re.sub(r"[.][^.]+[.]\d+[.]\w{8}[.]tmp$", ".tmp", name)  # of another process
         if name in self._known or (self.once and kind not in self.once):
@@ -244,16 +248,13 @@ class Signal(Trap):
 
     Attributes:
         number: of the signal.
-        stages: where; everywhere if none is given.
     """
 
     number: int = signal.SIGTERM
-    stages: tuple[str, ...] = ()
 
     def spring(self, kind: str, path: Path) -> None:
         """Once for each stage."""
-        inside = path.relative_to(self.folder).parts
-        if (not self.stages or {*inside[1:2]} & {*self.stages}) and self.first(kind, path):
+        if self.first(kind, path):
             os.kill(os.getpid(), self.number)
 
 

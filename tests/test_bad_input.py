@@ -72,10 +72,11 @@ def nothing(_):
 
 @pytest.mark.parametrize("option", ["store", "results", "hydra.run.dir"])
 @pytest.mark.parametrize("prepare", [a_file, a_dangling_link, a_loop, nothing])
-def test_a_place_that_is_no_folder_is_one_line(tmp_path, option, prepare):
+def test_a_place_that_is_no_folder_is_one_line(workplace, tmp_path, option, prepare):
     prepare(tmp_path)
     place = tmp_path / ("x" * 300 if prepare is nothing else "place")
-    places = {"store": "store", "results": "results", "hydra.run.dir": "run", option: place}
+    store = workplace / "store"
+    places = {"store": store, "results": "results", "hydra.run.dir": "run", option: place}
     options = [argument for argument in PLAIN if argument.partition("=")[0] not in places]
     changes = [f"{name}={value}" for name, value in places.items()]
     done = command("train.py", *options, *changes, "metric=[quality]", cwd=tmp_path)

@@ -185,6 +185,7 @@ def run(text: str, folder: Path) -> CompletedProcess:
     return forked.run(script, words, folder, {**os.environ, "OMP_NUM_THREADS": "1"})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("discourse", [False, True], ids=["sentences", "documents"])
 def test_commands_without_a_mark_run(discourse, tmp_path):
     """All in one folder, those that make results first: a page may report another page's."""

@@ -69,7 +69,7 @@ def test_a_fairseq_checkpoint_is_found_and_opened(capsys):
     assert len(model.source_subwords) > 10
 
 
-def test_slips_of_load_name_what_to_do(tmp_path, folder):
+def test_slips_of_load_name_what_to_do(tmp_path, folder, monkeypatch):
     with pytest.raises(XnmtError, match=r"neither model.json nor config.json"):
         xnmt_bench.load(tmp_path)
     with pytest.raises(XnmtError, match="no such folder or file"):
@@ -87,6 +87,7 @@ def test_slips_of_load_name_what_to_do(tmp_path, folder):
         xnmt_bench.load(checkpoint, src_lang="de")
     with pytest.raises(ConfigError, match="device=gpu: no such device"):
         xnmt_bench.load(folder, device="gpu")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # else it tries for long
     with pytest.raises(XnmtError, match="nor on the hub"):
         find_family("facebook/nllb-200-distilled-1.3B")
     for name in shipped_names():
@@ -325,6 +326,7 @@ class TestShippedSystem:
         weights = load_file(SHIPPED / "tatoeba_de_en" / "model.safetensors")
         assert {weight.dtype for weight in weights.values()} == {torch.float16}
 
+    @pytest.mark.long
     def test_scores_do_not_depend_on_the_processors_instructions(self, tmp_path):
         code = (
             "import sys, torch, xnmt_bench\n"

@@ -41,8 +41,8 @@ def of_cell(cells, words):
 
 
 def marked(path):
-    name = path.stem
-    return pytest.param(name, marks=pytest.mark.slow) if name in MINUTES else name
+    mark = pytest.mark.slow if path.stem in MINUTES else pytest.mark.long
+    return pytest.param(path.stem, marks=mark)
 
 
 @pytest.mark.parametrize("name", map(marked, sorted(NOTEBOOKS.glob("*.md"))))

@@ -269,6 +269,7 @@ def made(folder, stage):
     return sum(len(lines.findall(text)) for text in logs)
 
 
+@pytest.mark.long
 def test_a_concurrent_sweep_shares_what_it_can_and_runs_a_plugin(tmp_path):
     """2 x 2 jobs at once: one NMT system, each explainer's rules once."""
     site, package = tmp_path / "site", tmp_path / "plugin"
@@ -317,7 +318,7 @@ def test_evaluate_reports_and_never_trains(whole, tmp_path):
     assert done.returncode == 1
     assert TRAIN_FIRST in done.stderr
     shutil.copytree(whole / "results", tmp_path / "results", dirs_exist_ok=True)
-    done = command("evaluate.py", *places(tmp_path), fresh=True, cwd=tmp_path)
+    done = command("evaluate.py", *places(tmp_path), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "prediction_difference" in done.stdout
     for metric in ("fidelity", "quality"):

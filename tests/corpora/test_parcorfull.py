@@ -179,6 +179,7 @@ def test_every_byte_is_in_the_recipe(tmp_path):
 
 
 @needs_data
+@pytest.mark.long
 def test_the_real_corpus(caplog):
     real = ParCorFull(ToyCorpus(), REAL, ["DiscoMT", "news"])
     with caplog.at_level(logging.WARNING):

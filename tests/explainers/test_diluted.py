@@ -37,6 +37,7 @@ def test_nothing_and_everything_is_replaced_at_the_ends(transformer, batch, by):
         torch.testing.assert_close(first, second, equal_nan=True)
 
 
+@pytest.mark.long
 def test_both_dials_replace_the_same_decisions_and_more_by_and_by(transformer, batch):
     model, before = transformer.system.model, None
     for share in (0.25, 0.5, 0.75):

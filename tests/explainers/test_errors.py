@@ -19,7 +19,7 @@ def case(transformer):
     return model, batch
 
 
-@pytest.mark.parametrize("points", [2, 120])
+@pytest.mark.parametrize("points", [2, pytest.param(120, marks=pytest.mark.long)])
 def test_the_gap_is_what_the_sum_misses(case, points):
     model, batch = case
     relevance = load_explainer("integrated_gradients", points=points).relevance(model, batch)
@@ -86,6 +86,7 @@ def test_the_standard_error_is_that_of_the_orders():
     assert len(load_explainer("shapley", permutations=1).scores(sentence, generator)) == 1
 
 
+@pytest.mark.long
 def test_the_table_says_how_far_rows_may_be_off(tmp_path):
     shared = ["corpus.train=300", "corpus.valid=20", "corpus.test=4", "threads=1",
               f"store={tmp_path}/store", f"results={tmp_path}/results"]  # fmt: skip

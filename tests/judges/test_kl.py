@@ -23,7 +23,7 @@ from xnmt_bench.rules.table import all_rules, shards
 
 def job_for(workplace, explainer, *more):
     changes = [*overrides("transformer"), f"store={workplace}/store", f"explainer={explainer}"]
-    few = ["proxy=fn", "train_sentences=500", "proxy.training.learning_rate=0.003"]
+    few = ["proxy=fn", "proxy.training.batch_size=256", "proxy.training.learning_rate=0.003"]
     return Job(configure(*changes, *few, *more))
 
 
@@ -66,6 +66,7 @@ def test_the_kl_of_base_goes_on_with_less(transformer, workplace, tmp_path, monk
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.long
 def test_learning_the_distribution_lessens_the_divergence(transformer, workplace):
     """Of two proxies on the same rules, the one that learnt P diverges less from it."""
     job = job_for(workplace, "gradient_norm")

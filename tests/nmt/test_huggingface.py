@@ -502,6 +502,7 @@ def test_weights_are_grouped_from_the_output_down(family, model):
     assert [*groups][:1] == (layers[:1] if family[0] == "marian" else ["output"])
 
 
+@pytest.mark.long
 def test_the_whole_pipeline_on_a_trained_marian(tmp_path):
     """What a user does: a model of theirs, a corpus, two commands, a table."""
     pairs = [(s.source, s.target) for s in ToyCorpus(train=2000).sentences("train")]

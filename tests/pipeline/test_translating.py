@@ -33,15 +33,15 @@ def test_shards_hold_whole_documents_and_change_nothing(concat, tmp_path, monkey
     assert [i for shard in shards for i in shard] == list(range(len(places)))
     assert all(places[shard.start] == 0 and len(shard) >= 10 for shard in shards[:-1])
     many_shards = elsewhere(concat, tmp_path / "ten").made("test").path
-    monkeypatch.setattr(outputs, "SHARD", 10**6)
-    single_shard = elsewhere(concat, tmp_path / "one").made("test").path
+    monkeypatch.undo()
+    single_shard = concat.translations().made("test").path
     assert (many_shards / "test.txt").read_text() == (single_shard / "test.txt").read_text()
     assert not list(many_shards.glob("*.part"))
 
 
 def test_a_killed_translation_goes_on_where_it_stood(concat, tmp_path, monkeypatch):
+    expected = (concat.translations().made("test").path / "test.txt").read_text()
     monkeypatch.setattr(outputs, "SHARD", 10)
-    expected = (elsewhere(concat, tmp_path / "whole").made("test").path / "test.txt").read_text()
     translate, calls = outputs.translate, []
 
     def killed(model, sources, *arguments, **options):

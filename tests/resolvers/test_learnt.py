@@ -239,6 +239,7 @@ FIRST_ROWS = {
 
 
 @needs_data
+@pytest.mark.long
 def test_f1_on_the_first_rows_of_gaps_test_set():
     rows = read_gap(FOLDER / "gap-test.tsv.gz")
     assert len(rows) == 2000

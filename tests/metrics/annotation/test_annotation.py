@@ -216,6 +216,7 @@ def test_the_key_of_another_sheet_is_refused(tmp_path):
     assert done.returncode and "one person has no other to agree with" in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not SUITES.exists(), reason="needs shared/data/consistency")
 @pytest.mark.parametrize(("language", "labelled"), [("es", 95), ("ru", 89)])
 def test_released_labels_enter_by_the_same_door(language, labelled, tmp_path):

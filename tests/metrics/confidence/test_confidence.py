@@ -99,7 +99,7 @@ def test_how_weights_are_read(workplace, eos, unit):
         assert value == pytest.approx(confidence(weights, 0, 9).cdp, abs=1e-6)
 
 
-@pytest.mark.parametrize("name", ["multi_encoder", "cadec"])
+@pytest.mark.parametrize("name", ["multi_encoder", pytest.param("cadec", marks=pytest.mark.long)])
 def test_weights_of_a_context_are_left_out_for_every_explainer(workplace, name):
     """Shares of the current sentence's words, so that explainers compare."""
     first = context_aware(name, workplace)

@@ -329,6 +329,7 @@ def test_from_the_command_line(tmp_path):
         assert message in " ".join(done.stderr.split())
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not SUITES.exists(), reason="needs shared/data/consistency")
 @pytest.mark.parametrize(
     ("outputs", "shift", "doubt"),

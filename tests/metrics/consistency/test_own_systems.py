@@ -226,6 +226,7 @@ def test_from_the_command_line_on_a_system_that_is_there(transformer, tmp_path):
     assert {listing["name"] for listing in listings} >= {"transformer", "reference"}
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not PARCORFULL.exists(), reason="needs shared/data/parcorfull")
 def test_chains_of_real_documents():
     """ParCorFull's English side: DiscoMT and news."""

@@ -259,6 +259,7 @@ def _groups_can_be_read(results, path, row_of):
         assert set(listing["texts"]["source"]) <= {group.get("source") for group in groups}
 
 
+@pytest.mark.long
 def test_scores_of_others_stand_beside_them(ran):
     folder, _ = ran
     alone = "metric=[contrastive]"

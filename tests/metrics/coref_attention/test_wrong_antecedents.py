@@ -163,6 +163,7 @@ def test_with_references_as_translations_every_pronoun_follows_its_antecedent():
         assert all(pronoun.right and not pronoun.wrong for pronoun in judged)
 
 
+@pytest.mark.long
 def test_from_the_command_line(tmp_path):
     pytest.importorskip("german_nouns")
     small = [*GENERATED, *TRANSFORMER, "nmt=concat", "explainer=attention",

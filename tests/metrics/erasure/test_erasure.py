@@ -12,7 +12,7 @@ from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import decide
-from xnmt_bench.metrics.erasure import Erasure
+from xnmt_bench.metrics.erasure import Erasure, stages
 from xnmt_bench.metrics.erasure.curves import GRID, bins, erase, point
 from xnmt_bench.metrics.erasure.decisions import _decisions_of
 from xnmt_bench.metrics.erasure.erasing import Decision, Eraser, order_words
@@ -220,12 +220,14 @@ def test_relevance_without_order_is_counted_and_a_missing_number_is_not_applicab
 @pytest.fixture(scope="module")
 def job(workplace, transformer):
     changes = [*overrides("transformer"), f"store={workplace}/store", "explainer=attention"]
-    return Job(configure(*changes, "corpus.seed=0", "metric=[erasure]"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stages, "SHARD", 5)  # three shards of few sentences
+        yield Job(configure(*changes, "corpus.seed=0", "metric=[erasure]"))
 
 
 def evidence(job, **options):
     metric = Erasure(
-        **{"removals": ["zero"], "sentences": 30, "curves": 25, "limited": 2, "beam": 1} | options
+        **{"removals": ["zero"], "sentences": 12, "curves": 8, "limited": 1, "beam": 1} | options
     )
     row, *ceiling = metric.measure(job)
     assert len(ceiling) == bool(metric.limited and metric.curves)
@@ -235,26 +237,26 @@ def evidence(job, **options):
 def test_sums_by_sentence(job):
     metric, found = evidence(job)
     units = found.units
-    assert len(units) == 30
+    assert len(units) == 12
     results = metric.of_sums({n: units[n].sum(keepdims=True) for n in units.columns})
     assert results["decisions"] == units["rows"].sum() > results["curve_decisions"]
     by_share = [units[f"comprehensiveness {s:g}"].sum() / units["rows"].sum()
                 for s in metric.shares]  # fmt: skip
     assert results["comprehensiveness"] == pytest.approx(np.mean(by_share))
     assert 0 < results["normalised_deletion"] <= 1 and results["outside"] == 0
-    assert (units["curve_decisions"][25:] == 0).all() and (units["curve_decisions"][:25] > 0).all()
-    assert (units["limited_decisions"][2:] == 0).all()
+    assert (units["curve_decisions"][8:] == 0).all() and (units["curve_decisions"][:8] > 0).all()
+    assert (units["limited_decisions"][1:] == 0).all()
 
 
 def test_the_ceiling_is_what_the_search_finds_on_the_same_decisions(job):
     metric, explained = evidence(job)
     [_, row] = metric.measure(job)
     units, ceiling = explained.units, row.make().units
-    assert ceiling.number_U.tolist() == units.number_U[:2].tolist()
+    assert ceiling.number_U.tolist() == units.number_U[:1].tolist()
     for name in ("curve_decisions", "limited_decisions", "narrow"):
-        np.testing.assert_array_equal(ceiling[name], units[name][:2])
-    assert (ceiling["deletion"] < units["deletion"][:2]).all()
-    assert (ceiling["insertion"] > units["insertion"][:2]).all()
+        np.testing.assert_array_equal(ceiling[name], units[name][:1])
+    assert (ceiling["deletion"] < units["deletion"][:1]).all()
+    assert (ceiling["insertion"] > units["insertion"][:1]).all()
     results = metric.of_sums({n: ceiling[n].sum(keepdims=True) for n in ceiling.columns})
     assert results["normalised_deletion"] == results["normalised_insertion"] == 1
     assert "comprehensiveness" not in results
@@ -297,8 +299,8 @@ def test_a_killed_run_goes_on_with_the_shards_that_are_there(job, tmp_path, monk
 
 def test_from_the_command_line(workplace, tmp_path):
     shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
-              f"results={tmp_path}", "metric=[erasure]", "metric.erasure.sentences=12",
-              "metric.erasure.curves=12", "metric.erasure.limited=1",
+              f"results={tmp_path}", "metric=[erasure]", "metric.erasure.sentences=4",
+              "metric.erasure.curves=4", "metric.erasure.limited=1",
               "metric.erasure.beam=1", "metric.erasure.removals=[zero,mean]"]  # fmt: skip
     done = command(
         "train.py", "-m", *shared, "explainer=prediction_difference,random", cwd=tmp_path

@@ -253,14 +253,14 @@ def test_attention_says_nothing_of_prefix_words_in_rnn_search(workplace):
 
 def test_a_smaller_training_set_is_a_slice_of_one_extraction(workplace, unmade):
     own_proxy = Own(RuleSet(job_for(workplace, "transformer", "gradient_norm")))
-    part = Own(RuleSet(job_for(workplace, "transformer", "gradient_norm", "train_sentences=450")))
+    part = Own(RuleSet(job_for(workplace, "transformer", "gradient_norm", "train_sentences=150")))
     assert part.rules.training_artefact.fingerprint == own_proxy.rules.training_artefact.fingerprint
     numbers, everything = (
         np.concatenate([rules.sentence_N for rules in proxy.rules.training()])
         for proxy in (part, own_proxy)
     )
     assert (numbers == everything[: len(numbers)]).all()
-    assert (len(set(numbers)), len(set(everything))) == (450, 1200)
+    assert (len(set(numbers)), len(set(everything))) == (150, 400)
     assert np.ptp(numbers) > 2000  # drawn from all 3,000 training sentences
     unmade("proxy")
     assert part.trained.fingerprint != own_proxy.trained.fingerprint

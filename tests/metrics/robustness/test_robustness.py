@@ -232,6 +232,7 @@ def results_of(workplace, explainer):
     return results | {"depths": evidence.facts["depths"]}
 
 
+@pytest.mark.long
 def test_blind_explainers_stay_as_they_are_and_others_do_not(workplace, transformer):
     asks = results_of(workplace, "gradient_norm")
     for name in ("random", "lexicon"):

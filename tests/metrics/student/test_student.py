@@ -119,7 +119,10 @@ def copying_split(sentences, words, seed):
     return split, maps
 
 
-@pytest.mark.parametrize("operator", ["add", "multiply", "average", "replace"])
+@pytest.mark.parametrize(
+    "operator",
+    ["replace", *(pytest.param(o, marks=pytest.mark.long) for o in ("add", "multiply", "average"))],
+)
 def test_a_student_learns_what_only_the_map_can_tell(transformer, operator):
     """Which of five words is copied stands in the map alone: 1 in 5 is the best without it."""
     from xnmt_bench.fitting import fit
@@ -218,6 +221,7 @@ def test_systems_with_context_and_files_are_not_applicable(workplace, tmp_path, 
         Students(reader, OPTIONS, 1).trained("add", "none")
 
 
+@pytest.mark.long
 def test_the_table_from_the_command_line(tmp_path, workplace):
     """Rows of explainers, of code and of the controls; the first note says what code shows."""
     shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0", *SMALL]

@@ -50,7 +50,7 @@ class Stopped(Exception):
 
 
 @pytest.mark.parametrize("name", CONTEXT_AWARE)
-@pytest.mark.parametrize("epoch", [0, 1])
+@pytest.mark.parametrize("epoch", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_a_training_that_is_stopped_ends_with_the_same_weights(
     workplace, tmp_path, monkeypatch, name, epoch
 ):
