@@ -5,7 +5,7 @@ from conftest import ROOT, command
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from xnmt_bench.cli import defer_to_jobs, prepare, quoted
+from xnmt_bench.cli import defer_to_jobs, flags_first, prepare, quoted
 
 PARSER = OverridesParser.create()
 
@@ -39,6 +39,24 @@ def test_a_sentence_arrives_as_it_was_typed(name, sentence):
 )
 def test_everything_else_stays(argument):
     assert quoted(argument) == argument
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("metric=[erasure] --cfg job", "--cfg job metric=[erasure]"),
+        ("seed=1 -m ~proxy k=2", "-m seed=1 ~proxy k=2"),
+        ("--config-dir=a=b seed=1", "--config-dir=a=b seed=1"),
+    ],
+)
+def test_flags_may_stand_behind_overrides(typed, read):
+    assert flags_first(typed.split()) == read.split()
+
+
+def test_the_configuration_of_a_choice_is_shown(tmp_path):
+    done = command("train.py", "metric=[erasure]", "--cfg", "job", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "erasure:\n" in done.stdout and "beam:" in done.stdout
 
 
 def test_options_of_a_swept_group_are_of_the_jobs():

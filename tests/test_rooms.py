@@ -6,7 +6,7 @@ import re
 import pytest
 from conftest import ROOT
 
-HEADING = "## The order of the rooms"
+HEADING = "## Import order"
 LINE = re.compile(r"^\d+\. (.*)$", re.MULTILINE)
 
 

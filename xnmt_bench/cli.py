@@ -261,6 +261,15 @@ def quoted(argument: str) -> str:
     return f"{name}{equals}'{escaped}{ending * chr(92)}'"
 
 
+def flags_first(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with all overrides last.
+
+    Hydra's parser takes overrides in one place, so that `metric=[aer] --cfg job seed=1` would be an
+    error. A word without `=`, such as `job`, stays behind its flag.
+    """
+    return sorted(arguments, key=lambda a: a[:1] == "~" or ("=" in a and a[:1] != "-"))
+
+
 def defer_to_jobs(arguments: Sequence[str]) -> list[str]:
     """Make options of a swept group sweeps of one value, which Hydra gives to the jobs alone.
 

@@ -13,6 +13,7 @@ from xnmt_bench.cli import (
     catch_signals,
     default_system,
     defer_to_jobs,
+    flags_first,
     guarded,
     prepare,
     quoted,
@@ -40,12 +41,10 @@ def _command(name: str) -> None:
 
         guarded(getattr(run, name), config)
 
+    added = default_system(sys.argv[1:]) if name == "evaluate" else []
     # Hydra names the log by it, also where the script has another name.
-    sys.argv[1:] = [
-        *map(quoted, sys.argv[1:]),
-        *(default_system(sys.argv[1:]) if name == "evaluate" else []),
-        f"hydra.job.name={name}",
-    ]
+    added.append(f"hydra.job.name={name}")
+    sys.argv[1:] = flags_first([*map(quoted, sys.argv[1:]), *added])
     if {"-m", "--multirun"} & set(sys.argv[1:]):
         sys.argv[1:] = defer_to_jobs(sys.argv[1:])
     catch_signals()
