@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from bundled import make_results
 from conftest import ROOT, command, configure
 from moments import JOB
 
@@ -275,3 +276,14 @@ def test_help_may_be_cut_short(script):
             text=True,
         )
         assert done.stderr == ""
+
+
+def test_a_damaged_row_of_one_metric_hides_no_other(tmp_path):
+    make_results(tmp_path / "results")
+    damaged = tmp_path / "results" / "measurements" / "aer" / "0123456789abcdef.json"
+    damaged.parent.mkdir()
+    damaged.write_text('{"identity": {')
+    done = command("evaluate.py", "metric=[aer,fidelity]", "bootstrap.samples=20", cwd=tmp_path)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert damaged.name in done.stderr.splitlines()[-1]
+    assert "attention" in done.stdout and (tmp_path / "results" / "report.html").exists()

@@ -172,9 +172,10 @@ def test_tables_are_printed_as_they_were_written(tmp_path):
     table_of(tmp_path, "quality", "BLEU 30\n", ["a.json"])
     table_of(tmp_path, "fidelity", "PPL 7\n", ["b.json"])
     (tmp_path / "agreement.txt").write_text("tau 0.5\n")
+    (tmp_path / "fidelity_kl.txt").write_text("KL 1\n")  # made with its metric's table
     for path in tmp_path.rglob("*.json"):
         os.utime(path, (1, 1))
-    assert stored_tables(tmp_path) == "PPL 7\n\nBLEU 30\n\ntau 0.5"
+    assert stored_tables(tmp_path) == "PPL 7\n\nBLEU 30\n\ntau 0.5\n\nKL 1"
     # A row that came later is in no table yet.
     os.utime(tmp_path / ROWS / "quality" / "a.json", (2**33, 2**33))
     older, newer = stored_tables(tmp_path).splitlines()[-3::2]

@@ -184,8 +184,6 @@ def _evaluate(config: DictConfig) -> None:
             if metric.measured_from_files(job)
             for error in measure(metric, job, tracker)
         ]
-        if errors:
-            raise errors[0]
         scored: dict[str, tuple[Metric, Sequence[ScoredRow]]] = {}
         missing: list[MissingError] = []
         # All are read before anything is printed: tables quote other metrics' numbers of a system.
@@ -195,15 +193,17 @@ def _evaluate(config: DictConfig) -> None:
             except MissingError as error:
                 # One metric without results must not hide the others.
                 missing.append(error)
-        if missing and not scored:
-            raise missing[0]
+            except StoreError as error:  # nor a damaged row
+                errors.append(error)
+        if not scored and (nothing_read := [*errors, *missing]):
+            raise nothing_read[0]
         for nothing in missing:
             log.warning("%s", nothing)
         shown, listings, out = list[ShownTable](), list[Listing](), writable(results)
         for name, (metric, rows) in scored.items():
             tables, read = report(metric, rows, about_systems(scored, name), out, tracker)
             shown, listings = [*shown, *tables], [*listings, *read]
-        shown += _analyses(config, scored, out, tracker)
+        shown += _analyses(config, scored, out, tracker, errors)
         verdicts = [sentence for pair in scored.values() for sentence in verdict(*pair)]
         if shown:
             from xnmt_bench.report.debug import write_debug_page
@@ -216,16 +216,16 @@ def _evaluate(config: DictConfig) -> None:
                 {s.measurement.rerun for _, rows in scored.values() for s in rows} - {""}
             )
             # Behind the tables in the terminal, where they are still on the screen.
-            defined = {
-                h: text for pair in scored.values() for h, text in definitions(*pair).items()
-            }
             for sentence in verdicts:
                 log.info("%s", sentence)
+            defined = definitions(scored.values())
             page = write_page(verdicts, defined, shown, signatures, reruns, out, debug)
             log.info("tables and figures are in %s, and all on one page: %s", out, page)
             if debug:
                 log.info("sentences to be read one by one: %s", debug)
         # Last, so that the page of the other rows is there; an error, so that a script notices.
+        if errors:
+            raise errors[0]
         damaged = [s.measurement.status for _, rows in scored.values() for s in rows if s.damaged]
         if damaged:
             raise StoreError(f"{len(damaged)} rows are damaged: {'; '.join(damaged)}")
@@ -360,8 +360,9 @@ def _analyses(
     scored: Mapping[str, tuple[Metric, Sequence[ScoredRow]]],
     results: Path,
     tracker: Tracker,
+    errors: list[Exception],
 ) -> list[ShownTable]:
-    """Ask every configured analysis of what was measured."""
+    """Ask every configured analysis of what was measured; append what went wrong to `errors`."""
     from xnmt_bench.analyses.analysis import Analysis, publish
 
     nodes = config.get("analysis") or {}
@@ -379,6 +380,7 @@ def _analyses(
                 shown.append(publish(title, result, by_metric, made_from, results, tracker))
         except NotApplicable as error:
             log.warning("%s: n/a: %s", name, error)
-        except StoreError as error:  # a failed analysis must not lose the others
-            log.error("%s: failed: %s", name, error)
+        except Exception as error:  # a failed analysis must not lose the others
+            log.error("%s: failed: %s: %s", name, type(error).__name__, error)
+            errors.append(error)
     return shown

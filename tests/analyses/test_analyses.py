@@ -13,7 +13,9 @@ from conftest import ROOT, configure
 from measured import AER, FIDELITY, Tables, decisions, measured
 from omegaconf import OmegaConf
 
+from xnmt_bench.analyses.curves import ByK
 from xnmt_bench.corpora.alignment import Alignment
+from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.metrics.aer.counts import count_links
 from xnmt_bench.metrics.aer.metric import AER as AlignmentErrorRate
 from xnmt_bench.metrics.fidelity import Fidelity
@@ -99,7 +101,7 @@ def analysed(benchmark, *names, metrics="fidelity", **settings):
     tracker = Tables()
     scored = {name: (metric, collect(metric, benchmark.results, draws(config)))
               for name, metric in configured_metrics(config).items()}  # fmt: skip
-    shown = _analyses(config, scored, benchmark.results, tracker)
+    shown = _analyses(config, scored, benchmark.results, tracker, [])
     rows = {name: rows_in(benchmark, f"fidelity_{name}") for name in names}
     assert {s.name for s in shown} == {f"fidelity_{n}" for n, has_rows in rows.items() if has_rows}
     return rows, tracker.shown
@@ -172,7 +174,7 @@ def test_a_metric_that_the_question_does_not_fit_is_passed_over(tmp_path, caplog
                        "analysis=[normalised,ranking,significance,k]")  # fmt: skip
     scored = {name: (metric, collect(metric, benchmark.results, draws(config)))
               for name, metric in configured_metrics(config).items()}  # fmt: skip
-    shown = {s.name for s in _analyses(config, scored, benchmark.results, Tables())}
+    shown = {s.name for s in _analyses(config, scored, benchmark.results, Tables(), [])}
     assert shown == {
         "fidelity_normalised", "fidelity_ranking", "fidelity_significance", "aer_significance",
     }  # fmt: skip
@@ -414,6 +416,44 @@ def test_seeds_are_averaged_in_curves(tmp_path):
         assert float(r["ppl"]) == pytest.approx(np.mean(seeds))
         assert float(r["ppl_low"]) < min(seeds) < max(seeds) < float(r["ppl_high"])
     assert len(rows["k"]) == 2
+
+
+def test_a_curve_begins_where_its_first_place_has_no_number(tmp_path):
+    benchmark = Made(tmp_path)
+    for k in (2, 3):
+        benchmark.add("attention", "base", 1.0, k=k)
+    failed = FIDELITY | {"explainer": "attention", "instantiation": "sa", "k": 1}
+    measured(Fidelity, benchmark.results, failed, "failed: out of memory")
+    rows, shown = analysed(benchmark, "k")
+    assert [r["k"] for r in rows["k"]] == ["2", "3"]
+    assert "fidelity_k figure" in shown
+
+
+def test_a_curve_over_unlike_test_sentences_says_so(tmp_path):
+    for k, sentences in ((1, "60 sentences"), (2, "1000 other sentences")):
+        units = decisions(range(3), [-1.0, -2.0, -1.5])
+        settings = {"test sentences": sentences, "max_epochs": 6}
+        measured(Fidelity, tmp_path, FIDELITY | {"k": k}, units, settings=settings)
+    result = ByK().analyse(panels(Fidelity(), collect(Fidelity(), tmp_path, Draws(9, 0))))
+    assert "Places of one line differ also in: test sentences." in result.summary.notes
+
+
+def test_an_analysis_that_fails_loses_no_other(tmp_path, monkeypatch, caplog):
+    benchmark = made_in(tmp_path)
+    benchmark.write()
+
+    def fail(*_):
+        raise ZeroDivisionError("of a plug-in")
+
+    monkeypatch.setattr(ByK, "analyse", fail)
+    config = configure("metric=[fidelity]", "analysis=[k,normalised,rank_stability]",
+                       f"results={benchmark.results}")  # fmt: skip
+    scored = {"fidelity": (Fidelity(), collect(Fidelity(), benchmark.results, draws(config)))}
+    errors = []
+    shown = _analyses(config, scored, benchmark.results, Tables(), errors)
+    assert "fidelity_rank_stability" in {table.name for table in shown}
+    assert [str(error) for error in errors] == ["of a plug-in"]
+    assert "k: failed: ZeroDivisionError: of a plug-in" in caplog.text
 
 
 def test_scenarios_stand_side_by_side(tmp_path):

@@ -73,3 +73,19 @@ def test_another_floor(tmp_path, hard):
     assert {e: s[0] for e, s in scores(tmp_path, floor="a").items()} == pytest.approx(
         {"b": 0.5, "random": -1.0}
     )
+
+
+def test_both_ends_are_of_the_rows_own_trainings(tmp_path, hard):
+    """`own` was measured on the first training alone, whose ends are not those of the second."""
+    for training, (random, whole) in enumerate(((4, 0), (9, 3))):
+        lineage = {"family": "f", "seed": training, "initial": None}
+        for loss, identity in ((random, {"explainer": "random"}), (whole, NMT)):
+            units = decisions(range(SENTENCES), hard - loss, test_set="toy test")
+            measured(
+                Fidelity, tmp_path, FIDELITY | identity, units, f"m{training}", lineage=lineage
+            )
+        if training == 0:
+            units = decisions(range(SENTENCES), hard - 2, test_set="toy test")
+            own = FIDELITY | {"explainer": "own"}
+            measured(Fidelity, tmp_path, own, units, "m0", lineage=lineage)
+    assert scores(tmp_path)["own"] == pytest.approx([0.5] * 3)

@@ -7,7 +7,7 @@ from measured import FIDELITY, SYSTEM, decisions, measured
 from xnmt_bench.analyses.rank_stability import RankStability, stability
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
-from xnmt_bench.measuring.metric import Column, SumMetric
+from xnmt_bench.measuring.metric import Column, SumMetric, ratio
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.report.panels import panels
@@ -173,7 +173,33 @@ class Accuracy(SumMetric):
         return iter(())
 
     def of_sums(self, sums_R):
-        return {"accuracy": sums_R["right"] / sums_R["words"]}
+        return {"accuracy": ratio(sums_R["right"], sums_R["words"])}
+
+
+def share(results, name, right, words):
+    """A system whose first sentences have right words among their words, and others none."""
+    sums = {"right": np.zeros(SENTENCES), "words": np.zeros(SENTENCES)}
+    for column, first in zip(sums.values(), (right, words), strict=True):
+        column[: len(first)] = first
+    units = Units("toy test", np.arange(SENTENCES), sums)
+    return [measured(Accuracy, results, SYSTEM | {"nmt": name}, units, model=name)]
+
+
+@pytest.mark.parametrize(("better", "worse"), ["ab", "ba"])
+def test_rates_do_not_depend_on_names(tmp_path, better, worse):
+    """A sample in which both tie ranks otherwise, and one without words ranks nothing."""
+    # They differ in the first sentence, tie in the second, and say nothing of the others.
+    rows = {better: share(tmp_path, better, [3, 1], [4, 4]),
+            worse: share(tmp_path, worse, [1, 1], [4, 4])}  # fmt: skip
+    firsts = [counts[:2] for counts in drawn(4, 300, 0) if counts[:2].any()]
+    assert 0 < len(firsts) < 300
+    rate = stability(Accuracy(), dict(sorted(rows.items())), 0.1, Draws(300, 0))
+    assert rate == pytest.approx(np.mean([first > 0 for first, _ in firsts]))
+
+
+def test_samples_without_a_number_have_no_rate(tmp_path):
+    rows = {name: share(tmp_path, name, [], []) for name in "ab"}
+    assert np.isnan(stability(Accuracy(), rows, 1.0, Draws(9, 0)))
 
 
 def test_systems_are_ranked_from_the_highest_where_higher_is_better(tmp_path):
@@ -192,11 +218,9 @@ def test_systems_are_ranked_from_the_highest_where_higher_is_better(tmp_path):
     by_share = {row["share"]: row for row in result.rows}
     assert by_share[1.0]["order"] == "strong < middle < weak"
     for share, size in ((0.1, 4), (1.0, 40)):
-        order_kept = [
-            sorted(right, key=lambda name, c=counts: (-(c * right[name]).sum(), name))
-            == ["strong", "middle", "weak"]
-            for counts in drawn(size, 100, 0)
-        ]
+        sums = [[(c * right[name]).sum() for name in by_share[1.0]["order"].split(" < ")]
+                for c in drawn(size, 100, 0)]  # fmt: skip
+        order_kept = [strong > middle > weak for strong, middle, weak in sums]
         assert by_share[share]["rate"] == pytest.approx(np.mean(order_kept))
         assert by_share[share]["result"] == ""
     assert by_share[0.1]["rate"] < by_share[1.0]["rate"]

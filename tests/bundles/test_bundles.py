@@ -9,6 +9,7 @@ import json
 import stat
 import struct
 import zipfile
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,13 +24,16 @@ from bundled import (
     with_files,
 )
 from conftest import DATA, Hostile
+from measured import SYSTEM, scored
 
 from xnmt_bench.bundles import archive
 from xnmt_bench.bundles.archive import Limits, unpack
 from xnmt_bench.bundles.pool import pool
+from xnmt_bench.bundles.records import records
 from xnmt_bench.errors import MissingError, StoreError
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.metrics.quality import Quality
 from xnmt_bench.parquet import write_table
 from xnmt_bench.report.report import collect
 from xnmt_bench.store import fingerprint
@@ -185,6 +189,17 @@ def test_a_folder_of_measurements_is_not_overwritten(bundle, tmp_path):
 
 
 @pytest.mark.skipif(not SCHEMA.exists(), reason="needs the schemas in shared/data")
+def test_systems_that_are_files_of_one_name_have_a_record_each(tmp_path):
+    rows = []
+    for digest in ("a" * 16, "b" * 16):
+        row = scored(SYSTEM | {"nmt": "mt"}, {"bleu": 30.0}, model="")
+        rows.append(replace(row, measurement=replace(row.measurement, content={"outputs": digest})))
+    made = records({"quality": (Quality(), rows)}, None, 20, 0)
+    assert len(made) == 2
+    results = [record["evaluation_results"] for record in made.values()]
+    assert len({result["evaluation_result_id"] for [result] in results}) == 2
+
+
 def test_records_are_as_the_schema_of_every_eval_ever_has_them(bundle):
     jsonschema = pytest.importorskip("jsonschema")
     schema = json.loads(gzip.decompress(SCHEMA.read_bytes()))

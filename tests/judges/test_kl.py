@@ -130,3 +130,7 @@ def test_words_that_both_hold_impossible_add_nothing(transformer):
     np.testing.assert_allclose(
         found, 0.5 * np.log(0.5 / 0.25) + 0.5 * np.log(0.5 / 0.75), rtol=1e-6
     )
+    # What a judge cannot say stays so, and is not the best number that there is.
+    for log_q, expected in (([np.nan, 0.0, 0.0], np.nan), ([-np.inf, 0.0, 0.0], np.inf)):
+        found = divergences(Fixed(), states, [(slice(0, 1), torch.tensor([log_q]))])
+        np.testing.assert_equal(found, [expected])

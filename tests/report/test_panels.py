@@ -1,6 +1,8 @@
 """Rows that are compared with each other, and what tells groups of them apart."""
 
 from dataclasses import replace
+from math import exp, log
+from statistics import stdev
 
 import pytest
 from measured import AER, FIDELITY, SYSTEM, scored
@@ -48,9 +50,10 @@ def test_trainings_of_one_system_are_pooled_by_a_t_interval():
     assert panel.condition["model"] == "f"
     value, low, high = pooled(panel.metric.headline, panel.of("fn", "attention"))
     assert value == pytest.approx(6.0)
-    # The standard deviation of 4, 6 and 8 is 2, and the t of two degrees of freedom is 4.3027.
-    half = 4.302653 * 2 / 3**0.5
-    assert (low, high) == (pytest.approx(6 - half, abs=1e-4), pytest.approx(6 + half, abs=1e-4))
+    # Perplexities are ratios: the t of two degrees of freedom, 4.3027, is of the logarithms.
+    factor = exp(4.302653 * stdev(map(log, (4, 6, 8))) / 3**0.5)
+    assert (low, high) == (pytest.approx(6 / factor, rel=1e-5), pytest.approx(6 * factor, rel=1e-5))
+    assert low > 0
     assert "Several trainings of a system (nmt.seed), 3:" in about_trainings(rows)
 
 

@@ -251,7 +251,14 @@ def test_latex_is_escaped(character):
 
 @pytest.mark.parametrize(
     ("character", "written"),
-    [("\\", r"\textbackslash{}"), ("~", r"\textasciitilde{}"), ("^", r"\textasciicircum{}")],
+    [
+        ("\\", r"\textbackslash{}"),
+        ("~", r"\textasciitilde{}"),
+        ("^", r"\textasciicircum{}"),
+        ("<", r"\textless{}"),
+        (">", r"\textgreater{}"),
+        ("|", r"\textbar{}"),
+    ],
 )
 def test_latex_has_words_for_some_characters(character, written):
     latex = to_latex(summarise([row(explainer=f"a{character}b", values={"hit_at_k": 0.5})]))
@@ -274,6 +281,12 @@ def test_a_spreadsheet_runs_no_cell_of_a_saved_list():
     code = f"{script.read_text()}\n{shown}"
     done = subprocess.run(["node", "-e", code], capture_output=True, text=True)
     assert done.stdout.split("\n")[1] == "7\t-1.5\t'- yes\t'=A1", done.stderr
+
+
+def test_a_cell_without_a_number_takes_no_mark_away():
+    cells = [Cell("a", float("nan")), Cell("b", -0.3), Cell("c", -0.5)]
+    lines = [Line(("block",), [Cell(cell.text), cell]) for cell in cells]
+    assert "**c**" in to_markdown(Summary("title", ["name", "score"], lines, []))
 
 
 def test_latex_rows_have_as_many_cells_as_columns():

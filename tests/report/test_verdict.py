@@ -1,9 +1,10 @@
 """The verdict says, judge by judge, which explainers beat every blind row."""
 
 import pytest
-from measured import FIDELITY, scored
+from measured import FIDELITY, SYSTEM, scored
 
 from xnmt_bench.measuring.measurement import BLIND
+from xnmt_bench.measuring.metric import Column, SumMetric
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.quality import Quality
 from xnmt_bench.registry import entries, load
@@ -86,5 +87,18 @@ def test_every_column_of_a_table_says_what_it_is():
 
 
 def test_definitions_hold_the_judges_and_the_columns_with_numbers():
-    texts = definitions(METRIC, [row("clear", 2.0, 1.9, 2.1)])
+    texts = definitions([(METRIC, [row("clear", 2.0, 1.9, 2.1)])])
     assert set(texts) == {"FN"}
+
+
+def test_a_heading_of_two_metrics_is_defined_for_each():
+    def of(name, meaning):
+        columns = (Column("bleu", "BLEU", meaning=meaning),)
+        return type(name, (SumMetric,), {"name": name, "columns": columns, "compared": "nmt",
+                                         "measure": None, "of_sums": None})()  # fmt: skip
+
+    rows = [scored(SYSTEM, {"bleu": 30.0})]
+    system = "of the system"
+    metrics = of("quality", system), of("student", "of the student"), of("again", system)
+    texts = definitions([(metric, rows) for metric in metrics])
+    assert texts == {"BLEU": "of the system", "BLEU (student)": "of the student"}

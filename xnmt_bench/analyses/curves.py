@@ -21,10 +21,22 @@ from xnmt_bench.report.panels import (
     ends,
     pooled,
     seeds_cell,
+    settings_of,
     sort_pivots,
     sortable,
 )
 from xnmt_bench.report.summary import Cell
+
+
+def unlike_settings(panels: Sequence[Panel]) -> list[str]:
+    """Return the settings, such as the test sentences, in which panels differ."""
+    values: dict[str, set[str]] = {}
+    for panel in panels:
+        # Rows of one panel agree, but not each of them has every setting.
+        settings = {k: v for rows in panel.scored() for k, v in settings_of(rows).items()}
+        for name, value in settings.items():
+            values.setdefault(name, set()).add(str(value))
+    return [name for name, several in values.items() if len(several) > 1]
 
 
 class Curve(Analysis):
@@ -77,6 +89,8 @@ class Curve(Analysis):
         words = {metric.compared: metric.compared, "result": "result"}
         title = f"{metric.headline.heading} against {self.label}"
         notes = [metric.note]
+        if unlike := sorted({name for group in groups for name in unlike_settings(group)}):
+            notes.append(f"Places of one line differ also in: {', '.join(unlike)}.")
         summary = pivoted(title, firsts, by_group, words, "place", cell, notes, distinction, places)
         identity = (*panels[0].condition, "result", metric.compared)
         figure = self._figure(groups, by_group, distinction.phrases, places)
@@ -123,8 +137,7 @@ class Curve(Analysis):
             1, len(groups), figsize=(1 + 3.4 * len(groups), 3.6), squeeze=False, sharey=True
         )
         for ax, group, rows, title in zip(axes[0], groups, by_group, titles, strict=True):
-            # The last in reading order.
-            last = [p for p in group[0].rows if any(row["result"] == p for row in rows)][-1]
+            last = rows[-1]["result"]  # in reading order
             for name in names:
                 points = sorted(
                     (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from math import isfinite
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -16,14 +17,15 @@ from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.options import Count, Seed, Text
 from xnmt_bench.report.figure import draw_interval, legend_below, style
-from xnmt_bench.report.panels import Panel, distinguish, ends
+from xnmt_bench.report.panels import Panel, distinguish, ends, origin
 from xnmt_bench.report.summary import Cell
 
 NOTE = (
     "(log {h} of {floor} - log {h}) / (log {h} of {floor} - log {h} of {ceiling}, with its whole "
     "context): 0 is as good as {floor}, 1 as good as the whole context, below 0 worse than {floor}."
-    " With 95 % bootstrap intervals over units. Both ends are those of the same system and column. "
-    "Scores grow with the training sentences, so only those of one size compare."
+    " With 95 % bootstrap intervals over units. Both ends are those of the same trainings and "
+    "column; a row without them has no line. Scores grow with the training sentences, so only "
+    "those of one size compare."
 )
 
 
@@ -64,6 +66,8 @@ class Normalised(Analysis):
         words = {metric.compared: metric.compared}
 
         def cell(row: Row) -> Cell:
+            if not isfinite(row["score"]):  # both ends are one
+                return Cell("no number")
             value, low, high = (f"{row[name]:.3f}" for name in SCORE)
             return Cell(f"{value} [{low}, {high}]", -row["score"])
 
@@ -80,9 +84,14 @@ class Normalised(Analysis):
         for pivot, by_name in panel.by_pivot(blind=True).items():
             # The floor is 0 by definition and has no line.
             floor = by_name.pop(self.floor, [])
-            for name, seeds in by_name.items() if floor else ():
+            for name, seeds in by_name.items():
+                # Both ends are those of the same trainings: an end of another one is no end.
+                trainings = set(map(origin, seeds))
+                scale = [[m for m in end if origin(m) in trainings] for end in (floor, ceiling)]
+                if any(set(map(origin, end)) != trainings for end in scale):
+                    continue
                 # Resampled together, since both ends of the scale are estimates too.
-                together = JointBootstrap([panel.metric] * 3, [seeds, floor, ceiling], self.draws)
+                together = JointBootstrap([panel.metric] * 3, [seeds, *scale], self.draws)
                 # On one scale of nats: ratios of perplexities compare, their differences do not.
                 value_R, worst_R, best_R = np.log(together.values())
                 # It is 0 at the floor and 1 at the ceiling.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from math import isnan
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, PercentFormatter
 
+from xnmt_bench.analyses.agreement import places
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
@@ -22,7 +24,8 @@ from xnmt_bench.report.summary import Cell
 
 NOTE = (
     "Rate at which {samples:,} samples of the test set's units, drawn with replacement, order the "
-    "{things} as the whole test set does; the share says how many units a sample has."
+    "{things} as the whole test set does; the share says how many units a sample has. Samples in "
+    "which one of the {things} has no number are left out."
 )
 
 
@@ -31,13 +34,15 @@ def stability(
 ) -> float:
     """Return the rate at which samples of a share of the units order things as all the units do.
 
-    Each thing's value is the mean of those of its seeds.
+    Each thing's value is the mean of those of its seeds, and equal values share a place. Samples in
+    which a thing has no number are left out; where all are, the rate is NaN.
     """
     value_ER = JointBootstrap([metric] * len(rows), list(rows.values()), draws).values(share=share)
-    # Stable, so that ties keep one order in all samples.
-    order_ER = np.argsort(metric.headline.least_first(value_ER), axis=0, kind="stable")
+    place_ER = places(metric.headline.least_first(value_ER))
     # Column 0 is the whole test set; a sample agrees if all places do.
-    return float((order_ER[:, 1:] == order_ER[:, :1]).all(0).mean())
+    agrees_R = (place_ER[:, 1:] == place_ER[:, :1]).all(0)
+    agrees_R = agrees_R[~np.isnan(value_ER[:, 1:]).any(0)]
+    return float(agrees_R.mean()) if len(agrees_R) else float("nan")
 
 
 class RankStability(Analysis):
@@ -90,7 +95,7 @@ class RankStability(Analysis):
             by_panel,
             {"result": "result"},
             "size",
-            lambda row: Cell(f"{100 * row['rate']:.1f} %"),
+            lambda row: Cell("no number" if isnan(row["rate"]) else f"{100 * row['rate']:.1f} %"),
             notes,
         )
         identity = (*panels[0].condition, "result", "share")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from xnmt_bench.measuring.measurement import BLIND, LINEAGE, SETTINGS, ScoredRow
 from xnmt_bench.measuring.metric import Metric
-from xnmt_bench.report.panels import caveats
+from xnmt_bench.report.panels import caveats, origin
 
 Scored = Mapping[str, tuple[Metric, Sequence[ScoredRow]]]
 
@@ -43,7 +43,7 @@ def card(scored: Scored, verdicts: Sequence[str], author: str | None) -> str:
 def _system(row: ScoredRow) -> tuple[str, str, str, str]:
     m = row.measurement
     corpus, pair, name = (str(m.identity[column]) for column in ("corpus", "lang_pair", "nmt"))
-    return name, m.model, corpus, pair
+    return name, origin(m), corpus, pair
 
 
 def _about(system: tuple[str, str, str, str], scored: Scored) -> Iterator[str]:

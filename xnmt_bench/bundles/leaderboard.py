@@ -80,12 +80,11 @@ def write_leaderboard(folder: Path, page: Path, draws: Draws = DRAWS) -> dict[Pa
         scored, left_out = _scored(Path(place), draws)
         origins = {row: p.bundle.path.name for p in pooled for row in p.rows}
         sections = [_section(*group, origins) for group in _by_system(scored)]
-    defined = {h: text for metric, rows in scored for h, text in definitions(metric, rows).items()}
     loaders = [PackageLoader(f"xnmt_bench.{room}", ".") for room in ("bundles", "report")]
     environment = Environment(loader=ChoiceLoader(loaders), autoescape=True)
     text = environment.get_template("leaderboard.html.jinja").render(
         sections=sections,
-        definitions=defined,
+        definitions=definitions(scored),
         pooled=sorted(pooled, key=_file_name),
         refused=[
             *(f"{path.name}: {why.removeprefix(f'{path}: ')}" for path, why in refused.items()),

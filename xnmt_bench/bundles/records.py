@@ -14,6 +14,7 @@ from typing import Any
 
 from xnmt_bench.measuring.measurement import BLIND, CAPPED, SETTINGS, ScoredRow
 from xnmt_bench.measuring.metric import SYSTEM, Column, Metric
+from xnmt_bench.report.panels import origin
 from xnmt_bench.store import fingerprint
 
 SCHEMA = "0.3.0"
@@ -38,7 +39,7 @@ def records(
     for metric, rows in scored.values():
         for row in rows:
             results = list(_results(metric, row, samples))
-            system = (str(row.measurement.identity["nmt"]), row.measurement.model)
+            system = (str(row.measurement.identity["nmt"]), origin(row.measurement))
             if results:
                 by_system.setdefault(system, []).extend(results)
     return {
@@ -96,7 +97,9 @@ def _results(metric: Metric, row: ScoredRow, samples: int) -> Iterator[Record]:
         if column.better is None or value is None or not math.isfinite(value):
             continue
         yield {
-            "evaluation_result_id": fingerprint({"row": row.signature, "column": column.name}),
+            "evaluation_result_id": fingerprint(
+                {"row": row.signature, "content": m.content, "column": column.name}
+            ),
             "evaluation_name": f"{metric.name}.{column.name}: {compared or m.identity['nmt']}",
             "source_data": {
                 "dataset_name": f"{m.identity['corpus']} {m.identity['lang_pair']}".strip(),

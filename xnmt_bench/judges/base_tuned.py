@@ -85,12 +85,10 @@ class BaseTuned(Judge):
         """The system's decisions that it learns from."""
         return self.rules.decisions
 
-    @property
+    @cached_property
     def train_sentences(self) -> int:
         """The number of sentences that it learns from, at most all that there are."""
-        # Labels are cheap, so it may learn from more sentences than are explained.
-        available = len(self.learnt_decisions.texts.split("train"))
-        return min(self.sentences or self.rules.train_sentences, available)
+        return self.rules.count_to_learn(f"judge.{self.name}.sentences", self.sentences)
 
     @cached_property
     def trained(self) -> Artefact:

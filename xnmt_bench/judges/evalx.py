@@ -116,13 +116,10 @@ class EvalX(TrainedProxy):
         """By proxy, then by the number of sentences."""
         return [self.place, f"{self.name}_{self.family}", self.sentences or 0]
 
-    @property
+    @cached_property
     def train_sentences(self) -> int:
         """The number of sentences that it learns from, at most all that there are."""
-        if self.sentences is None:
-            return self.rules.train_sentences
-        # Labels cost one pass a sentence and rules many, so there may be more than are explained.
-        return min(self.sentences, len(self.rules.explained.texts.split("train")))
+        return self.rules.count_to_learn("judge.evalx.sentences", self.sentences)
 
     @property
     def description(self) -> str:

@@ -164,5 +164,6 @@ def divergences(
         log_p_BV, log_q_BV = (x.to(exact(x.device)) for x in (log_p_BV, log_q_BV))
         terms_BV = log_p_BV.exp() * (log_p_BV - log_q_BV)
         # 0 log 0 is 0, also where both distributions exclude a word.
-        kl_N[rows] = torch.nan_to_num(terms_BV, nan=0.0).sum(1).cpu().numpy()
+        terms_BV = terms_BV.masked_fill(log_p_BV.exp() == 0, 0.0)
+        kl_N[rows] = terms_BV.sum(1).cpu().numpy()
     return kl_N

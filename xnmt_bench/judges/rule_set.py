@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +25,8 @@ from xnmt_bench.rules.table import (
     shards,
 )
 from xnmt_bench.store import Artefact
+
+log = logging.getLogger(__name__)
 
 
 class RuleSet:
@@ -104,6 +107,23 @@ class RuleSet:
                 f"train_sentences={configured} but only {explained} are explained; {advice}"
             )
         return configured
+
+    def count_to_learn(self, option: str, configured: int | None) -> int:
+        """Return how many training sentences a judge learns from that needs no rules of them.
+
+        Labels cost one pass a sentence and rules many, so there may be more than are explained.
+
+        Args:
+            option: that configures the number, for a warning.
+            configured: the number, of which at most all that there are count; None for as many as
+                are explained.
+        """
+        if configured is None:
+            return self.train_sentences
+        available = len(self.explained.texts.split("train"))
+        if configured > available:
+            log.warning("%s=%d: the training split has %d alone", option, configured, available)
+        return min(configured, available)
 
     @cached_property
     def training_artefact(self) -> Artefact:

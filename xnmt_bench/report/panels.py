@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import mean
@@ -121,6 +122,12 @@ class Panel:
             for name, rows in by_name.items():
                 yield from ((name, s.measurement) for s in rows)
 
+    def scored(self) -> Iterator[ScoredRow]:
+        """Yield every row."""
+        for by_name in self.rows.values():
+            for rows in by_name.values():
+                yield from rows
+
     def heading(self, pivot: str) -> str:
         """Return the heading of a value of the pivot; the result's own without a pivot."""
         return self.pivot_values[pivot].heading if pivot else self.metric.headline.heading
@@ -140,7 +147,7 @@ def pooled(column: Column, rows: Iterable[ScoredRow]) -> tuple[float, float, flo
     """Return the mean of rows and an interval; None where none has a number.
 
     Of one system, the interval is the union of its seeds' intervals. Of several, the system is the
-    unit: a 95 % t-interval over their means.
+    unit: a 95 % t-interval over their means, of their logarithms on a scale of ratios.
     """
     name, low, high = ends(column.name)
     by_system: dict[str, list[Mapping[str, Any]]] = {}
@@ -151,7 +158,13 @@ def pooled(column: Column, rows: Iterable[ScoredRow]) -> tuple[float, float, flo
     if not by_system:
         return None
     if len(by_system) > 1:
-        return t_interval([mean(v[name] for v in seeds) for seeds in by_system.values()])
+        means = [mean(v[name] for v in seeds) for seeds in by_system.values()]
+        if not column.log or min(means) <= 0:
+            return t_interval(means)
+        # A perplexity is never negative, and its interval reaches as many times up as down.
+        center, low_end, high_end = t_interval([math.log(value) for value in means])
+        value = mean(means)
+        return value, value * math.exp(low_end - center), value * math.exp(high_end - center)
     [seeds] = by_system.values()
     # The union of intervals is wide on purpose: it holds the spread of seeds too.
     value = mean(v[name] for v in seeds)

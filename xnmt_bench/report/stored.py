@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from xnmt_bench.errors import MissingError
+from xnmt_bench.registry import entries
 
 ROWS = "measurements"  # the folder of measured rows, inside the results
 TABLE = ".txt"
@@ -35,8 +36,14 @@ def stored_tables(results: Path) -> str:
     tables.sort(key=lambda path: path.stem not in measured)  # stable: by name within each part
     texts = [path.read_text(encoding="utf-8").rstrip() for path in tables]
     newest = max((_newest(results, metric) for metric in measured), default=0)
-    older = [path.stem for path in tables if path.stem not in measured]
-    older = [stem for stem in older if (results / f"{stem}{TABLE}").stat().st_mtime_ns < newest]
+    older = [
+        path.stem
+        for path in tables
+        if path.stem not in measured
+        # A metric's other tables, such as fidelity_kl, are made with its own.
+        and any(f"_{name}_" in f"_{path.stem}_" for name in entries("analyses"))
+        and path.stat().st_mtime_ns < newest
+    ]
     if older:
         texts.append(
             f"Older than the newest row: {', '.join(sorted(older))}; `{command} analysis=[...]` "

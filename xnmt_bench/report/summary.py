@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import io
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -155,6 +156,8 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?")
 _LATEX = str.maketrans(
     {c: f"\\{c}" for c in "_%&#${}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    # In LaTeX's oldest font encoding, its default, these three are other signs.
+    | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
 )
 
 
@@ -170,14 +173,14 @@ def _marks(summary: Summary, escape: Callable[[str], str], emphasis: str) -> lis
     best: dict[tuple[Any, ...], float] = {}
     for line in summary.lines:
         for place, cell in enumerate(line.cells):
-            if cell.rank is not None:
+            if cell.rank is not None and not math.isnan(cell.rank):
                 key = (*line.block, place)
                 # Ranks are such that the least is the best, in either direction.
                 best[key] = min(best.get(key, cell.rank), cell.rank)
 
     def mark(line: Line, place: int, cell: Cell) -> str:
         # Equal ranks are all emphasised: none of them is the better one.
-        won = cell.rank is not None and cell.rank == best[*line.block, place]
+        won = cell.rank is not None and cell.rank == best.get((*line.block, place))
         return emphasis.format(escape(cell.text)) if won else escape(cell.text)
 
     return [[mark(line, *numbered) for numbered in enumerate(line.cells)] for line in summary.lines]

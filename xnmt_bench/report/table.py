@@ -33,7 +33,7 @@ LOSES_NOTE = f"{LOSES} a row that never asks the model is better."
 SEEDS = "Several seeds: their mean, and the union of their intervals."
 SYSTEMS = (
     "Several trainings of a system (nmt.seed), {counts}: their mean, with a 95 % t-interval over "
-    "the trainings."
+    "the trainings, of logarithms where differences are ratios."
 )
 ONE_SYSTEM = (
     "Each system is one training, and intervals hold the test set alone; sweep nmt.seed=0,1,2 to "

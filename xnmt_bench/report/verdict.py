@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from xnmt_bench.measuring.measurement import ScoredRow
 from xnmt_bench.measuring.metric import Column, Metric
@@ -37,8 +37,21 @@ def verdict(metric: Metric, scored: Sequence[ScoredRow]) -> Iterator[str]:
                 yield f"{start}: {_compare_with_blind(panel, pivot)}."
 
 
-def definitions(metric: Metric, scored: Sequence[ScoredRow]) -> dict[str, str]:
-    """Return what each column of a metric's tables is, by its heading."""
+def definitions(scored: Iterable[tuple[Metric, Sequence[ScoredRow]]]) -> dict[str, str]:
+    """Return what each column of the tables is, by its heading.
+
+    A heading that two metrics give to unlike columns stands with the metric's name, from the second
+    on.
+    """
+    texts: dict[str, str] = {}
+    for metric, rows in scored:
+        for heading, text in _definitions(metric, rows).items():
+            known = texts.get(heading, text) == text
+            texts[heading if known else f"{heading} ({metric.name})"] = text
+    return texts
+
+
+def _definitions(metric: Metric, scored: Sequence[ScoredRow]) -> dict[str, str]:
     texts = {}
     pivots = {pivot for panel in panels(metric, scored) for pivot in panel.rows} - {""}
     for pivot in (metric.pivot_value(s.measurement) for s in scored if pivots):
