@@ -91,7 +91,13 @@ def test_no_configuration_sets_the_mode():
         assert compose("config", return_hydra_config=True).hydra.mode is None
 
 
-@pytest.mark.parametrize("name", names("corpus"))
+LARGE = ("tatoeba", "parcorfull")  # of which seconds are read
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.long) if n in LARGE else n for n in names("corpus")],
+)
 def test_corpora(name):
     corpus = Job(configure(f"corpus={name}", *NEEDS.get(name, []))).corpus
     # By what is hidden in it, or how its mark is decided.

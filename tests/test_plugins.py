@@ -14,8 +14,8 @@ import torch
 from conftest import ROOT, batch_of, command, double
 
 TINY = [
-    "corpus.train=500", "corpus.valid=20", "corpus.test=20", "corpus.subwords.source_size=300",
-    "corpus.subwords.target_size=400", "nmt.beam=1", "nmt.training.max_epochs=2",
+    "corpus.train=300", "corpus.valid=20", "corpus.test=20", "corpus.subwords.source_size=300",
+    "corpus.subwords.target_size=400", "nmt.beam=1", "nmt.training.max_epochs=1",
     "nmt.training.batch_tokens=400", "nmt.training.warmup_steps=50", "rules.train_sentences=20",
     "rules.test_sentences=10", "rules.largest_k=1", "proxy.training.max_epochs=2",
     "trainer.progress_bar=false", "threads=1",
@@ -185,6 +185,7 @@ def test_a_metric_on_explanations(results):
     assert "sufficiency" in (results / "sufficiency.md").read_text()
 
 
+@pytest.mark.long
 def test_an_explainer_on_embeddings_is_complete(transformer, monkeypatch):
     """Integrated gradients of a step sum to P(label) with the words minus P(label) with zeros."""
     monkeypatch.syspath_prepend(ROOT / "tests" / "fixtures" / "plugin_path_gradient")

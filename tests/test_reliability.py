@@ -479,7 +479,7 @@ def test_bad_input_is_one_line_with_file_and_line(tmp_path):
 
 
 @pytest.mark.usefixtures("begun")
-@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("fails", [pytest.param(False, marks=pytest.mark.long), True])
 def test_wandb_runs_offline_and_is_closed(tmp_path, fails):
     broken = [BROKEN] if fails else []
     done = command(

@@ -17,8 +17,9 @@ from conftest import ROOT, screen
 SITE = ROOT / "docs" / "site"
 sys.path.insert(0, str(SITE))
 
-import build  # noqa: E402
 import reference  # noqa: E402
+
+import build  # noqa: E402
 
 # What a browser loads by itself, as opposed to what a reader may follow.
 LOADED = ("script", "link", "img", "iframe", "source", "video", "audio", "embed", "object")
@@ -143,7 +144,9 @@ def test_search_knows_every_page(pages, site):
     assert [name for name in names if f'"{name}' not in text] == []
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(1400, "light"), pytest.param(390, "dark", marks=pytest.mark.long)]
+)
 def test_a_browser_shows_it_from_a_disk(site, browser, width, scheme):
     from selenium.webdriver.support.ui import WebDriverWait
 

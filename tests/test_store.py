@@ -400,7 +400,9 @@ def wait_for(path):
     raise AssertionError(f"{path} did not come")
 
 
-@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGSTOP, pytest.param(signal.SIGKILL, marks=pytest.mark.long)]
+)
 def test_a_holder_on_another_host_that_stands_still_is_taken_over(tmp_path, number):
     # On a file system without locks of the operating system.
     holder = start(tmp_path, "first")

@@ -65,7 +65,9 @@ def rules_of(model, split, scenario, folder, labels=None):
     return [read_columns(path) for path in shards(folder, "test")]
 
 
-@pytest.mark.parametrize("scenario", [TEACHER_FORCING, GOLDEN])
+@pytest.mark.parametrize(
+    "scenario", [TEACHER_FORCING, pytest.param(GOLDEN, marks=pytest.mark.long)]
+)
 def test_kept_labels_give_the_rules_of_labels_that_are_decided_on_the_way(
     scenario, workplace, tmp_path
 ):

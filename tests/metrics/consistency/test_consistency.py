@@ -170,7 +170,7 @@ def equals_published(row, items, judged):
 
 
 @pytest.mark.skipif(not SUITES.exists(), reason="needs shared/data/consistency")
-@pytest.mark.parametrize("language", ["de", "ru"])
+@pytest.mark.parametrize("language", ["de", pytest.param("ru", marks=pytest.mark.long)])
 @pytest.mark.parametrize("system", ["google", "bing"])
 def test_the_released_rules_give_the_released_figures(language, system, tmp_path):
     suite = read_suite("winomt", SUITES, language)

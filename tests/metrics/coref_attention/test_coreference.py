@@ -24,8 +24,8 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.words.pieces import first_pieces, to_words
 
 SMALL_CONCAT = [
-    "nmt=concat", *SMALL, *SIZES["transformer"], "corpus.train=1200", "corpus.valid=60",
-    "corpus.test=60", "nmt.training.max_epochs=2", "nmt.training.batch_tokens=2000", "nmt.beam=1",
+    "nmt=concat", *SMALL, *SIZES["transformer"], "corpus.train=600", "corpus.valid=60",
+    "corpus.test=60", "nmt.training.max_epochs=1", "nmt.training.batch_tokens=2000", "nmt.beam=1",
     "metric=[coref_attention]",
     "corpus.subwords.source_size=200", "corpus.subwords.target_size=200",  # so that words split
 ]  # fmt: skip

@@ -49,8 +49,14 @@ class Stopped(Exception):
     pass
 
 
-@pytest.mark.parametrize("name", CONTEXT_AWARE)
-@pytest.mark.parametrize("epoch", [0, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("name", "epoch"),
+    [
+        pytest.param(name, epoch, marks=[pytest.mark.long] if epoch or number else [])
+        for number, name in enumerate(CONTEXT_AWARE)
+        for epoch in (0, 1)
+    ],
+)
 def test_a_training_that_is_stopped_ends_with_the_same_weights(
     workplace, tmp_path, monkeypatch, name, epoch
 ):
