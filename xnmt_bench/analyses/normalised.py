@@ -85,7 +85,7 @@ class Normalised(Analysis):
             # The floor is 0 by definition and has no line.
             floor = by_name.pop(self.floor, [])
             for name, seeds in by_name.items():
-                # Both ends are those of the same trainings: an end of another one is no end.
+                # Both ends are those of the same trainings, since other trainings have other ends.
                 trainings = set(map(origin, seeds))
                 scale = [[m for m in end if origin(m) in trainings] for end in (floor, ceiling)]
                 if any(set(map(origin, end)) != trainings for end in scale):

@@ -46,8 +46,8 @@ def definitions(scored: Iterable[tuple[Metric, Sequence[ScoredRow]]]) -> dict[st
     texts: dict[str, str] = {}
     for metric, rows in scored:
         for heading, text in _definitions(metric, rows).items():
-            known = texts.get(heading, text) == text
-            texts[heading if known else f"{heading} ({metric.name})"] = text
+            fits = texts.get(heading, text) == text
+            texts[heading if fits else f"{heading} ({metric.name})"] = text
     return texts
 
 
