@@ -318,7 +318,7 @@ def test_evaluate_reports_and_never_trains(whole, tmp_path):
     assert done.returncode == 1
     assert TRAIN_FIRST in done.stderr
     shutil.copytree(whole / "results", tmp_path / "results", dirs_exist_ok=True)
-    done = command("evaluate.py", *places(tmp_path), cwd=tmp_path)
+    done = command("evaluate.py", *places(tmp_path), fresh=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "prediction_difference" in done.stdout
     for metric in ("fidelity", "quality"):

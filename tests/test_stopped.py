@@ -140,7 +140,11 @@ def signalled(trap: Signal) -> int:
 
 @pytest.mark.parametrize(
     ("number", "trainings"),
-    [(signal.SIGTERM, ("nmt", "proxy", "tuned")), (signal.SIGINT, ("nmt",))],
+    [
+        (signal.SIGTERM, ("nmt", "proxy", "tuned")),
+        (signal.SIGINT, ("nmt",)),
+        pytest.param(signal.SIGINT, ("proxy", "tuned"), marks=pytest.mark.long),
+    ],
 )
 def test_a_signal_ends_a_training_with_its_status_and_one_line(untouched, here, number, trainings):
     """Lightning would end with status 0 or 1, and say nothing."""

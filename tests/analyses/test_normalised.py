@@ -89,3 +89,12 @@ def test_both_ends_are_of_the_rows_own_trainings(tmp_path, hard):
             own = FIDELITY | {"explainer": "own"}
             measured(Fidelity, tmp_path, own, units, "m0", lineage=lineage)
     assert scores(tmp_path)["own"] == pytest.approx([0.5] * 3)
+
+
+def test_a_judge_that_cannot_tell_random_words_from_all_gives_no_number(tmp_path, hard):
+    for identity in (NMT, {"explainer": "random"}, {"explainer": "own"}):
+        made(tmp_path, hard, **identity)
+    result = Normalised(samples=20).analyse(
+        panels(Fidelity(), collect(Fidelity(), tmp_path, Draws(9, 0)))
+    )
+    assert [cell.text for cell in result.summary.lines[0].cells] == ["own", "no number"]

@@ -197,6 +197,13 @@ def test_rates_do_not_depend_on_names(tmp_path, better, worse):
     assert rate == pytest.approx(np.mean([first > 0 for first, _ in firsts]))
 
 
+def test_a_tie_of_the_whole_test_set_is_shown(tmp_path):
+    for name, right in (("a", 1), ("b", 1), ("c", 3)):
+        share(tmp_path, name, [right], [4])
+    _, orders = rates(tmp_path, Accuracy(), shares=(1.0,), samples=9)
+    assert orders == {"": "c < a = b"}
+
+
 def test_samples_without_a_number_have_no_rate(tmp_path):
     rows = {name: share(tmp_path, name, [], []) for name in "ab"}
     assert np.isnan(stability(Accuracy(), rows, 1.0, Draws(9, 0)))

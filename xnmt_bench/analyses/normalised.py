@@ -94,8 +94,9 @@ class Normalised(Analysis):
                 together = JointBootstrap([panel.metric] * 3, [seeds, *scale], self.draws)
                 # On one scale of nats: ratios of perplexities compare, their differences do not.
                 value_R, worst_R, best_R = np.log(together.values())
-                # It is 0 at the floor and 1 at the ceiling.
-                score_R = (worst_R - value_R) / (worst_R - best_R)
+                # It is 0 at the floor and 1 at the ceiling, and no number where both are one.
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    score_R = (worst_R - value_R) / (worst_R - best_R)
                 numbers = (float(score_R[0]), *interval(score_R[1:]))
                 row: Row = {compared: name, "result": pivot}
                 rows.append(panel.condition | row | dict(zip(SCORE, numbers, strict=True)))

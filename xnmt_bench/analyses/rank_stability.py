@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Container, Mapping, Sequence
+from itertools import chain, pairwise
 from math import isnan
 
 import matplotlib.pyplot as plt
@@ -45,6 +45,15 @@ def stability(
     return float(agrees_R.mean()) if len(agrees_R) else float("nan")
 
 
+def _order(panel: Panel, pivot: str, names: Container[str]) -> str:
+    """Return names as the whole test set orders them: `a < b = c` where the last two tie."""
+    first, *others = ranked = [name for name in panel.ranked(pivot) if name in names]
+    ties = (panel.rank(pivot, a) == panel.rank(pivot, b) for a, b in pairwise(ranked))
+    return first + "".join(
+        f" {'=' if tie else '<'} {name}" for tie, name in zip(ties, others, strict=True)
+    )
+
+
 class RankStability(Analysis):
     """How often samples rank as the whole test set, by size of the sample.
 
@@ -75,7 +84,7 @@ class RankStability(Analysis):
             by_panel.append([])
             for pivot, measured in self._measured(panel).items():
                 # As the table ranks them: the line names what the samples were compared with.
-                order = " < ".join(name for name in panel.ranked(pivot) if name in measured)
+                order = _order(panel, pivot, measured)
                 by = f"{phrase}: {order}" if phrase else order
                 # Columns that rank alike share one note.
                 orders.setdefault(by, []).append(panel.heading(pivot))
