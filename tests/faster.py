@@ -4,8 +4,11 @@ import gc
 import os
 import pickle
 from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import yaml
@@ -13,8 +16,10 @@ from hydra._internal import defaults_list
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import ConfigRepository, IConfigRepository
 from hydra.core.config_store import ConfigStore
+from hydra.core.default_element import InputDefault, ResultDefault
 from hydra.core.object_type import ObjectType
 from hydra.plugins.config_source import ConfigResult
+from omegaconf import DictConfig
 
 # A composition makes objects by ten thousands, and few of them are cycles to be looked for.
 gc.set_threshold(200_000, 50, 100)
@@ -93,11 +98,62 @@ def create_defaults_list(repo, config_name, overrides, prepend_hydra, skip_missi
     return defaults, tree
 
 
+@dataclass
+class Merged(ResultDefault):
+    """Stands for the first files of a configuration."""
+
+    config: DictConfig | None = None
+
+
 def compose_config(self, defaults, repo):
     """Merge the files of a configuration, before values are changed."""
-    return composed_once(repo, ("merge", defaults), lambda: merge_defaults(self, defaults, repo))
+    return composed_once(repo, ("merge", defaults), lambda: merge_onto_first(self, defaults, repo))
 
 
+def merge_onto_first(
+    self: ConfigLoaderImpl, defaults: list[ResultDefault], repo: IConfigRepository
+) -> DictConfig:
+    """Merge files onto a copy of what the first of them give, the same for many configurations.
+
+    Hydra's own files come first, then the one that names the groups, a corpus and a system.
+    """
+    groups = [(default.config_path or "").partition("/")[0] for default in defaults]
+    for last in ("nmt", "config"):
+        count = len(groups) - groups[::-1].index(last) if last in groups else 0
+        if 0 < count < len(defaults):
+            config = compose_config(self, defaults[:count], repo)
+            return merge_defaults(self, [Merged(config=config), *defaults[count:]], repo)
+    return merge_defaults(self, defaults, repo)
+
+
+def load_merged(self: ConfigLoaderImpl, default: ResultDefault, repo: IConfigRepository) -> Any:
+    """Load a file of a configuration, or what the first files gave."""
+    if isinstance(default, Merged):
+        return SimpleNamespace(config=default.config)
+    return load_single(self, default, repo)
+
+
+def map_choices_later(
+    overrides: defaults_list.Overrides, defaults: list[InputDefault], self_added: bool
+) -> Callable[[], DictConfig]:
+    """Return what makes Hydra's map of choices, which few entries of a list of defaults need."""
+    choices, listed = SimpleNamespace(known_choices={**overrides.known_choices}), copy(defaults)
+    return lambda: map_choices(choices, listed, self_added)
+
+
+def resolve_with_map(self: InputDefault, make_map: Callable[[], DictConfig], value: str) -> str:
+    """Resolve an entry whose name holds `${...}`."""
+    return resolve(self, make_map(), value)
+
+
+load_single = ConfigLoaderImpl._load_single_config
+map_choices, resolve = (
+    defaults_list._create_interpolation_map,
+    InputDefault._resolve_interpolation_impl,
+)
+ConfigLoaderImpl._load_single_config = load_merged
+defaults_list._create_interpolation_map = map_choices_later
+InputDefault._resolve_interpolation_impl = resolve_with_map
 ConfigRepository.load_config = load_config
 defaults_list._create_defaults_list = create_defaults_list
 ConfigLoaderImpl._compose_config_from_defaults_list = compose_config
