@@ -23,6 +23,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
 from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 
@@ -64,7 +65,15 @@ DISCOURSE_SIZES = {
     "s_hier_to_2": ["nmt.sizes.encoder_hidden=24", "nmt.sizes.decoder_hidden=40"],
 }
 SIZES = {
-    "transformer": ["nmt.sizes.dimension=64", "nmt.sizes.feed_forward=128"],
+    "transformer": [
+        "nmt.sizes.dimension=64",
+        "nmt.sizes.feed_forward=128",
+        "nmt.sizes.dropout=0",
+        "nmt.training.max_epochs=6",
+        "nmt.training.batch_tokens=1000",
+        "nmt.training.learning_rate=0.005",
+        "nmt.training.warmup_steps=80",
+    ],
     "rnn_search": [
         "nmt.sizes.dimension=64",
         "nmt.sizes.encoder_hidden=64",
@@ -195,6 +204,12 @@ def context_aware(name: str, workplace: Path, *changes: str):
 def batch_of(split: EncodedSplit, indices) -> Batch:
     """Some sentences of a split."""
     return Batch.collate([(split.source[i], split.target[i]) for i in indices])
+
+
+@pytest.fixture
+def generated_anew(monkeypatch):
+    """Let toy corpora make their sentences each time, as they do outside of tests."""
+    monkeypatch.setattr(ToyCorpus, "sentences", faster.generate)
 
 
 def double(model: NMTModel) -> NMTModel:

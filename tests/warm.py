@@ -1,6 +1,7 @@
 """Does once, in the server of `forked`, what each run of a command would do again."""
 
 import gc
+from collections import deque
 from importlib.util import find_spec
 
 import faster  # noqa: F401
@@ -9,6 +10,7 @@ from hydra._internal.hydra import Hydra
 from hydra.core.plugins import Plugins
 
 from xnmt_bench.code_hash import code_hash
+from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.metrics.confidence import language
 from xnmt_bench.morphology.german_nouns import PACKAGE, read_dictionary
 from xnmt_bench.registry import load_all
@@ -44,6 +46,10 @@ ConfigLoaderImpl.load_sweep_config = load_sweep_config
 if language.available():
     language.code("en")
     language.language("a text of four words", ("en", "de"))
+# The small systems' corpus (tests/conftest.py).
+corpus = ToyCorpus(train=3000, valid=100, test=150)
+for split in ("train", "valid", "test"):
+    deque(corpus.sentences(split), maxlen=0)
 # The genders of German nouns.
 if find_spec(PACKAGE.replace("-", "_")):
     read_dictionary()

@@ -13,6 +13,7 @@ import pytest
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.toy.lexicon import lexicon
 
+pytestmark = pytest.mark.usefixtures("generated_anew")
 LEXICON = lexicon()
 VERBS = (*LEXICON.transitive, *LEXICON.intransitive)
 GENDERS = {noun.german: noun.gender for noun in (*LEXICON.objects, *LEXICON.people)}
