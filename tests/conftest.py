@@ -125,6 +125,12 @@ def command(script: str, *changes: str, fresh: bool = False, **more) -> subproce
     )
 
 
+def pytest_configure(config):
+    """Start the server of commands for all workers, before they are started."""
+    if config.getoption("numprocesses", None) and forked.ADDRESS not in os.environ:
+        forked.start_server()
+
+
 def pytest_collection_finish():
     """Let no collection look again through all that the tests have imported."""
     gc.collect()

@@ -7,6 +7,7 @@ import os
 import runpy
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import invalidate_caches
 from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
@@ -45,8 +46,12 @@ server.set_forkserver_preload(
 )
 
 
-def start(target: Callable[..., None], *arguments: object) -> BaseProcess:
-    """Starts a function in a new process."""
+# Of the processes of a test session, where the one that distributes tests started it.
+ADDRESS = "XNMT_BENCH_TESTS_SERVER"
+
+
+def start_server() -> None:
+    """Start one server for all processes of a test session."""
     folder, path = str(Path(__file__).parent), os.environ.get("PYTHONPATH")
     # The server takes no other path from here, and has to find `warm`.
     os.environ["PYTHONPATH"] = os.pathsep.join([folder, *([path] if path else [])])
@@ -56,9 +61,33 @@ def start(target: Callable[..., None], *arguments: object) -> BaseProcess:
         os.environ.pop("PYTHONPATH")
         if path is not None:
             os.environ["PYTHONPATH"] = path
-    process = server.Process(target=target, args=arguments)
+    # Python 3.14 lets only those connect that hold a key.
+    if sys.version_info < (3, 14):
+        os.environ[ADDRESS] = forkserver._forkserver._forkserver_address
+
+
+@cache
+def _join_server() -> None:
+    """Let this process use the session's server, or start one."""
+    if ADDRESS not in os.environ:
+        return start_server()
+    own = forkserver._forkserver
+    own._forkserver_address, own._forkserver_alive_fd = os.environ[ADDRESS], os.pipe()[1]
+    own.ensure_running = lambda: None
+
+
+def start(target: Callable[..., None], *arguments: object) -> BaseProcess:
+    """Starts a function in a new process, in this one's environment."""
+    _join_server()
+    process = server.Process(target=_start, args=(dict(os.environ), target, arguments))
     process.start()
     return process
+
+
+def _start(environment: dict[str, str], target: Callable[..., None], arguments: tuple) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    target(*arguments)
 
 
 def run(

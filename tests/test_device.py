@@ -230,8 +230,8 @@ def test_every_explainer_works_in_bf16(system, name):
     if explainer.needs_gold:
         pytest.skip("it never asks the model")
     explainer.learnt = explainer.prepare(system.texts.split("train"))
-    batch, _ = decide(model, batch_of(split, range(4)))
-    batch = batch.take([0, 1, 2, 3])  # without the pass that gave the labels
+    batch, _ = decide(model, batch_of(split, range(2)))
+    batch = batch.take([0, 1])  # without the pass that gave the labels
     try:
         exact = explainer.relevance(model, batch).source_BTS
     except NotApplicable as reason:

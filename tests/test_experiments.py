@@ -124,6 +124,7 @@ def test_the_page_shows_the_relevance_in_the_store(results, workplace):
 ANALYSES = "analysis=[k,significance,rank_stability,ranking,facets,unaligned,density]"
 
 
+@pytest.mark.long
 def test_results_alone_make_the_whole_report_elsewhere(results, workplace, tmp_path):
     """Tables, figures, analyses and both pages need no store and no file of the first machine."""
     written = {}

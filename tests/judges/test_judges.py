@@ -274,6 +274,7 @@ def test_what_a_judge_cost_is_a_fact_of_its_row(transformer, workplace):
     assert base_facts["judging_seconds"] > 0 and "learning_seconds" not in base_facts
 
 
+@pytest.mark.long
 def test_exchanged_words_teach_another_base(transformer, workplace):
     job = job_for(workplace, "random", "proxy.training.max_epochs=1")
     rules = RuleSet(job)

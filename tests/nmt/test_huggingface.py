@@ -16,10 +16,12 @@ from prefixes import assert_reads_as_decode
 from safetensors.torch import load_file, save_file
 from test_laws import assert_scores_alike, assert_untouched, same, state_of
 
+from xnmt_bench.cli import quoted
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.subwords import BOS, EOS, MARKER, PAD, UNK
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.errors import XnmtError
+from xnmt_bench.explain import explain
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.metrics.robustness.changes import group_weights
 from xnmt_bench.nmt import huggingface
@@ -560,20 +562,20 @@ def test_the_corpus_tells_the_languages(tmp_path, texts):
     assert codes == [first, first[::-1]]
 
 
-def test_a_sentence_of_no_corpus_has_its_languages_named(tmp_path, texts):
+def test_a_sentence_of_no_corpus_has_its_languages_named(tmp_path, texts, capsys, caplog):
     """The toy corpus is the default: German would be read as its English."""
     build("mbart", tmp_path / "mine", texts)
     model = ["nmt=mbart", f"nmt.path={tmp_path}/mine", f"store={tmp_path}", f"results={tmp_path}"]
     german = [*model, "explain=der Hund schläft .", "explain_target=the dog sleeps ."]
-    done = command("evaluate.py", *german, cwd=tmp_path)
-    assert done.returncode == 1
-    error = "error: this model knows many languages: give nmt.reader.source_language"
-    assert done.stderr.splitlines()[-1] == error
+    with pytest.raises(XnmtError) as error:
+        explain(configure(*map(quoted, german)))
+    line = "this model knows many languages: give nmt.reader.source_language"
+    assert str(error.value).splitlines()[-1] == line
     named = ["nmt.reader.source_language=de", "nmt.reader.target_language=en"]
-    done = command("evaluate.py", *german, *named, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    logged, first, second, *_ = done.stdout.splitlines()
-    assert logged.endswith(f"mbart reads de_DE and writes en_XX: {tmp_path}/mine")
+    with caplog.at_level("INFO"):
+        explain(configure(*map(quoted, german), *named))
+    assert f"mbart reads de_DE and writes en_XX: {tmp_path}/mine" in caplog.messages
+    first, second, *_ = capsys.readouterr().out.splitlines()
     assert first == "source (de_DE): der Hund schläft ."
     assert second == "target (en_XX): the dog sleeps ."
 

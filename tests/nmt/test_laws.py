@@ -63,7 +63,7 @@ FEW = {"integrated_gradients": {"points": 2}, "shapley": {"permutations": 2},
      "attention_norm", "value_zeroing", "cp_lrp"],
 )  # fmt: skip
 def test_a_sentence_does_not_depend_on_its_batch(system, name):
-    split, indices = pairs_of(system, count=6)
+    split, indices = pairs_of(system, count=4)
     model, explainer = system.system.model, load_explainer(name, **FEW.get(name, {}))
     together, _ = decide(model, batch_of(model, split, indices))
     try:
@@ -114,7 +114,7 @@ def assert_untouched(before, model):
 
 @pytest.mark.parametrize("name", sorted(entries("explainers")))
 def test_a_model_leaves_an_explainer_as_it_entered(system, name):
-    split, indices = pairs_of(system, 3)
+    split, indices = pairs_of(system, 2)
     model = system.system.model
     before = state_of(model)
     batch, _ = decide(model, batch_of(model, split, indices))

@@ -212,6 +212,7 @@ def ordered(rows, name, column, down):
     return with_value + sorted(n for n, value in values.items() if math.isnan(value))
 
 
+@pytest.mark.long
 def test_the_list_is_sorted_by_every_score(reader, rows):
     reader.open()
     columns = reader.js("return listing().columns")
@@ -435,6 +436,7 @@ def test_a_link_to_the_end_of_the_list_shows_it_there(reader):
         assert reader.one("#where").text == "not in this list"
 
 
+@pytest.mark.long
 def test_what_a_layer_does_not_have_is_not_asked_of_it(reader):
     reader.open(sort="nonsense", column="nonsense", to="3", list="nonsense", other="nobody")
     assert reader.order == list(range(SENTENCES))
