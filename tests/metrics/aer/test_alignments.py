@@ -142,7 +142,6 @@ def swept(transformer, workplace, tmp_path_factory):
         "metric=[fidelity,aer]",
         "explainer=attention,gradient_norm,prediction_difference,random,gold_alignment",
         "rules.train_sentences=150",
-        "rules.test_sentences=60",
         "judge=[own]",
         "proxy=fn",
         "proxy.training.batch_size=64",
