@@ -87,6 +87,15 @@ def test_damaged_files_are_named(copy, name, keep, problem):
         list(corpus(copy).sentences("test"))
 
 
+def test_an_index_of_more_sentences_than_a_file_can_hold_is_damaged(copy):
+    path = copy / "test.en-de.en.idx"
+    data = bytearray(path.read_bytes())
+    data[18:26] = b"\xff" * 8  # the number of sentences, behind magic, version and type
+    path.write_bytes(data)
+    with pytest.raises(DataError, match=r"test.en-de.en.idx: truncated or damaged"):
+        list(corpus(copy).sentences("test"))
+
+
 def test_missing_files_are_named(copy):
     (copy / "test.en-de.de.bin").unlink()
     with pytest.raises(DataError, match=r"test.en-de.de.bin: no such file"):

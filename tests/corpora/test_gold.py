@@ -95,7 +95,7 @@ def test_what_the_real_training_text_repeats():
     ]
 
 
-@pytest.mark.parametrize("line", ["a b x", "a b |||  ", " ||| x", "||| x"])
+@pytest.mark.parametrize("line", ["a b x", "a b |||  ", " ||| x", "||| x", "a ||| b ||| 0-0"])
 def test_a_line_without_both_sides(tmp_path, line):
     path = tmp_path / "both.txt"
     path.write_text(f"a ||| b\n{line}\n")

@@ -92,6 +92,32 @@ def test_unreadable_text_is_an_error(tmp_path, file, old, new, problem):
         read_document(tmp_path, "d")
 
 
+def test_a_second_word_of_one_id_is_an_error(tmp_path):
+    write(tmp_path, "d", WORDS, SENTENCES, MENTIONS)
+    path = tmp_path / "Basedata" / "d_words.xml"
+    path.write_text(path.read_text().replace("word_2", "word_1"))
+    with pytest.raises(DataError, match=r"d_words\.xml: two words have one id"):
+        read_document(tmp_path, "d")
+
+
+def test_a_mention_of_a_sentence_with_a_gap_counts_the_sentences_words(tmp_path):
+    write(tmp_path, "d", ["a", "b", "c"], ["word_1,word_3", "word_2"], [("word_3", "set_1")])
+    document = read_document(tmp_path, "d")
+    assert document.sentences == [["a", "c"], ["b"]]
+    assert document.mentions == [[Mention("set_1", (1,))], []]
+
+
+def test_parts_in_another_order_are_another_corpus(tmp_path):
+    for part in ("news", "talks"):
+        for language in ("EN", "DE"):
+            write(tmp_path / part / language, "d", [part, "."], ["word_1..word_2"], [])
+    orders = ["news", "talks"], ["talks", "news"]
+    corpora = [ParCorFull(ToyCorpus(train=5), tmp_path, parts) for parts in orders]
+    texts = [[s.source for s in c.sentences("test")] for c in corpora]
+    assert texts[0] == texts[1][::-1]
+    assert corpora[0].recipe() != corpora[1].recipe()
+
+
 def test_missing_files_are_named(tmp_path):
     with pytest.raises(DataError, match="no Basedata"):
         document_names(tmp_path)

@@ -247,6 +247,7 @@ def test_our_own_form_goes_round(tmp_path):
         ({"source": "a"}, "source: needed is a list of tokens"),
         ({"number": -1}, "number: -1; needed is a count from 0"),
         ({"prefix": [[0, 0]]}, "prefix: 1 x 2; needed: 1 x 1, as there are target tokens"),
+        ({"prefix": [[0.1]]}, "prefix: a step has a weight of its own word or of a later one"),
         ({"prefix": []}, "prefix: 0; needed: 1 x 1, as there are target tokens"),
         ({"log_probabilities": [-1, -2]}, "2 log-probabilities, but weights of 1 target tokens"),
         ({"log_probabilities": [1]}, "a log-probability is no number up to 0"),

@@ -19,6 +19,7 @@ from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.states import write_states
 from xnmt_bench.rules.table import all_rules, shards
+from xnmt_bench.store import Store
 
 
 def job_for(workplace, explainer, *more):
@@ -52,6 +53,28 @@ def test_kl_of_base_and_of_a_proxy_against_a_slow_sum(transformer, workplace):
     q_NV = proxy.open()(words, torch.zeros_like(words)).softmax(-1).detach().double().numpy()
     expected = (p_NV * (np.log(p_NV) - np.log(q_NV))).sum(1)
     np.testing.assert_allclose(kl_N, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_a_judges_new_version_has_a_kl_of_its_own(transformer, workplace, unmade, monkeypatch):
+    asked = []
+
+    class Asked(Exception):
+        pass
+
+    def make(self, stage, work, **recipe):
+        if stage == "kl":
+            asked.append(recipe)
+            raise Asked
+        return given(self, stage, work, **recipe)
+
+    given = Store.make
+    monkeypatch.setattr(Store, "make", make)
+    base = Base(RuleSet(job_for(workplace, "gradient_norm", "rules.test_sentences=8")))
+    for version in (base.version, 99):
+        monkeypatch.setattr(Base, "version", version)
+        with pytest.raises(Asked):
+            TestDecisions(base.rules).kl(base)
+    assert asked[0] != asked[1]
 
 
 def test_the_kl_of_base_goes_on_with_less(transformer, workplace, tmp_path, monkeypatch):

@@ -11,6 +11,8 @@ from xnmt_bench.judges import Judge
 from xnmt_bench.measuring.bootstrap import BLOCK, Draws, interval, resample, weights
 from xnmt_bench.measuring.metric import Column
 from xnmt_bench.measuring.units import Units, by_unit
+from xnmt_bench.metrics.consistency import Consistency
+from xnmt_bench.metrics.consistency.statistics import statistics
 from xnmt_bench.metrics.fidelity import Fidelity, metric
 
 
@@ -140,6 +142,18 @@ def test_a_row_without_units_has_as_many_samples_as_others():
     nothing = units_of([-1.0]).take(np.zeros(0, dtype=np.int64))
     ppl = resample(Fidelity(), nothing, Draws(70, 0))["ppl"]
     assert ppl.shape == (71,) and np.isnan(ppl).all()
+
+
+def test_blocks_that_draw_nothing_of_a_result_have_no_number_of_it():
+    """Small samples of a suite may hold no sentence of which the resolver says anything."""
+    names = [*statistics([], [], resolved=[]), "both_decide"]
+    columns = {name: np.zeros(100) for name in names}
+    columns["both_decide"][:3] = 1
+    units = Units("a suite", np.arange(100), columns)
+    samples = resample(Consistency(), units, Draws(1000, 0), drawn=1)
+    rare = samples["resolver_there"]
+    assert np.isfinite(rare[0]) and len(rare) == 1001
+    assert 0 < np.isnan(rare[1:]).sum() < 1001
 
 
 def test_a_draw_without_a_number_is_left_out_of_the_interval():

@@ -377,6 +377,13 @@ def test_the_pronoun_follows_its_noun_and_nothing_else():
     assert all(forms == {"he", "she"} for forms in english.values())
 
 
+def test_a_new_version_of_the_toy_corpus_is_one_of_this_corpus(monkeypatch):
+    """Its documents hold the toy corpus's own sentences too."""
+    before = ToyCoreference().recipe()
+    monkeypatch.setattr("xnmt_bench.corpora.toy.sentences.VERSION", 99)
+    assert ToyCoreference().recipe() != before
+
+
 def test_a_translation_that_lacks_a_clause_lacks_its_links():
     source = "the guard sleeps and the bridge is old because he is tired ."
     assert link_far_words(source, "") == frozenset()

@@ -162,6 +162,6 @@ def _index(path: Path) -> tuple[np.dtype, np.ndarray, np.ndarray, int]:
             code, _, count, _ = struct.unpack_from("<4Q", raw, len(INDEXED) + 8)
             offsets = np.frombuffer(raw, "<i8", count + 1, len(INDEXED) + 40 + 8 * (count + 1))
             return np.dtype(TYPES[code]), offsets[:-1], offsets[1:], 1
-    except (struct.error, ValueError, KeyError) as error:
+    except (struct.error, ValueError, KeyError, OverflowError) as error:
         raise DataError(path, None, f"truncated or damaged index: {error}") from None
     raise DataError(path, None, "not an index that fairseq-preprocess writes")

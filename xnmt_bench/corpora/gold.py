@@ -29,7 +29,8 @@ def read_pairs(paths: Sequence[Path]) -> list[tuple[str, str]]:
         pairs = []
         for number, line in enumerate(lines(paths[0]), start=1):
             source, _, target = decode_line(line, paths[0], number).partition(BETWEEN_SIDES)
-            if not (visible(source) and visible(target)):  # as is the target without a separator
+            # Without a separator the target is empty; a second one would be a word of it.
+            if not (visible(source) and visible(target)) or BETWEEN_SIDES in target:
                 problem = "not a line such as `source words ||| target words`"
                 raise DataError(paths[0], number, problem)
             pairs.append((source.strip(), target.strip()))

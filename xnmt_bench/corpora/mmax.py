@@ -40,7 +40,10 @@ def read_document(folder: Path, name: str, needed: str | None = None) -> Documen
     """
     path = folder / "Basedata" / f"{name}_words.xml"
     # A dictionary keeps the order of the file, which is that of the text.
-    words = {e.get("id", ""): (e.text or "").strip() for e in _elements(path)}
+    elements = [*_elements(path)]
+    words = {e.get("id", ""): (e.text or "").strip() for e in elements}
+    if len(words) < len(elements):
+        raise DataError(path, None, "two words have one id")
     if not words:
         raise DataError(path, None, "the document has no words")
     # Spans name words by id, and not by place.
@@ -48,7 +51,7 @@ def read_document(folder: Path, name: str, needed: str | None = None) -> Documen
     path = folder / "Markables" / f"{name}_sentence_level.xml"
     spans = sorted(_span(path, m, places) for m in _elements(path))  # files have them in any order
     sentence_of = {place: s for s, span in enumerate(spans) for place in span}
-    first = [span[0] for span in spans]
+    place_in = [{place: n for n, place in enumerate(span)} for span in spans]
     mentions: list[list[Mention]] = [[] for _ in spans]
     path, problem = folder / "Markables" / f"{name}_coref_level.xml", None
     try:
@@ -67,8 +70,7 @@ def read_document(folder: Path, name: str, needed: str | None = None) -> Documen
     for chain, span, answer, kind in chained:
         if span[0] in sentence_of:  # a mention may be in no sentence
             s = sentence_of[span[0]]
-            # Counted from the sentence's first word.
-            inside = tuple(p - first[s] for p in span if sentence_of.get(p) == s)
+            inside = tuple(place_in[s][p] for p in span if sentence_of.get(p) == s)
             mentions[s].append(Mention(chain, inside, answer, kind))
     texts = list(words.values())
     sentences = [[texts[place] for place in span] for span in spans]

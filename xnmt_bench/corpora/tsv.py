@@ -127,7 +127,7 @@ class TsvCorpus(Corpus):
         } | ({"lowercase": True} if self._lowercase else {})
 
     def words(self, text: str, language: str) -> str:
-        """Return tokenised, and in small letters, as configured."""
+        """Return the text tokenised, and in small letters, as configured."""
         words = words_of(self.tokenizer, language)(text)
         return words.lower() if self._lowercase else words
 

@@ -79,6 +79,9 @@ class JsonLines(Dump[tuple[int, int, str]]):
         if prefix is not None and prefix.shape != (len(weights), len(weights)):
             needed = f"{len(weights)} x {len(weights)}, as there are target tokens"
             raise DataError(self.path, line, f"prefix: {_size(prefix)}; needed: {needed}")
+        if prefix is not None and np.triu(prefix).any():
+            problem = "prefix: a step has a weight of its own word or of a later one; needed: 0"
+            raise DataError(self.path, line, problem)
         log_p = arrays["log_probabilities"]
         eos = tuple(values[side][-1:] == [EOS_TOKEN] for side in SIDES)
         source, target = (

@@ -142,7 +142,7 @@ class Judge(ABC):
     def recipe(self) -> dict[str, Any]:
         """Return what decides its predictions beside the test rules.
 
-        By default its class, its code, its options and what `learns_from` names.
+        By default its class, its code, its options, and the rules or labels it learns from.
         """
         recipe: dict[str, Any] = {
             # The class and not its short name, which another package may take later.

@@ -58,7 +58,12 @@ def resample(
     else:  # no sample of nothing has a number, and other rows' samples are as many
         blocks.append(np.ones((draws.samples, 0)))
     parts = [metric.score(units, block) for block in blocks]
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    # A block of small samples may hold nothing that a result is of.
+    absent = [np.full(len(block), np.nan) for block in blocks]
+    return {
+        name: np.concatenate([p.get(name, none) for p, none in zip(parts, absent, strict=True)])
+        for name in parts[0]
+    }
 
 
 def interval(samples_R: np.ndarray) -> tuple[float, float]:

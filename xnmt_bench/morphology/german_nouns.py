@@ -87,7 +87,7 @@ class GermanNouns(Morphology):
     def entity_gender(
         self, entity: str, words: Sequence[str], chosen: Sequence[int], personal: bool = True
     ) -> GenderEvidence | None:
-        """Return `dem Koch`, masculine or neuter, is a man."""
+        """Return the gender; `dem Koch` may be masculine or neuter, and of a person is a man."""
         sexes, by = self._shown(words, chosen)
         gender = "m" if personal and sexes == {"m", "n"} else _only(sexes)
         return gender and GenderEvidence(gender, by)

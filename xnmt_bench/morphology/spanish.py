@@ -40,8 +40,8 @@ FORMS = {form: gender for gender, forms in DETERMINERS.items() for form in forms
 class Spanish(Morphology):
     """By rules of its own, without a dictionary.
 
-    Articles come first: they agree with their noun. Possessives (`su`) and clitics are ambiguous
-    here, nor do nouns of both genders without an article.
+    Articles come first: they agree with their noun. Possessives (`su`), clitics, and nouns
+    of both genders without an article are ambiguous.
     """
 
     language: ClassVar[str] = "es"

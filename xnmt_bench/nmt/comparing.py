@@ -24,7 +24,7 @@ class Comparison:
     """What of a set is compared.
 
     Attributes:
-        whole: the set.
+        contrastive_set: the whole set.
         groups_G: indices of the groups that have something to compare.
         kept: of each of these, the indices of the variants that are compared.
         left_out: how many variants are written as the true one of their group is.

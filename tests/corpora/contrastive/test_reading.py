@@ -123,6 +123,14 @@ def test_contrapros_text_files(tmp_path):
     assert second.distance is None
 
 
+def test_a_pronoun_is_the_same_word_with_a_capital(tmp_path):
+    """As in `contrapro.json`, whose pronouns are read in small letters."""
+    [small] = read_sets(contrapro(tmp_path))
+    [capital] = read_sets(contrapro(tmp_path, groups=GROUPS.replace("\ter\t", "\tEr\t")))
+    assert [g.pronoun for g in capital.groups] == [g.pronoun for g in small.groups]
+    assert "er" in {g.pronoun for g in small.groups}
+
+
 @pytest.mark.parametrize(
     ("change", "where", "message"),
     [

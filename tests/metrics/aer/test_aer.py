@@ -52,6 +52,16 @@ def test_by_hand():
     assert line(score_of) == "AER 40.0% (66.7%/50.0%/3)"
 
 
+def test_what_has_no_number_is_na_in_the_fields_line():
+    """No link: no precision; no sure gold link: no recall. A row holds no NaN."""
+    for pair, expected in (
+        ((set(), gold({(0, 0)})), "AER 100.0% (n/a/0.0%/0)"),
+        (({(0, 0)}, gold(set(), {(0, 0)})), "AER 0.0% (100.0%/n/a/1)"),
+    ):
+        score_of = {name: value for name, value in scores(pair).items() if not np.isnan(value)}
+        assert line(score_of) == expected
+
+
 def test_pairs_are_pooled_not_averaged():
     right = ({(0, 0)}, gold({(0, 0)}))
     wrong = ({(i, i) for i in range(9)}, gold({(9, 9)}))

@@ -16,7 +16,7 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.measurement import NOT_APPLICABLE
 from xnmt_bench.metrics.causes import Causes
-from xnmt_bench.metrics.causes.effects import PREFIX, SOURCE, Interventions
+from xnmt_bench.metrics.causes.effects import PREFIX, SOURCE, Interventions, _compare
 from xnmt_bench.metrics.causes.ranks import SIDES, judge_side, judge_sides, word_relevance
 from xnmt_bench.metrics.causes.table import KINDS, Decision
 from xnmt_bench.nmt.switched import replacement
@@ -262,6 +262,12 @@ def test_decisions_are_first_pieces_without_eos(changed):
     _, _, sentences, by_number = changed
     for number, sentence in sentences.items():
         assert len(by_number[number].step_N) == len(sentence.target.split())
+
+
+def test_a_probability_too_small_for_float32_changes_by_a_number():
+    clean_NV, new_NV = np.array([[0.75, 0.25]]), np.array([[0.0, 1.0]])
+    _, [change], [lost], _ = _compare(new_NV, clean_NV)
+    assert lost and -110 < change < -80
 
 
 def test_a_word_is_as_relevant_as_its_best_piece():

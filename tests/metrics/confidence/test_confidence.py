@@ -10,7 +10,7 @@ from dumped import DUMPS
 
 from xnmt_bench.dumps.json_lines import JsonLines
 from xnmt_bench.errors import NotApplicable, XnmtError
-from xnmt_bench.measuring.measurement import write
+from xnmt_bench.measuring.measurement import read, write
 from xnmt_bench.metrics.confidence import Confidence
 from xnmt_bench.metrics.confidence.scores import confidence
 from xnmt_bench.metrics.confidence.sentences import Reading, rows
@@ -315,6 +315,26 @@ def test_the_released_tools_definition_reads_marians_dump_as_it_does(tmp_path):
     ), may_make=False)  # fmt: skip
     _, evidence = measured(job, definition="softalignments")
     np.testing.assert_allclose(evidence.units["confidence"], expected, atol=1e-6)
+
+
+def test_a_damaged_row_costs_its_own_sentences_alone(tmp_path):
+    """Units that cannot be read, or texts that are not there, of one of two rows."""
+    for name, text in (("a", "0 ||| x ||| 0 ||| a b ||| 0 0\n1 0 0\n"), ("b", BLOCKS)):
+        (tmp_path / f"{name}.txt").write_text(text)
+        config = configure(f"relevance.path={tmp_path}/{name}.txt", "relevance.format=nematus",
+                          f"store={tmp_path}/store")  # fmt: skip
+        metric = Confidence(show=0)
+        [planned] = metric.measure(Job(config, may_make=False))
+        write("confidence", planned.identify(), planned.make(), tmp_path / "results")
+    measurements = read("confidence", tmp_path / "results", metric.identity)
+    whole = dict(metric.details(measurements))
+    assert {r["nmt"] for r in whole["confidence_sentences"]} == {"a.txt", "b.txt"}
+    [damaged] = (m for m in measurements if m.identity["nmt"] == "a.txt")
+    damaged.file("sentences").unlink()
+    assert {r["nmt"] for r in dict(metric.details(measurements))["confidence_sentences"]} == {
+        "b.txt"
+    }
+    assert len([*metric.shows(measurements)]) == 1
 
 
 def test_each_token_is_shown_with_its_own_number(tmp_path):

@@ -249,6 +249,7 @@ HEADER = "line gender set entity_first entity_last other_first other_last pronou
     ("rows", "message"),
     [
         (["0 male pr0 1 1 4 4 6"], "tsv:2: not readable: set 'pr0' is none of pro, anti, both, -"),
+        (["0 male - 1 10000000000 4 4 6"], "tsv:2: .*words 1 to 10000000000, more than a sent"),
         (["0 male - 1 1 4 4 6", "1 male - 1 1 4 4 6"], "tsv:3: sentence 1 of 1; they are counted"),
     ],
 )

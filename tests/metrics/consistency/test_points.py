@@ -17,6 +17,7 @@ from xnmt_bench.metrics.consistency.statistics import results, statistics
 from xnmt_bench.morphology import GenderEvidence
 from xnmt_bench.parquet import read_table
 from xnmt_bench.pipeline.weighed_sentences import WeighedSentences
+from xnmt_bench.store import fingerprint
 from xnmt_bench.words import Tokens, Weighed
 from xnmt_bench.words.pieces import to_words
 
@@ -166,3 +167,25 @@ def test_on_a_system(transformer):
         else:
             assert values["relevance"] == []
     assert compared > 3
+
+
+def test_a_row_of_people_is_of_the_system_whose_relevance_is_asked(transformer):
+    """Another system in the same results has a row of people of its own."""
+    metric = Consistency(suite="chains", links="explainer", relevance=True)
+    own, people = (planned.identify() for planned in metric.measure(transformer))
+    assert (own.model, people.model) == (transformer.model_id, "")
+    assert people.content["system"] == transformer.system.fingerprint
+    name = f"{transformer.explained.name} of {transformer.system.name}"
+    assert (people.columns["explainer"], people.columns["links"]) == (name, name)
+    assert own.columns["explainer"] == own.columns["links"] == transformer.explained.name
+    assert "system" not in own.content
+    _, plain = (
+        p.identify() for p in Consistency(suite="chains", links="gold").measure(transformer)
+    )
+    assert "system" not in plain.content
+
+
+def test_what_people_are_aligned_by_is_in_their_row(transformer):
+    metric = Consistency(suite="chains", learn_from="train")
+    _, people = (planned.identify() for planned in metric.measure(transformer))
+    assert people.content["learn_from"] == fingerprint(transformer.corpus.recipe())

@@ -14,6 +14,7 @@ from xnmt_bench.parsing import COUNT, parse_count
 
 GENDERS: Mapping[str, Gender] = {"male": "m", "female": "f", "neutral": "n"}
 SUBSETS = ("pro", "anti")  # stereotypical and anti-stereotypical
+LONGEST = 1000  # words of a sentence; a longer span is an error of the file
 NEITHER = "-"  # the set of a line that is in none of them
 NEEDED = (
     "line",
@@ -100,11 +101,15 @@ def _annotations(path: Path) -> dict[int, tuple[int, Item]]:
     return items
 
 
+def _words(row: Mapping[str, str], role: str) -> tuple[int, ...]:
+    first, last = (parse_count(row[f"{role}_{end}"]) for end in ("first", "last"))
+    if last - first >= LONGEST:
+        raise ValueError(f"{role}: words {first} to {last}, more than a sentence has")
+    return tuple(range(first, last + 1))
+
+
 def _annotated(row: Mapping[str, str]) -> Item:
-    entity, other = (
-        tuple(range(parse_count(row[f"{role}_first"]), parse_count(row[f"{role}_last"]) + 1))
-        for role in ("entity", "other")
-    )
+    entity, other = (_words(row, role) for role in ("entity", "other"))
     pronoun = parse_count(row["pronoun"])
     if not (entity and other):
         raise ValueError("a last word stands before its first")

@@ -97,7 +97,7 @@ def _table(folder: Path) -> Iterator[_GroupRow]:
             if not (free or COUNT.fullmatch(value)):
                 raise DataError(path, number, f"{name} {value[:40]!r} is no number")
         group, first, size = map(int, counts)
-        yield _GroupRow((path, number), group, first, size, pronoun, _distance(distance))
+        yield _GroupRow((path, number), group, first, size, pronoun.lower(), _distance(distance))
 
 
 def _distance(text: str) -> int | None:

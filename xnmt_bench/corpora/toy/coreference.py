@@ -59,7 +59,10 @@ class ToyCoreference(ToyCorpus):
 
     def recipe(self) -> dict[str, Any]:
         """Return the seed, the sizes, the share of far pronouns and the generator's version."""
-        return super().recipe() | {"kind": KIND, "version": VERSION, "far": self._far}
+        toy = super().recipe()
+        # Its documents hold the toy corpus's own sentences too.
+        versions = {"version": VERSION, "toy_version": toy["version"]}
+        return toy | versions | {"kind": KIND, "far": self._far}
 
     def suite(self) -> Suite:
         """Return sentences with a far pronoun each, with references and gold annotation."""

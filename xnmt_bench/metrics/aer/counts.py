@@ -142,6 +142,9 @@ def _total_aer(hypotheses: Sequence[Links], gold: Sequence[Alignment]) -> float:
 
 
 def line(results: Mapping[str, float]) -> str:
-    """Return the field's own line: AER (precision/recall/links)."""
-    aer, precision, recall = (100 * results[name] for name in ("aer", "precision", "recall"))
-    return f"AER {aer:.1f}% ({precision:.1f}%/{recall:.1f}%/{results['links']:.0f})"
+    """Return the field's own line: AER (precision/recall/links); n/a where there is no number."""
+    aer, precision, recall = (
+        f"{100 * results[name]:.1f}%" if name in results else "n/a"
+        for name in ("aer", "precision", "recall")
+    )
+    return f"AER {aer} ({precision}/{recall}/{results['links']:.0f})"

@@ -147,7 +147,7 @@ class AER(SumMetric):
         self._hypothesis_reverse = hypothesis_reverse
 
     def measured_from_files(self, job: Job) -> bool:
-        """Return two alignment files need no model either."""
+        """Return whether files hold everything; two alignment files need no model either."""
         return bool(self.gold) or job.door("relevance") is not None
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:

@@ -33,6 +33,7 @@ from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.switched import replacement
 
 SOURCE, PREFIX = 0, 1
+LEAST = np.finfo(np.float32).tiny  # a label too improbable for float32 is not impossible
 
 
 @dataclass(frozen=True)
@@ -373,7 +374,8 @@ def _means(sums: Sequence[np.ndarray], kind: int) -> list[np.ndarray]:
 def _compare(new_NV: np.ndarray, clean_NV: np.ndarray) -> np.ndarray:
     """Return total variation, change of log P(label), whether the label is lost, and 1; (4, N)."""
     label_N, row_N = clean_NV.argmax(-1), np.arange(len(clean_NV))
-    change_N = np.log(new_NV[row_N, label_N]) - np.log(clean_NV[row_N, label_N])
+    new_N, clean_N = (np.maximum(p_NV[row_N, label_N], LEAST) for p_NV in (new_NV, clean_NV))
+    change_N = np.log(new_N) - np.log(clean_N)
     lost_N = new_NV.argmax(-1) != label_N
     return np.stack([_total_variation(new_NV, clean_NV), change_N, lost_N, np.ones(len(row_N))])
 

@@ -378,7 +378,7 @@ class Confidence(Metric):
         if sentence_rows:
             yield f"{self.name}_sentences", sentence_rows
         suspects: list[Row] = []
-        for m, path in _files(measurements, "sentences"):
+        for m, path in _files([m for m in measurements if m.ok], "sentences"):
             sentences = read_table(path).to_pylist()
             suspects += suspected(m.identity, sentences, m.units().columns, self.thresholds)
         if suspects:
@@ -397,7 +397,7 @@ class Confidence(Metric):
         """Yield the sentence numbered `show` of every measurement, under its texts and scores."""
         if self.show is None:
             return
-        for m, path in _files(measurements, "weights"):
+        for m, path in _files([m for m, _ in _files(measurements, "sentences")], "weights"):
             dump = JsonLines(path)
             # The file streams; no index is kept for one sentence.
             sentence = next((w for w in dump if _is(w, self.show)), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -255,12 +255,12 @@ class Consistency(SumMetric):
                 "corpus": suite.name,
                 "lang_pair": f"{self._source(job)}-{language}",
                 "nmt": translation_set.nmt,
-                "links": self._linked_by(job),
+                "links": self._linked_by(job, translation_set),
                 "morphology": name,
                 # Names alone: a path of this machine means nothing where results are read.
                 "learn_from": Path(self.learn_from).name if self.learn_from else "",
                 "resolver": Path(self.resolver).name if self.resolver else "",
-                "explainer": job.explained.name if self.relevance else "",
+                "explainer": self._explained_by(job, translation_set) if self.relevance else "",
                 # Empty where nothing asks the explainer, so that seeds of a sweep give one row.
                 "seed": job.explained_identity()["seed"] if self._explained else "",
             }
@@ -276,9 +276,14 @@ class Consistency(SumMetric):
             if not translation_set.people:
                 doors = self.open_doors(job)
                 content |= {kind: door.fingerprint for kind, door in doors.items()}
-            # A row of a file or of people does not depend on the system.
+            if self.learn_from == TRAIN:
+                content["learn_from"] = fingerprint(job.corpus.recipe())
+            # A row of a file or of people depends on the system by its relevance alone.
+            late_content = None
+            if self._explained and not translation_set.own:
+                late_content = partial(_system_content, job)
             model = job if translation_set.own else None
-            identify = partial(_identify, identity, model, facts, content)
+            identify = partial(_identify, identity, model, facts, content, late_content)
             yield PlannedRow(
                 identity, identify, partial(self._evidence, translation_set, morphology, resolver)
             )
@@ -309,7 +314,7 @@ class Consistency(SumMetric):
         return {name: file_hash(path)[:16] for name, path in paths.items() if path.is_file()}
 
     def measured_from_files(self, job: Job) -> bool:
-        """Return translations of others need no model, unless its relevance links them."""
+        """Return whether files hold everything: the translations, unless an explainer is asked."""
         # An explainer needs the system, also where the translations are another's.
         return job.door("outputs") is not None and not self._explained
 
@@ -355,9 +360,14 @@ class Consistency(SumMetric):
     def _source(self, job: Job) -> str:
         return job.corpus.source_language if self._of_corpus else ENGLISH
 
-    def _linked_by(self, job: Job) -> str:
+    def _explained_by(self, job: Job, translation_set: TranslationSet) -> str:
+        """Return the explainer, and of translations of others whose relevance it is."""
+        name = str(job.explained.name)
+        return name if translation_set.own else f"{name} of {job.system.name}"
+
+    def _linked_by(self, job: Job, translation_set: TranslationSet) -> str:
         if self.links == EXPLAINER:
-            return str(job.explained.name)
+            return self._explained_by(job, translation_set)
         return self.links if self.links in WAYS else Path(self.links).name
 
     def _suite(self, job: Job, language: str) -> Suite:
@@ -566,10 +576,24 @@ def _about_genders(
 
 
 def _identify(
-    columns: Row, job: Job | None, facts: dict[str, Any], content: dict[str, str]
+    columns: Row,
+    job: Job | None,
+    facts: dict[str, Any],
+    content: dict[str, str],
+    late_content: Callable[[], dict[str, str]] | None = None,
 ) -> RowIdentity:
-    """Return the identity of a row; the job is that of a system's own translations."""
+    """Return the identity of a row; the job is that of a system's own translations.
+
+    `late_content` gives content that is known once a system is trained.
+    """
+    if late_content is not None:
+        content = content | late_content()
     if job is None:
         return RowIdentity(columns, "", facts, content)
     model = job.model_id  # this may train the system
     return RowIdentity(columns, model, facts | {LINEAGE: job.lineage}, content)
+
+
+def _system_content(job: Job) -> dict[str, str]:
+    """Return the fingerprint of a system that says translations of others."""
+    return {"system": job.system.fingerprint}

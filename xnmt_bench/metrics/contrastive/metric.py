@@ -192,7 +192,7 @@ class Contrastive(SumMetric):
         return PivotValue(_heading(part), list(part_order(part)), precedence=int(part == ALL))
 
     def about_system(self, row: Row) -> str | None:
-        """Return its accuracy stands under other tables of the system, beside its BLEU."""
+        """Return the accuracy, which stands under other tables of the system, beside its BLEU."""
         if row["status"] != "ok" or row["part"] != ALL:
             return None
         accuracy = self.headline.form(row[self.headline.name])

@@ -45,7 +45,7 @@ class Example:
     links: list[tuple[list[int], list[int]]]
 
     def matrix(self) -> Matrix:
-        """Return each word of a mention with each of its antecedent is framed."""
+        """Return the weights; cells of a mention and its antecedent are framed."""
         # A set, since mentions may overlap.
         framed = sorted({cell for pair in self.links for cell in product(*pair)})
         rows, columns = Tokens.of(self.current, eos=False), Tokens.of(self.context, eos=False)

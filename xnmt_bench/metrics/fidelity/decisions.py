@@ -93,7 +93,13 @@ class TestDecisions:
             states_path.unlink()
 
         artefact = self._job.store.make(
-            "kl", work, version=2, rules=self.rules.test_artefact, k=self.rules.k, **judge.recipe()
+            "kl",
+            work,
+            version=2,
+            rules=self.rules.test_artefact,
+            k=self.rules.k,
+            judge_version=judge.version,
+            **judge.recipe(),
         )
         return read_table(artefact.path / KL_FILE, ["kl"])["kl"].to_numpy()
 

@@ -134,7 +134,7 @@ class Quality(SumMetric):
         return results
 
     def about_system(self, row: Row) -> str | None:
-        """Return how good its translations are stands under every table of the system."""
+        """Return scores of the translations, which stand under every table of the system."""
         if row["status"] != "ok":
             return None
         # COMET is there only where its command was given.
