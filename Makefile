@@ -62,8 +62,9 @@ test-long: install $(VENV)/transformers4 ## run the tests that take many seconds
 test-slow: install ## run the tests that take minutes each (hours)
 	$(ONE_THREAD) $(BIN)/python -m pytest -m slow
 
-docs: install ## build the site in build/site, with pictures and notebooks
+docs: install ## build the site in build/site, with pictures and notebooks, and check it
 	$(ONE_THREAD) $(BIN)/python docs/site/build.py
+	$(ONE_THREAD) XNMT_BENCH_SITE=build/site $(BIN)/python -m pytest -q tests/test_site.py
 
 leaderboard: install ## one page of all bundles of a folder: make leaderboard BUNDLES=FOLDER
 	@test -n "$(BUNDLES)" || { echo 'make leaderboard BUNDLES=FOLDER'; exit 2; }

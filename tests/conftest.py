@@ -34,12 +34,12 @@ CONTEXT_AWARE = ("multi_encoder", "cadec", "s_hier_to_2")
 # A system that has learnt enough of the toy corpus for its explanations to mean something.
 SMALL = [
     "corpus.train=3000",
-    "corpus.valid=100",
-    "corpus.test=150",
+    "corpus.valid=60",
+    "corpus.test=100",
     "corpus.subwords.source_size=500",
     "corpus.subwords.target_size=600",
-    "rules.train_sentences=400",
-    "rules.shard_sentences=200",
+    "rules.train_sentences=300",
+    "rules.shard_sentences=150",
     "rules.largest_k=3",
     "nmt.training.max_epochs=8",
     "nmt.training.batch_tokens=800",

@@ -222,6 +222,7 @@ def test_an_lstm_is_of_float32_in_bf16_too(workplace):
     assert cast == [False]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(entries("explainers")))
 def test_every_explainer_works_in_bf16(system, name):
     model, split = system.system.model, system.texts.split("test")

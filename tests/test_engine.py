@@ -9,6 +9,7 @@ import sys
 import time
 from importlib.util import find_spec
 from random import Random
+from types import SimpleNamespace
 
 import forked
 import pytest
@@ -244,6 +245,14 @@ def test_more_workers_than_processors_are_refused(cluster, tmp_path):
     assert done.stderr.splitlines()[-1] == (
         "error: workers=3: the cluster has 2 processors, one for each worker"
     )
+
+
+def test_a_training_that_was_over_is_not_begun_again(tmp_path, monkeypatch):
+    """A run was killed behind the last rank's work, and before the artefact was there."""
+    monkeypatch.setattr(engine, "_crew", SimpleNamespace(ranks=2))
+    (tmp_path / engine.FACTS).write_text('{"epochs": 3}')
+    assert engine.train_together(tmp_path) == {"epochs": 3}
+    assert not [*tmp_path.iterdir()]
 
 
 def test_without_ray_one_line_says_what_to_install(tmp_path):

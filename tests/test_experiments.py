@@ -14,6 +14,7 @@ from debug_page import unpacked
 from xnmt_bench.rules.table import relevance
 from xnmt_bench.store import Store
 
+pytestmark = pytest.mark.long
 FEW = [*SMALL, *SIZES["transformer"], "corpus.seed=0", "rules.train_sentences=100",
        "rules.test_sentences=40", "proxy.training.max_epochs=1",
        "judge=[base,own]"]  # fmt: skip
@@ -124,7 +125,6 @@ def test_the_page_shows_the_relevance_in_the_store(results, workplace):
 ANALYSES = "analysis=[k,significance,rank_stability,ranking,facets,unaligned,density]"
 
 
-@pytest.mark.long
 def test_results_alone_make_the_whole_report_elsewhere(results, workplace, tmp_path):
     """Tables, figures, analyses and both pages need no store and no file of the first machine."""
     written = {}

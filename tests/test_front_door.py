@@ -59,6 +59,12 @@ def test_the_family_follows_from_the_folder(tmp_path, described, tokenizer, fami
     assert find_family(str(tmp_path)) == family
 
 
+def test_a_family_that_cannot_be_read_is_refused(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "mt5"}))
+    with pytest.raises(XnmtError, match="mt5"):
+        find_family(str(tmp_path))
+
+
 def test_a_fairseq_checkpoint_is_found_and_opened(capsys):
     path = ROOT / "tests/fixtures/fairseq/transformer/checkpoint_best.pt"
     assert find_family(str(path)) == "fairseq"

@@ -243,17 +243,17 @@ def wanted(stage):
     return 2 if stage in ("subwords", "rules") else 1  # of two sides, of two splits
 
 
-def test_a_truncated_shard_is_a_named_error(whole, tmp_path):
+def test_a_truncated_shard_is_named_and_made_again_or_an_error(whole, tmp_path):
+    """Of unfinished work it is made again; a finished artefact is never altered by itself."""
     begin(whole, tmp_path, "rules")
     _kill_within(tmp_path, "rules", "train/*.parquet", 0.0)
     [folder] = partial(tmp_path, "rules")
     shard = min(folder.glob("train/*.parquet"))
     shard.write_bytes(shard.read_bytes()[:-40])
     done = command("train.py", *TINY, *places(tmp_path), cwd=tmp_path)
-    assert done.returncode == 1
-    assert str(shard.name) in done.stderr.splitlines()[-1]
-    shard.unlink()  # what the error asks for
-    assert command("train.py", *TINY, *places(tmp_path), cwd=tmp_path).returncode == 0
+    assert done.returncode == 0, done.stderr
+    [line] = [x for x in (done.stdout + done.stderr).splitlines() if "it is made again" in x]
+    assert str(shard.relative_to(tmp_path)) in line
     [whole] = (tmp_path / "store" / "rules").glob("*/test/00000.parquet")
     whole.write_bytes(whole.read_bytes()[:-1])
     done = command("train.py", *TINY, *places(tmp_path), "seed=1", cwd=tmp_path)
@@ -324,16 +324,6 @@ def test_evaluate_reports_and_never_trains(whole, tmp_path):
     for metric in ("fidelity", "quality"):
         for name in ("csv", "txt", "md", "tex", "svg", "png"):
             assert (tmp_path / "results" / f"{metric}.{name}").stat().st_size > 100
-    shown = command(
-        "evaluate.py",
-        *TINY,
-        *places(tmp_path),
-        "explain=she's ill (schläft!) .",
-        cwd=tmp_path,
-    )
-    assert shown.returncode == 0, shown.stderr
-    assert "weighted gradient" in shown.stdout
-    assert (tmp_path / "results" / "explanation.png").exists()
 
 
 @pytest.mark.usefixtures("begun")

@@ -16,7 +16,8 @@ import pytest
 
 from xnmt_bench import store as store_module
 from xnmt_bench.errors import MissingError, StoreError
-from xnmt_bench.store import META, Artefact, Store, fingerprint, repair, verified
+from xnmt_bench.nmt.loading import system_id
+from xnmt_bench.store import META, MODEL_FILES, Artefact, Store, fingerprint, repair, verified
 
 RECIPE = {"version": 1, "seed": 1, "sizes": {"k": 3}}
 
@@ -251,6 +252,23 @@ def test_repair_drops_what_is_damaged_and_what_hangs_on_it(tmp_path):
     assert make(tmp_path, work) == system
     repair(tmp_path)
     assert {kept.path for kept in Store(tmp_path).all("nmt")} == {other.path, system.path}
+
+
+def test_repair_drops_what_is_made_from_a_damaged_system(tmp_path):
+    """Systems are named by their description and weights, and not by their folder."""
+
+    def train(folder):
+        for name in MODEL_FILES:
+            (folder / name).write_text(name)
+        return {}
+
+    system = make(tmp_path, train)
+    labels = make(tmp_path, work, "labels", model=system_id(system.path))
+    other = make(tmp_path, work, "labels", model="0123456789abcdef")
+    (system.path / MODEL_FILES[1]).write_text("hurt")
+    repair(tmp_path)
+    assert not system.path.exists() and not labels.path.exists()
+    assert other.path.exists()
 
 
 def test_repair_leaves_alone_what_is_no_artefact(tmp_path):

@@ -3,11 +3,16 @@
 import gc
 from collections import deque
 from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import faster  # noqa: F401
+import matplotlib.pyplot as plt
+from hydra import compose, initialize_config_dir
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.hydra import Hydra
 from hydra.core.plugins import Plugins
+from omegaconf import OmegaConf, open_dict
 
 from xnmt_bench.code_hash import code_hash
 from xnmt_bench.corpora.toy import ToyCorpus
@@ -15,6 +20,7 @@ from xnmt_bench.metrics.confidence import language
 from xnmt_bench.morphology.german_nouns import PACKAGE, read_dictionary
 from xnmt_bench.registry import load_all
 from xnmt_bench.report import figure
+from xnmt_bench.schema import check
 
 for kind in ("metrics", "analyses", "proxies", "architectures", "dumps", "sheets", "morphologies"):
     load_all(kind)
@@ -47,7 +53,7 @@ if language.available():
     language.code("en")
     language.language("a text of four words", ("en", "de"))
 # The small systems' corpus (tests/conftest.py).
-corpus = ToyCorpus(train=3000, valid=100, test=150)
+corpus = ToyCorpus(train=3000, valid=60, test=100)
 for split in ("train", "valid", "test"):
     deque(corpus.sentences(split), maxlen=0)
 # The genders of German nouns.
@@ -55,6 +61,20 @@ if find_spec(PACKAGE.replace("-", "_")):
     read_dictionary()
 # Pixels of a picture cost time, and a test of a command looks at its file alone.
 figure.LONGEST_SIDE = 1000
+# Parsers keep what they have met, and so do fonts and the readers of options.
+with initialize_config_dir(str(Path(__file__).parents[1] / "conf"), version_base="1.3"):
+    overrides = ["nmt=transformer", "metric=[fidelity,aer]", "store=a/b.c"]
+    config = compose("config", overrides, return_hydra_config=True)
+    OmegaConf.to_yaml(config)
+    with open_dict(config):
+        del config["hydra"]
+    check(config, complete=False)
+with TemporaryDirectory() as folder:
+    drawn, axes = plt.subplots()
+    axes.errorbar([1, 30], ["gradient_norm", "x"], xerr=[1, 2], label="Base, SA (k = 1) 95 %")
+    figure.log_scale(axes, "x")
+    figure.legend_below(drawn, [axes])
+    figure.save_figure(drawn, Path(folder, "drawn"))
 # A collection in a fork would copy the server's memory to look through what never changes.
 gc.collect()
 gc.freeze()

@@ -12,7 +12,8 @@ from importlib.util import find_spec, resolve_name
 from pathlib import Path
 
 # Imports are followed inside these rooms: the code there decides what an explainer, a judge or a
-# reader of another tool's weights gives. Elsewhere the `version=` of a stage stands for the code.
+# reader of another tool's weights gives. Elsewhere, and of the architectures in `nmt`, which no
+# explainer imports, the `version=` of a stage stands for the code.
 FOLLOWED = tuple(f"xnmt_bench.{room}" for room in ("explainers", "nmt", "words", "dumps", "judges"))
 
 

@@ -171,22 +171,28 @@ def _make_by_workers(crew: Crew, folder: Path, name: str, missing: list[int]) ->
     # No more at once than there are workers, so that a cluster that others use too is shared.
     waiting = missing[::-1]
     under_way: dict[Any, int] = {}
-    while waiting or under_way:
-        while waiting and len(under_way) < crew.workers:
-            number = waiting.pop()
-            under_way[make.remote(request, str(folder.resolve()), name, number)] = number
-        # Not for ever, so that a signal is noticed.
-        finished, _ = ray.wait(list(under_way), timeout=0.5)
-        for reference in finished:
-            number = under_way.pop(reference)
-            try:
-                ray.get(reference)
-            except ray.exceptions.RayTaskError as error:
-                raise error.cause if isinstance(error.cause, Exception) else error from None
-            except ray.exceptions.RayError as error:
-                lost = f"{folder}: shard {number} of {name}: its worker was lost {RETRIES} times"
-                raise XnmtError(f"{lost}: {type(error).__name__}") from None
-            yield
+    try:
+        while waiting or under_way:
+            while waiting and len(under_way) < crew.workers:
+                number = waiting.pop()
+                under_way[make.remote(request, str(folder.resolve()), name, number)] = number
+            # Not for ever, so that a signal is noticed.
+            finished, _ = ray.wait(list(under_way), timeout=0.5)
+            for reference in finished:
+                number = under_way.pop(reference)
+                try:
+                    ray.get(reference)
+                except ray.exceptions.RayTaskError as error:
+                    raise error.cause if isinstance(error.cause, Exception) else error from None
+                except ray.exceptions.RayError as error:
+                    lost = (
+                        f"{folder}: shard {number} of {name}: its worker was lost {RETRIES} times"
+                    )
+                    raise XnmtError(f"{lost}: {type(error).__name__}") from None
+                yield
+    finally:
+        for reference in under_way:  # of a stage that ended by an error or a signal
+            ray.cancel(reference)
 
 
 def _make_shard(request: Request, folder: str, name: str, number: int) -> None:
@@ -236,11 +242,13 @@ def train_together(folder: Path) -> dict[str, Any] | None:
     """
     if _crew is None or _crew.ranks == 1 or _rank is not None:
         return None
+    crew, path = _crew, folder.resolve()
+    if (path / FACTS).exists():  # written last: a run was killed when its training was over
+        return _take_facts(path)
     from ray.train import RunConfig, ScalingConfig
     from ray.train.torch import TorchConfig, TorchTrainer
     from ray.train.v2.api.exceptions import TrainingFailedError
 
-    crew, path = _crew, folder.resolve()
     scaling = ScalingConfig(
         num_workers=crew.ranks, use_gpu=crew.on_gpu, resources_per_worker=crew.resources
     )
@@ -274,8 +282,13 @@ def train_together(folder: Path) -> dict[str, Any] | None:
             break
         finally:
             shutil.rmtree(path / "ray", ignore_errors=True)
-    facts: dict[str, Any] = json.loads((path / FACTS).read_text(encoding="utf-8"))
-    (path / FACTS).unlink()
+    return _take_facts(path)
+
+
+def _take_facts(folder: Path) -> dict[str, Any]:
+    """Return what the first rank wrote, and remove it: it is no file of the artefact."""
+    facts: dict[str, Any] = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+    (folder / FACTS).unlink()
     return facts
 
 

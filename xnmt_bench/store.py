@@ -32,6 +32,7 @@ from xnmt_bench.errors import TRAIN_FIRST, MissingError, StoreError
 
 log = logging.getLogger(__name__)
 META = "meta.json"
+MODEL_FILES = ("model.json", "model.safetensors")  # of an NMT system
 CURE = "`train.py repair=true` drops what is damaged, and train.py makes it again"
 LIBRARIES = ("torch", "captum")  # their arithmetic decides digits, and no recipe holds them
 os.umask(UMASK := os.umask(0o077))  # it can be read only by setting it
@@ -489,11 +490,13 @@ def repair(root: Path) -> None:
             dropped.append(folder)
     for damaged in dropped:  # it grows while it is walked: what hangs on what hangs on it goes too
         try:
-            digests = json.loads((damaged / META).read_text(encoding="utf-8"))["files"].values()
+            digests = json.loads((damaged / META).read_text(encoding="utf-8"))["files"]
+            names = [damaged.name, *(digest[:16] for digest in digests.values())]
+            # What is made from a system names it in this way (nmt.loading.system_id).
+            of_model = {name: digests[name] for name in MODEL_FILES if name in digests}
+            names += [fingerprint(of_model)] * bool(of_model)
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
-            digests = ()
-        # A model is known by its weights, any other artefact by its folder.
-        names = [damaged.name, *(digest[:16] for digest in digests)]
+            names = [damaged.name]
         hanging = (f for f, recipe in recipes.items() if any(name in recipe for name in names))
         dropped += [folder for folder in hanging if folder not in dropped]
     for folder in dropped:

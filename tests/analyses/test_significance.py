@@ -68,7 +68,8 @@ def test_no_difference_is_no_difference(write_row, hard):
     assert (comparison.effect, comparison.p) == (1.0, 1.0)
 
 
-@pytest.mark.parametrize("paired", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("paired", [True, False])
 def test_p_values_are_uniform_where_nothing_differs(write_row, paired):
     rng, p_values = np.random.default_rng(3), []
     for number in range(200):

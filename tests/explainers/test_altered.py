@@ -89,6 +89,7 @@ def job_of(workplace, *changes):
     return Job(configure(*places, "rules.test_sentences=20", *changes))
 
 
+@pytest.mark.long
 def test_an_explainer_that_learns_is_altered_too(workplace, transformer):
     """A lexicon, which is blind and learns from the training text."""
     plain = job_of(workplace, "explainer=lexicon")
@@ -122,6 +123,19 @@ def test_rules_count_the_code_of_the_altered_explainer(workplace, monkeypatch):
     ).explained._recipe
     assert recipe.pop("code_of_altered") != edited.pop("code_of_altered") == "edited"
     assert recipe == edited
+
+
+def test_rules_count_the_code_behind_two_alterations(workplace, monkeypatch):
+    from xnmt_bench.explainers.prediction_difference import PredictionDifference
+    from xnmt_bench.pipeline import explained
+
+    nested = ("explainer=exchanged", "explainer.phi.of=noisy")  # of prediction difference
+    recipe = job_of(workplace, *nested).explained._recipe
+    usual = explained.code_hash
+    monkeypatch.setattr(
+        explained, "code_hash", lambda cls: "edited" if cls is PredictionDifference else usual(cls)
+    )
+    assert job_of(workplace, *nested).explained._recipe != recipe
 
 
 def test_an_unknown_explainer_is_one_line():

@@ -97,6 +97,7 @@ def test_a_prefix_words_removal_changes_only_what_comes_after_it(case, monkeypat
     assert operations_needed < 0.9 * anew
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["gradient_norm", "weighted_gradient"])
 def test_a_steps_backward_pass_ends_at_the_step(case, name, monkeypatch):
     model, _, batch = case

@@ -8,7 +8,7 @@ from torch import nn
 
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import decide
-from xnmt_bench.explainers.cp_lrp import held_constant
+from xnmt_bench.explainers.cp_lrp import _hold_deviation, held_constant
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.transformer import MultiHeadAttention, Transformer
 from xnmt_bench.registry import load_explainer
@@ -74,6 +74,15 @@ def test_states_are_the_models_own(explained):
     with held_constant(model):
         torch.testing.assert_close(model(batch), before, rtol=0, atol=1e-12)
     assert not any(m._forward_hooks for m in model.modules())
+
+
+def test_a_norm_that_is_held_gives_the_models_digits():
+    """In float32, where a sum in another order rounds."""
+    torch.manual_seed(0)
+    norm = nn.LayerNorm(64)
+    states = torch.randn(50, 64, requires_grad=True)
+    output = norm(states)
+    assert torch.equal(_hold_deviation(norm, (states,), output), output)
 
 
 def test_the_gradient_is_that_of_constant_weights_and_deviations(explained, monkeypatch):

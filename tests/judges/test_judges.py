@@ -208,6 +208,7 @@ def test_the_shared_proxy_knows_random_words_as_well_as_in_validation(transforme
     assert found == sorted(found, reverse=True)
 
 
+@pytest.mark.long
 def test_a_leak_is_found_where_words_are_a_code_and_nowhere_else(transformer, workplace):
     leaks = {}
     for explainer in ("code", "random"):
@@ -299,14 +300,14 @@ def test_a_network_learns_to_read_the_states_of_a_model_that_stays(transformer, 
     job = job_for(workplace, "random", *FEW)
     before = {n: p.clone() for n, p in job.system.model.state_dict().items()}
     rules = RuleSet(job)
-    reader, base, labels = EvalXStates(rules, 300, hidden=64), Base(rules), Unigram(rules)
+    reader, base, labels = EvalXStates(rules, 600, hidden=64), Base(rules), Unigram(rules)
     read, masked, known = (j.scores().log_likelihood_N.mean() for j in (reader, base, labels))
     # Without the words there is only how frequent labels are.
     assert read > known + 0.5
     assert read > masked
     assert all(torch.equal(p, before[n]) for n, p in job.system.model.state_dict().items())
     assert not any(name.startswith("model") for name in load_file(reader.trained.path / WEIGHTS))
-    other = EvalXStates(RuleSet(job_for(workplace, "lexicon", *FEW)), 300, 64)
+    other = EvalXStates(RuleSet(job_for(workplace, "lexicon", *FEW)), 600, 64)
     assert other.trained.fingerprint == reader.trained.fingerprint
     # By hand: the network on the state of one decision at a time.
     weights = load_file(reader.trained.path / WEIGHTS)
@@ -323,9 +324,9 @@ def test_a_network_learns_to_read_the_states_of_a_model_that_stays(transformer, 
         expected = logits.log_softmax(0)[test.label_N[row]].item()
         assert reader.scores().log_likelihood_N[row] == pytest.approx(expected, abs=1e-4)
     unmade("tuned")
-    again = EvalXStates(rules, 300, hidden=64).recipe()["tuned"].fingerprint
+    again = EvalXStates(rules, 600, hidden=64).recipe()["tuned"].fingerprint
     assert again == reader.trained.fingerprint
-    assert BaseTuned(rules, 300).recipe()["tuned"].fingerprint != again
+    assert BaseTuned(rules, 600).recipe()["tuned"].fingerprint != again
 
 
 def test_a_reader_of_states_is_named_by_its_options(transformer, workplace):

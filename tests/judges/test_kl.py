@@ -44,7 +44,7 @@ def test_states_give_the_models_distributions(system, tmp_path):
 
 
 def test_kl_of_base_and_of_a_proxy_against_a_slow_sum(transformer, workplace):
-    job = job_for(workplace, "gradient_norm", "rules.test_sentences=8")
+    job = job_for(workplace, "gradient_norm", "rules.test_sentences=8", "train_sentences=60")
     proxy = Distilled(RuleSet(job))
     kl_N = TestDecisions(proxy.rules).kl(proxy)
     split, rules = job.texts.split("test"), RuleSet(job).test

@@ -146,7 +146,8 @@ def test_a_row_without_units_has_as_many_samples_as_others():
 
 def test_blocks_that_draw_nothing_of_a_result_have_no_number_of_it():
     """Small samples of a suite may hold no sentence of which the resolver says anything."""
-    names = [*statistics([], [], resolved=[]), "both_decide"]
+    of_resolver = ("resolvable", "resolved", "both_decide", "we_decide", "resolver_decides")
+    names = (*statistics([], []), *of_resolver)
     columns = {name: np.zeros(100) for name in names}
     columns["both_decide"][:3] = 1
     units = Units("a suite", np.arange(100), columns)

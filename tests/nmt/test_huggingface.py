@@ -4,6 +4,7 @@ import json
 import math
 import re
 import shutil
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -578,6 +579,16 @@ def test_a_sentence_of_no_corpus_has_its_languages_named(tmp_path, texts, capsys
     first, second, *_ = capsys.readouterr().out.splitlines()
     assert first == "source (de_DE): der Hund schläft ."
     assert second == "target (en_XX): the dog sleeps ."
+
+
+def test_what_is_longer_than_a_models_positions_is_named(family, model):
+    """Families without a table compute positions for any length."""
+    long = [5] * 140  # of 128 positions
+    has_table = family[0] in ("marian", "mbart")
+    for side, pair in (("source", ([*long, EOS], [5, EOS])), ("target", ([5, EOS], [*long, EOS]))):
+        refused = pytest.raises(XnmtError, match=rf"a {side} of 14\d subwords; .* 128 at most")
+        with refused if has_table else nullcontext():
+            model(Batch.collate([pair]))
 
 
 def test_rules_positions_are_of_the_sentence(model, pairs):

@@ -9,8 +9,11 @@ from conftest import batch_of
 from safetensors.torch import load_file, save_file
 
 import xnmt_bench
+from xnmt_bench.code_hash import code_hash
 from xnmt_bench.errors import DataError, StoreError, XnmtError
-from xnmt_bench.nmt.loading import build_model
+from xnmt_bench.nmt import loading
+from xnmt_bench.nmt.loading import build_model, system_id
+from xnmt_bench.nmt.transformer import Transformer
 from xnmt_bench.store import META
 
 
@@ -35,6 +38,25 @@ def test_a_vocabulary_of_another_model_is_refused(folder):
     shutil.copyfile(folder / "source.model", folder / "target.model")
     with pytest.raises(StoreError, match=r"target\.model: this vocabulary does not belong"):
         xnmt_bench.load_model(folder)
+
+
+def test_a_missing_vocabulary_is_named(folder):
+    (folder / "target.model").unlink()
+    with pytest.raises(StoreError, match=r"target\.model: no such file"):
+        xnmt_bench.load_model(folder)
+
+
+def test_code_of_a_plug_ins_architecture_is_in_its_fingerprint(folder, monkeypatch):
+    """An author edits `forward`, and the weights stay."""
+
+    class OfAPlugIn(Transformer):
+        pass
+
+    assert loading.code_of_plug_in(Transformer) is None
+    assert loading.code_of_plug_in(OfAPlugIn) == code_hash(OfAPlugIn)
+    usual = xnmt_bench.load_model(folder).fingerprint
+    monkeypatch.setattr(loading, "code_of_plug_in", lambda cls: "edited")
+    assert xnmt_bench.load_model(folder).fingerprint != usual == system_id(folder)
 
 
 @pytest.mark.parametrize("damage", ["truncated", "other sizes", "missing"])

@@ -158,6 +158,7 @@ def test_no_such_scenario(transformer, workplace, tmp_path):
         assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.long
 def test_from_the_command_line(transformer, workplace, tmp_path):
     options = [*overrides("transformer"), *FEW, "corpus.seed=0", f"store={workplace}/store",
              f"results={tmp_path}/results"]  # fmt: skip

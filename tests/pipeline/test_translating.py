@@ -5,6 +5,7 @@ import pytest
 from conftest import DISCOURSE, configure
 
 from xnmt_bench.corpora.passage import concatenated
+from xnmt_bench.errors import StoreError
 from xnmt_bench.pipeline import outputs
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.store import Store
@@ -23,6 +24,26 @@ def elsewhere(job, store):
     translations = job.translations()
     translations._store = Store(store)
     return translations
+
+
+def test_a_translation_with_a_line_break_is_one_line(concat, tmp_path, monkeypatch):
+    """A vocabulary of bytes can write one; the sentences behind it would move."""
+    usual = concat.translations().outputs().texts
+    subwords = concat.system.model.target_subwords
+    decode = type(subwords).decode
+    monkeypatch.setattr(type(subwords), "decode", lambda self, ids: f"{decode(self, ids)}\nx")
+    monkeypatch.setattr(type(subwords), "encode", lambda self, text: [5] * len(text.split()))
+    made = elsewhere(concat, tmp_path).outputs()
+    assert len(made.texts) == len(usual)
+    assert all(text.endswith(" x") for text in made.texts)
+
+
+def test_lines_that_are_not_as_many_as_sentences_are_an_error(concat, monkeypatch):
+    """As translations of an earlier version may be, which took a line break for the next line."""
+    lines = outputs._lines
+    monkeypatch.setattr(outputs, "_lines", lambda path: [*lines(path), "one more"])
+    with pytest.raises(StoreError, match=r"test\.txt: 61 lines, but 60 sentences"):
+        concat.translations().outputs()
 
 
 def test_shards_hold_whole_documents_and_change_nothing(concat, tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.rules.table import (
     RULE_SIDES,
     all_rules,
+    is_finished,
     read_columns,
     read_rules,
     relevance,
@@ -49,6 +50,17 @@ def assert_same(actual, expected):
     assert len(actual) == len(expected)
     for actual_column, other in zip(actual, expected, strict=True):
         np.testing.assert_array_equal(actual_column, other)
+
+
+@pytest.mark.parametrize("left", [0, 100])
+def test_a_damaged_shard_of_unfinished_work_is_made_again(shard, left, caplog):
+    """A loss of power may keep the name of a shard and lose its bytes."""
+    assert is_finished(shard)
+    shard.write_bytes(shard.read_bytes()[:left])
+    assert not is_finished(shard)
+    assert not shard.exists()
+    assert f"{shard}: " in caplog.text and "it is made again" in caplog.text
+    assert not is_finished(shard)
 
 
 def test_columns_come_back(shard):

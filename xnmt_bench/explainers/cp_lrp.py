@@ -118,4 +118,4 @@ def _hold_deviation(norm: nn.LayerNorm, inputs: tuple[Tensor], output: Tensor) -
     if norm.weight is not None:
         held = held * norm.weight
     # The output's own digits, so that no state differs from the model's.
-    return output.detach() + held - held.detach()
+    return output.detach() + (held - held.detach())

@@ -66,7 +66,10 @@ class FromFile(Explainer):
             first = sentences.setdefault(
                 (sides[0].pieces[: sides[0].size], sides[1].pieces[: sides[1].size]), sentence
             )
-            if not np.array_equal(first.weights_TS, sentence.weights_TS):
+            if not (
+                np.array_equal(first.weights_TS, sentence.weights_TS)
+                and _are_equal(first.prefix_TT, sentence.prefix_TT)
+            ):
                 twice = f"sentences {first.number + 1} and {sentence.number + 1} are the same"
                 raise DataError(self._dump.path, None, f"{twice}, with other weights")
         return sentences
@@ -131,3 +134,9 @@ class FromFile(Explainer):
                 other = " ".join(pieces[1])[:SHOWN]
                 return f"{problem}: sentence {sentence.number + 1} has the target {other!r}"
         return f"{problem}, among {len(self._sentences)}"
+
+
+def _are_equal(first_TT: np.ndarray | None, second_TT: np.ndarray | None) -> bool:
+    if first_TT is None or second_TT is None:
+        return first_TT is second_TT
+    return np.array_equal(first_TT, second_TT)

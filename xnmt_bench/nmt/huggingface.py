@@ -189,6 +189,9 @@ class HuggingFaceModel(NMTModel):
         super().__init__()
         self.model, self.source_subwords, self.target_subwords = model, source, target
         self.longest_target = getattr(model.config, "max_position_embeddings", None)
+        # Of the others, positions are computed for any length.
+        has_table = model.config.model_type in ("marian", "mbart")
+        self._table_size = self.longest_target if has_table else None
         buffers = {"source_ids": source.ids.theirs_V, "target_ids": target.ids.theirs_V}
         # Buffers, so that they go to the model's device with it; no weights, so not kept.
         for name, ids in (frame.__dict__ | buffers).items():
@@ -234,6 +237,7 @@ class HuggingFaceModel(NMTModel):
         if after.shape[1]:  # right behind each row's EOS, and before its padding
             behind = end_B1 + places[: after.shape[1]]
             framed = framed.scatter(1, behind[..., None].expand_as(after), after)
+        self._check_length("source", framed)
         mask = places < end_B1 + after.shape[1]
         if layout.hidden_BS is not None:
             mask[:, before.shape[1] :][:, : source_BSD.shape[1]] &= ~layout.hidden_BS
@@ -299,6 +303,7 @@ class HuggingFaceModel(NMTModel):
             # The last of them comes as BOS with the inputs.
             before = self._embed(decoder, self.before_target[:-1])
             input_BTD = torch.cat([before.expand(len(input_BTD), -1, -1), input_BTD], dim=1)
+            self._check_length("target", input_BTD)
         mask, hidden_BT = None, encoding.layout.hidden_BT
         if hidden_BT is not None:
             # The frame stands before the inputs, also where the decoder has read it before.
@@ -311,6 +316,11 @@ class HuggingFaceModel(NMTModel):
             attention_mask=mask,
             **{"use_cache": False, **options},
         )
+
+    def _check_length(self, side: str, embeddings_BTD: Tensor) -> None:
+        length, most = embeddings_BTD.shape[1], self._table_size
+        if most is not None and length > most:
+            raise XnmtError(f"a {side} of {length} subwords; the model reads {most} at most")
 
     def reader(self, encoding: Encoding) -> Reader:
         """Keep the keys and values of what it has read."""

@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_model as load_weights
 from safetensors.torch import save_model as save_weights
 
+from xnmt_bench.code_hash import code_hash
 from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.subwords import SentencePiece, Subwords
@@ -19,7 +20,14 @@ from xnmt_bench.device import Device, find_device, move
 from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.registry import create
-from xnmt_bench.store import META, Artefact, file_hash, fingerprint, write_atomically
+from xnmt_bench.store import (
+    META,
+    MODEL_FILES,
+    Artefact,
+    file_hash,
+    fingerprint,
+    write_atomically,
+)
 
 SHIPPED = Path(__file__).parent.parent / "systems"  # systems that come with the package
 MEANING = ("heads", "pre_norm", "tied", "position_shift")  # sizes that no weight's shape tells
@@ -94,6 +102,8 @@ def load_model(path: str | Path, device: Device = "cpu") -> NMTModel:
         raise StoreError(f"{named}: not a description of an NMT model: {error!r}") from None
     vocabularies = [folder / f"{side}.model" for side in SIDES]
     for expected, file in zip(hashes, vocabularies, strict=True):
+        if not file.is_file():
+            raise StoreError(f"{file}: no such file; the model's folder lacks a vocabulary")
         if file_hash(file) != expected:
             raise StoreError(f"{file}: this vocabulary does not belong to the model")
     source, target = SentencePiece(vocabularies[0], clusters), SentencePiece(vocabularies[1])
@@ -108,6 +118,8 @@ def load_model(path: str | Path, device: Device = "cpu") -> NMTModel:
     if not all(weight.isfinite().all() for weight in model.parameters()):
         raise StoreError(f"{weights}: a weight is NaN or infinite")
     model.fingerprint, model.trained_context = system_id(folder), trained_context
+    if code := code_of_plug_in(type(model)):
+        model.fingerprint = fingerprint({"system": model.fingerprint, "code": code})
     model.languages = pair
     # Explained weights never learn; gradients are taken of embeddings alone.
     return move(model.eval().requires_grad_(False), find_device(device))
@@ -137,6 +149,15 @@ def _other_family(folder: Path) -> str:
     return f"; config.json is of a model of Hugging Face transformers: choose nmt={family}"
 
 
+def code_of_plug_in(architecture: type[NMTModel]) -> str | None:
+    """Return a hash of an architecture's code; None for those of this project.
+
+    Of these the `version=` of a stage stands for the code.
+    """
+    of_project = architecture.__module__.startswith("xnmt_bench.")
+    return None if of_project else code_hash(architecture)
+
+
 def system_id(folder: Path) -> str:
     """Return the fingerprint of a trained system: weights, sizes and vocabularies.
 
@@ -147,7 +168,7 @@ def system_id(folder: Path) -> str:
         StoreError: there is none.
     """
     # The description holds the hashes of the vocabularies, and sizes that change no weight's shape.
-    files = [folder / "model.json", folder / "model.safetensors"]
+    files = [folder / name for name in MODEL_FILES]
     if not all(file.exists() for file in files):
         raise StoreError(f"{folder}: no NMT model is here")
     return fingerprint({file.name: file_hash(file) for file in files})
@@ -171,7 +192,9 @@ def start_from(model: NMTModel, sizes: dict[str, Any], path: str | Path) -> NMTM
         model.start_from(trained)
         # What changes no shape may change what the weights mean.
         for name in MEANING:
-            here, there = sizes.get(name), trained_sizes.get(name)
+            # Architectures that shift no positions have no such size.
+            absent = 0 if name == "position_shift" else None
+            here, there = sizes.get(name, absent), trained_sizes.get(name, absent)
             # A concatenation may learn to shift positions that its start did not shift; a base
             # learns nothing.
             if here != there and (model.starts_trained or name != "position_shift"):

@@ -16,7 +16,7 @@ from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.loading import load_model, shipped, shipped_names
 
 # `model_type` of a config.json, and the choice of `nmt=` that opens such a model.
-FAMILIES = {"marian": "marian", "m2m_100": "m2m100", "mbart": "mbart", "t5": "t5", "mt5": "t5"}
+FAMILIES = {"marian": "marian", "m2m_100": "m2m100", "mbart": "mbart", "t5": "t5"}
 CHECKPOINTS = (".pt",)  # endings of fairseq's files
 # Endings of other files, which no name on the hub has.
 FILES = (".bin", ".gz", ".h5", ".json", ".npz", ".onnx", ".safetensors", ".tar", ".yaml", ".zip")

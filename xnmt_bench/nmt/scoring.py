@@ -42,7 +42,7 @@ def log_probability(
         alone = Layout(segments(sources), inputs, model.draft(sources))
         encoding = model.encode(model.embed_source(sources), alone).select(row_of_B)
         input_BTD = model.embed_target(batch.input_BT)
-        states_BTD = model.decode(encoding.decoding(batch.input_BT), input_BTD)
+        states_BTD = model.decode(encoding.reading(batch.layout.input_BT), input_BTD)
         # A context's sentences are given and not scored.
         now_BT = batch.current_BT
         log_p = model.log_probability(states_BTD[now_BT], batch.target_BT[now_BT])

@@ -106,7 +106,7 @@ class Explained:
 
     @cached_property
     def prepared(self) -> Artefact | None:
-        """What the explainer has learnt from the system's training split, if it learns at all."""
+        """What the explainer has learnt from the measured corpus's training split, if it learns."""
         explainer = self.explainer
         # Most learn nothing, and need no artefact.
         if not explainer.learns:
@@ -135,8 +135,13 @@ class Explained:
         # Sizes change no result, so they decide no recipe.
         options_of_phi = {name: value for name, value in phi.items() if name not in sizes}
         recipe = {"explainer": options_of_phi, "code": code_hash(type(self.explainer))}
-        if altered := self.explainer.altered:  # found by name, so that no import leads there
-            recipe["code_of_altered"] = code_hash(type(altered))
+        # Found by name, so that no import leads there; one may alter another.
+        codes, altered = [], self.explainer.altered
+        while altered:
+            codes.append(code_hash(type(altered)))
+            altered = altered.altered
+        if codes:
+            recipe["code_of_altered"] = codes[0] if len(codes) == 1 else codes
         return recipe
 
     def rules(

@@ -18,6 +18,7 @@ from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
 from xnmt_bench.corpora.subwords import EOS, SEPARATOR
 from xnmt_bench.device import Room, device_of
 from xnmt_bench.engine import make_shards
+from xnmt_bench.errors import StoreError
 from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.pipeline.system import System
@@ -105,7 +106,10 @@ class Translations:
     def outputs(self) -> Outputs:
         """Return those of the test set."""
         artefact, texts = self.made("test"), self.texts
-        translations, number_N = _lines(artefact.path / "test.txt"), texts.split("test").number
+        path, number_N = artefact.path / "test.txt", texts.split("test").number
+        translations = _lines(path)
+        if len(translations) != len(number_N):
+            raise StoreError(f"{path}: {len(translations)} lines, but {len(number_N)} sentences")
         return Outputs(
             texts.corpus,
             texts.test_set,
@@ -175,7 +179,8 @@ class Translations:
             translated = translate(model, sources, self._beam, prefixes=prefixes)
             for i, ids in zip(batch, translated, strict=True):
                 outputs[i] = [t for t in ids if t != EOS]  # a cut translation lacks it
-        return [model.target_subwords.decode(outputs[i]) for i in shard]
+        # A translation is a line of a file; a vocabulary of bytes can write a line's end.
+        return [model.target_subwords.decode(outputs[i]).replace("\n", " ") for i in shard]
 
     def _encode(self, name: Split, folder: Path) -> None:
         """Write translations as ids too, each behind its own context."""

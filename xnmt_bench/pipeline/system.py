@@ -20,7 +20,14 @@ from xnmt_bench.engine import leave_to_first_rank, train_together
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.context.divided import divided
-from xnmt_bench.nmt.loading import build_model, save_model, shipped, start_from, system_id
+from xnmt_bench.nmt.loading import (
+    build_model,
+    code_of_plug_in,
+    save_model,
+    shipped,
+    start_from,
+    system_id,
+)
 from xnmt_bench.nmt.training_options import NMTTrainingOptions
 from xnmt_bench.nmt.validation import ContrastiveAccuracy, ValidationBLEU
 from xnmt_bench.pipeline.clusters import StoredClusters
@@ -344,6 +351,8 @@ class System:
             }
         else:
             recipe = {key: nmt[key] for key in ("architecture", "sizes")}
+            if code := code_of_plug_in(load("architectures", nmt["architecture"])):
+                recipe["code"] = code
             if nmt["initial"]:  # else no entry: one of None would be another fingerprint
                 recipe["initial"] = system_id(shipped(nmt["initial"]))
         recipe |= {"training": training.recipe, "seed": nmt["seed"]}

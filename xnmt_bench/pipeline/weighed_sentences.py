@@ -69,6 +69,9 @@ def weigh_sentences(
     split = explained.decisions.split(EVALUATED, scenario)
     source, target = explained.texts.subwords
     for index, relevance in enumerate(relevances):
+        if index == len(split):
+            needed = f"the {len(split)} sentences of the test set"
+            raise XnmtError(f"the relevance is of more sentences; needed: {needed}")
         source_ids, target_ids = split.source[index], split.target[index]
         # Metrics on sentences count the current sentence's words alone.
         columns, rows = (slice(*current_span(ids)) for ids in (source_ids, target_ids))

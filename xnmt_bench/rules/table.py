@@ -9,6 +9,7 @@ hold `<side>_relevance`, the score of every word (NaN where unseen).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,6 +23,7 @@ from xnmt_bench.corpora.subwords import SPECIAL
 from xnmt_bench.errors import NotApplicable, StoreError, XnmtError
 from xnmt_bench.parquet import column_names, read_table, write_table
 
+log = logging.getLogger(__name__)
 Part = TypeVar("Part")
 # Places of words in a sentence and their relevance, of one side of a decision.
 Scores = tuple[np.ndarray, np.ndarray]
@@ -116,12 +118,18 @@ def write_shards(
 
 
 def is_finished(path: Path) -> bool:
-    """Return whether a shard is there; shards are renamed when whole, so it is complete.
+    """Return whether a whole shard is there; a damaged one is removed, so that it is made again.
 
-    Raises:
-        StoreError: it was damaged since.
+    Shards are renamed when they are whole, but a rename may reach the disk before the bytes do.
     """
-    return path.exists() and bool(read_columns(path))
+    if not path.exists():
+        return False
+    try:
+        return bool(read_columns(path))
+    except StoreError as error:
+        log.warning("%s; it is made again", error)
+        path.unlink()
+        return False
 
 
 def shards(folder: Path, split: str) -> list[Path]:

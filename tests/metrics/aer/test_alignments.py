@@ -89,7 +89,7 @@ def test_gold_of_a_corpus_that_has_none_is_not_applicable(tmp_path):
 
 
 def test_the_diagonal_needs_no_model_and_is_no_good(transformer, workplace):
-    made = Alignments(job_for(workplace, "attention"))
+    made = Alignments(job_for(workplace, "prediction_difference"))
     assert aer(made.explained) < aer(made.diagonal)
 
 

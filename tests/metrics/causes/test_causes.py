@@ -176,6 +176,7 @@ class Half(Interventions):
         return chosen[self.first :: 2] if len(chosen) == 8 else []
 
 
+@pytest.mark.long
 def test_effects_hardly_depend_on_the_draw_of_substitutes(transformer):
     """Four substitutes of each word against four others, both halves of as many pieces first."""
     by_half = []

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from xnmt_bench.metrics.confidence.sentences import Reading, rows
 from xnmt_bench.parquet import read_table
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.weighed_sentences import _logarithms
+from xnmt_bench.pipeline.weighed_sentences import _logarithms, weigh_sentences
 from xnmt_bench.rules.extract import REAL
 from xnmt_bench.words.pieces import as_shares
 
@@ -138,6 +139,20 @@ def test_relevance_of_other_sentences_is_refused(workplace):
     folder = workplace / "store" / "rules" / rules
     with pytest.raises(XnmtError, match=r"the relevance is of sentence .*; needed: sentence "):
         measured(job_of(workplace, "transformer", "attention", f"relevance.path={folder}"))
+
+
+def test_relevance_of_more_sentences_is_refused(workplace):
+    job = job_of(workplace, "transformer", "attention")
+    relevances, explained = [*job.relevance(REAL, source_alone=True)], job.explained
+    split = explained.decisions.split(EVALUATED, REAL).taken(np.arange(11))
+    shorter = SimpleNamespace(
+        decisions=SimpleNamespace(split=lambda *_: split),
+        texts=explained.texts,
+        explainer=explained.explainer,
+    )
+    assert len(relevances) == 12
+    with pytest.raises(XnmtError, match="of more sentences; needed: the 11 sentences"):
+        list(weigh_sentences(shorter, REAL, relevances))
 
 
 def test_relevance_given_as_a_dump_is_not_called_attention(workplace, tmp_path):
@@ -319,7 +334,10 @@ def test_the_released_tools_definition_reads_marians_dump_as_it_does(tmp_path):
 
 def test_a_damaged_row_costs_its_own_sentences_alone(tmp_path):
     """Units that cannot be read, or texts that are not there, of one of two rows."""
-    for name, text in (("a", "0 ||| x ||| 0 ||| a b ||| 0 0\n1 0 0\n"), ("b", BLOCKS)):
+    for name, text in (
+        ("a", "0 ||| x y ||| 0 ||| a b c ||| 0 0\n1 0 0\n.4 .3 .3\n"),
+        ("b", BLOCKS),
+    ):
         (tmp_path / f"{name}.txt").write_text(text)
         config = configure(f"relevance.path={tmp_path}/{name}.txt", "relevance.format=nematus",
                           f"store={tmp_path}/store")  # fmt: skip

@@ -173,6 +173,7 @@ def test_training_reads_the_sets_as_the_corpus_is_written(concat):
     assert 0 <= accuracy <= 100
 
 
+@pytest.mark.long
 def test_training_stops_by_bleu_and_accuracy(workplace, tmp_path):
     changes = ["nmt=concat", "nmt.training.stop=[bleu,contrastive]", "nmt.training.max_epochs=3"]
     job = Job(configure(*tiny(workplace, *changes)))

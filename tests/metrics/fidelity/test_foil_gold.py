@@ -59,6 +59,7 @@ def test_its_rows_compare_with_rows_of_the_same_decisions_alone(job, workplace):
         assert units["rows"].sum() == whole["rows"].sum()
 
 
+@pytest.mark.long
 def test_proxies_learn_from_decisions_that_are_explained(job):
     rules = RuleSet(job)
     learnt = [(rule.sentence_N, rule.step_N, rule.label_N) for rule in rules.training()]

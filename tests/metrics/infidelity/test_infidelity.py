@@ -131,6 +131,7 @@ def test_results_are_of_the_sums():
     assert results["against"] == pytest.approx(0.1)
 
 
+@pytest.mark.long
 def test_shapley_foretells_more_than_random_words(workplace, transformer):
     """Under the removal that Shapley values are of; equal scores are as good as random ones."""
     unexplained = {}
@@ -147,6 +148,7 @@ def test_shapley_foretells_more_than_random_words(workplace, transformer):
     assert unexplained["shapley"] < 0.7 * alike < alike < unexplained["random"] < 1
 
 
+@pytest.mark.long
 def test_from_the_command_line(workplace, tmp_path):
     shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
               f"results={tmp_path}", "metric=[infidelity]", "metric.infidelity.sentences=12",

@@ -272,6 +272,7 @@ def test_labels_stay_those_of_the_system_as_it_is(workplace, transformer):
     assert (of_changed.label_N == labels.label_N[: len(of_changed)]).all()
 
 
+@pytest.mark.long
 def test_from_the_command_line(workplace, tmp_path):
     shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
               f"results={tmp_path}", "metric=[robustness]", "metric.robustness.sentences=4",

@@ -167,6 +167,7 @@ def results_of(workplace, explainer, *changes):
     return {name: float(x[0]) for name, x in metric.of_sums(sums).items()}
 
 
+@pytest.mark.long
 def test_what_asks_the_model_is_ahead_of_random_words(workplace, transformer):
     asks, blind = (results_of(workplace, name) for name in ("prediction_difference", "random"))
     assert asks["pi_soft_ns"] > blind["pi_soft_ns"] + 0.1
@@ -207,6 +208,7 @@ def test_high_scores_for_all_words_gain_by_the_raw_numbers_alone(workplace, tran
         assert abs(cheater[name] - drawn[name]) < 0.1
 
 
+@pytest.mark.long
 def test_from_the_command_line(workplace, tmp_path):
     shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
               f"results={tmp_path}", "metric=[soft]", "metric.soft.sentences=5",

@@ -1,6 +1,9 @@
 """The context-aware systems through the pipeline: training, contexts, contrastive sets."""
 
+import copy
+import json
 import shutil
+from contextlib import nullcontext
 from dataclasses import astuple, replace
 from itertools import islice
 
@@ -25,6 +28,7 @@ from xnmt_bench.corpora.subwords import PAD, current_start
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.batch import pad
 from xnmt_bench.nmt.comparing import compare
+from xnmt_bench.nmt.loading import start_from
 from xnmt_bench.nmt.scoring import log_probability
 from xnmt_bench.nmt.training import NMTTraining
 from xnmt_bench.pipeline.job import Job
@@ -228,6 +232,21 @@ def test_where_training_cannot_start(tmp_path, workplace):
         config = configure("nmt=cadec", *GENERATED, *DISCOURSE_SIZES["cadec"], *options)
         with pytest.raises(XnmtError, match=problem):
             _ = Job(config).system.trained
+
+
+def test_a_base_that_shifts_no_positions_is_a_plain_one(transformer, tmp_path, monkeypatch):
+    """A concatenation of no context has the size, and it is 0; CADec has none."""
+    path = shutil.copytree(transformer.system.path, tmp_path / "base")
+    (path / "meta.json").unlink()
+    described = json.loads((path / "model.json").read_text())
+    for shift, refused in ((0, False), (8, True)):
+        described["sizes"]["position_shift"] = shift
+        (path / "model.json").write_text(json.dumps(described))
+        model = copy.deepcopy(transformer.system.model)
+        monkeypatch.setattr(type(model), "starts_trained", True)
+        sizes = {k: v for k, v in described["sizes"].items() if k != "position_shift"}
+        with pytest.raises(XnmtError, match="position_shift is 8") if refused else nullcontext():
+            start_from(model, sizes, path)
 
 
 def test_another_vocabulary_than_the_first_steps(workplace):

@@ -89,6 +89,11 @@ class FairseqTransformer(Transformer):
         side = "decoder" if target else "encoder"
         if positions is None:
             positions = torch.arange(x_BTD.shape[1], device=x_BTD.device)
+        table = self.positions[side]
+        if isinstance(table, nn.Embedding) and x_BTD.shape[1] > len(table.weight) - FIRST:
+            name, most = "target" if target else "source", len(table.weight) - FIRST
+            problem = f"a {name} of {x_BTD.shape[1]} subwords; the model reads {most} at most"
+            raise XnmtError(problem)
         placed = x_BTD + self.positions[side](positions + FIRST).to(x_BTD.dtype)
         return self.embedding_norms[side](placed)  # type: ignore[no-any-return]
 
