@@ -47,6 +47,14 @@ def code_hash(cls: type) -> str:
     return hashlib.sha256(code.encode()).hexdigest()[:16]
 
 
+def code_of_plug_in(cls: type) -> str | None:
+    """Return a hash of the code of a plug-in's class; None for a class of this project.
+
+    The `version=` of a stage stands for the code of architectures and proxies of this project.
+    """
+    return None if cls.__module__.startswith(("xnmt_bench.", "proxies.")) else code_hash(cls)
+
+
 # A process hashes several classes, and most of them import the same modules.
 @cache
 def _parse(text: str) -> tuple[str, Sequence[ast.Import | ast.ImportFrom]]:

@@ -15,7 +15,7 @@ from proxies.base import LONGEST
 from proxies.data import DrawnRules, VisibleWords, unpack
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import decide
-from xnmt_bench.judges import RuleSet
+from xnmt_bench.judges import RuleSet, trained_proxy
 from xnmt_bench.judges.base import Base
 from xnmt_bench.judges.base_swapped import BaseSwapped
 from xnmt_bench.judges.base_tuned import WEIGHTS, BaseTuned
@@ -120,6 +120,15 @@ def test_trainings_of_unlike_length_are_unlike_rows(workplace):
     option = "proxy.training.max_epochs"
     jobs = [job_for(workplace, "random", f"{option}={n}") for n in (5, 50)]
     assert [BaseTuned(RuleSet(job)).settings()["max_epochs"] for job in jobs] == [5, 50]
+
+
+def test_code_of_a_plug_ins_proxy_decides_its_training(transformer, workplace, unmade, monkeypatch):
+    unmade("proxy")
+    rules, fingerprints = RuleSet(job_for(workplace, "random")), set()
+    for code in (None, "written", "edited"):
+        monkeypatch.setattr(trained_proxy, "code_of_plug_in", lambda cls, code=code: code)
+        fingerprints.add(Own(rules).trained.fingerprint)
+    assert len(fingerprints) == 3
 
 
 def test_a_second_name_for_one_class_is_refused(workplace):

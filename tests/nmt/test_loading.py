@@ -5,15 +5,17 @@ import shutil
 
 import pytest
 import torch
-from conftest import batch_of
+from conftest import batch_of, configure, overrides
 from safetensors.torch import load_file, save_file
 
 import xnmt_bench
-from xnmt_bench.code_hash import code_hash
+from xnmt_bench.code_hash import code_hash, code_of_plug_in
 from xnmt_bench.errors import DataError, StoreError, XnmtError
 from xnmt_bench.nmt import loading
 from xnmt_bench.nmt.loading import build_model, system_id
 from xnmt_bench.nmt.transformer import Transformer
+from xnmt_bench.pipeline import system as system_module
+from xnmt_bench.pipeline.job import Job
 from xnmt_bench.store import META
 
 
@@ -52,11 +54,24 @@ def test_code_of_a_plug_ins_architecture_is_in_its_fingerprint(folder, monkeypat
     class OfAPlugIn(Transformer):
         pass
 
-    assert loading.code_of_plug_in(Transformer) is None
-    assert loading.code_of_plug_in(OfAPlugIn) == code_hash(OfAPlugIn)
+    assert code_of_plug_in(Transformer) is None
+    assert code_of_plug_in(OfAPlugIn) == code_hash(OfAPlugIn)
     usual = xnmt_bench.load_model(folder).fingerprint
     monkeypatch.setattr(loading, "code_of_plug_in", lambda cls: "edited")
     assert xnmt_bench.load_model(folder).fingerprint != usual == system_id(folder)
+
+
+def test_code_of_a_plug_ins_architecture_decides_its_training(
+    transformer, workplace, unmade, monkeypatch
+):
+    unmade("nmt")
+    changes = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0"]
+    fingerprints = []
+    for code in (None, "written", "edited"):
+        monkeypatch.setattr(system_module, "code_of_plug_in", lambda cls, code=code: code)
+        fingerprints.append(Job(configure(*changes)).system.trained.fingerprint)
+    assert fingerprints[0] == transformer.system.trained.fingerprint
+    assert len({*fingerprints}) == 3
 
 
 @pytest.mark.parametrize("damage", ["truncated", "other sizes", "missing"])

@@ -16,10 +16,11 @@ from proxies.base import Proxy, Vocabulary
 from proxies.data import PackedRules, append, narrowest, open_decisions, pack
 from proxies.lessons import Lessons, ProxyTrainingOptions
 from proxies.scoring import BATCH, distributions, log_likelihoods
+from xnmt_bench.code_hash import code_of_plug_in
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.judges.judge import Judge, LearnsFrom, training_facts
 from xnmt_bench.pipeline.settings import plain
-from xnmt_bench.registry import create, entries
+from xnmt_bench.registry import create, entries, load
 from xnmt_bench.rules.table import Rules, sentence_starts
 from xnmt_bench.store import Artefact, Work
 from xnmt_bench.trainer import clean
@@ -127,6 +128,7 @@ class TrainedProxy(Judge):
             clean(folder)
             return dict(facts)
 
+        code = code_of_plug_in(load("proxies", proxy["name"]))
         return self.rules.job.store.make(
             "proxy",
             work,
@@ -142,6 +144,7 @@ class TrainedProxy(Judge):
             seed=config.seed,
             # The device decides no result; how products are rounded does.
             precision=options.precision,
+            **({"code": code} if code else {}),
         )
 
     def recipe(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_model as load_weights
 from safetensors.torch import save_model as save_weights
 
-from xnmt_bench.code_hash import code_hash
+from xnmt_bench.code_hash import code_of_plug_in
 from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.subwords import SentencePiece, Subwords
@@ -147,15 +147,6 @@ def _other_family(folder: Path) -> str:
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return ""
     return f"; config.json is of a model of Hugging Face transformers: choose nmt={family}"
-
-
-def code_of_plug_in(architecture: type[NMTModel]) -> str | None:
-    """Return a hash of an architecture's code; None for those of this project.
-
-    Of these the `version=` of a stage stands for the code.
-    """
-    of_project = architecture.__module__.startswith("xnmt_bench.")
-    return None if of_project else code_hash(architecture)
 
 
 def system_id(folder: Path) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
+from xnmt_bench.code_hash import code_of_plug_in
 from xnmt_bench.corpora.contrastive import as_read, find_sets
 from xnmt_bench.corpora.passage import Context, Passage
 from xnmt_bench.corpora.sentence import SPLITS, Corpus, Sentence, Split, languages
@@ -22,7 +23,6 @@ from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.context.divided import divided
 from xnmt_bench.nmt.loading import (
     build_model,
-    code_of_plug_in,
     save_model,
     shipped,
     start_from,
