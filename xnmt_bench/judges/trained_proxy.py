@@ -129,6 +129,7 @@ class TrainedProxy(Judge):
             return dict(facts)
 
         code = code_of_plug_in(load("proxies", proxy["name"]))
+        of_plug_in: dict[str, Any] = {"code": code} if code else {}
         return self.rules.job.store.make(
             "proxy",
             work,
@@ -144,7 +145,7 @@ class TrainedProxy(Judge):
             seed=config.seed,
             # The device decides no result; how products are rounded does.
             precision=options.precision,
-            **({"code": code} if code else {}),
+            **of_plug_in,
         )
 
     def recipe(self) -> dict[str, Any]:
