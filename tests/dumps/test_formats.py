@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from dumped import DUMPS, FORMATS, read
 
 from xnmt_bench.dumps.json_lines import JsonLines, written
 from xnmt_bench.errors import DataError, XnmtError
+from xnmt_bench.explainers.from_file import FromFile
 from xnmt_bench.registry import entries, load
 from xnmt_bench.words import Tokens, Weighed
 
@@ -307,3 +309,22 @@ def test_words_are_sums_of_source_pieces_and_means_of_target_pieces():
     np.testing.assert_allclose(sentence.prefix_TT, [[0, 0], [2, 0]])
     assert sentence.log_probability_T.tolist() == [-1, -6]
     assert (sentence.source.pieces, sentence.target.pieces) == (("ab", "c", "</s>"), ("x", "yz"))
+
+
+@pytest.mark.parametrize("weight", [0.2, 0.3])
+def test_a_repeated_sentence_has_the_same_weights_of_its_prefix(tmp_path, weight):
+    """An explainer reads one relevance for each pair of texts."""
+    line = {
+        "source": ["a"],
+        "target": ["x", "y"],
+        "weights": [[1], [1]],
+        "prefix": [[0, 0], [0.2, 0]],
+    }
+    again = line | {"prefix": [[0, 0], [weight, 0]]}
+    path = tmp_path / "dump"
+    header = {"form": "weights", "version": 1}
+    path.write_text("".join(json.dumps(x) + "\n" for x in (header, line, again)))
+    explainer = FromFile(str(path), "json_lines")
+    refused = pytest.raises(DataError, match="sentences 1 and 2 are the same, with other weights")
+    with nullcontext() if weight == 0.2 else refused:
+        assert len(explainer._sentences) == 1
