@@ -71,7 +71,7 @@ def results(site, tmp_path_factory):
     folder = tmp_path_factory.mktemp("sweep")
     places = [f"store={folder}/store", f"results={folder}/results"]
     done = run(site, "train.py", "-m", *TINY, *places, "nmt=shallow",
-               "nmt.sizes.dimension=16,32", "explainer=last_word,path_gradient",
+               "nmt.sizes.dimension=16,32", "explainer=last_word,gradient_norm,path_gradient",
                "proxy=bag", "proxy.sizes.dimension=8", METRICS,
                "judge=[base,own,evalx,cooccurrence]", "judge.cooccurrence.smoothing=0.1",
                "metric.length_ratio.characters=true", f"hydra.sweep.dir={folder}/jobs")  # fmt: skip
@@ -128,7 +128,7 @@ def test_a_proxy_and_an_architecture_are_in_every_table(results):
     found = rows(results / "fidelity.csv")
     judges = {"base", "bag", "evalx_bag", "cooccurrence"}
     assert {r["instantiation"] for r in found} == judges | {"unigram", "nmt"}
-    assert {r["explainer"] for r in found} == {"last_word", "path_gradient", ""}
+    assert {r["explainer"] for r in found} == {"last_word", "gradient_norm", "path_gradient", ""}
     assert all(r["status"] == "ok" for r in found)
     # The plug-in's judge stands behind the built-in ones, under its own heading.
     assert "| Base | bag | EVAL-X bag | counts |" in (results / "fidelity.md").read_text()
@@ -142,7 +142,7 @@ def test_a_judge_is_in_figure_and_page(results):
     assert "<th>counts</th>" in page
     # It tells no first choice, so its accuracy is unknown.
     found = [r for r in rows(results / "fidelity.csv") if r["instantiation"] == "cooccurrence"]
-    assert len(found) == 4
+    assert len(found) == 6
     assert all(r["status"] == "ok" and r["accuracy"] == "" for r in found)
 
 
@@ -180,7 +180,7 @@ def test_its_perplexity_is_that_of_the_counts(results):
 def test_a_metric_on_explanations(results):
     """A difference of two probabilities for each explainer, with its interval."""
     found = rows(results / "sufficiency.csv")
-    assert len(found) == 4
+    assert len(found) == 6
     assert all(abs(float(r["sufficiency"])) < 1 for r in found)
     assert "sufficiency" in (results / "sufficiency.md").read_text()
 

@@ -324,6 +324,16 @@ def test_evaluate_reports_and_never_trains(whole, tmp_path):
     for metric in ("fidelity", "quality"):
         for name in ("csv", "txt", "md", "tex", "svg", "png"):
             assert (tmp_path / "results" / f"{metric}.{name}").stat().st_size > 100
+    shown = command(
+        "evaluate.py",
+        *TINY,
+        *places(tmp_path),
+        "explain=she's ill (schläft!) .",
+        cwd=tmp_path,
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert "weighted gradient" in shown.stdout
+    assert (tmp_path / "results" / "explanation.png").exists()
 
 
 @pytest.mark.usefixtures("begun")

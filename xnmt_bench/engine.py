@@ -286,7 +286,7 @@ def train_together(folder: Path) -> dict[str, Any] | None:
 
 
 def _take_facts(folder: Path) -> dict[str, Any]:
-    """Return what the first rank wrote, and remove it: it is no file of the artefact."""
+    """Return what the first rank wrote, and remove the file from the artefact."""
     facts: dict[str, Any] = json.loads((folder / FACTS).read_text(encoding="utf-8"))
     (folder / FACTS).unlink()
     return facts

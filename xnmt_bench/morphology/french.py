@@ -24,8 +24,8 @@ NOUNS, ADJECTIVAL = ("NOUN", "PROPN"), ("ADJ", "DET")
 class French(Morphology):
     """By spaCy's tagger over the whole sentence (MIT; the model LGPL).
 
-    Of the linked words a noun's article counts first (`le journaliste`), then the noun
-    as it is tagged, then any other word. Words are cut as spaCy cuts them: `l'auditeur` is two.
+    Of the linked words a noun's article counts first (`le journaliste`), then the tag
+    of the noun, then any other word. Words are cut as spaCy cuts them: `l'auditeur` is two.
     """
 
     language: ClassVar[str] = "fr"

@@ -142,7 +142,7 @@ def _total_aer(hypotheses: Sequence[Links], gold: Sequence[Alignment]) -> float:
 
 
 def line(results: Mapping[str, float]) -> str:
-    """Return the field's own line: AER (precision/recall/links); n/a where there is no number."""
+    """Return the field's own line: AER (precision/recall/links); n/a for a missing number."""
     aer, precision, recall = (
         f"{100 * results[name]:.1f}%" if name in results else "n/a"
         for name in ("aer", "precision", "recall")

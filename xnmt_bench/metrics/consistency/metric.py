@@ -314,8 +314,7 @@ class Consistency(SumMetric):
         return {name: file_hash(path)[:16] for name, path in paths.items() if path.is_file()}
 
     def measured_from_files(self, job: Job) -> bool:
-        """Return whether files hold everything: the translations, unless an explainer is asked."""
-        # An explainer needs the system, also where the translations are another's.
+        """Return whether files hold everything: translations do, an explainer needs the system."""
         return job.door("outputs") is not None and not self._explained
 
     @property
