@@ -245,6 +245,8 @@ def leaves(node, path=()):
 def test_launchers(name):
     file = OmegaConf.load(CONF / "launcher" / f"{name}.yaml")
     [chosen] = [d["override /hydra/launcher"] for d in file.defaults if "hydra" in str(d)]
+    if chosen.startswith("submitit"):
+        pytest.importorskip("submitit", reason="the extra `slurm` is not installed")
     assert composed(f"launcher={name}").hydra.runtime.choices["hydra/launcher"] == chosen
 
 

@@ -19,10 +19,11 @@ from xnmt_bench.metrics.consistency import Consistency
 from xnmt_bench.metrics.coref_attention import CorefAttention
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.parquet import write_table
+from xnmt_bench.parsing import parse_number
 from xnmt_bench.sheets.consistency import ConsistencySheet
-from xnmt_bench.sheets.files import Sheet, read_filled, read_key, write_sheet
+from xnmt_bench.sheets.files import Sheet, read_filled, read_key, to_csv, write_sheet
 from xnmt_bench.sheets.page import sheet_page
-from xnmt_bench.sheets.sheet import Item, ShownText, share_equally
+from xnmt_bench.sheets.sheet import Item, Question, ShownText, share_equally
 from xnmt_bench.sheets.triggers import TriggersSheet
 
 UNITS = Units("made", np.arange(2), {"log_likelihood": np.zeros(2), "rows": np.ones(2)})
@@ -382,11 +383,89 @@ def test_a_filled_sheet_is_written_as_it_was_read(sheet, tmp_path):
     filled = read_filled(path)
     assert filled.sheet == new_sheet.identifier == read_key(key, []).sheet
     assert filled.missing() == 4  # the second question comes after the first
-    assert filled.csv().encode() == path.read_bytes()
+    assert {answer for answers in filled.answers.values() for answer in answers.values()} == {""}
     cut = tmp_path / "cut.csv"
     cut.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(DataError, match=r"cut.csv:5: \d fields, but the header has 7|cut.csv:\d"):
         read_filled(cut)
+
+
+def test_answers_are_never_overwritten_by_an_empty_sheet(sheet, tmp_path):
+    new_sheet, (_, path, key) = sheet
+    again = write_sheet(new_sheet, "page", tmp_path, "consistency")
+    assert again[0].read_text() == "page"
+    filled = path.read_text(encoding="utf-8").replace(",,,", ",yes,m,")
+    path.write_text(filled, encoding="utf-8")
+    with pytest.raises(DataError, match=r"consistency.csv: was changed and may hold answers"):
+        write_sheet(new_sheet, "another page", tmp_path, "consistency")
+    assert path.read_text(encoding="utf-8") == filled
+    assert again[0].read_text() == "page"
+    # The key is read as spreadsheets write it, too.
+    key.write_text(key.read_text(encoding="utf-8").replace(",", ";"), encoding="utf-8")
+    path.unlink()
+    write_sheet(new_sheet, "page", tmp_path, "consistency")
+
+
+def fill(path, *answers):
+    """Write the answers to the first items of a sheet: (is_translation, gender)."""
+    rows = read_csv(path)
+    for row, (is_translation, gender) in zip(rows, answers, strict=False):
+        row |= {"is_translation": is_translation, "gender": gender}
+    path.write_text(to_csv(list(rows[0]), rows), encoding="utf-8")
+
+
+def test_an_answer_to_a_question_that_is_not_asked_counts_nowhere(sheet, caplog):
+    """As on the page, which removes it."""
+    _, (_, path, _) = sheet
+    fill(path, ("no", "m"), ("", "f"), ("yes", "f"))
+    filled = read_filled(path)
+    assert [filled.answers[item]["gender"] for item in (1, 2, 3)] == ["", "", "f"]
+    assert "2 answers to questions that were not asked are left out" in caplog.text
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", ","])
+def test_a_file_with_every_cell_in_quotes_is_read(delimiter, sheet):
+    _, (_, path, _) = sheet
+    fill(path, ("yes", "m"))
+    rows = read_csv(path)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), delimiter=delimiter, quoting=csv.QUOTE_ALL)
+        writer.writeheader()
+        writer.writerows(rows)
+    assert read_filled(path).answers[1] == {"is_translation": "yes", "gender": "m"}
+
+
+def test_a_kind_may_have_a_hyphen_and_capitals(monkeypatch, tmp_path):
+    class Other(Fixed):
+        name = "my-kind-2"
+        questions = [Question("sure", "Sure?", {"Yes": "sure", "NO": "not"}, "yn")]
+
+    monkeypatch.setattr("xnmt_bench.sheets.files.entries", lambda kind: {Other.name: None})
+    monkeypatch.setattr("xnmt_bench.sheets.files.load", lambda kind, name: Other)
+    new_sheet = Sheet(Other([]), items_of(2, "a"))
+    _, path, key = write_sheet(new_sheet, "page", tmp_path, "other")
+    rows = read_csv(path)
+    for row, answer in zip(rows, ("yes", "No"), strict=True):
+        row["sure"] = answer
+    path.write_text(to_csv(list(rows[0]), rows), encoding="utf-8")
+    filled = read_filled(path)
+    assert filled.kind == "my-kind-2"
+    assert [answers["sure"] for answers in filled.answers.values()] == ["Yes", "NO"]
+    assert len(read_key(key, []).rows) == 2
+
+
+def test_a_number_of_a_key_that_is_none_is_named(sheet):
+    *_, key = sheet[1]
+    key.write_text(to_csv(["sheet", "item", "weight"], [
+        {"sheet": sheet[0].identifier, "item": str(n), "weight": "0,5" if n == 3 else "0.5"}
+        for n in range(1, 5)
+    ]), encoding="utf-8")  # fmt: skip
+    rows = read_key(key, [])
+    assert rows.parse(1, "weight", parse_number) == 0.5
+    with pytest.raises(DataError, match=r"key.csv:4: weight: '0,5' is no number"):
+        rows.parse(3, "weight", parse_number)
+    with pytest.raises(DataError, match=r"key.csv:1: no column 'number'"):
+        rows.parse(1, "number", parse_number)
 
 
 def accept_downloads(browser, folder):
@@ -407,14 +486,16 @@ def wait_for(path):
 
 
 def assert_saved(saved, rows, folder):
-    """What the browser saved is what a spreadsheet writes, and what is written when it is read."""
+    """What the browser saved is what a spreadsheet writes, and its answers are read."""
     other = folder / "spreadsheet.csv"
     with other.open("w", encoding="utf-8-sig", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
     assert saved.read_bytes() == other.read_bytes()
-    assert read_filled(saved).csv().encode() == saved.read_bytes()
+    filled = read_filled(saved)
+    read = [{q.name: row[q.name] for q in filled.questions} for row in rows]
+    assert [filled.answers[n] for n in range(1, len(rows) + 1)] == read
 
 
 def test_a_browser_fills_the_page_as_a_spreadsheet_does(sheet, browser, tmp_path):

@@ -191,6 +191,11 @@ def _check_packed(path: Path, where: str) -> None:
         raise StoreError(f"{where}: {path.name} is damaged: {error}") from None
 
 
+def _is_text(column_U: np.ndarray) -> bool:
+    """Return whether a column of units holds texts alone, as people's answers are."""
+    return column_U.dtype.kind == "O" and all(type(value) is str for value in column_U)
+
+
 def _check_units(metric: Metric, row: Measurement, where: str) -> None:
     """Score units once, as every table does.
 
@@ -201,9 +206,16 @@ def _check_units(metric: Metric, row: Measurement, where: str) -> None:
         units = row.units()
     except StoreError as error:
         raise StoreError(f"{where}: its units: {str(error).partition(': ')[2]}") from None
-    numeric: Mapping[str, np.ndarray] = {"unit": units.number_U, **units.columns}
-    if odd := [name for name, column in numeric.items() if column.dtype.kind not in "biuf"]:
-        raise StoreError(f"{where}: the column {odd[0]!r} of its units holds no numbers")
+    columns: Mapping[str, np.ndarray] = {"unit": units.number_U, **units.columns}
+    odd = [
+        name
+        for name, column in columns.items()
+        if column.dtype.kind not in "biuf" and (name == "unit" or not _is_text(column))
+    ]
+    if odd:
+        raise StoreError(
+            f"{where}: the column {odd[0]!r} of its units holds no numbers and no text"
+        )
     try:
         metric.score(units, np.ones((1, len(units))))
     # What a metric makes of columns that it lacks can be any error.

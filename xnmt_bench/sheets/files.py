@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import csv
 import io
+import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from xnmt_bench.corpora.text import csv_rows, text_lines
 from xnmt_bench.errors import DataError
@@ -22,13 +24,15 @@ from xnmt_bench.registry import entries, load
 from xnmt_bench.sheets.sheet import Item, Question, SheetKind
 from xnmt_bench.store import fingerprint, write_atomically
 
+T = TypeVar("T")
+log = logging.getLogger(__name__)
 SHEET, ITEM, COMMENT = "sheet", "item", "comment"
 AUTOMATIC, RELEVANCE, BLIND = (
     "automatic:",
     "relevance:",
     "blind:",
 )  # beginnings of the key's columns
-IDENTIFIER = re.compile(r"(\w+)-(\d{1,6})-([0-9a-f]{12})")
+IDENTIFIER = re.compile(r"(.+)-(\d{1,6})-([0-9a-f]{12})")  # kind, items, fingerprint
 MARK = "\ufeff"  # by which spreadsheets know UTF-8
 
 
@@ -94,14 +98,20 @@ def write_sheet(sheet: Sheet, page: str, folder: Path, name: str) -> list[Path]:
 
     Raises:
         DataError: the folder holds the key of another sheet under that name, whose answers
-            could then never be read.
+            could then never be read; or a CSV that is no longer as it was drawn, and may hold
+            answers.
     """
     paths = [folder / f"{name}.{ending}" for ending in ("html", "csv", "key.csv")]
     if paths[2].exists():
-        first = next((row[SHEET] for _, row in csv_rows(paths[2], [SHEET])), "")
+        rows = csv_rows(paths[2], [SHEET], _delimiter(paths[2]))
+        first = next((row[SHEET] for _, row in rows), "")
         if first != sheet.identifier:
             problem = f"is the key of another sheet, {first}; move it, or give sheet.name=..."
             raise DataError(paths[2], None, problem)
+    # Compared as bytes: a spreadsheet may have saved it in another encoding.
+    if paths[1].exists() and paths[1].read_bytes() != sheet.csv().encode():
+        problem = "was changed and may hold answers; move it, or give sheet.name=..."
+        raise DataError(paths[1], None, problem)
     for path, text in zip(paths, (page, sheet.csv(), sheet.key_csv()), strict=True):
         write_atomically(path, text)
     return paths
@@ -115,21 +125,18 @@ class FilledSheet:
         path: the file.
         sheet: which sheet it is; see `Sheet.identifier`.
         questions: of the sheet's kind.
-        answers: by item and question, empty where the person gave none.
-        header, rows: of the file.
+        answers: by item and question, empty where the person gave none, or was not asked.
     """
 
     path: Path
     sheet: str
     questions: Sequence[Question]
     answers: Mapping[int, Mapping[str, str]]
-    header: Sequence[str] = field(repr=False, default=())
-    rows: Sequence[Mapping[str, str]] = field(repr=False, default=())
 
     @property
     def kind(self) -> str:
         """The name of the sheet's kind."""
-        return self.sheet.partition("-")[0]
+        return self.sheet.rsplit("-", 2)[0]
 
     def missing(self) -> int:
         """Return how many questions were asked and not answered."""
@@ -139,15 +146,12 @@ class FilledSheet:
             for question in self.questions
         )
 
-    def csv(self) -> str:
-        """Return the file as the page writes it."""
-        return to_csv(self.header, self.rows)
-
 
 def _delimiter(path: Path) -> str:
     """Return what stands between the cells of a file; some spreadsheets write semicolons."""
     # From the header, which is known; csv.Sniffer guesses, and texts are full of semicolons.
     _, first = next(text_lines(path), (1, ""))
+    first = first.replace('"', "")  # some programs quote every cell
     return next((mark for mark in (";", "\t") if f"{SHEET}{mark}{ITEM}" in first), ",")
 
 
@@ -189,11 +193,11 @@ def read_filled(path: Path) -> FilledSheet:
     """
     answers: dict[int, dict[str, str]] = {}
     questions: Sequence[Question] = ()
-    rows, identifier = [], ""
+    identifier, left_out = "", 0
     for line, item, sheet, row in _numbered_rows(path, []):
         if not identifier:
             identifier = sheet
-            kind = sheet.partition("-")[0]
+            kind = sheet.rsplit("-", 2)[0]
             # A sheet of a plug-in that is not installed here.
             if kind not in entries("sheets"):
                 raise DataError(path, line, f"there is no kind of sheet {kind!r}")
@@ -206,11 +210,27 @@ def read_filled(path: Path) -> FilledSheet:
             words = len(row.get(question.words_of, "").split()) if question.words_of else None
             if answer and (problem := question.problem(answer, words)):
                 raise DataError(path, line, f"{question.name}={answer!r}: {problem}")
+        left_out += _leave_out_unasked(questions, row_answers)
         answers[item] = row_answers
-        rows.append(row | row_answers)
     if not identifier:
         raise DataError(path, 1, "holds no item")
-    return FilledSheet(path, identifier, questions, answers, list(rows[0]), rows)
+    if left_out:
+        log.warning("%s: %d answers to questions that were not asked are left out", path, left_out)
+    return FilledSheet(path, identifier, questions, answers)
+
+
+def _leave_out_unasked(questions: Sequence[Question], answers: dict[str, str]) -> int:
+    """Empty the answers to questions that do not come after the others, as the page does.
+
+    Returns:
+        How many there were.
+    """
+    left_out = 0
+    for question in questions:  # in their order: a question may follow one that is left out
+        if answers[question.name] and not question.asked(answers):
+            answers[question.name] = ""
+            left_out += 1
+    return left_out
 
 
 def _tidy(question: Question, answer: str) -> str:
@@ -219,7 +239,8 @@ def _tidy(question: Question, answer: str) -> str:
     parts = answer.replace(",", " ").split() if question.words_of else [answer.strip()]
     if question.choices:
         # Spreadsheets capitalise the first letter of a cell.
-        return parts[0].lower()
+        same = (c for c in question.choices if c.casefold() == parts[0].casefold())
+        return next(same, parts[0])
     # Others stay in their order, so that the error names what was typed.
     if parts and all(part.isascii() and part.isdigit() for part in parts):
         parts.sort(key=int)
@@ -234,11 +255,26 @@ class Key:
         path: the file.
         sheet: which sheet it belongs to.
         rows: by item, its columns.
+        lines: by item, where it stands in the file.
     """
 
     path: Path
     sheet: str
     rows: Mapping[int, Mapping[str, str]]
+    lines: Mapping[int, int]
+
+    def parse(self, item: int, column: str, parse: Callable[[str], T]) -> T:
+        """Return a cell as `parse` reads it.
+
+        Raises:
+            DataError: there is no such column, or `parse` raised a ValueError.
+        """
+        if column not in self.rows[item]:
+            raise DataError(self.path, 1, f"no column {column!r}")
+        try:
+            return parse(self.rows[item][column])
+        except ValueError as error:
+            raise DataError(self.path, self.lines[item], f"{column}: {error}") from None
 
 
 def read_key(path: Path, needed: Sequence[str]) -> Key:
@@ -251,11 +287,11 @@ def read_key(path: Path, needed: Sequence[str]) -> Key:
     Raises:
         DataError: it is not a key, or does not have a row for each item.
     """
-    rows, sheet = {}, ""
-    for _, item, row_sheet, row in _numbered_rows(path, needed):
-        sheet, rows[item] = row_sheet, row
-    size = int(sheet.split("-")[1]) if sheet else 0
+    rows, lines, sheet = {}, {}, ""
+    for line, item, row_sheet, row in _numbered_rows(path, needed):
+        sheet, rows[item], lines[item] = row_sheet, row, line
+    size = int(sheet.rsplit("-", 2)[1]) if sheet else 0
     # A key that was cut short would fail later, at the first item that it lacks.
     if not rows or len(rows) < size:
         raise DataError(path, None, f"has {len(rows)} of the {size} items of its sheet")
-    return Key(path, sheet, rows)
+    return Key(path, sheet, rows, lines)

@@ -17,9 +17,11 @@ from xnmt_bench.errors import DataError
 from xnmt_bench.parsing import parse_count
 from xnmt_bench.sheets.consistency import GENDER, TRANSLATION, ConsistencySheet
 from xnmt_bench.sheets.files import FilledSheet, Key
+from xnmt_bench.sheets.sheet import SYSTEM
 
 log = logging.getLogger(__name__)
 INDEX, SENTENCE = "Index", "Sentence"
+KEY_COLUMNS = (*SYSTEM, "mention", "number", TRANSLATION)
 FOUND, LABEL = "Find entity? [Y/N]", "Gender? [M/F/N]"
 
 
@@ -30,7 +32,7 @@ def read_mt_gender(path: Path, key: Key) -> FilledSheet:
 
     Args:
         path: the file.
-        key: of a sheet of the same translations.
+        key: of a sheet of the same translations, with the columns of `KEY_COLUMNS`.
 
     Raises:
         DataError: the file is not in that form, or labels translations that the key lacks.
@@ -44,7 +46,8 @@ def read_mt_gender(path: Path, key: Key) -> FilledSheet:
         if row["mention"] == "entity":
             # By text too: a key may hold several systems' translations of a sentence. Where two of
             # them are equal, the label is of either, and the first takes it.
-            by_number[int(row["number"])].setdefault(row[TRANSLATION], item)
+            number = key.parse(item, "number", parse_count)
+            by_number[number].setdefault(row[TRANSLATION], item)
     answers: dict[int, dict[str, str]] = {}
     lines, unlinked = 0, 0
     for line, row in csv_rows(path, [INDEX, SENTENCE, FOUND, LABEL]):

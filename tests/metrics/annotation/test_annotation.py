@@ -9,6 +9,10 @@ import pytest
 from conftest import DATA, command
 from people import answered, as_csv, key_rows, sheet_rows
 
+from xnmt_bench.bundles.pool import pool
+from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.metrics.annotation import Annotation
+from xnmt_bench.metrics.annotation.answers import read_answers
 from xnmt_bench.metrics.annotation.coefficients import (
     as_set,
     cohen_kappa,
@@ -18,6 +22,7 @@ from xnmt_bench.metrics.annotation.coefficients import (
     pairwise_agreement,
 )
 from xnmt_bench.metrics.annotation.relevance import compare_with_relevance
+from xnmt_bench.report.report import collect
 
 SUITES = DATA / "consistency"
 
@@ -147,10 +152,18 @@ def test_simulated_people_of_known_accuracy(tmp_path):
     table_10 = row_of["made", "both questions", "automatic", ""]
     counts = ("alignment_errors", "gender_errors", "correct", "annotations")
     assert [float(table_10[name]) for name in counts] == [2, 10, 68, 80]
-    # The same files again change no byte.
+    # The same files again change no byte, and travel in a bundle.
     stored = {p: p.read_bytes() for p in (tmp_path / "results").rglob("*.parquet")}
-    measured(tmp_path, f"sheet.path=[{paths[0]},{paths[1]}]", f"sheet.key={key}")
+    again = [f"sheet.path=[{paths[0]},{paths[1]}]", f"sheet.key={key}"]
+    measured(tmp_path, *again, f"bundle={tmp_path}/a.zip")
     assert {p: p.read_bytes() for p in (tmp_path / "results").rglob("*.parquet")} == stored
+    [pooled] = pool([tmp_path / "a.zip"], tmp_path / "pooled")
+    assert len(pooled.rows) == len(row_of)
+    here, there = (
+        [(row.row, row.values) for row in collect(Annotation(), folder, Draws(20, 0))]
+        for folder in (tmp_path / "results", tmp_path / "pooled")
+    )
+    assert here == there
 
 
 def test_half_filled_sheets_are_counted(tmp_path):
@@ -166,6 +179,19 @@ def test_half_filled_sheets_are_counted(tmp_path):
     assert (float(people["agreement"]), float(people["annotations"])) == (1, 16)
     # Without the key nothing is beside the automatic column.
     assert {between for _, _, between, _ in row_of} == {"people"}
+
+
+def test_people_of_files_of_one_name_are_told_apart(tmp_path):
+    rows, truth = sheet_rows(4)
+    paths = [tmp_path / name / "consistency.csv" for name in ("anna", "ben")]
+    for path in paths:
+        path.parent.mkdir()
+        write(path, answered(rows, truth))
+    names = read_answers(paths, None, "sheet").people()
+    assert names == [path.as_posix() for path in paths]
+    write(tmp_path / "ben.csv", answered(rows, truth))
+    names = read_answers([paths[0], tmp_path / "ben.csv"], None, "sheet").people()
+    assert names == ["consistency.csv", "ben.csv"]
 
 
 def change(rows, place, **cells):
@@ -210,6 +236,11 @@ def test_the_key_of_another_sheet_is_refused(tmp_path):
     cut = write(tmp_path / "cut.csv", key_rows(rows, truth)[:7])
     done = command("evaluate.py", *options, f"sheet.key={cut}", cwd=tmp_path)
     assert "cut.csv: has 7 of the 10 items of its sheet" in done.stderr
+    labels = [*options, f"sheet.key={key}", "sheet.format=mt_gender"]
+    write(key, [{k: v for k, v in row.items() if k != "mention"} for row in key_rows(rows, truth)])
+    done = command("evaluate.py", *labels, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "key.csv:1: no column 'mention'" in done.stderr
     done = command("evaluate.py", "metric=[quality]", *options[1:], cwd=tmp_path)
     assert "sheet.path: no chosen metric reads it" in done.stderr
     done = command("evaluate.py", *options)

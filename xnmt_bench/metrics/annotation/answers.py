@@ -11,7 +11,7 @@ import numpy as np
 from xnmt_bench.errors import ConfigError, DataError
 from xnmt_bench.metrics.annotation.coefficients import MISSING
 from xnmt_bench.sheets.files import FilledSheet, Key, read_filled, read_key
-from xnmt_bench.sheets.mt_gender import read_mt_gender
+from xnmt_bench.sheets.mt_gender import KEY_COLUMNS, read_mt_gender
 from xnmt_bench.sheets.sheet import SYSTEM, Question
 
 MT_GENDER = "mt_gender"
@@ -47,7 +47,10 @@ class Answers:
 
     def people(self) -> list[str]:
         """Return the name of each file, and how many of its questions are unanswered."""
-        missing = [(sheet.path.name, sheet.missing()) for sheet in self.filled]
+        names = [sheet.path.name for sheet in self.filled]
+        if len(set(names)) < len(names):  # the page saves each person's file under one name
+            names = [sheet.path.as_posix() for sheet in self.filled]
+        missing = zip(names, (sheet.missing() for sheet in self.filled), strict=True)
         return [f"{name} ({count} unanswered)" if count else name for name, count in missing]
 
     def groups(self) -> Iterator[tuple[Group, list[int]]]:
@@ -96,7 +99,8 @@ def read_answers(paths: Sequence[Path], key_path: Path | None, form: str) -> Ans
     # A file beside itself would agree perfectly.
     if len({path.resolve() for path in paths}) < len(paths):
         raise ConfigError(["sheet.path: a file is given twice; give one for each person"])
-    key = read_key(key_path, list(SYSTEM)) if key_path else None
+    key_columns = KEY_COLUMNS if form == MT_GENDER else SYSTEM
+    key = read_key(key_path, key_columns) if key_path else None
     # Released labels name sentences; only a key ties them to the items of a sheet.
     if form == MT_GENDER:
         if key is None:

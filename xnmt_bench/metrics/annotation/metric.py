@@ -29,6 +29,7 @@ from xnmt_bench.metrics.annotation.coefficients import (
 )
 from xnmt_bench.metrics.annotation.published import judged_annotations, read_links
 from xnmt_bench.metrics.annotation.relevance import SUMS, sum_over_people
+from xnmt_bench.parsing import parse_number
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.sheets.consistency import GENDER, IS_TRANSLATION, ConsistencySheet
 from xnmt_bench.sheets.files import AUTOMATIC, BLIND, RELEVANCE
@@ -241,7 +242,7 @@ class Annotation(Metric):
                 [
                     sum_over_people(
                         [person[place] for person in chosen],
-                        np.array(cells_U[place].split(), dtype=float),
+                        answers.key.parse(items[place], column, _weights),
                     )
                     for place in places
                 ]
@@ -311,6 +312,11 @@ class Annotation(Metric):
         if find_spec("krippendorff") is None:
             notes.append("No alpha: pip install 'xnmt_bench[annotation]'.")
         return notes
+
+
+def _weights(cell: str) -> np.ndarray:
+    """Return the relevance of each source word, (S,)."""
+    return np.array([parse_number(text) for text in cell.split()])
 
 
 def _people_columns(

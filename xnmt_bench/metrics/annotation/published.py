@@ -11,6 +11,7 @@ import numpy as np
 
 from xnmt_bench.metrics.annotation.answers import Answers
 from xnmt_bench.metrics.annotation.coefficients import MISSING
+from xnmt_bench.parsing import parse_number
 from xnmt_bench.sheets import consistency, links
 from xnmt_bench.sheets.files import AUTOMATIC
 
@@ -55,16 +56,21 @@ def judged_annotations(answers: Answers, items: Sequence[int]) -> Sums:
     return sums
 
 
+def _number_or_zero(cell: str) -> float:
+    return parse_number(cell) if cell else 0.0
+
+
 def read_links(answers: Answers, items: Sequence[int]) -> Iterator[tuple[str, str, Sums]]:
     """Yield the sums of Dinarelli et al. (2024), Table 5, by explainer and group of links.
 
     People say whether a link is found, naive, and needs its context; the weight and the number of
     attended words are the heatmap's, as the key has them. A link counts once for each person.
     """
+    assert answers.key is not None, "explainer and weight stand in the key"
     explainer_U = answers.hidden("explainer", items)
     # An empty cell stands for a mention that looks nowhere; `looks_U` keeps its 0 out of the mean.
     weight_U, attended_U = (
-        np.array([float(text or 0) for text in answers.hidden(column, items)])
+        np.array([answers.key.parse(item, column, _number_or_zero) for item in items])
         for column in (links.WEIGHT, links.ATTENDED)
     )
     looks_U = answers.hidden(links.ATTENDED, items) != MISSING
