@@ -3,9 +3,10 @@
 import pytest
 from conftest import ROOT, command
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import CompactHydraException, ConfigCompositionException
 from omegaconf import OmegaConf
 
-from xnmt_bench.cli import defer_to_jobs, flags_first, prepare, quoted
+from xnmt_bench.cli import defer_to_jobs, flags_first, guarded, prepare, quoted
 
 PARSER = OverridesParser.create()
 
@@ -153,6 +154,41 @@ def test_choices_that_do_not_exist(argument, message, capsys):
     assert ended.value.code == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith(f"error: {message}")
+
+
+@pytest.mark.parametrize(
+    "place", [["--config-dir", "{}"], ["--config-dir={}"], ["-cd", "{}"],
+              ["hydra.searchpath=[file://{}]"]],
+)  # fmt: skip
+def test_a_choice_of_a_users_own_folder_exists(place, tmp_path, capsys):
+    (tmp_path / "explainer").mkdir()
+    (tmp_path / "explainer" / "mine.yaml").write_text("name: mine\n")
+    arguments = [part.format(tmp_path) for part in place]
+    prepare([*arguments, "explainer=mine,attention", "-m"], ROOT / "conf")
+    with pytest.raises(SystemExit):
+        prepare([*arguments, "explainer=mien"], ROOT / "conf")
+    assert "no explainer 'mien'; did you mean mine?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("job", "raised", "message"),
+    [
+        (lambda: (ROOT / "train.py" / "train.de").read_text(), CompactHydraException,
+         f"{ROOT}/train.py/train.de: Not a directory; what was finished is kept"),
+        (lambda: OmegaConf.create({"nmt": {"path": "???"}}).nmt.path, ConfigCompositionException,
+         "nmt.path: has no value yet; give nmt.path=..."),
+    ],
+)  # fmt: skip
+def test_a_job_of_a_sweep_that_fails_ends_no_other(job, raised, message, monkeypatch, capsys):
+    """Hydra goes on to the next job after an exception, and not after an exit."""
+    monkeypatch.setattr("xnmt_bench.cli._sweeps", lambda: True)
+    with pytest.raises(raised) as ended:
+        guarded(job)
+    assert str(ended.value) == message
+    monkeypatch.setattr("xnmt_bench.cli._sweeps", lambda: False)
+    with pytest.raises(SystemExit) as exited:
+        guarded(job)
+    assert message in f"{exited.value} {capsys.readouterr().err}"
 
 
 def test_every_slip_has_a_line(capsys):

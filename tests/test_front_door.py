@@ -11,11 +11,12 @@ import sys
 import numpy as np
 import pytest
 import torch
-from conftest import DATA, ROOT, command
+from conftest import DATA, ROOT, command, configure
 
 import xnmt_bench
 from xnmt_bench.cli import default_system
 from xnmt_bench.errors import ConfigError, XnmtError
+from xnmt_bench.explain import explain
 from xnmt_bench.nmt.loading import SHIPPED, shipped_names
 from xnmt_bench.nmt.opening import find_family
 
@@ -294,6 +295,36 @@ class TestShippedSystem:
         assert done.returncode == 0, done.stderr
         assert "system: tatoeba_de_en, which comes with xnmt_bench" in done.stdout
         assert "target (en): The dog" in done.stdout
+
+    def test_the_explainer_of_the_command_line_is_shown_alone_and_as_configured(self, tmp_path):
+        def shown(*changes):
+            done = command(
+                "evaluate.py", "explain=Der Hund schläft .", *changes, f"results={tmp_path}",
+                "explain_foil=The cat is asleep .", cwd=tmp_path,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stderr
+            return done.stdout[done.stdout.index("target (en)") :]
+
+        zero, mean = (
+            shown("explainer=prediction_difference", f"explainer.phi.removal={removal}")
+            for removal in ("zero", "mean")
+        )
+        assert "prediction difference\n" in zero and "gradient norm\n" not in zero
+        assert "dog not ▁cat" in zero
+        assert zero != mean
+
+    def test_an_explainer_that_cannot_be_made_stops_no_other(self, tmp_path, monkeypatch, capsys):
+        def load(name, **options):
+            if name == "attention":
+                raise ConfigError(["explainer 'attention': size: has to be given"])
+            return xnmt_bench.load_explainer(name, **options)
+
+        monkeypatch.setattr("xnmt_bench.explain.load_explainer", load)
+        sentence = ["nmt=tatoeba_de_en", "explain='Der Hund schläft .'", f"results={tmp_path}"]
+        explain(configure(*sentence, "device=cpu"))
+        shown = capsys.readouterr().out
+        assert "attention: n/a: explainer 'attention': size: has to be given" in shown
+        assert "\ngradient norm\n" in shown
 
     def test_it_says_why_this_word_and_not_that(self, tmp_path):
         shared = ["explain=Der Hund schläft .", "explain_target=The dog is sleeping ."]

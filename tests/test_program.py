@@ -186,6 +186,16 @@ def test_tables_are_printed_as_they_were_written(tmp_path):
     )
 
 
+def test_a_table_without_rows_is_named(tmp_path):
+    """As of a folder of bundles, after it was pooled anew."""
+    table_of(tmp_path, "quality", "BLEU 30\n", [])
+    table_of(tmp_path, "fidelity", "PPL 7\n", ["b.json"])
+    os.utime(tmp_path / ROWS / "fidelity" / "b.json", (1, 1))
+    (tmp_path / ROWS / "quality").rmdir()
+    last = stored_tables(tmp_path).splitlines()[-1]
+    assert last == "The rows of quality are gone: such tables are of earlier ones."
+
+
 def test_results_without_tables_say_what_makes_them(tmp_path):
     with pytest.raises(MissingError, match="no results are here yet; run `xnmt train` first"):
         stored_tables(tmp_path)

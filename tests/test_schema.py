@@ -154,6 +154,10 @@ def test_every_leaf_with_every_fault(choice):
         (["explain_target=x"], "explain_target: says nothing without explain"),
         (["explain_foil=x"], "explain_foil: says nothing without explain"),
         (["metric=[aer]", "metric.aer.gold_base=3"], "metric.aer.gold_base=3: should be 0 or 1"),
+        (["proxy.sizes=64"], "proxy.sizes=64: not a group of options"),
+        (["sheet.path=a.csv"], "sheet.path='a.csv': should be a list, such as [a.csv]"),
+        (["bundle=x.tgz"], "bundle='x.tgz': should be a file whose name ends in .zip"),
+        (["corpus.name=a/b"], "corpus.name='a/b': should be a name without /"),
     ],
 )
 def test_a_fault_is_one_line(changes, line):
@@ -192,6 +196,9 @@ def test_all_faults_of_a_command_come_at_once(tmp_path):
             "metric.fidelity.leak=true",
             "has moved: use judge.evalx.leak",
         ),
+        ("evaluate.py", "repair=true", "repair: it is train.py that makes artefacts anew"),
+        ("evaluate.py", "dry_run=true", "dry_run: it is train.py that says what it would make"),
+        ("evaluate.py", "until=rules", "until: it is train.py that makes systems, labels and "),
     ],
 )
 def test_slips_on_the_command_line(tmp_path, script, change, line):

@@ -18,9 +18,8 @@ SITE = ROOT / "docs" / "site"
 BUILT = "XNMT_BENCH_SITE"  # names the folder of a site that is built
 sys.path.insert(0, str(SITE))
 
-import reference  # noqa: E402
-
 import build  # noqa: E402
+import reference  # noqa: E402
 
 # What a browser loads by itself, as opposed to what a reader may follow.
 LOADED = ("script", "link", "img", "iframe", "source", "video", "audio", "embed", "object")

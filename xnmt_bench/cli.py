@@ -77,7 +77,10 @@ def guarded(command: Callable[..., None], *arguments: Any) -> None:
             raise CompactHydraException(str(error)) from None
         sys.exit(f"error: {error}")
     except MissingMandatoryValue as error:
-        _refuse([f"{error.full_key}: has no value yet; give {error.full_key}=..."])
+        problem = f"{error.full_key}: has no value yet; give {error.full_key}=..."
+        if _sweeps():
+            raise ConfigCompositionException(problem) from None
+        _refuse([problem])
     except Stopped as stopped:
         word = "interrupted" if stopped.number == signal.SIGINT else "terminated"
         print(f"{word}; the same command goes on where it stood", file=sys.stderr)
@@ -90,7 +93,10 @@ def guarded(command: Callable[..., None], *arguments: Any) -> None:
         if error.errno not in DISK:
             raise
         where = f"{error.filename}: " if error.filename else ""
-        sys.exit(f"error: {where}{error.strerror}; what was finished is kept")
+        problem = f"{where}{error.strerror}; what was finished is kept"
+        if _sweeps():
+            raise CompactHydraException(problem) from None
+        sys.exit(f"error: {problem}")
 
 
 def _sweeps() -> bool:
@@ -208,9 +214,10 @@ def _unknown_choices(arguments: Sequence[str], conf: Path) -> list[str]:
             problems.append(f"{argument.partition('=')[0]} has moved: use {new_option}")
         # Names alone, such as `metric=[fidelity,aer]`; anything else Hydra reads better.
         plain = re.fullmatch(r"\+{0,2}(\w+)=\[?([\w/,]*)\]?", argument)
-        if not plain or not (folder := conf / plain[1]).is_dir():
+        if not plain or not (conf / plain[1]).is_dir():
             continue
-        files = (path.relative_to(folder).with_suffix("") for path in folder.rglob("*.yaml"))
+        folders = [root / plain[1] for root in (conf, *_config_dirs(arguments))]
+        files = [path.relative_to(f).with_suffix("") for f in folders for path in f.rglob("*.yaml")]
         choices = {path.as_posix() for path in files if not path.name.startswith("_")}
         for kind, described in KINDS.items():
             if described.group == plain[1]:
@@ -223,6 +230,17 @@ def _unknown_choices(arguments: Sequence[str], conf: Path) -> list[str]:
             problems.append(f"{plain[1]}=: should be a choice of {plain[1]}")
         problems += [unknown(plain[1], name, choices) for name in sorted(chosen - choices)]
     return problems
+
+
+def _config_dirs(arguments: Sequence[str]) -> Iterator[Path]:
+    """Yield the folders of a user's own configuration files, which Hydra looks through too."""
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        flag, equals, value = argument.partition("=")
+        if flag in ("--config-dir", "-cd"):
+            yield Path(value if equals else following)
+        # Hydra knows other places than folders of the disk, such as pkg://
+        elif flag == "hydra.searchpath":
+            yield from map(Path, re.findall(r"file://([^\],'\"]+)", value))
 
 
 def default_system(arguments: Sequence[str]) -> list[str]:

@@ -183,7 +183,7 @@ class Room:
                 if not _of_memory(error):
                     raise
                 if size <= FEWEST:
-                    self._sizes[device] = first  # who asks next may ask for less
+                    self._sizes[device] = first  # the next call may need less
                     raise
             self._sizes[device] = fewer = size // 2
             log.warning("out of memory with %d positions at once: %d from now on", size, fewer)

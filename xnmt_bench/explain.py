@@ -1,5 +1,7 @@
 """One sentence under every explainer that asks the model: `evaluate.py explain="..."`.
 
+With `explainer=...` on the command line it is that explainer alone, as configured.
+
 The sentences before it, of a system that reads some, stand before it with ` _eos ` between them, as
 contrastive sets have it. With `explain_foil=...`, another target, one step is explained: the first
 in which the two targets part, and why the system's choice stands there and not the other word.
@@ -7,10 +9,14 @@ in which the two targets part, and why the system's choice stands there and not 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from inspect import signature
 from pathlib import Path
 
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 from rich.console import Console
 
@@ -18,18 +24,20 @@ from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.subwords import UNK
 from xnmt_bench.errors import TRAIN_FIRST, ConfigError, MissingError, NotApplicable, XnmtError
-from xnmt_bench.explainers.base import Explanation, context_of, translated
+from xnmt_bench.explainers.base import Explainer, Explanation, context_of, translated
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.loading import SHIPPED, shipped
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.pipeline.system import System
-from xnmt_bench.registry import load, load_all, load_explainer
+from xnmt_bench.registry import instantiate, load_all, load_explainer
 from xnmt_bench.report.figure import save_figure
 from xnmt_bench.report.heatmap import heatmap_figure, legend, terminal_heatmaps
 from xnmt_bench.report.report import writable
 from xnmt_bench.schema import NO_SYSTEM, has_system
 
 END = " _eos "  # of a sentence that another one follows
+MakeExplainer = Callable[..., Explainer]  # from options that replace the configured ones
 
 
 def explain(config: DictConfig) -> None:
@@ -48,23 +56,20 @@ def explain(config: DictConfig) -> None:
     foil = _find_foil(model, passage, config.explain_foil) if config.explain_foil else None
     explanations: dict[str, Explanation] = {}
     problem: XnmtError | None = None
-    for name in load_all("explainers"):
-        explainer = load_explainer(name)
-        # Blind explainers do not ask the model.
-        if not explainer.blind and not explainer.a_dial:
-            try:
-                if foil is None:
-                    [explanations[name]] = explainer(model, [passage])
-                else:
-                    explanations[name] = foil.explain(name, model, passage)
-            except SameChoice:
-                raise
-            except XnmtError as error:  # it does not cover this model or needs more; the others do
-                console.print(f"{name}: n/a: {error}\n", markup=False, highlight=False)
-                problem = error
-                continue
-            for table in terminal_heatmaps(name, explanations[name], console.width):
-                console.print(table, "")
+    for name, make in _explainers(config).items():
+        try:
+            if foil is None:
+                [explanations[name]] = make()(model, [passage])
+            else:
+                explanations[name] = foil.explain(make, model, passage)
+        except SameChoice:
+            raise
+        except XnmtError as error:  # it does not cover this model or needs more; the others do
+            console.print(f"{name}: n/a: {error}\n", markup=False, highlight=False)
+            problem = error
+            continue
+        for table in terminal_heatmaps(name, explanations[name], console.width):
+            console.print(table, "")
     if problem and not explanations:
         raise problem
     console.print(legend(explanations.values()), "")
@@ -72,6 +77,22 @@ def explain(config: DictConfig) -> None:
     results.mkdir(parents=True, exist_ok=True)  # nothing may have been measured yet
     for path in save_figure(heatmap_figure(explanations), writable(results) / "explanation"):
         console.print(f"written: {path}")
+
+
+def _explainers(config: DictConfig) -> dict[str, MakeExplainer]:
+    """Return what makes each explainer that is shown.
+
+    These are the one that the command line names, or else all that ask the model.
+    """
+    overrides = HydraConfig.get().overrides.task if HydraConfig.initialized() else []
+    if any(re.match(r"\+*explainer[.=]", override) for override in overrides):
+        name, phi = config.explainer.name, plain(config.explainer.phi)
+        return {name: lambda **options: instantiate(f"explainer {name!r}", phi | options)}
+    return {
+        name: partial(load_explainer, name)
+        for name, explainer in load_all("explainers").items()
+        if not explainer.blind and not explainer.a_dial
+    }
 
 
 class SameChoice(XnmtError):
@@ -92,16 +113,16 @@ class FoilStep:
     word: int
     piece: str
 
-    def explain(self, name: str, model: NMTModel, passage: Passage) -> Explanation:
+    def explain(self, make: MakeExplainer, model: NMTModel, passage: Passage) -> Explanation:
         """Return an explainer's row of the step alone, of the choice against the other word.
 
         Raises:
             NotApplicable: the explainer has no foil.
             SameChoice: the other word is what the system chooses.
         """
-        if "foil" not in signature(load("explainers", name)).parameters:
+        if "foil" not in signature(type(make())).parameters:
             raise NotApplicable("it explains no word against another")
-        [explanation] = load_explainer(name, foil=self.word)(model, [passage])
+        [explanation] = make(foil=self.word)(model, [passage])
         label, row = explanation.labels[self.step], slice(self.step, self.step + 1)
         if label == self.piece:
             raise SameChoice(f"explain_foil: {label!r} is what the system itself chooses there")

@@ -7,12 +7,13 @@ are pydantic's, so that a configuration can be checked against them before anyth
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Any, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 
 Count = Annotated[int, Field(ge=1, lt=2**31)]
 Natural = Annotated[int, Field(ge=0, lt=2**31)]
@@ -27,6 +28,22 @@ Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Rate = Annotated[float, Field(ge=0, lt=1)]  # of dropout, of smoothing
 Text = Annotated[str, Field(min_length=1)]
 Texts = Annotated[Sequence[Text], Field(min_length=1)]
+
+
+def like(pattern: str, words: str) -> AfterValidator:
+    """Return a check that the whole of a text matches a pattern.
+
+    Args:
+        pattern: a regular expression.
+        words: what such a text is, for the error.
+    """
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text, re.DOTALL):
+            raise ValueError(words)
+        return text
+
+    return AfterValidator(check)
 
 
 # Options of earlier versions, and what replaces them.
@@ -130,5 +147,7 @@ def _wrong(problem: Any, value: Any, schema: type[BaseModel], path: list[str]) -
         return "=: should not be empty"
     if problem["type"] == "too_short" and not value:
         return f"={shown}: should not be empty"
+    if problem["type"] == "sequence_str":
+        return f"={shown}: should be a list, such as [{value}]"
     message = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
     return f"={shown}: should be {message}"

@@ -19,12 +19,13 @@ ELSEWHERE = (
 )
 
 
-def rerun_command(command: str, overrides: Sequence[str]) -> str:
+def rerun_command(command: str, overrides: Sequence[str], written: Sequence[Path] = ()) -> str:
     """Return a command line such as `python train.py corpus.path=FILE1 # FILE1=sha256:0123...`.
 
     Args:
         command: `train` or `evaluate`.
         overrides: of the job, as on its command line.
+        written: folders that the job itself writes, which belong to no digest.
 
     Returns:
         The overrides that decide numbers. A path is a placeholder, and the digest of what lay there
@@ -35,7 +36,8 @@ def rerun_command(command: str, overrides: Sequence[str]) -> str:
     kept = [o for o in overrides if not _elsewhere(o.partition("=")[0])]
     arguments = [shlex.quote(_with_placeholders(override, names)) for override in kept]
     # Another machine has other paths; the digest says which file is meant.
-    digests = [f"{name}=sha256:{_digest(path)}" for path, name in names.items()]
+    resolved = frozenset(folder.resolve() for folder in written)
+    digests = [f"{name}=sha256:{_digest(path, resolved)}" for path, name in names.items()]
     behind = ["#", *digests] if digests else []
     return " ".join(["python", f"{command}.py", *arguments, *behind])
 
@@ -66,10 +68,18 @@ def _with_placeholders(override: str, names: dict[str, str]) -> str:
 
 
 @lru_cache
-def _digest(path: str) -> str:
+def _digest(path: str, written: frozenset[Path]) -> str:
     """Return 16 digits of the digest of a file, or of all files of a folder by relative name."""
-    there = Path(path)
+    there = Path(path).resolve()
     if there.is_file():
-        return file_hash(there)[:16]
-    files = sorted(file for file in there.rglob("*") if file.is_file())
-    return fingerprint({str(file.relative_to(there)): file_hash(file) for file in files})
+        return _file_hash(there)[:16]
+    files = sorted(f for f in there.rglob("*") if f.is_file() and not written & {*f.parents})
+    return fingerprint({str(file.relative_to(there)): _file_hash(file) for file in files})
+
+
+def _file_hash(file: Path) -> str:
+    """Return SHA-256 of a file, or `unreadable`: a folder may hold more than the job reads."""
+    try:
+        return file_hash(file)
+    except OSError:  # also of a file that is gone since it was listed
+        return "unreadable"

@@ -142,6 +142,12 @@ def evaluate(config: DictConfig) -> None:
         MissingError: nothing was measured yet.
     """
     check(config, complete=False)
+    if config.repair:
+        raise ConfigError(["repair: it is train.py that makes artefacts anew"])
+    if config.dry_run:
+        raise ConfigError(["dry_run: it is train.py that says what it would make"])
+    if config.until is not None:
+        raise ConfigError(["until: it is train.py that makes systems, labels and rules"])
     paths = bundle_paths(config.results)
     if not paths:
         _evaluate(config)
@@ -240,7 +246,7 @@ def _evaluate(config: DictConfig) -> None:
                 [file for file in files if file.exists()],
                 verdicts,
                 config.bootstrap.samples,
-                _rerun(),
+                _rerun(config),
                 config.bundle_author,
             )
             path = Path(config.bundle)
@@ -313,7 +319,7 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
         # After `make`, which has opened every artefact behind the row.
         versions = {name: sorted(numbers) for name, numbers in job.store.versions.items()}
         facts = row.facts | ({VERSIONS: versions} if versions else {})
-        row = replace(row, facts=facts, rerun=_rerun())
+        row = replace(row, facts=facts, rerun=_rerun(job.config))
         # On disk before it is scored: an error in scoring loses no measurement.
         written = write(metric.name, row, outcome, results)
         scored = score(metric, written, draws(job.config))
@@ -327,12 +333,13 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
     return errors
 
 
-def _rerun() -> str:
+def _rerun(config: DictConfig) -> str:
     """Return the command that makes this job's rows again; empty where Hydra started no job."""
     if not HydraConfig.initialized():
         return ""
     hydra_config = HydraConfig.get()
-    return rerun_command(hydra_config.job.name, hydra_config.overrides.task)
+    written = [Path(folder) for folder in (config.store, config.results)]
+    return rerun_command(hydra_config.job.name, hydra_config.overrides.task, written)
 
 
 def _describe(metric: Metric, row: Row) -> str:

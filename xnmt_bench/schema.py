@@ -27,6 +27,7 @@ from xnmt_bench.options import (
     Text,
     Texts,
     faults,
+    like,
     section,
 )
 from xnmt_bench.registry import KINDS, load
@@ -94,7 +95,7 @@ class SheetSection(Section):
 
     items: Count | None
     seed: Seed
-    name: Annotated[str, Field(pattern=r"^[\w-]+$")] | None
+    name: Annotated[str, like(r"[\w-]+", "letters, digits, _ and - alone")] | None
     path: Texts | None
     key: Text | None
     format: Literal["sheet", "mt_gender"]
@@ -154,7 +155,7 @@ class Main(Section):
     store: Text
     results: Text | Texts
     pooled: Text
-    bundle: Annotated[str, Field(pattern=r"\.zip$")] | None
+    bundle: Annotated[str, like(r".*\.zip", "a file whose name ends in .zip")] | None
     bundle_author: Text | None
     device: Device
     threads: Few | None
@@ -164,7 +165,7 @@ class Main(Section):
 class CorpusSection(Section):
     """What stands beside a corpus's own options."""
 
-    name: Annotated[str, Field(min_length=1, pattern="^[^/]+$")]  # it stands in names of files
+    name: Annotated[Text, like("[^/]+", "a name without /")]  # it stands in names of files
     reversed: bool
     max_length: Count
     subwords: SubwordsSection
@@ -353,9 +354,8 @@ def _sizes(kind: str, name: Any, sizes: Any, where: str) -> Iterator[str]:
     problems = list(faults(section(made_by, KINDS[kind].hidden), sizes, f"{where}.sizes"))
     yield from problems
     # Found here, and not where the system is built: behind its vocabulary and encoded corpus.
-    heads, dimension = (sizes.get(n) for n in ("heads", "dimension")) if sizes else (None, None)
-    # Only sizes that are numbers can be divided.
-    if not problems and heads and dimension and dimension % heads:
+    heads, dimension = map(sizes.get, ("heads", "dimension")) if not problems else (None, None)
+    if heads and dimension and dimension % heads:
         yield f"{where}.sizes.heads={heads}: should divide the dimension, {dimension}"
 
 

@@ -334,7 +334,7 @@ class Store:
                 returns facts worth keeping (counts, scores) that did not decide the result.
             version: of the code of `work`. Raise it when that code gives another result from the
                 same recipe; artefacts made from this one follow.
-            cheap: it takes no model and no training, so that who only reads may make it too.
+            cheap: it takes no model and no training, so that a job that only reads makes it too.
             amount: how much work it is; it decides nothing.
             made_from: everything else that decides the result: plain values, and things with a
                 `fingerprint` (artefacts, models, subwords), so that recipes chain.

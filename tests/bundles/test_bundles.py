@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import io
 import json
+import shutil
 import stat
 import struct
 import zipfile
@@ -595,13 +597,39 @@ def test_a_run_that_is_killed_while_it_pools_may_pool_again(bundle, tmp_path, mo
 
 
 class Raising:
-    """Stands for `shutil`; removing a folder raises."""
+    """Stands for `shutil`; removing the rows of a folder raises."""
 
     def __init__(self, error):
         self.error = error
 
-    def rmtree(self, *_, **__):
-        raise self.error
+    def rmtree(self, path, **_):
+        if path.name == "measurements":
+            raise self.error
+        shutil.rmtree(path)
+
+
+def test_a_full_disk_is_no_fault_of_a_bundle(bundle, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("xnmt_bench.bundles.pool.unpack", full)
+    refused_bundles = {}
+    with pytest.raises(OSError, match="No space left"):
+        pool([bundle], tmp_path / "pooled", refused_bundles)
+    assert refused_bundles == {}
+
+
+def test_what_is_unpacked_of_a_bundle_is_removed_before_the_next(bundle, tmp_path, monkeypatch):
+    """The disk of a leaderboard needs room for the rows of all, and for the rest of one."""
+    unpacked = []
+
+    def count(path, folder, *arguments):
+        unpacked.append(sum(place.name.isdigit() for place in folder.parent.iterdir()))
+        return unpack(path, folder, *arguments)
+
+    monkeypatch.setattr("xnmt_bench.bundles.pool.unpack", count)
+    pool([bundle, bundle, bundle], tmp_path / "pooled")
+    assert unpacked == [0, 0, 0]
 
 
 def killed_at(replace, last, error):

@@ -314,7 +314,10 @@ def test_the_same_seed_draws_the_same_sheet(tmp_path):
         ),
         (["sheet=words", "sheet.nmt=other"], "sheet.nmt=other: there is transformer"),
         (["sheet=words", "sheet.items=0"], "sheet.items=0: should be greater than or equal to 1"),
-        (["sheet=words", "sheet.name=a/b"], "sheet.name='a/b': should"),
+        (
+            ["sheet=words", "sheet.name=a/b"],
+            "sheet.name='a/b': should be letters, digits, _ and - alone",
+        ),
         (["sheet=word"], "no sheet 'word'; did you mean words?"),
     ],
 )
@@ -438,7 +441,7 @@ def test_a_file_with_every_cell_in_quotes_is_read(delimiter, sheet):
 def test_a_kind_may_have_a_hyphen_and_capitals(monkeypatch, tmp_path):
     class Other(Fixed):
         name = "my-kind-2"
-        questions = [Question("sure", "Sure?", {"Yes": "sure", "NO": "not"}, "yn")]
+        questions = (Question("sure", "Sure?", {"Yes": "sure", "NO": "not"}, "yn"),)
 
     monkeypatch.setattr("xnmt_bench.sheets.files.entries", lambda kind: {Other.name: None})
     monkeypatch.setattr("xnmt_bench.sheets.files.load", lambda kind, name: Other)

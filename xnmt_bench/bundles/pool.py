@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import shutil
@@ -30,6 +31,7 @@ from xnmt_bench.report.table import tables
 from xnmt_bench.store import write_atomically
 
 log = logging.getLogger(__name__)
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  # errors of the disk that is written
 POOLED = "bundles.json"  # marks a folder that was pooled: what of which bundle
 
 
@@ -86,10 +88,14 @@ def pool(
                 refused[path] = str(error)
             # A stranger's file can be any error to the code that reads it.
             except Exception as error:
+                if isinstance(error, OSError) and error.errno in FULL:
+                    raise  # no fault of the bundle
                 problem = f"{path}: cannot be read: {type(error).__name__}: {error}"
                 if refused is None:
                     raise StoreError(problem) from error
                 refused[path] = problem
+            # Its rows were moved; of many bundles all else would fill the disk.
+            shutil.rmtree(Path(place) / str(number), ignore_errors=True)
         described = [
             {"file": p.bundle.path.name, "sha256": p.bundle.digest, "rows": p.rows} for p in pooled
         ]

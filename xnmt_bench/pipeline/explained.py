@@ -37,7 +37,7 @@ LEARNT = "learnt.npz"
 
 @dataclass(frozen=True)
 class Relevances:
-    """Relevance of a split, sentence by sentence and by whomever; `fingerprint` is of it."""
+    """Relevance of a split, by an explainer or from a file; `fingerprint` is of it."""
 
     fingerprint: str
     read: Callable[[], Iterable[SentenceRelevance]]

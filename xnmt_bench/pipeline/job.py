@@ -58,7 +58,7 @@ class Job:
     Args:
         config: the job's whole configuration.
         options: how training runs; the configured trainer, if not given.
-        may_make: False for who only reads: then what is missing is an error.
+        may_make: False for a reader, such as evaluate.py: then what is missing is an error.
         store: an open store, where another job of this process has one.
     """
 

@@ -7,14 +7,15 @@ from pathlib import Path
 from xnmt_bench.errors import MissingError
 from xnmt_bench.registry import entries
 
-ROWS = "measurements"  # the folder of measured rows, inside the results
+# As `measuring.measurement` has it, which imports pyarrow: tables are printed at once.
+ROWS = "measurements"
 TABLE = ".txt"
 
 
 def stored_tables(results: Path) -> str:
     """Return the tables of a results folder, those of metrics before those of analyses.
 
-    A last line says where rows were measured since a table was written.
+    Last lines say where rows were measured since a table was written, or are gone.
 
     Args:
         results: the folder of results.
@@ -54,6 +55,8 @@ def stored_tables(results: Path) -> str:
             f"Rows of {', '.join(stale)} were measured since; "
             f"`{command} metric=[{','.join(stale)}]` makes their tables anew."
         )
+    if gone := sorted({path.stem for path in tables} & {*entries("metrics")} - measured):
+        texts.append(f"The rows of {', '.join(gone)} are gone: such tables are of earlier ones.")
     return "\n\n".join(texts)
 
 

@@ -1,0 +1,46 @@
+"""The command that makes a row again: digests of what lies at its paths."""
+
+from pathlib import Path
+
+from xnmt_bench import rerun
+from xnmt_bench.rerun import rerun_command
+from xnmt_bench.store import file_hash
+
+
+def digest_of(folder, *written):
+    line = rerun_command("train", [f"corpus.root={folder}"], [*written])
+    command, digest = line.split(" # DIR1=sha256:")
+    assert command == "python train.py corpus.root=DIR1"
+    return digest
+
+
+def test_what_the_job_itself_writes_changes_no_digest(tmp_path):
+    (tmp_path / "train.de").write_text("a\n")
+    own = tmp_path / "outputs" / "store"
+    before = digest_of(tmp_path, own)
+    own.mkdir(parents=True)
+    (own / "rules.parquet").write_text("x")
+    rerun._digest.cache_clear()
+    assert digest_of(tmp_path, own) == before
+    assert digest_of(tmp_path) != before
+    (tmp_path / "train.de").write_text("b\n")
+    rerun._digest.cache_clear()
+    assert digest_of(tmp_path, own) != before
+
+
+def test_a_file_that_cannot_be_read_ends_no_job(tmp_path, monkeypatch):
+    """A folder of data may hold what the job does not read."""
+    (tmp_path / "train.de").write_text("a\n")
+    (tmp_path / "secret").write_text("b\n")
+
+    def refuse(path: Path) -> str:
+        if path.name == "secret":
+            raise PermissionError(13, "Permission denied", str(path))
+        return file_hash(path)
+
+    monkeypatch.setattr(rerun, "file_hash", refuse)
+    rerun._digest.cache_clear()
+    assert len(digest_of(tmp_path)) == 16
+    line = rerun_command("train", [f"outputs.path={tmp_path}/secret"])
+    assert line.endswith("# FILE1=sha256:unreadable")
+    rerun._digest.cache_clear()
