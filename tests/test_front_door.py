@@ -300,18 +300,19 @@ class TestShippedSystem:
         def shown(*changes):
             done = command(
                 "evaluate.py", "explain=Der Hund schläft .", *changes, f"results={tmp_path}",
-                "explain_foil=The cat is asleep .", cwd=tmp_path,
+                cwd=tmp_path,
             )  # fmt: skip
             assert done.returncode == 0, done.stderr
             return done.stdout[done.stdout.index("target (en)") :]
 
-        zero, mean = (
-            shown("explainer=prediction_difference", f"explainer.phi.removal={removal}")
-            for removal in ("zero", "mean")
+        first, second = (
+            shown("explainer=attention", f"explainer.phi.layer={layer}") for layer in (0, 1)
         )
-        assert "prediction difference\n" in zero and "gradient norm\n" not in zero
-        assert "dog not ▁cat" in zero
-        assert zero != mean
+        assert "\nattention\n" in first and "gradient norm\n" not in first
+        assert first != second
+        foil = shown("explainer=prediction_difference", "explain_foil=The cat is asleep .")
+        assert "\nprediction difference\n" in foil and "\nattention\n" not in foil
+        assert "dog not ▁cat" in foil
 
     def test_an_explainer_that_cannot_be_made_stops_no_other(self, tmp_path, monkeypatch, capsys):
         def load(name, **options):
