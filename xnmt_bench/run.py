@@ -201,13 +201,23 @@ def _evaluate(config: DictConfig) -> None:
                 missing.append(error)
             except StoreError as error:  # nor a damaged row
                 errors.append(error)
+            except Exception as error:  # nor what a metric makes of rows that it did not write
+                log.error("%s: failed: %s: %s", name, type(error).__name__, error)
+                errors.append(error)
         if not scored and (nothing_read := [*errors, *missing]):
             raise nothing_read[0]
         for nothing in missing:
             log.warning("%s", nothing)
         shown, listings, out = list[ShownTable](), list[Listing](), writable(results)
         for name, (metric, rows) in scored.items():
-            tables, read = report(metric, rows, about_systems(scored, name), out, tracker)
+            try:
+                tables, read = report(metric, rows, about_systems(scored, name), out, tracker)
+            except OSError:  # of the disk, which stops the other metrics too
+                raise
+            except Exception as error:
+                log.error("%s: failed: %s: %s", name, type(error).__name__, error)
+                errors.append(error)
+                continue
             shown, listings = [*shown, *tables], [*listings, *read]
         shown += _analyses(config, scored, out, tracker, errors)
         verdicts = [sentence for pair in scored.values() for sentence in verdict(*pair)]

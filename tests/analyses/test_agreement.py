@@ -7,6 +7,7 @@ import pytest
 from measured import AER, FIDELITY, SYSTEM, decisions, measured
 
 from xnmt_bench.analyses.agreement import Agreement, kendall_tau
+from xnmt_bench.analyses.systems import Systems
 from xnmt_bench.corpora.alignment import Alignment
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
@@ -451,11 +452,7 @@ class Good(Right):
 def test_systems_are_ranked_too(results):
     for place, name in enumerate("abc"):
         for metric in (Right, Good):
-            ones = np.ones(SENTENCES, dtype=np.int64)
-            units = Units(
-                "toy test", np.arange(SENTENCES), {"hit": place * ones, "words": 9 * ones}
-            )
-            measured(metric, results.folder, SYSTEM | {"nmt": name}, units, model=name)
+            measured(metric, results.folder, SYSTEM | {"nmt": name}, hits(place), model=name)
     name, result = results.agreement(Right(), Good())
     assert name == "right_good_agreement"
     assert result.rows[0]["tau"] == pytest.approx(1)
@@ -464,3 +461,48 @@ def test_systems_are_ranked_too(results):
     results.both(THREE)
     with pytest.raises(NotApplicable):
         results.agreement(Right(), Fidelity())  # nothing that both compare
+
+
+def test_values_of_a_column_that_both_have_stand_apart(results):
+    """The line and the note say which it is, and `fixed` chooses one."""
+
+    class Other(Fidelity):
+        name = "other"
+
+    for k in (1, 2):
+        for place, name in enumerate("abc"):
+            identity = FIDELITY | {"instantiation": "sa", "explainer": name, "seed": "", "k": k}
+            sign = 1 if k == 1 else -1
+            for metric in (Fidelity, Other):
+                quality = place if metric is Fidelity else sign * place
+                units = decisions(SENTENCE_N, log_likelihoods(0.3 * quality))
+                measured(metric, results.folder, identity, units)
+    _, result = results.agreement(Fidelity(), Other(), fixed={})
+    assert [row["tau"] for row in result.rows] == [pytest.approx(1), pytest.approx(-1)]
+    systems = [line.cells[0].text for line in result.summary.lines]
+    assert systems == ["toy en-de transformer, k=1"] * 3 + ["toy en-de transformer, k=2"] * 3
+    _, result = results.agreement(Fidelity(), Other(), fixed={"k": 2})
+    assert [(row["k"], row["tau"]) for row in result.rows] == [(2, pytest.approx(-1))]
+
+
+def test_systems_of_one_name_that_two_metrics_measured_are_two(results):
+    for metric, trained in ((Right, "long"), (Good, "short")):
+        for place, name in enumerate("abc"):
+            units = hits(place)
+            model = f"{trained}{name}"
+            measured(metric, results.folder, SYSTEM | {"nmt": name}, units, model=model)
+    with pytest.raises(NotApplicable):
+        results.agreement(Right(), Good())
+    by_metric = {
+        metric.name: panels(metric, collect(metric, results.folder, Draws(9, 0)))
+        for metric in (Right(), Good())
+    }
+    [(_, result)] = Systems().results(by_metric)
+    names = [line.cells[0].text for line in result.summary.lines]
+    assert names == ["a longa", "a shorta", "b longb", "b shortb", "c longc", "c shortc"]
+    assert len({(row["metric"], row["nmt"]) for row in result.rows}) == 6
+
+
+def hits(place):
+    ones = np.ones(SENTENCES, dtype=np.int64)
+    return Units("toy test", np.arange(SENTENCES), {"hit": place * ones, "words": 9 * ones})

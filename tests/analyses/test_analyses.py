@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import zlib
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from omegaconf import OmegaConf
 
 from xnmt_bench.analyses.curves import ByK
 from xnmt_bench.corpora.alignment import Alignment
+from xnmt_bench.errors import ConfigError
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.metrics.aer.counts import count_links
 from xnmt_bench.metrics.aer.metric import AER as AlignmentErrorRate
@@ -26,7 +28,8 @@ from xnmt_bench.report.report import collect
 from xnmt_bench.rules.density import stored_density
 from xnmt_bench.rules.scores import DecisionScores
 from xnmt_bench.rules.table import Rules, shard_path, write_rules, write_shard
-from xnmt_bench.run import _analyses, configured_metrics, draws
+from xnmt_bench.run import _analyses, configured_metrics, draws, evaluate
+from xnmt_bench.schema import check
 
 SENTENCES = 60
 NUMBERS = np.arange(2 * SENTENCES)
@@ -694,3 +697,66 @@ def test_without_gold_there_are_no_unaligned_words(tmp_path, caplog):
     assert rows == {"unaligned": None}
     assert "no results of a corpus with gold word alignment" in caplog.text
     assert not Path(benchmark.results / "fidelity_unaligned.md").exists()
+
+
+def write_k(folder, k, ppl, epochs, name="attention", **facts):
+    units = decisions(range(3), [-ppl] * 3)
+    settings = {"max_epochs": epochs}
+    identity = FIDELITY | {"k": k, "explainer": name}
+    return measured(Fidelity, folder, identity, units, settings=settings, **facts)
+
+
+def curve_of(folder):
+    return ByK().analyse(panels(Fidelity(), collect(Fidelity(), folder, Draws(9, 0))))
+
+
+def test_a_place_that_was_measured_twice_is_on_the_curve_of_its_settings(tmp_path):
+    for k in (1, 2, 3):
+        write_k(tmp_path, k, 4 - k, 6)
+    write_k(tmp_path, 1, 9, 30)
+    result = curve_of(tmp_path)
+    assert [(row["k"], round(np.log(row["ppl"]))) for row in result.rows] == [
+        (1, 3), (2, 2), (3, 1)
+    ]  # fmt: skip
+    assert "Left out, measured at one place alone: k = 1, max_epochs: 30." in result.summary.notes
+
+
+def test_blind_rows_of_a_curve_are_named_and_never_the_best(tmp_path):
+    for k in (1, 2):
+        write_k(tmp_path, k, 2, 6)
+        write_k(tmp_path, k, 1, 6, "lexicon", blind=True)
+    lines = {line.cells[0].text: line.cells for line in curve_of(tmp_path).summary.lines}
+    assert {*lines} == {"attention", "lexicon (blind)"}
+    assert all(cell.rank is None for cell in lines["lexicon (blind)"])
+    assert [cell.rank is None for cell in lines["attention"]].count(False) == 2
+
+
+def test_a_metric_that_raises_loses_no_other(tmp_path, monkeypatch):
+    """As one of a package whose rows an earlier version wrote."""
+    config = configure("metric=[fidelity,aer]", "analysis=[]", f"results={tmp_path}")
+    write_k(tmp_path, 1, 2, 6)
+    links = [frozenset({(0, 0)})] * 3
+    units = count_links("toy test", range(3), links, [Alignment(*links[:2])] * 3)
+    measured(AlignmentErrorRate, tmp_path, AER, units)
+    for broken in ("notes", "of_sums"):
+        with monkeypatch.context() as patched:
+            patched.setattr(Fidelity, broken, lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                evaluate_without_hydra(config, patched)
+        assert (tmp_path / "aer.txt").exists() and (tmp_path / "report.html").exists()
+        (tmp_path / "aer.txt").unlink()
+
+
+def evaluate_without_hydra(config, patched):
+    @contextmanager
+    def start(*_):
+        yield Tables()
+
+    patched.setattr("xnmt_bench.run._start", start)
+    evaluate(config)
+
+
+def test_lists_of_an_analysis_are_not_empty():
+    for change in ("analysis.ranking.results=[]", "analysis.rank_stability.shares=[]"):
+        with pytest.raises(ConfigError, match="should not be empty"):
+            check(configure("analysis=[ranking,rank_stability]", change), complete=False)

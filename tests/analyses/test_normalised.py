@@ -2,10 +2,15 @@
 
 import numpy as np
 import pytest
-from measured import FIDELITY, decisions, measured
+from measured import AER, FIDELITY, decisions, measured
 
 from xnmt_bench.analyses.normalised import Normalised
+from xnmt_bench.corpora.alignment import Alignment
+from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.measuring.measurement import BLIND
+from xnmt_bench.metrics.aer.counts import count_links
+from xnmt_bench.metrics.aer.metric import AER as AlignmentErrorRate
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import collect
@@ -98,3 +103,45 @@ def test_a_judge_that_cannot_tell_random_words_from_all_gives_no_number(tmp_path
         panels(Fidelity(), collect(Fidelity(), tmp_path, Draws(9, 0)))
     )
     assert [cell.text for cell in result.summary.lines[0].cells] == ["own", "no number"]
+
+
+def test_blind_rows_stand_behind_the_others(tmp_path, hard):
+    made(tmp_path, hard, **NMT)
+    made(tmp_path, hard - 4, explainer="random")
+    made(tmp_path, hard - 2, explainer="half")
+    units = decisions(range(len(hard)), hard - 1)
+    measured(Fidelity, tmp_path, FIDELITY | {"explainer": "lexicon"}, units, **{BLIND: True})
+    result = Normalised(samples=20).analyse(
+        panels(Fidelity(), collect(Fidelity(), tmp_path, Draws(9, 0)))
+    )
+    assert [line.cells[0].text for line in result.summary.lines] == ["half", "lexicon (blind)"]
+    assert [line.cells[-1].rank is None for line in result.summary.lines] == [False, True]
+    assert "normalised FN" in result.figure.axes[0].get_xlabel()
+
+
+def test_the_figure_is_of_the_last_judge_there_is(tmp_path, hard):
+    """Not of the last one that the worst explainer has."""
+    for judge in ("base", "sa"):
+        made(tmp_path, hard - 4, explainer="random", instantiation=judge)
+        made(tmp_path, hard - 1, explainer="best", instantiation=judge)
+    made(tmp_path, hard - 3, explainer="worst", instantiation="base")
+    made(tmp_path, hard, **NMT)
+    result = Normalised(samples=20).analyse(
+        panels(Fidelity(), collect(Fidelity(), tmp_path, Draws(9, 0)))
+    )
+    assert "normalised SA" in result.figure.axes[0].get_xlabel()
+    _, labels = result.figure.axes[0].get_legend_handles_labels()
+    assert labels == ["best"]
+
+
+def test_a_share_has_no_normalised_score(tmp_path):
+    links = [frozenset({(0, 0)})] * 3
+    measured(
+        AlignmentErrorRate,
+        tmp_path,
+        AER,
+        count_links("t", range(3), links, [Alignment(*links[:2])] * 3),
+    )
+    aer = AlignmentErrorRate()
+    with pytest.raises(NotApplicable, match="is on no scale of ratios"):
+        Normalised().analyse(panels(aer, collect(aer, tmp_path, Draws(9, 0))))

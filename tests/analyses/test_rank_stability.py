@@ -144,6 +144,13 @@ def test_only_what_every_result_has_is_ranked(tmp_path):
         rates(tmp_path, explainers=["a"], shares=(1.0,), samples=20)
 
 
+def test_a_judge_of_one_explainer_takes_no_other_away(tmp_path):
+    family(tmp_path, 0.001)
+    made(tmp_path, log_likelihoods(-0.5, 0.001), explainer="a", instantiation="evalx_sa@8000")
+    _, orders = rates(tmp_path, shares=(1.0,), samples=20)
+    assert orders == dict.fromkeys(("base", *FAMILY, "comb"), "a < b < c")
+
+
 def test_things_on_different_test_sets_are_drawn_independently(tmp_path):
     log_p = {name: log_likelihoods(-1.0, 1.0, n) for n, name in enumerate("ab")}
     rows = {

@@ -6,6 +6,7 @@ import matplotlib.pyplot as plt
 import pytest
 from measured import FIDELITY, SYSTEM, scored
 
+from xnmt_bench.measuring.metric import Column
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.quality import Quality
 from xnmt_bench.report.figure import interval_figure, log_scale, save_figure
@@ -123,3 +124,20 @@ def test_a_log_scale_is_as_fine_as_there_is_room(inches, limits, expected):
     figure.canvas.draw()
     assert [label.get_text() for label in ax.get_xticklabels()] == expected
     plt.close(figure)
+
+
+def test_the_best_part_orders_systems_where_higher_is_better():
+    """As in the table, by the greatest of the values of the pivot and not by the least."""
+
+    class Accuracy(Fidelity):
+        columns = (Column("share", "share", "{:.2f}".format, "higher"),)
+
+    def of(explainer, base, fn):
+        return [
+            scored(FIDELITY | {"explainer": explainer, "instantiation": kind}, {"share": share})
+            for kind, share in (("base", base), ("fn", fn))
+        ]
+
+    rows = [*of("uneven", 0.9, 0.1), *of("even", 0.5, 0.5)]
+    [ax] = drawn(Accuracy(), rows).axes
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["even", "uneven"]

@@ -1,9 +1,11 @@
 """The verdict says, judge by judge, which explainers beat every blind row."""
 
+from dataclasses import replace
+
 import pytest
 from measured import FIDELITY, SYSTEM, scored
 
-from xnmt_bench.measuring.measurement import BLIND
+from xnmt_bench.measuring.measurement import BLIND, COUNTED, PIVOT
 from xnmt_bench.measuring.metric import Column, SumMetric
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.quality import Quality
@@ -102,3 +104,39 @@ def test_a_heading_of_two_metrics_is_defined_for_each():
     metrics = of("quality", system), of("student", "of the student"), of("again", system)
     texts = definitions([(metric, rows) for metric in metrics])
     assert texts == {"BLEU": "of the system", "BLEU (student)": "of the student"}
+
+
+def partial(explainer, ppl, **more):
+    """A row that counts some of the decisions."""
+    scored_row = row(explainer, ppl, ppl - 0.1, ppl + 0.1, **more)
+    facts = scored_row.measurement.facts | {COUNTED: {"gold": "is", "decisions": 4, "of": 9}}
+    return replace(scored_row, measurement=replace(scored_row.measurement, facts=facts))
+
+
+def test_rows_of_some_decisions_are_compared_with_their_like_alone():
+    """Such decisions may be the easy ones."""
+    rows = [
+        row("clear", 2.0, 1.9, 2.1),
+        row("worse", 4.0, 3.9, 4.1),
+        row("lexicon", 3.0, 2.9, 3.1, blind=True),
+        partial("gold_alignment", 1.5, blind=True),
+        partial("of_a_file", 1.0),
+    ]
+    [sentence] = verdict(METRIC, rows)
+    assert sentence.startswith("By FN: clear beats every blind row; worse does not beat lexicon")
+    assert "gold_alignment" not in sentence and "of_a_file" not in sentence
+    [(_, summary)] = tables(METRIC, rows, [])
+    cells = {line.cells[0].text: line.cells[-1] for line in summary.lines}
+    assert cells["clear"].text == "2.00 [1.90, 2.10]"  # without a mark
+    assert cells["of_a_file"].rank is None and cells["clear"].rank is not None
+    # Alone they are compared.
+    [sentence] = verdict(METRIC, rows[-2:])
+    assert sentence == "By FN: of_a_file beats every blind row."
+
+
+def test_what_no_table_shows_is_not_defined():
+    meaning = {"heading": "Comb by validation", "order": ["own", "comb_valid", 0], "meaning": "x"}
+    keys = FIDELITY | {"explainer": "clear", "instantiation": "comb_valid"}
+    rows = [row("clear", 2.0, 1.9, 2.1), scored(keys, {"ppl": 2.5}, **{PIVOT: meaning})]
+    assert "comb_valid" in METRIC.csv_only
+    assert [*definitions([(METRIC, rows)])] == ["FN"]

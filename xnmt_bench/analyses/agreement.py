@@ -13,10 +13,10 @@ from xnmt_bench.analyses.analysis import Analysis, Result
 from xnmt_bench.analyses.matrix_figure import Matrix, draw_matrices
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap, interval
-from xnmt_bench.measuring.measurement import SETTINGS, Measurement
+from xnmt_bench.measuring.measurement import SETTINGS, Measurement, ScoredRow
 from xnmt_bench.measuring.metric import SYSTEM, Metric, Row
 from xnmt_bench.options import Count, Seed
-from xnmt_bench.report.panels import Panel, compared_heading, ends, sortable
+from xnmt_bench.report.panels import Panel, compared_heading, ends, name_of_all, sortable
 from xnmt_bench.report.summary import Cell, Line, Summary
 
 LEAST = 3  # things that are ranked: two agree by chance half of the time; rankings of a matrix
@@ -79,7 +79,8 @@ class Agreement(Analysis):
     Rows are joined on the columns that both metrics have. What only one has is fixed, and named.
 
     Args:
-        fixed: values of columns; of a column that is not named here, the greatest there is.
+        fixed: values of columns. Of a column that one metric alone has and that is not named here,
+            the greatest there is; one that both have then stands with each of its values.
         samples: bootstrap samples.
         seed: of the draws.
     """
@@ -121,12 +122,14 @@ class Agreement(Analysis):
         self, first_panels: Sequence[Panel], second_panels: Sequence[Panel]
     ) -> Iterator[Pair]:
         """Yield two metrics' rankings that differ in no column that both have."""
-        sides = [list(_rankings(panels)) for panels in (first_panels, second_panels)]
+        every = [s for panel in (*first_panels, *second_panels) for s in panel.scored()]
+        sides = [list(_rankings(panels, every)) for panels in (first_panels, second_panels)]
         if not all(sides):
             return
         shared = sorted(sides[0][0].columns.keys() & sides[1][0].columns.keys())
         for first, second in product(*(self._fixed(side, shared) for side in sides)):
-            if first.system(shared) == second.system(shared):
+            fits = all(first.columns[c] in ("", v) for c, v in self.fixed.items() if c in shared)
+            if fits and first.system(shared) == second.system(shared):
                 # Sorted, since a set of names has another order in every process.
                 names = sorted(first.rows.keys() & second.rows.keys())
                 if len(names) >= LEAST:
@@ -155,7 +158,8 @@ class Agreement(Analysis):
         by_system: dict[tuple[Any, ...], list[Ranking]] = {}
         for panels in by_metric.values():
             metric = panels[0].metric
-            rankings = [r for r in _rankings(panels) if len(r.rows) >= LEAST]
+            every = [s for panel in panels for s in panel.scored()]
+            rankings = [r for r in _rankings(panels, every) if len(r.rows) >= LEAST]
             if metric.compared == "explainer" and rankings:
                 free = [*system, *([metric.pivot] if metric.pivot else [])]
                 for ranking in self._fixed(rankings, free):
@@ -199,10 +203,18 @@ class Agreement(Analysis):
         first, second, _ = pairs[0]
         shared = [c for c in first.columns if c in second.columns]
         own_columns = [[c for c in r.columns if c not in shared] for r in (first, second)]
+        # Shared columns that vary tell the lines apart.
+        varying = [
+            c
+            for c in shared
+            if c not in SYSTEM and len({str(pair[0].columns[c]) for pair in pairs}) > 1
+        ]
         rows, lines, notes = [], [], [NOTE]
         for first_ranking, second_ranking, names in pairs:
             value_MER, place_MER, row = self._compared(first_ranking, second_ranking, names)
-            rows.append(second_ranking.columns | first_ranking.columns | row)
+            settings = "; ".join(filter(None, [first_ranking.settings, second_ranking.settings]))
+            columns = second_ranking.columns | first_ranking.columns | {SETTINGS: settings}
+            rows.append(columns | row)
             named = "; ".join(
                 r.named(c)
                 for r, c in zip((first_ranking, second_ranking), own_columns, strict=True)
@@ -212,6 +224,8 @@ class Agreement(Analysis):
                 for c in ("corpus", "lang_pair", "nmt")
                 if c in first_ranking.columns
             )
+            apart = [f"{c}={str(first_ranking.columns[c])[:20]}" for c in varying]
+            system = ", ".join([system, *apart, *filter(None, [settings])])
             for e in np.argsort(place_MER[0, :, 0], kind="stable"):
                 cells = [Cell(system), Cell(names[e])]
                 for r, value_ER, place_ER in zip(
@@ -231,7 +245,8 @@ class Agreement(Analysis):
         words = ["system", compared_heading(first.metric)]
         summary = Summary(title, [*words, *heads], lines, notes, len(words))
         measured = (*ends("tau"), "same", "ranked", "paired", "samples")
-        return Result(rows, (*shared, *own_columns[0], *own_columns[1]), measured, summary)
+        identity = (*shared, *own_columns[0], *own_columns[1], SETTINGS)
+        return Result(rows, identity, measured, summary)
 
     def _compared(
         self, first: Ranking, second: Ranking, names: Sequence[str]
@@ -281,7 +296,8 @@ def _fixed_values(names: Sequence[str], rankings: Sequence[Ranking]) -> Iterator
             yield f"{name}: {', '.join(fixed)}."
 
 
-def _rankings(panels: Sequence[Panel]) -> Iterator[Ranking]:
+def _rankings(panels: Sequence[Panel], every: Sequence[ScoredRow]) -> Iterator[Ranking]:
+    """Yield the rankings of a metric; `every` row of the metrics that are compared names them."""
     for panel in panels:
         if panel.metric.headline.better is None:
             continue  # neither end is the better one, so nothing is ranked
@@ -290,4 +306,5 @@ def _rankings(panels: Sequence[Panel]) -> Iterator[Ranking]:
             # Two metrics are joined also where their settings differ, such as their test sets.
             condition = {c: v for c, v in panel.condition.items() if c != SETTINGS}
             settings = panel.condition.get(SETTINGS, "")
-            yield Ranking(panel.metric, condition | pivot_column, measured, settings)
+            named = {name_of_all(panel, name, every): seeds for name, seeds in measured.items()}
+            yield Ranking(panel.metric, condition | pivot_column, named, settings)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.measurement import signature
+from xnmt_bench.measuring.measurement import SETTINGS, signature
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.report.panels import Distinction, Panel, caveats, distinguish
 from xnmt_bench.report.summary import (
@@ -73,10 +73,16 @@ class Analysis(ABC):
             raise NotApplicable("; ".join(reasons) or "no metric has results")
 
 
+# Columns in which rows of one table may differ beside those that its title names.
+FURTHER = ("scenario", "learned_from", "train_sentences", "model", SETTINGS)
+
+
 def varying_words(
     title: str, rows: Sequence[Row], phrases: Mapping[str, str]
 ) -> tuple[list[str], str]:
-    """Return the columns in which rows differ, and the title with what they share.
+    """Return the columns in which rows differ, those of `FURTHER` last, and the title.
+
+    The title says what they share of the others.
 
     Args:
         title: how it starts.
@@ -86,7 +92,8 @@ def varying_words(
     values = {name: {row[name] for row in rows} for name in phrases}
     varying = [name for name in phrases if len(values[name]) > 1]
     shared = [phrases[n].format(*values[n]) for n in phrases if n not in varying]
-    return varying, title + (f" ({', '.join(shared)})" if shared else "")
+    further = [n for n in FURTHER if n in rows[0] and len({str(row[n]) for row in rows}) > 1]
+    return varying + further, title + (f" ({', '.join(shared)})" if shared else "")
 
 
 def pivoted(

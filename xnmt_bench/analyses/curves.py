@@ -13,15 +13,16 @@ from matplotlib.ticker import NullLocator
 
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.measurement import SETTINGS
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.report.figure import draw_interval, legend_below, log_scale, style
 from xnmt_bench.report.panels import (
     Panel,
+    agree,
     distinguish,
     ends,
     pooled,
     seeds_cell,
-    settings_of,
     sort_pivots,
     sortable,
 )
@@ -32,9 +33,7 @@ def unlike_settings(panels: Sequence[Panel]) -> list[str]:
     """Return the settings, such as the test sentences, in which panels differ."""
     values: dict[str, set[str]] = {}
     for panel in panels:
-        # Rows of one panel agree, but not each of them has every setting.
-        settings = {k: v for rows in panel.scored() for k, v in settings_of(rows).items()}
-        for name, value in settings.items():
+        for name, value in panel.settings.items():
             values.setdefault(name, set()).add(str(value))
     return [name for name, several in values.items() if len(several) > 1]
 
@@ -63,14 +62,16 @@ class Curve(Analysis):
         # Not every metric has k or scenarios among its columns.
         if not set(self.columns) <= set(panels[0].condition):
             raise NotApplicable(f"its rows have no {self.columns[0]}")
-        shared_columns = [c for c in panels[0].condition if c not in self.columns]
+        apart = (*self.columns, SETTINGS)
+        shared_columns = [c for c in panels[0].condition if c not in apart]
         by_condition: dict[tuple[Any, ...], list[Panel]] = {}
         for panel in panels:
             by_condition.setdefault(tuple(panel.condition[c] for c in shared_columns), []).append(
                 panel
             )
+        every = [group for alike in by_condition.values() for group in self._groups(alike)]
         # A curve needs two places.
-        groups = [group for group in by_condition.values() if len(group) > 1]
+        groups = [group for group in every if len(group) > 1]
         if not groups:
             raise NotApplicable(f"there is one {self.columns[0]} alone; sweep {self.sweep}")
         # A system to which no explainer applies has rows without a number.
@@ -84,18 +85,38 @@ class Curve(Analysis):
         by_group = [list(self._rows(group)) for group in groups]
 
         def cell(row: Row) -> Cell:
-            return Cell(*seeds_cell(metric.headline, row["seeds"]))
+            return Cell(*seeds_cell(metric.headline, row["seeds"], not row["blind"]))
 
-        words = {metric.compared: metric.compared, "result": "result"}
+        words = {metric.compared: "name", "result": "result"}
         title = f"{metric.headline.heading} against {self.label}"
         notes = [metric.note]
         if unlike := sorted({name for group in groups for name in unlike_settings(group)}):
             notes.append(f"Places of one line differ also in: {', '.join(unlike)}.")
+        for [alone] in (group for group in every if len(group) == 1):
+            place = ", ".join(filter(None, [self.text(alone), alone.condition[SETTINGS]]))
+            notes.append(f"Left out, measured at one place alone: {place}.")
         summary = pivoted(title, firsts, by_group, words, "place", cell, notes, distinction, places)
         identity = (*panels[0].condition, "result", metric.compared)
         figure = self._figure(groups, by_group, distinction.phrases, places)
         rows = list(chain(*by_group))
         return Result(rows, identity, ends(metric.headline.name), summary, figure)
+
+    def _groups(self, panels: Sequence[Panel]) -> list[list[Panel]]:
+        """Return panels that make up a curve each: one a place, or those whose settings agree."""
+        places = [self.text(panel) for panel in panels]
+        if len(set(places)) == len(places):
+            return [[*panels]]
+        groups: list[tuple[list[Panel], set[str], dict[str, Any]]] = []
+        for panel, place in zip(panels, places, strict=True):
+            for members, taken, settings in groups:
+                if place not in taken and agree(settings, panel.settings):
+                    members.append(panel)
+                    taken.add(place)
+                    settings |= panel.settings
+                    break
+            else:
+                groups.append(([panel], {place}, dict(panel.settings)))
+        return [members for members, *_ in groups]
 
     def _rows(self, group: Sequence[Panel]) -> Iterator[Row]:
         """Yield every number of panels that differ in the axis alone."""
@@ -110,6 +131,8 @@ class Curve(Analysis):
                             **panel.condition,
                             "result": pivot,
                             metric.compared: name,
+                            "name": name + " (blind)" * panel.blind(name),
+                            "blind": panel.blind(name),
                             "place": self.text(panel),
                             "seeds": seeds,
                             **dict(zip(ends(column.name), numbers, strict=True)),

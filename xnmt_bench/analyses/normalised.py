@@ -17,7 +17,7 @@ from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.options import Count, Seed, Text
 from xnmt_bench.report.figure import draw_interval, legend_below, style
-from xnmt_bench.report.panels import Panel, distinguish, ends, origin
+from xnmt_bench.report.panels import Panel, distinguish, ends, origin, sort_pivots
 from xnmt_bench.report.summary import Cell
 
 NOTE = (
@@ -58,23 +58,27 @@ class Normalised(Analysis):
             if _measured(p, self.ceiling)
             and any(self.floor in by_name for by_name in p.by_pivot(blind=True).values())
         ]
-        # The score is a ratio of logarithms; of a share or a mean it would mean nothing.
-        if not metric.headline.log or not usable:
+        if not metric.headline.log:
+            heading = metric.headline.heading
+            raise NotApplicable(
+                f"{heading} is on no scale of ratios, so its logarithm says nothing"
+            )
+        if not usable:
             raise NotApplicable(f"no results of {metric.compared}={self.floor} and {self.ceiling}")
         by_panel = [self._rows(panel) for panel in usable]
         note = NOTE.format(h=metric.headline.heading, floor=self.floor, ceiling=self.ceiling)
-        words = {metric.compared: metric.compared}
+        words = {metric.compared: "name"}
 
         def cell(row: Row) -> Cell:
             if not isfinite(row["score"]):  # both ends are one
                 return Cell("no number")
             value, low, high = (f"{row[name]:.3f}" for name in SCORE)
-            return Cell(f"{value} [{low}, {high}]", -row["score"])
+            return Cell(f"{value} [{low}, {high}]", None if row["blind"] else -row["score"])
 
         title = f"Normalised {metric.name}"
         summary = pivoted(title, usable, by_panel, words, "result", cell, [note])
         identity = (*usable[0].condition, metric.compared, "result")
-        figure = self._figure(metric.compared, by_panel, distinguish(usable).phrases)
+        figure = self._figure(usable, by_panel)
         return Result(list(chain(*by_panel)), identity, SCORE, summary, figure)
 
     def _rows(self, panel: Panel) -> list[Row]:
@@ -98,21 +102,23 @@ class Normalised(Analysis):
                 with np.errstate(divide="ignore", invalid="ignore"):
                     score_R = (worst_R - value_R) / (worst_R - best_R)
                 numbers = (float(score_R[0]), *interval(score_R[1:]))
-                row: Row = {compared: name, "result": pivot}
+                blind = panel.blind(name)
+                shown = {"name": name + " (blind)" * blind, "blind": blind}
+                row: Row = {compared: name, "result": pivot, **shown}
                 rows.append(panel.condition | row | dict(zip(SCORE, numbers, strict=True)))
         # Ascending, so that of each thing's scores the greatest stays.
         best = {row[compared]: row["score"] for row in sorted(rows, key=lambda row: row["score"])}
-        return sorted(rows, key=lambda row: (-best[row[compared]], row[compared]))
+        return sorted(rows, key=lambda row: (row["blind"], -best[row[compared]], row[compared]))
 
-    def _figure(
-        self, compared: str, by_panel: Sequence[Sequence[Row]], labels: Sequence[str]
-    ) -> Figure:
+    def _figure(self, shown: Sequence[Panel], by_panel: Sequence[Sequence[Row]]) -> Figure:
         """Return each thing's score by the last column there is, one line of points a panel."""
+        compared, labels = shown[0].metric.compared, distinguish(shown).phrases
         names = sorted({row[compared] for panel_rows in by_panel for row in panel_rows})
+        # One column of the table: the points of all of them would cover each other.
+        measured = {row["result"] for row in chain(*by_panel)}
+        last = next((p for p in reversed(sort_pivots(measured, shown[0].pivot_values))), "")
         figure, ax = plt.subplots(figsize=(7.5, 1.6 + 0.5 * len(by_panel)))
         for place, panel_rows in enumerate(by_panel):
-            # One column of the table: the points of all of them would cover each other.
-            last = panel_rows[-1]["result"] if panel_rows else ""
             for row in (row for row in panel_rows if row["result"] == last):
                 # Side by side around the line of their panel, since their intervals overlap.
                 at = place + 0.1 * (names.index(row[compared]) - (len(names) - 1) / 2)
@@ -128,7 +134,8 @@ class Normalised(Analysis):
             ax.axvline(end, color="black", linewidth=0.8, linestyle="--")
         ax.set_yticks(range(len(by_panel)), labels)
         ax.set_ylim(len(by_panel) - 0.5, -0.5)
-        ax.set_xlabel(f"normalised score (0: {self.floor}, 1: the whole context)")
+        ends_named = f"0: {self.floor}, 1: the whole context"
+        ax.set_xlabel(f"normalised {shown[0].heading(last)} ({ends_named})")
         legend_below(figure, [ax])
         return figure
 

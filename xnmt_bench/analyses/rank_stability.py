@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from itertools import chain, pairwise
 from math import isnan
+from typing import Annotated
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, PercentFormatter
+from pydantic import Field
 
 from xnmt_bench.analyses.agreement import places
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
@@ -69,7 +71,7 @@ class RankStability(Analysis):
     def __init__(
         self,
         explainers: Sequence[str] | None = None,
-        shares: Sequence[Part] = (0.01, 0.05, 0.2, 0.5, 1.0),
+        shares: Annotated[Sequence[Part], Field(min_length=1)] = (0.01, 0.05, 0.2, 0.5, 1.0),
         samples: Count = 1000,
         seed: Seed = 0,
     ) -> None:
@@ -115,6 +117,8 @@ class RankStability(Analysis):
         """Return what is ranked by each value of the pivot: names measured for all values."""
         by_pivot = panel.by_pivot(derived=True)
         by_pivot = {p: by_name for p, by_name in by_pivot.items() if p not in panel.metric.csv_only}
+        # One name alone ranks nothing, so it decides for no other column.
+        by_pivot = {p: by_name for p, by_name in by_pivot.items() if len(by_name) > 1}
         # Rates compare between columns only over the same names.
         names = set.intersection(*map(set, by_pivot.values())) if by_pivot else set()
         if self.explainers is not None and panel.metric.compared == "explainer":

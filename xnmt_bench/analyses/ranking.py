@@ -11,6 +11,7 @@ from xnmt_bench.analyses.agreement import places
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.metric import Row
+from xnmt_bench.options import Texts
 from xnmt_bench.report.panels import Panel
 from xnmt_bench.report.summary import Cell
 
@@ -31,7 +32,7 @@ class Ranking(Analysis):
     name = "ranking"
 
     def __init__(
-        self, results: Sequence[str] = ("base", "sa"), explainers: Sequence[str] | None = None
+        self, results: Texts = ("base", "sa"), explainers: Sequence[str] | None = None
     ) -> None:
         self.wanted, self.explainers = list(results), explainers
 

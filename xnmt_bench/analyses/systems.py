@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from xnmt_bench.analyses.analysis import Analysis, Result
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.metric import Column, Row
-from xnmt_bench.report.panels import Panel, distinguish, pooled
+from xnmt_bench.report.panels import Panel, distinguish, name_of_all, pooled
 from xnmt_bench.report.summary import Cell, Line, Summary
 
 NOTE = "Each number is its metric's own, with its interval where it has one; n/a: not measured."
@@ -30,12 +30,13 @@ class Systems(Analysis):
         if not shown:
             raise NotApplicable("no metric that compares systems has results, such as quality")
         rows, cells = list[Row](), dict[tuple[bool, str], dict[str, Cell]]()
-        headings = _headings(shown)
+        headings, every = _headings(shown), [s for panel in shown for s in panel.scored()]
         for panel, heading in zip(shown, headings, strict=True):
             column = panel.metric.headline
-            for name, row in _rows(panel, column):
-                rows.append(row | {"heading": heading})
-                blind = panel.blind(name)
+            for panel_name, row in _rows(panel, column):
+                name = name_of_all(panel, panel_name, every)
+                rows.append(row | {"heading": heading, "nmt": name})
+                blind = panel.blind(panel_name)
                 text = column.cell(*(row[n] for n in ("value", "low", "high")))
                 # People and chance are blind rows, and never the best.
                 rank = None if blind else column.rank(row["value"])
@@ -54,12 +55,12 @@ class Systems(Analysis):
 
 
 def _rows(panel: Panel, column: Column) -> Iterator[tuple[str, Row]]:
-    """Yield each system's number in a panel."""
+    """Yield each system's number in a panel, and its name there."""
     pivot = next(iter(panel.rows))  # they are sorted: the whole stands before its parts
     for name in panel.names:
         if numbers := pooled(column, panel.of(pivot, name)):
             identity = {key: panel.condition[key] for key in ("corpus", "lang_pair")}
-            identity |= {"metric": panel.metric.name, "nmt": name, "result": column.name}
+            identity |= {"metric": panel.metric.name, "result": column.name}
             yield name, identity | dict(zip(("value", "low", "high"), numbers, strict=True))
 
 

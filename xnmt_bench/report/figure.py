@@ -73,11 +73,12 @@ def _draw(ax: plt.Axes, panel: Panel, pivots: Sequence[str]) -> None:
     column = panel.metric.headline
     by_pivot = panel.by_pivot(blind=True, partial=True)
     measured = sorted({name for by_name in by_pivot.values() for name in by_name})
-    least = {
-        name: min(v for p in pivots if (v := panel.value(p, name)) is not None) for name in measured
+    best = {
+        name: min(rank for p in pivots if (rank := panel.rank(p, name)) is not None)
+        for name in measured
     }
     # The y-axis goes up, so that the last one, the best, stands above; blind ones stand below.
-    names = sorted(measured, key=least.__getitem__, reverse=column.better == "lower")
+    names = sorted(measured, key=best.__getitem__, reverse=True)
     names.sort(key=panel.blind, reverse=True)
     for number, pivot in enumerate(pivots):
         offset = min(0.18, 0.8 / len(pivots)) * ((len(pivots) - 1) / 2 - number)
@@ -183,7 +184,7 @@ class RoomyLogLocator(LogLocator):
 
 
 def save_figure(figure: Figure, stem: Path) -> list[Path]:
-    """Write a figure as SVG and PNG and closes it."""
+    """Write a figure as SVG and PNG, and close it."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = [stem.with_name(stem.name + ending) for ending in (".svg", ".png")]
     dpi = min(160, LONGEST_SIDE / max(figure.get_size_inches()))

@@ -75,18 +75,39 @@ class Panel:
         value = self.value(pivot, name, column)
         return None if value is None else (column or self.metric.headline).least_first(value)
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What decides its rows' numbers beside their columns; rows of a panel agree in it."""
+        return {k: v for scored_row in self.scored() for k, v in settings_of(scored_row).items()}
+
+    def comparable(self, pivot: str, name: str) -> bool:
+        """Return whether a row counts all decisions, or no row beside it does."""
+        complete = {
+            row_name
+            for row_name, rows in self.rows.get(pivot, {}).items()
+            if any(s.measurement.ok and not s.measurement.partial for s in rows)
+        }
+        return not complete or name in complete
+
     def blind(self, name: str) -> bool:
         """Return whether it is an explainer that never asks the model: a point of reference."""
         return any(m.facts.get(BLIND) for row_name, m in self.measurements() if row_name == name)
 
     def best_rank(self, pivot: str, column: Column, blind: bool) -> float | None:
-        """Return the least rank among blind rows, or among all others; None where there is none."""
-        ranks = (self.rank(pivot, name, column) for name in self.names if self.blind(name) == blind)
+        """Return the least rank among blind rows, or among all others; None where there is none.
+
+        Rows that count some decisions alone are left out beside others.
+        """
+        names = [n for n in self.names if self.blind(n) == blind and self.comparable(pivot, n)]
+        ranks = (self.rank(pivot, name, column) for name in names)
         return min((rank for rank in ranks if rank is not None), default=None)
 
     def ranked(self, pivot: str) -> list[str]:
-        """Return the names that have a number and are not blind, from the best to the worst."""
-        names = (n for n in self.names if not self.blind(n))
+        """Return the names that have a number and are not blind, from the best to the worst.
+
+        Rows that count some decisions alone are left out beside others.
+        """
+        names = (n for n in self.names if not self.blind(n) and self.comparable(pivot, n))
         # A name without a number has no place.
         ranks = {n: rank for n in names if (rank := self.rank(pivot, n)) is not None}
         return sorted(ranks, key=ranks.__getitem__)  # stable: ties stay in alphabetical order
@@ -348,6 +369,21 @@ def system_name(name: str, family_name: str, scored: Iterable[ScoredRow]) -> str
     same_name = (s.measurement for s in scored if s.measurement.identity["nmt"] == name)
     several = len({family(other) for other in same_name}) > 1
     return f"{name} {family_name[:6]}" if several else name
+
+
+def name_of_all(panel: Panel, name: str, every: Sequence[ScoredRow]) -> str:
+    """Return what a panel's row compares by a name that is the same in all metrics.
+
+    Args:
+        panel: the panel.
+        name: in it.
+        every: rows of all metrics. Systems of two trainings may share a name, each in one metric.
+    """
+    measurement = next(m for row_name, m in panel.measurements() if row_name == name)
+    if panel.metric.compared != "nmt" or not measurement.model:
+        return name
+    systems = (s for s in every if s.measurement.model)
+    return system_name(measurement.identity["nmt"], family(measurement), systems)
 
 
 def family(measurement: Measurement) -> str:

@@ -113,7 +113,8 @@ def summarise(
             absent = Cell("" if any(s.measurement.ok for s in rows) else "n/a")
             for column, pivot in spread:
                 seeds = panel.of(pivot, name)
-                cell = Cell(*seeds_cell(column, seeds, not remark)) if seeds else absent
+                ranked = not remark and panel.comparable(pivot, name)
+                cell = Cell(*seeds_cell(column, seeds, ranked)) if seeds else absent
                 # The best of those that ask the model is bold, and a blind row may be better.
                 is_best = cell.rank is not None and cell.rank == panel.best_rank(
                     pivot, column, False
@@ -160,7 +161,7 @@ def _heading(metric: Metric, column: Column, pivot: PivotValue, pivots: int) -> 
 
 
 def _place(panel: Panel, name: str, pivoted: Sequence[Column]) -> tuple[bool, float, str]:
-    """Return lines of a panel go from the best to the worst, blind ones behind."""
+    """Return a key that sorts lines of a panel from the best to the worst, blind ones behind."""
     pivots = [pivot for pivot in panel.rows if pivot not in panel.metric.csv_only]
     by = pivoted[0] if pivoted else None
     ranks = {p: rank for p in pivots if (rank := panel.rank(p, name, by)) is not None}

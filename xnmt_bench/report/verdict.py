@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from xnmt_bench.measuring.measurement import ScoredRow
 from xnmt_bench.measuring.metric import Column, Metric
-from xnmt_bench.report.panels import Panel, distinguish, panels, pooled
+from xnmt_bench.report.panels import Panel, distinguish, panels, pivot_values_of, pooled
 
 NOTHING_BLIND = "no blind row stands beside the explainers, so nothing says what they have to beat"
 
@@ -54,10 +54,11 @@ def definitions(scored: Iterable[tuple[Metric, Sequence[ScoredRow]]]) -> dict[st
 def _definitions(metric: Metric, scored: Sequence[ScoredRow]) -> dict[str, str]:
     texts = {}
     pivots = {pivot for panel in panels(metric, scored) for pivot in panel.rows} - {""}
-    for pivot in (metric.pivot_value(s.measurement) for s in scored if pivots):
-        if pivot.meaning:
+    values = pivot_values_of(metric, scored) if pivots else {}
+    for value in (v for name, v in values.items() if name not in metric.csv_only):
+        if value.meaning:
             # Under a pivot the tables show its values in the place of the column's own heading.
-            texts[pivot.heading] = f"{metric.headline.meaning}: {_lowered(pivot.meaning)}"
+            texts[value.heading] = f"{metric.headline.meaning}: {_lowered(value.meaning)}"
     headline = [] if pivots else [metric.headline]
     beside = [c for c in metric.columns if c.shown and c is not metric.headline]
     for column in (*headline, *beside):
@@ -76,7 +77,13 @@ def _direction(column: Column) -> str:
 
 
 def _compare_with_blind(panel: Panel, pivot: str) -> str:
-    blind = [n for n in panel.names if panel.blind(n) and panel.value(pivot, n) is not None]
+    blind = [
+        name
+        for name in panel.names
+        if panel.blind(name)
+        and panel.comparable(pivot, name)
+        and panel.value(pivot, name) is not None
+    ]
     if not blind:
         return NOTHING_BLIND
     column = panel.metric.headline

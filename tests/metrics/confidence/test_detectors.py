@@ -7,12 +7,19 @@ import numpy as np
 import pytest
 from conftest import DATA
 from dumped import FORMATS, excerpt, published, read
+from measured import measured
 
 from xnmt_bench.corpora.annotated import read_annotated
-from xnmt_bench.errors import DataError
-from xnmt_bench.metrics.confidence import detectors
+from xnmt_bench.errors import DataError, XnmtError
+from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.measuring.units import Units
+from xnmt_bench.metrics.confidence import Confidence, detectors
+from xnmt_bench.metrics.confidence.detects import Detects
 from xnmt_bench.metrics.confidence.language import code, language
+from xnmt_bench.metrics.confidence.predicts import Predicts
 from xnmt_bench.metrics.confidence.quality import sentence_quality
+from xnmt_bench.report.panels import panels
+from xnmt_bench.report.report import collect
 from xnmt_bench.words import Tokens, Weighed
 from xnmt_bench.words.pieces import as_shares
 from xnmt_bench.words.weighed import joined
@@ -234,3 +241,41 @@ def test_annotation_beside_other_columns(tmp_path):
     path.write_text('id,src,mt,ref,bad,who\nq7,"a\nb",x,y,1.0,me\n\nq8,c,z,u,0,you\n')
     first, second = read_annotated(path)
     assert (first.source, first.labels, second.labels) == ("a\nb", {"bad": True}, {"bad": False})
+
+
+def write_scores(folder, *by_seed):
+    """Rows of an explainer that draws, with scores and labels of four sentences."""
+    for seed, scores in enumerate(by_seed):
+        columns = {
+            "confidence": np.array(scores),
+            "confidence_pct": 100 * np.array(scores),
+            "chrf": np.array([0.1, 0.2, 0.8, 0.9]),
+            "bleu": np.array([0.1, 0.2, 0.8, 0.9]),
+            "source_words": np.array([4.0, 7.0, 5.0, 6.0]),
+            "label_broken": np.array([1.0, 1.0, 0.0, 0.0]),
+        }
+        units = Units("t", np.arange(4), columns)
+        row = {"explainer": "random", "seed": seed, "definition": "code"}
+        measured(Confidence, folder, dict.fromkeys(Confidence().identity, "") | row, units)
+    return panels(Confidence(), collect(Confidence(), folder, Draws(9, 0)))
+
+
+def test_seeds_are_averaged_behind_what_they_detect(tmp_path):
+    shown = write_scores(tmp_path, [0.1, 0.2, 0.8, 0.9], [0.9, 0.8, 0.2, 0.1])
+    rows = Detects(samples=20).analyse(shown).rows
+    [row] = [r for r in rows if (r["explainer"], r["detector"]) == ("random", "confidence")]
+    # One seed finds both broken sentences first, the other last.
+    assert row["auroc"] == pytest.approx(0.5)
+    # Quality is the same under each seed.
+    [row] = [r for r in rows if r["detector"] == "chrf"]
+    assert row["auroc"] == 1
+
+
+def test_a_score_that_no_metric_writes_is_named(tmp_path):
+    shown = write_scores(tmp_path, [0.1, 0.2, 0.8, 0.9])
+    with pytest.raises(XnmtError, match="no score 'confidense'; did you mean confidence"):
+        Predicts(scores=["confidense"], samples=20).analyse(shown)
+    # One that rows of another definition have is only left out.
+    rows = Predicts(scores=["confidence", "cdp"], samples=20).analyse(shown).rows
+    scores = {row["score"] for row in rows}
+    assert "confidence" in scores and "cdp" not in scores

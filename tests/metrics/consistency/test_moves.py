@@ -136,3 +136,16 @@ def test_without_a_system_that_it_started_from(tmp_path, forms):
     write_row(tmp_path, np.ones(SENTENCES), forms, nmt="small on coref")
     with pytest.raises(NotApplicable, match="a system and one fine-tuned from it"):
         moved(tmp_path)
+
+
+def test_links_of_two_kinds_stand_apart(tmp_path, forms):
+    for links, share in (("rule", 0.0), ("eflomal", 1.0)):
+        write_row(tmp_path, np.zeros(SENTENCES), forms, links=links)
+        tuned = {"nmt": "small on coref", "model": "n", "initial": "m", "links": links}
+        write_row(tmp_path, np.full(SENTENCES, share), forms, **tuned)
+    result = moved(tmp_path)
+    assert result.summary.headings[0] == "links"
+    first = {tuple(cell.text for cell in line.cells[:2]) for line in result.summary.lines}
+    assert first == {("rule", "small on coref"), ("eflomal", "small on coref")}
+    titles = [ax.get_title() for ax in result.figure.axes]
+    assert titles == ["small on coref, eflomal", "small on coref, rule"]

@@ -26,7 +26,7 @@ CAUSAL = {
 }
 
 
-def write_causes(folder, causal=CAUSAL, that=None):
+def write_causes(folder, causal=CAUSAL, that=None, **facts):
     """Causes of explanations; `that` is causal@1 by the other intervention."""
     for name, (source, planted) in causal.items():
         ones = np.ones(SENTENCES)
@@ -46,15 +46,15 @@ def write_causes(folder, causal=CAUSAL, that=None):
         row = SYSTEM | {"explainer": name, "k": 1, "seed": ""}
         blind = name in ("lexicon", "random")
         units = Units("toy test", np.arange(SENTENCES), columns)
-        measured(Causes, folder, row, units, **{BLIND: blind, "as_long": 1.0})
+        measured(Causes, folder, row, units, **{BLIND: blind, "as_long": 1.0} | facts)
 
 
-def write_judge(folder, judge, log_q, planted_log_q, names=CAUSAL):
+def write_judge(folder, judge, log_q, planted_log_q, names=CAUSAL, **more):
     for name, of_all, of_planted in zip(names, log_q, planted_log_q, strict=True):
         ones = np.ones(SENTENCES)
         columns = {"log_likelihood": of_all * ones, "rows": ones, PLANTED + "opening": ones,
                    LIKELIHOOD_OF + "opening": of_planted * ones}  # fmt: skip
-        row = FIDELITY | {"explainer": name, "instantiation": judge}
+        row = FIDELITY | {"explainer": name, "instantiation": judge} | more
         units = Units("toy test", np.arange(SENTENCES), columns)
         measured(Fidelity, folder, row, units, **{BLIND: name in ("lexicon", "random")})
 
@@ -128,6 +128,24 @@ def test_tau_has_each_explainer_once_and_no_dial(tmp_path):
     assert tau == pytest.approx(1 / 3)
     assert row["pairs"] == 21  # of all that were measured
     assert "tau" in result.summary.headings
+
+
+def test_causes_of_two_settings_are_two_truths(tmp_path):
+    write_causes(tmp_path, settings={"least effect": 0.05})
+    turned = dict(zip(CAUSAL, reversed(CAUSAL.values()), strict=True))
+    write_causes(tmp_path, turned, settings={"least effect": 0.2})
+    write_judge(tmp_path, "base", (-1, -2, -3, -4), (-1, -2, -3, -4))
+    _, result = analysed(tmp_path)
+    assert "causes" in result.summary.headings
+    right = {row["causes"]: row["right"] for row in result.rows if row["truth"] == "which"}
+    assert right == {"least effect: 0.05": 1.0, "least effect: 0.2": 0.0}
+
+
+def test_causes_are_of_teacher_forcing_alone(tmp_path):
+    write_causes(tmp_path)
+    write_judge(tmp_path, "base", (-1, -2, -3, -4), (-1, -2, -3, -4), scenario="real")
+    with pytest.raises(NotApplicable):
+        analysed(tmp_path)
 
 
 def test_two_explainers_have_no_tau(tmp_path):

@@ -9,7 +9,7 @@ from measured import AER, FIDELITY, measured
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.measuring.bootstrap import Draws
-from xnmt_bench.measuring.measurement import LINEAGE
+from xnmt_bench.measuring.measurement import COUNTED, LINEAGE
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.aer import AER as AlignmentError
 from xnmt_bench.metrics.fidelity import Fidelity
@@ -26,7 +26,7 @@ SLOTS = ("opening", "closing")
 
 def write_row(
     folder, twin, name, advantage, nmt_seed=0, judge="base", wrong=(), family=None, right=-2,
-    **facts,
+    train_sentences=900, **facts,
 ):  # fmt: skip
     """A row that prefers the link by `advantage`, a number or one a slot, on every decision.
 
@@ -44,6 +44,7 @@ def write_row(
         columns[LIKELIHOOD_OF + slot] = is_right * likelihood
     units = Units("twins", np.arange(SENTENCES), columns)
     row = FIDELITY | {"nmt": f"small on hides={twin}", "explainer": name, "instantiation": judge}
+    row |= {"train_sentences": train_sentences}
     lineage = {
         "family": family or twin,
         "seed": nmt_seed,
@@ -51,6 +52,8 @@ def write_row(
         "learnt": {"hides": twin},
     }
     facts = {LINEAGE: lineage, "valid_loss": 1.0} | facts
+    if named != "random":  # the planted explanations speak of the target's own words alone
+        facts[COUNTED] = {"gold": "is", "decisions": 2 * SENTENCES, "of": 3 * SENTENCES}
     measured(Fidelity, folder, row, units, model=f"{twin}{nmt_seed}", **facts)
 
 
@@ -354,3 +357,24 @@ def test_every_judge_says_what_it_cannot_see():
     for name, judge in load_all("judges").items():
         if judge.__module__.startswith("xnmt_bench."):
             assert judge.cannot_see, name
+
+
+def test_twins_of_which_one_has_a_further_setting_are_paired(tmp_path):
+    """Its rows of that setting have a panel of their own."""
+    write_twins(tmp_path, 1.0, -1.0, settings={"max_epochs": 6})
+    for name in ("names_link", "names_cue"):
+        write_row(tmp_path, "cue", name, 5.0, settings={"max_epochs": 30})
+    rows = [row for row in tried(tmp_path).rows if row["slot"] == "all"]
+    assert [row["response"] for row in rows] == [pytest.approx(1.0)]
+
+
+def test_judges_of_two_sizes_are_told_apart_and_corrected_apart(tmp_path):
+    for size in (200, 400):
+        for seed in range(3):
+            write_twins(tmp_path, 1.0 + seed, -4.0, nmt_seed=seed, judge="sa", train_sentences=size)
+    result = tried(tmp_path)
+    assert "train_sentences" in result.summary.headings
+    rows = [row for row in result.rows if row["slot"] == "all"]
+    assert [row["train_sentences"] for row in rows] == [200, 400]
+    # One judge a text, so that nothing is corrected.
+    assert all(row["p_corrected"] == pytest.approx(row["p"]) for row in rows)

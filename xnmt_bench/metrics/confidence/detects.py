@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -103,19 +104,21 @@ class Detects(Analysis):
     def _rows(self, panel: Panel) -> Iterator[Row]:
         by_name = panel.measured("", blind=True)
         for number, (name, rows) in enumerate(by_name.items()):
-            units = rows[0].units()  # of several seeds the first
+            seeds = [row.units() for row in rows]
+            units = seeds[0]
             labels = self._labels(units)
             detectors = [(name + " (blind)" * panel.blind(name), TELLS)]
             if number == 0:
                 # The same under every explainer, so the first one's rows give them once.
                 detectors = [(REFERENCE, OF_REFERENCE), (TEXT, OF_TEXT), *detectors]
             for explainer, signs in detectors:
+                # What does not depend on the explainer does not depend on its seed.
+                counted = seeds if signs is TELLS else seeds[:1]
                 for column, sign in signs.items():
                     if column in units.columns and not np.isnan(units[column]).all():
                         row_keys = {"explainer": explainer, "detector": column.replace("_", " ")}
-                        yield from self._score_detector(
-                            panel, row_keys, units, sign * units[column], labels
-                        )
+                        scores = [sign * seed[column] for seed in counted]
+                        yield from self._score_detector(panel, row_keys, scores, labels)
 
     def _labels(self, units: Units) -> dict[str, np.ndarray]:
         """Return each kind that is detected: which units are of it."""
@@ -141,30 +144,34 @@ class Detects(Analysis):
         self,
         panel: Panel,
         row_keys: Row,
-        units: Units,
-        score_U: np.ndarray,
+        scores: Sequence[np.ndarray],
         labels: Mapping[str, np.ndarray],
     ) -> Iterator[Row]:
+        """Yield a row for each label; `scores` are of each seed, (U,)."""
         # A sentence without a score is neither flagged nor passed.
-        there_U = ~np.isnan(score_U)
+        there_U = ~np.isnan(scores[0])
         size = int(there_U.sum())
         # The row of ones is the value itself; the others are the draws.
         blocks = [np.ones((1, size)), *weights(size, self.draws.samples, self.draws.seed)]
         for label, positive_U in labels.items():
-            scored = score_U[there_U], positive_U[there_U]
             row = {
                 **panel.condition,
                 **row_keys,
                 "label": label,
                 "sentences": size,
-                "positive": int(scored[1].sum()),
+                "positive": int(positive_U[there_U].sum()),
             }
-            results = {
-                "auroc": [auroc(*scored, block) for block in blocks],
-                "fpr": [fpr_at(self.recall, *scored, block) for block in blocks],
+            measures: dict[str, Callable[..., np.ndarray]] = {
+                "auroc": auroc,
+                "fpr": partial(fpr_at, self.recall),
             }
-            for name, parts in results.items():
-                value_R = np.concatenate(parts)
+            for name, measure in measures.items():
+                by_seed = [
+                    np.concatenate([measure(s_U[there_U], positive_U[there_U], b) for b in blocks])
+                    for s_U in scores
+                ]
+                # Seeds are averaged behind the measure: a mean of scores is a smoother score.
+                value_R = np.mean(by_seed, axis=0)
                 numbers = (float(value_R[0]), *interval(value_R[1:]))
                 row |= dict(zip(ends(name), numbers, strict=True))
             yield row

@@ -9,11 +9,13 @@ import numpy as np
 
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.analyses.ranks import partial_spearman, spearman
-from xnmt_bench.errors import NotApplicable
+from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.bootstrap import Draws, interval, weights
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.measuring.units import Units
+from xnmt_bench.metrics.confidence.detects import TELLS
 from xnmt_bench.options import Count, Seed, Texts
+from xnmt_bench.registry import unknown
 from xnmt_bench.report.panels import Panel, distinguish, ends
 from xnmt_bench.report.summary import Cell
 
@@ -51,6 +53,7 @@ class Predicts(Analysis):
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """Return a line for each score of each explainer, behind the baselines."""
+        self._check_scores(panels)
         by_panel = [list(self._rows(panel)) for panel in panels]
         usable = [(panel, rows) for panel, rows in zip(panels, by_panel, strict=True) if rows]
         if not usable:
@@ -69,6 +72,22 @@ class Predicts(Analysis):
         )
         identity = (*kept[0].condition, "explainer", "score", "predicted")
         return Result(list(chain(*rows)), identity, ("sentences", *ends("spearman")), summary)
+
+    def _check_scores(self, panels: Sequence[Panel]) -> None:
+        """Refuse a score that no metric writes and no row has.
+
+        Raises:
+            XnmtError: a name is wrong.
+        """
+        rows = [
+            m
+            for panel in panels
+            for seeds in panel.measured("", blind=True).values()
+            for m in seeds
+        ]
+        columns = {*TELLS}.union(*(m.units().columns for m in rows))
+        for score in (score for score in self.scores if score not in columns):
+            raise XnmtError(f"analysis.predicts.scores: {unknown('score', score, columns)}")
 
     def _rows(self, panel: Panel) -> Iterator[Row]:
         by_name = panel.measured("", blind=True)

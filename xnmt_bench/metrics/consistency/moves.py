@@ -35,7 +35,7 @@ NOTE = (
     "by a paired bootstrap over sentences ({samples:,} samples). A change of a blind explainer "
     "comes from other translations alone."
 )
-COLORS = ("#2171b5", "#d94801", "#238b45", "#6a51a3", "#737373", "#b30000")
+COLOR, BLIND_COLOR = "#2171b5", "#999999"  # blind explainers stand back
 
 
 class Moves(Analysis):
@@ -61,6 +61,9 @@ class Moves(Analysis):
             )
         shown = [panel for panel in panels if any(True for _ in _pairs(panel))]
         distinction = distinguish(shown, but=("explainer", "seed"))
+        # Such as the suite or the links; their headings are the columns' own.
+        columns = [name for name in _condition(shown[0]) if name != "seed"]
+        varying = [n for n in columns if len({str(row[n]) for row in rows}) > 1]
         lines = []
         for row in rows:
             name = row["explainer"] + " (blind)" * row["blind"]
@@ -68,18 +71,20 @@ class Moves(Analysis):
             change = f"{_points(row['change'])} [{_points(row['low'])}, {_points(row['high'])}]"
             before, after = (f"{100 * row[name]:.1f}" for name in ("before", "after"))
             cells = (row["tuned"], name, row["pronoun"], f"{row['n']:,}", before, after, change)
-            lines.append(Line((row["tuned"],), [Cell(text) for text in (*cells, markers)]))
+            place = tuple(row[name] for name in varying)
+            texts = (*map(str, place), *cells, markers)
+            lines.append(Line((*place, row["tuned"]), [Cell(text) for text in texts]))
         heads = ["fine-tuned", "explainer", "pronoun", "n", "before %", "after %", "change"]
         summary = Summary(
             distinction.title("Do explanations move to the antecedent?"),
-            [*heads, "on markers %"],
+            [*varying, *heads, "on markers %"],
             lines,
             [NOTE.format(samples=self.draws.samples)],
-            3,
+            3 + len(varying),
         )
         identity = (*_condition(shown[0]), "system", "tuned", "explainer", "pronoun")
         measured = ("blind", "n", "before", "after", "change", "low", "high", "markers")
-        return Result(rows, identity, measured, summary, _figure(rows))
+        return Result(rows, identity, measured, summary, _figure(rows, varying))
 
     def _rows(self, panel: Panel) -> Iterator[Row]:
         for before, after, rows in _pairs(panel):
@@ -144,10 +149,17 @@ def _points(share: float) -> str:
     return f"{100 * share:+.1f}"
 
 
-def _figure(rows: Sequence[Row]) -> Figure:
-    """Return the change of each explainer, one axes a fine-tuned system, of all pronouns."""
-    of_all = sorted((r for r in rows if r["pronoun"] == ALL), key=lambda r: r["tuned"])
-    by_system = {name: list(group) for name, group in groupby(of_all, lambda r: r["tuned"])}
+def _figure(rows: Sequence[Row], varying: Sequence[str]) -> Figure:
+    """Return the change of each explainer, of all pronouns.
+
+    There is one axes for each fine-tuned system and each value of the `varying` columns.
+    """
+
+    def title(row: Row) -> str:
+        return ", ".join(filter(None, [row["tuned"], *(str(row[name]) for name in varying)]))
+
+    of_all = sorted((row for row in rows if row["pronoun"] == ALL), key=title)
+    by_system = {name: list(group) for name, group in groupby(of_all, title)}
     figure, axes = plt.subplots(
         len(by_system),
         1,
@@ -158,8 +170,7 @@ def _figure(rows: Sequence[Row]) -> Figure:
     )
     for ax, (name, group) in zip(axes[:, 0], by_system.items(), strict=True):
         for place, row in enumerate(group):
-            # Blind explainers are what the others are compared with, so they stand back.
-            color = "#999999" if row["blind"] else COLORS[0]
+            color = BLIND_COLOR if row["blind"] else COLOR
             values = [100 * row[key] for key in ("low", "high")]
             ax.plot(values, [place, place], color=color, linewidth=2)
             label = "blind" if row["blind"] else "asks the model"

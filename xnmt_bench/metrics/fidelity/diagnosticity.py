@@ -21,12 +21,13 @@ import numpy as np
 
 from xnmt_bench.analyses.analysis import Analysis, Result, varying_words
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.measurement import ScoredRow
+from xnmt_bench.measuring.measurement import SETTINGS, ScoredRow
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.metrics.fidelity.evidence import LIKELIHOOD_OF, PLANTED
 from xnmt_bench.registry import entries, load
 from xnmt_bench.report.panels import Panel, ends
 from xnmt_bench.report.summary import Cell, Line, Summary
+from xnmt_bench.rules.extract import TEACHER_FORCING
 
 CAUSES = "causes"  # the metric whose order is the truth
 PLANTED_CAUSE = "causal_planted"
@@ -71,6 +72,8 @@ class Diagnosticity(Analysis):
             name for panel in judged for name in panel.condition if name in rows[0]
         )
         words, title = varying_words("Diagnosticity: judges and causes", rows, WORDS)
+        # Causes that were measured in several ways are several truths.
+        words += ["causes"] if len({row["causes"] for row in rows}) > 1 else []
         heads = [
             "judges learn from",
             *words,
@@ -86,7 +89,7 @@ class Diagnosticity(Analysis):
         ]
         lines = [Line(tuple(row[c] for c in condition), _cells(row, words)) for row in rows]
         summary = Summary(title, heads, lines, [NOTE], 3 + len(words))
-        identity = (*condition, "judge", "truth")
+        identity = (*condition, "judge", "truth", "causes")
         measured = tuple(n for n in rows[0] if n not in (*identity, "heading"))
         yield f"fidelity_{CAUSES}_{self.name}", Result(rows, identity, measured, summary)
 
@@ -95,9 +98,10 @@ class Diagnosticity(Analysis):
         raise NotApplicable("diagnosticity is of judges beside causes")
 
     def _rows(self, panel: Panel, causes: Sequence[Panel]) -> Iterator[Row]:
-        truth = _truth_of(panel, causes)
-        if truth is None:
-            return
+        for truth in _truths_of(panel, causes):
+            yield from self._rows_beside(panel, truth)
+
+    def _rows_beside(self, panel: Panel, truth: Panel) -> Iterator[Row]:
         for judge in panel.rows:
             for name, columns in TRUTHS.items():
                 items = _items(panel, judge, truth, columns)
@@ -111,6 +115,7 @@ class Diagnosticity(Analysis):
                     "judge": judge,
                     "heading": panel.heading(judge),
                     "truth": name,
+                    "causes": truth.condition[SETTINGS],
                     "right": mean(right for *_, right, _ in pairs),
                     "pairs": len(pairs),
                     "blind_right": mean(blind) if blind else float("nan"),
@@ -120,15 +125,20 @@ class Diagnosticity(Analysis):
                 }
 
 
-def _truth_of(panel: Panel, causes: Sequence[Panel]) -> Panel | None:
-    """Return the causes in the same system, at the same k; of the same corpus, if there are any."""
+def _truths_of(panel: Panel, causes: Sequence[Panel]) -> list[Panel]:
+    """Return the causes in the same system, at the same k; of the same corpus, if there are any.
+
+    There are several where causes were measured with several settings.
+    """
+    if panel.condition.get("scenario", TEACHER_FORCING) != TEACHER_FORCING:
+        return []  # of other decisions than the causes
 
     def same(other: Panel, *columns: str) -> bool:
         return all(other.condition[c] == panel.condition.get(c) for c in columns)
 
     # What judges learn from changes no cause, so causes on another corpus's name will do.
     alike = [other for other in causes if same(other, "lang_pair", "nmt", "model", "k")]
-    return next((o for o in alike if same(o, "corpus")), alike[0] if alike else None)
+    return [o for o in alike if same(o, "corpus")] or alike
 
 
 @dataclass(frozen=True)

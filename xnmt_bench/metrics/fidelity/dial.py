@@ -31,7 +31,6 @@ RANDOM = "random"  # the replacement that hides nothing
 CODES = {"code": "words", "place_code": "places", "frequency_code": "frequencies"}
 CAUSAL = "causal_source"  # of `metric=[causes]`: both dials name causes equally seldom
 WORDS = {"nmt": "{}", "k": "k = {}", "honest": "{}"}  # in the title, where all rows share them
-FURTHER = ("scenario", "learned_from", "train_sentences", "model", "settings")
 TAKES = (
     "it takes explainer=diluted with explainer.phi.by=code,random, at explainer.phi.share=0.0,1.0 "
     "and at shares between"
@@ -126,9 +125,6 @@ class Dial(Analysis):
 
     def _lay_out(self, rows: Sequence[Row]) -> Result:
         words, title = varying_words("The dial for leaks: who credits a code?", rows, WORDS)
-        # Rows that differ in anything else, such as the number of sentences, are other lines.
-        further = [n for n in rows[0] if n in FURTHER and len({row[n] for row in rows}) > 1]
-        words = [*words, *further]
         condition = [n for n in rows[0] if n in ("corpus", *WORDS)]
         shares = sorted({row["share"] for row in rows})
         causal = any(not np.isnan(row["causal_difference"]) for row in rows)
@@ -189,25 +185,24 @@ def _dials_of(by_name: Mapping[str, list[Measurement]]) -> dict[str, Dials]:
 
 def _add_causes(rows: Sequence[Row], causes: Sequence[Panel]) -> None:
     """Set the difference of causal@k of code and random draws, in place; NaN if not measured."""
-    dials_of: dict[tuple[Any, ...], tuple[Panel, Dials]] = {}
+    dials_of: dict[tuple[Any, ...], list[tuple[Panel, Dials]]] = {}
     system = ("lang_pair", "nmt", "model", "k")  # what judges learn from changes no cause
     for panel in causes:
         for by_name in panel.by_pivot(blind=True).values():
             for honest, dials in _dials_of(by_name).items():
-                dials_of[*(panel.condition[c] for c in system), honest] = panel, dials
+                key = (*(panel.condition[c] for c in system), honest)
+                dials_of.setdefault(key, []).append((panel, dials))
     for row in rows:
-        row["causal_difference"] = float("nan")
-        key = (*(row[c] for c in system), row["honest"])
-        if key not in dials_of:
-            continue
-        panel, dials = dials_of[key]
-        pair = [
-            dials[by, row["share"]] for by in (row["by"], RANDOM) if (by, row["share"]) in dials
-        ]
-        if len(pair) == 2:
-            joint = JointBootstrap([panel.metric] * 2, pair, Draws(0, 0))
-            code, drawn = joint.values(CAUSAL)[:, 0]
-            row["causal_difference"] = float(code - drawn)
+        key, names = (*(row[c] for c in system), row["honest"]), (row["by"], RANDOM)
+        differences = []
+        for panel, dials in dials_of.get(key, ()):
+            pair = [dials[by, row["share"]] for by in names if (by, row["share"]) in dials]
+            if len(pair) == 2:
+                joint = JointBootstrap([panel.metric] * 2, pair, Draws(0, 0))
+                code, drawn = joint.values(CAUSAL)[:, 0]
+                differences.append(float(code - drawn))
+        # Causes may be measured with several settings; the one that differs most decides.
+        row["causal_difference"] = max(differences, key=abs, default=float("nan"))
 
 
 def _cell(row: Row) -> str:

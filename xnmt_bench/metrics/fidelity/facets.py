@@ -18,7 +18,7 @@ from xnmt_bench.measuring.metric import Metric, Row
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.options import Count, Seed
 from xnmt_bench.parquet import read_table
-from xnmt_bench.report.figure import draw_interval, legend_below, style
+from xnmt_bench.report.figure import draw_interval, legend_below, log_scale, style
 from xnmt_bench.report.panels import Panel, distinguish, ends, origin
 from xnmt_bench.report.summary import Cell
 from xnmt_bench.rules.facets import FACETS, FIFTHS, GOLD_LINKS
@@ -217,8 +217,7 @@ def _figure(metric: Metric, by_panel: Sequence[Sequence[Row]], labels: Sequence[
             # Intervals at both ends would touch the frame.
             ax.margins(x=0.15)
             if column.log:
-                ax.set_yscale("log")
-                ax.yaxis.set_major_formatter("{x:,g}")
+                log_scale(ax, "y")
             ax.grid(axis="y", which="both", linewidth=0.3, alpha=0.6)
         heading = column.heading + (", log scale" if column.log else "")
         axes[number, 0].set_ylabel(f"{label}\n{heading}" if label else heading)

@@ -8,9 +8,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from xnmt_bench.measuring.measurement import BLIND, Measurement
+from xnmt_bench.measuring.measurement import BLIND, SETTINGS, Measurement
 from xnmt_bench.measuring.metric import SYSTEM, ratio
 from xnmt_bench.report.figure import legend_below, style
+from xnmt_bench.report.panels import family
 from xnmt_bench.rules.table import RULE_SIDES
 
 DEPTHS = "depths"  # a fact of a row: the last group of weights that is permuted at each depth
@@ -45,7 +46,10 @@ def draw_depths(groups: Sequence[Sequence[Measurement]]) -> Figure:
                     label = name.replace("_", " ") + (" (blind)" if name in blind else "")
                     # Nothing is permuted yet, so that the whole order is kept.
                     ax.plot([1, *kept], label=label, linewidth=1.1, **style(names, name))
-            words = " ".join(members[0].identity[c] for c in SYSTEM)
+            words = _words(members)
+            if sum(_words(g) == words for g in groups) > 1:  # other trainings, or other sentences
+                sentences = members[0].facts.get(SETTINGS, {}).get("test sentences", "")
+                words = " ".join(filter(None, [words, family(members[0])[:6], str(sentences)]))
             system = f"{words}, " if len(groups) > 1 else ""
             ax.set_title(f"{system}{side} words", fontsize=10)
             ax.set_xticks(range(len(depths) + 1), ["nothing", *depths], rotation=35, ha="right")
@@ -55,6 +59,10 @@ def draw_depths(groups: Sequence[Sequence[Measurement]]) -> Figure:
         row[0].set_ylabel("order kept (Spearman)")
     legend_below(figure, axes[-1])
     return figure
+
+
+def _words(members: Sequence[Measurement]) -> str:
+    return " ".join(members[0].identity[c] for c in SYSTEM)
 
 
 def _kept(measurement: Measurement, side: str, depths: int) -> list[float]:

@@ -16,7 +16,7 @@ from functools import partial
 
 import numpy as np
 
-from xnmt_bench.analyses.analysis import Analysis, Result, varying_words
+from xnmt_bench.analyses.analysis import FURTHER, Analysis, Result, varying_words
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, weights
 from xnmt_bench.measuring.metric import Row
@@ -89,7 +89,8 @@ class Trial(Analysis):
         rows = [row for case in cases for row in self._judge(case)]
         if not rows:
             raise NotApplicable(f"fewer than {FEWEST} planted decisions are right in both twins")
-        decide(rows, ("corpus", "system", "k", "others", "slot"), self._level)
+        apart = ("corpus", "system", "k", "others", *(c for c in FURTHER if c in rows[0]))
+        decide(rows, (*apart, "slot"), self._level)
         # Where rows of `random` say what a judge's span is.
         spans = any(not np.isnan(row["response_in_spans"]) for row in rows)
         notes = [NOTE.format(level=self._level), *([SPANS] if spans else [])]
@@ -111,10 +112,7 @@ class Trial(Analysis):
             "decisions",
             "pairs",
         ]
-        lines = [
-            Line((row["corpus"], row["system"], row["k"], row["others"]), _cells(row, words, spans))
-            for row in rows
-        ]
+        lines = [Line(tuple(row[c] for c in apart), _cells(row, words, spans)) for row in rows]
         summary = Summary(title, heads, lines, notes, 3 + len(words))
         identity = (*cases[0].condition, "system", "judge", "slot")
         unshown = (*identity, "heading", "judge_name")

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.measurement import LINEAGE, Measurement
+from xnmt_bench.measuring.measurement import LINEAGE, SETTINGS, Measurement
 from xnmt_bench.measuring.units import common
 from xnmt_bench.metrics.fidelity.evidence import LIKELIHOOD_OF, PLANTED
-from xnmt_bench.report.panels import Panel, family
+from xnmt_bench.report.panels import Panel, agree, family
 
 EXPLANATIONS = ("names_link", "names_cue")
 RANDOM = "random"  # an explanation whose log Q is the lower end of a judge's span
@@ -32,6 +32,7 @@ class Case:
         architecture: of both systems.
         judge: name of the judge's rows, and `heading` of its column.
         judge_name: as in `judge=[name]`; empty for rows that do not say it.
+        settings: what decides the rows' numbers beside their columns.
         rows: by seed of the pair, by what a twin learnt without, by explanation: a row for each
             seed of the judge.
     """
@@ -41,6 +42,7 @@ class Case:
     judge: str
     heading: str
     judge_name: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
     rows: dict[int, dict[str, dict[str, list[Measurement]]]] = field(default_factory=dict)
 
     def likelihoods(self, slots: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -146,12 +148,14 @@ def tried_cases(panels: Sequence[Panel]) -> list[Case]:
 
 def _cases(panels: Sequence[Panel]) -> list[Case]:
     """Return the cases of rows of both explanations, by everything that they share."""
-    cases: dict[tuple[Any, ...], Case] = {}
+    cases: dict[tuple[Any, ...], list[Case]] = {}
     for panel in panels:
-        shared = {c: v for c, v in panel.condition.items() if c not in ("nmt", "model")}
-        for pivot, by_name in panel.by_pivot(blind=True).items():
+        shared = {c: v for c, v in panel.condition.items() if c not in ("nmt", "model", SETTINGS)}
+        # Also rows of some decisions: those that are compared are the same for all rows.
+        for pivot, by_name in panel.by_pivot(blind=True, partial=True).items():
             for others, name, measurements in _by_others(by_name):
                 condition = shared | {"others": others}
+                of_case = condition | {SETTINGS: panel.condition[SETTINGS]}
                 for measurement in measurements:
                     lineage: Mapping[str, Any] = measurement.facts.get(LINEAGE, {})
                     twin = lineage.get("learnt", {}).get("hides")
@@ -160,13 +164,27 @@ def _cases(panels: Sequence[Panel]) -> list[Case]:
                     architecture = measurement.identity["nmt"].replace(f" on hides={twin}", "")
                     key = (*condition.values(), architecture, pivot)
                     name_of_judge = measurement.facts.get("judge", "")
-                    case = cases.setdefault(
-                        key,
-                        Case(condition, architecture, pivot, panel.heading(pivot), name_of_judge),
-                    )
+                    new = Case(of_case, architecture, pivot, panel.heading(pivot), name_of_judge)
+                    case = _with_settings(cases.setdefault(key, []), new, panel.settings)
                     by_twin = case.rows.setdefault(lineage["seed"], {}).setdefault(twin, {})
                     by_twin.setdefault(name, []).append(measurement)
-    return [*cases.values()]
+    return [case for alike in cases.values() for case in alike]
+
+
+def _with_settings(cases: list[Case], new: Case, settings: Mapping[str, Any]) -> Case:
+    """Return the case of some settings among those that share all else: `new` where there is none.
+
+    A twin that was measured with one setting more has panels of its own for each; those that agree
+    with the other twin's are paired with it.
+    """
+    text = new.condition[SETTINGS]
+    for case in cases:
+        if case.condition[SETTINGS] == text or agree(case.settings, settings):
+            case.settings.update(settings)
+            return case
+    new.settings.update(settings)
+    cases.append(new)
+    return new
 
 
 def _by_others(

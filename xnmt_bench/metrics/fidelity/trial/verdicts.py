@@ -101,7 +101,7 @@ def judges_on_trial(rows: Sequence[Row], condition: Sequence[str]) -> Result:
         costs = zip(COSTS, ("{:,.0f}", "{:,.0f}", "{:.1f}"), strict=True)
         texts = [*name, row["heading"], row["verdict"]]
         texts += ["" if np.isnan(row[cost]) else form.format(row[cost]) for cost, form in costs]
-        place = (row["corpus"], row["system"], row["k"], row["others"])
+        place = tuple(row[c] for c in condition if c != "judge")
         lines.append(Line(place, [Cell(text) for text in texts]))
     heads = [
         "judges learn from",
