@@ -355,6 +355,22 @@ def test_a_damaged_row_costs_its_own_sentences_alone(tmp_path):
     assert len([*metric.shows(measurements)]) == 1
 
 
+def test_a_sentence_of_two_rows_has_two_captions(tmp_path):
+    """Its figure has the name of the caption's first line, so that neither replaces the other."""
+    (tmp_path / "a.txt").write_text(BLOCKS)
+    config = configure(f"relevance.path={tmp_path}/a.txt", "relevance.format=nematus",
+                      f"store={tmp_path}/store")  # fmt: skip
+    for definition in ("paper", "softalignments"):
+        metric = Confidence(show=0, definition=definition)
+        [planned] = metric.measure(Job(config, may_make=False))
+        write("confidence", planned.identify(), planned.make(), tmp_path / "results")
+    measurements = read("confidence", tmp_path / "results", metric.identity)
+    first_lines = {caption.partition("\n")[0] for caption, _ in metric.shows(measurements)}
+    assert first_lines == {
+        "a.txt, paper, attention, sentence 0", "a.txt, softalignments, attention, sentence 0",
+    }  # fmt: skip
+
+
 def test_each_token_is_shown_with_its_own_number(tmp_path):
     """Also by the released tool's names, which are the other way round."""
     (tmp_path / "dump.txt").write_text("0 ||| x y ||| 0 ||| a b c ||| 0 0\n1 0 0\n.4 .3 .3\n")

@@ -397,7 +397,9 @@ class Confidence(Metric):
         """Yield the sentence numbered `show` of every measurement, under its texts and scores."""
         if self.show is None:
             return
-        for m, path in _files([m for m, _ in _files(measurements, "sentences")], "weights"):
+        readable = [*_files([m for m, _ in _files(measurements, "sentences")], "weights")]
+        row_names = names([m for m, _ in readable], self.identity)
+        for (m, path), name in zip(readable, row_names, strict=True):
             dump = JsonLines(path)
             # The file streams; no index is kept for one sentence.
             sentence = next((w for w in dump if _is(w, self.show)), None)
@@ -406,7 +408,6 @@ class Confidence(Metric):
                 continue
             table = read_table(m.file("sentences")).to_pylist()
             row = next(row for row in table if row["sentence"] == self.show)
-            name = " ".join(str(m.identity[k]) for k in ("nmt", "explainer") if m.identity[k])
             scored = replace(_reading_of(m), shares=dump.attention).read(sentence)
             of_tokens = "ap_in" if m.identity["definition"] == "softalignments" else "ap_out"
             yield caption(name, row, scored.target.pieces, of_tokens), scored
