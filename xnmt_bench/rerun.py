@@ -36,8 +36,8 @@ def rerun_command(command: str, overrides: Sequence[str], written: Sequence[Path
     kept = [o for o in overrides if not _elsewhere(o.partition("=")[0])]
     arguments = [shlex.quote(_with_placeholders(override, names)) for override in kept]
     # Another machine has other paths; the digest says which file is meant.
-    resolved = frozenset(folder.resolve() for folder in written)
-    digests = [f"{name}=sha256:{_digest(path, resolved)}" for path, name in names.items()]
+    folders = frozenset(folder.absolute() for folder in written)
+    digests = [f"{name}=sha256:{_digest(path, folders)}" for path, name in names.items()]
     behind = ["#", *digests] if digests else []
     return " ".join(["python", f"{command}.py", *arguments, *behind])
 
@@ -70,7 +70,7 @@ def _with_placeholders(override: str, names: dict[str, str]) -> str:
 @lru_cache
 def _digest(path: str, written: frozenset[Path]) -> str:
     """Return 16 digits of the digest of a file, or of all files of a folder by relative name."""
-    there = Path(path).resolve()
+    there = Path(path).absolute()
     if there.is_file():
         return _file_hash(there)[:16]
     files = sorted(f for f in there.rglob("*") if f.is_file() and not written & {*f.parents})

@@ -14,7 +14,7 @@ from xnmt_bench.explainers.base import decide
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.fairseq.opening import open_fairseq
-from xnmt_bench.registry import load_explainer
+from xnmt_bench.registry import load, load_explainer
 
 REFERENCE = DATA / "reference" / "alti_plus.json"
 FAIRSEQ = ROOT / "tests" / "fixtures" / "fairseq"
@@ -244,7 +244,8 @@ def test_what_does_not_cover_a_system_costs_the_others_nothing(
     config = configure(*overrides("rnn_search"), *changes, "explain=the dog sleeps .")
     by_blocks = ("alti", "attention_norm", "value_zeroing")
     names = [*by_blocks, "attention"]
-    monkeypatch.setattr("xnmt_bench.explain.load_all", lambda kind: dict.fromkeys(names))
+    classes = {name: load("explainers", name) for name in names}
+    monkeypatch.setattr("xnmt_bench.explain.load_all", lambda kind: classes)
     explain(config)
     shown = " ".join(capsys.readouterr().out.split())  # the terminal breaks lines
     for name in by_blocks:
