@@ -8,7 +8,10 @@ from conftest import configure, overrides
 import xnmt_bench.nmt.loading
 import xnmt_bench.store
 from xnmt_bench.measuring.measurement import OK, read
+from xnmt_bench.metrics.consistency import Consistency
+from xnmt_bench.metrics.quality import Quality
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.plan import plan_job
 from xnmt_bench.report.tracking import Tracker
 from xnmt_bench.run import configured_metrics, measure
 
@@ -55,3 +58,16 @@ def test_the_metrics_of_a_job_share_one_model_and_read_nothing_twice(
         assert len(opened) == 1
         assert {path.parts[-3] for path in hashed} >= {"nmt", "encoded", "alignment"}
         assert not {path: times for path, times in hashed.items() if times > 1}
+
+
+def test_a_metric_that_does_not_apply_to_the_job_ends_no_other(transformer, tmp_path, caplog):
+    """The toy corpus brings no pronouns; its translations are scored all the same."""
+    config = transformer.config.copy()
+    config.results = str(tmp_path)
+    job = Job(config, store=transformer.store)
+    plan = plan_job(job, [Consistency(suite="corpus"), Quality()])
+    assert plan.error is None
+    for metric in (Consistency(suite="corpus"), Quality()):
+        assert measure(metric, job, Tracker()) == []
+    assert "consistency: n/a: corpus toy brings no suite of pronouns" in caplog.text
+    assert [row.status for row in read("quality", tmp_path, Quality().identity)] == [OK]

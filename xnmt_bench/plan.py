@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from xnmt_bench.errors import DataError, MissingError
+from xnmt_bench.errors import DataError, MissingError, NotApplicable
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
@@ -62,9 +63,11 @@ def makers(job: Job, metrics: Iterable[Metric]) -> Iterator[Callable[[], Any]]:
         return
     rows = 0
     for metric in metrics:
-        for row in metric.measure(metric.measured_job(job)):
-            rows += 1
-            yield row.make
+        # A metric that does not apply to the job has no rows; measuring says why.
+        with suppress(NotApplicable):
+            for row in metric.measure(metric.measured_job(job)):
+                rows += 1
+                yield row.make
     # Metrics that have no row here still need the system.
     if not rows:
         yield lambda: job.system.path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from xnmt_bench.measuring.measurement import (
     NOT_APPLICABLE,
     VERSIONS,
     Evidence,
+    PlannedRow,
     ScoredRow,
     write,
 )
@@ -310,7 +311,7 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
         What went wrong. A failed row has its status, and the others go on.
     """
     results, errors, rows = Path(job.config.results), [], []
-    for planned in metric.measure(metric.measured_job(job)):
+    for planned in _planned_rows(metric, job):
         # Row by row: an earlier row is on disk before the next is even identified.
         row = planned.identify()
         row_name = _describe(metric, row.columns)
@@ -341,6 +342,14 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
             log.info("%s", line)
     tracker.table(metric.name, [scored.row for scored in rows], csv_columns(metric))
     return errors
+
+
+def _planned_rows(metric: Metric, job: Job) -> Iterator[PlannedRow]:
+    """Yield the rows that a metric plans; none where it does not apply to the job."""
+    try:
+        yield from metric.measure(metric.measured_job(job))
+    except NotApplicable as error:
+        log.warning("%s: n/a: %s", metric.name, error)
 
 
 def _rerun(config: DictConfig) -> str:
