@@ -3,10 +3,12 @@
 import csv
 
 import numpy as np
-from conftest import DISCOURSE, command
+import pytest
+from conftest import DISCOURSE, command, configure
 
 from xnmt_bench.corpora.function_words import function_words
-from xnmt_bench.metrics.repetition import repeated
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.metrics.repetition import Repetition, repeated
 from xnmt_bench.pipeline.job import Job
 
 
@@ -18,8 +20,6 @@ def test_a_word_counts_from_its_second_time_on():
 
 def test_a_file_beside_its_references(tmp_path):
     """Documents are apart: words of another one do not count as repeated."""
-    from conftest import configure
-
     common = [*DISCOURSE, f"store={tmp_path}/store", f"results={tmp_path}/results"]
     sentences = list(Job(configure(*common)).corpus.sentences("test"))
     (tmp_path / "out.txt").write_text("".join(f"{s.target} tisch\n" for s in sentences))
@@ -38,3 +38,17 @@ def test_a_file_beside_its_references(tmp_path):
     assert float(row["repeated"]) == counts[0] / counts[1]
     assert float(row["repeated"]) > float(row["reference"])
     assert int(float(row["words"])) == counts[1]
+
+
+def test_a_test_set_of_one_document_repeats_nothing_that_counts(tmp_path):
+    """A text without documents is read as one."""
+    for split in ("train", "valid", "test"):
+        for language in ("de", "en"):
+            (tmp_path / f"{split}.{language}").write_text("a b .\nb c .\n")
+    job = Job(configure(
+        "corpus=text", f"corpus.root={tmp_path}", "corpus.source_language=de",
+        "corpus.target_language=en", f"outputs.path={tmp_path}/test.en",
+    ), may_make=False)  # fmt: skip
+    [planned] = Repetition().measure(job)
+    with pytest.raises(NotApplicable, match="the test set is one document"):
+        planned.make()

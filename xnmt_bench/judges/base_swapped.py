@@ -58,6 +58,12 @@ class BaseSwapped(BaseTuned):
         return super().row_heading + (f" ({', '.join(options)})" if options else "")
 
     @cached_property
+    def train_sentences(self) -> int:
+        """The number of sentences that it learns from, at most all that there are."""
+        # Exchanged words may have more pieces, so that fewer pairs are short enough.
+        return min(super().train_sentences, len(self.learnt_decisions.texts.split("train")))
+
+    @cached_property
     def learnt_decisions(self) -> Decisions:
         """The system's decisions on the training sentences with exchanged words."""
         job = self.rules.job

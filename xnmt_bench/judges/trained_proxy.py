@@ -239,7 +239,8 @@ def held_out(starts: np.ndarray, training: ProxyTrainingOptions) -> int:
     """
     if len(starts) < 2:
         raise NotApplicable(
-            "one training sentence, and none to hold out; raise rules.train_sentences"
+            "one training sentence, and none to hold out; raise train_sentences, "
+            "rules.train_sentences or the judge's own sentences"
         )
     # The last sentences and not random rows: decisions of one sentence are alike, and rows of it on
     # both sides would make the validation loss too good.

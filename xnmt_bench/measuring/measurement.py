@@ -50,6 +50,9 @@ VERSIONS = "versions"  # of the libraries that made what is behind the row, by n
 # What decides its numbers beside its columns, by name; rows that differ in one are never ranked
 # together.
 SETTINGS = "settings"
+# Names of settings that rows of earlier versions lack.
+REVERSE, EXPLAINED = "reverse system", "explained"
+ADDED = ("beam", REVERSE, EXPLAINED)
 PIVOT = "pivot"  # how the row's value of the pivot stands in tables; see `PivotValue`
 
 
@@ -246,6 +249,10 @@ def write(metric: str, row: RowIdentity, outcome: Evidence | str, results: Path)
     # Written last: a row without its description is not there yet.
     _write_description(path.with_suffix(".json"), measurement)
     _remove_superseded(unmeasured, settings)
+    earlier = {name: value for name, value in settings.items() if name not in ADDED}
+    if earlier != settings:
+        named = folder / f"{fingerprint(identity | {SETTINGS: earlier})}.json"
+        _remove_superseded(named, earlier)
     return measurement
 
 
@@ -262,7 +269,8 @@ def _write_description(file: Path, measurement: Measurement) -> None:
 def _remove_superseded(file: Path, settings: Mapping[str, Any]) -> None:
     """Remove the row that a failed run left, or an earlier version of the same row.
 
-    Earlier versions named a row without its settings; one of other settings is another row.
+    Earlier versions named a row without its settings, or without some of them (`ADDED`); one of
+    other settings is another row.
     """
     if not file.exists():
         return

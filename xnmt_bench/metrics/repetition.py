@@ -8,6 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from xnmt_bench.corpora.function_words import function_words
+from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import SETTINGS, Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, SumMetric, count, hundredths, ratio
 from xnmt_bench.measuring.units import Units
@@ -58,13 +59,15 @@ class Repetition(SumMetric):
             numbers.append(numbers_D[0])  # a unit is named by its first sentence
             references = [sentence.target for sentence in sentences]
             counts.append((*repeated(texts, functional), *repeated(references, functional)))
+        if len(numbers) < 2:
+            raise NotApplicable("the test set is one document, or its documents are not known")
         names = ("repeated", "words", "reference_repeated", "reference_words")
         columns = dict(zip(names, np.asarray(counts, dtype=np.int64).T, strict=True))
         units = Units(outputs.test_set, np.asarray(numbers), columns)
         facts = {
             "listed": bool(functional),
             "language": language,
-            SETTINGS: {"test sentences": outputs.which},
+            SETTINGS: {"test sentences": outputs.which} | job.search_settings,
         }
         return Evidence(units, {"outputs": outputs.fingerprint}, facts)
 

@@ -16,7 +16,7 @@ from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.text import present, text_lines
 from xnmt_bench.dumps import Dump
 from xnmt_bench.errors import DataError, XnmtError
-from xnmt_bench.parsing import parse_number
+from xnmt_bench.parsing import parse_json, parse_number
 from xnmt_bench.registry import entries, load, unknown
 from xnmt_bench.rules.table import SentenceRelevance, relevance
 from xnmt_bench.store import META, Artefact, file_hash, fingerprint, verified
@@ -76,6 +76,15 @@ class Door:
     format: str
     name: str
     beside: Mapping[str, Path] = field(default_factory=dict)
+
+    @property
+    def scenario(self) -> str | None:
+        """Which contexts and labels the relevance of an artefact is of; None where unknown."""
+        try:
+            recipe = parse_json((self.path / META).read_text(encoding="utf-8"))["recipe"]
+            return str(recipe["scenario"])
+        except (OSError, ValueError, LookupError, TypeError):  # not one of this project's
+            return None
 
     @classmethod
     def configured(cls, kind: str, config: DictConfig) -> Door | None:

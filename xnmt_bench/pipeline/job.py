@@ -167,6 +167,11 @@ class Job:
         number_N = np.arange(len(texts))
         return Outputs(corpus, test_set(corpus), number_N, sentences, texts, door.fingerprint)
 
+    @property
+    def search_settings(self) -> dict[str, int]:
+        """What decides the system's own translations; empty where a file's are read."""
+        return {} if self.door("outputs") is not None else {"beam": self.config.nmt.beam}
+
     def log_probability(
         self, pairs: Sequence[Passage | tuple[str, str]], normalise: bool = False
     ) -> np.ndarray:

@@ -7,7 +7,7 @@ import pytest
 from conftest import DATA, command, configure, overrides
 
 from xnmt_bench.corpora.alignment import AlignmentFile
-from xnmt_bench.errors import NotApplicable
+from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.aer import AER
@@ -107,7 +107,8 @@ def test_a_system_of_the_other_direction_adds_symmetrisations(workplace, tmp_pat
                "explainer=attention"]  # fmt: skip
     there_job = Job(configure(*changes, "corpus.reversed=true"))
     there = Alignments(there_job)
-    here = Alignments(Job(configure(*changes)), str(there_job.system.path))
+    here_job = Job(configure(*changes))
+    here = Alignments(here_job, str(there_job.system.path))
     made = here.explained
     methods = ["forward", "backward", "intersection", "union",
                "grow-diagonal", "grow-diagonal-final"]  # fmt: skip
@@ -121,6 +122,13 @@ def test_a_system_of_the_other_direction_adds_symmetrisations(workplace, tmp_pat
     assert links("backward") == flipped
     both = zip(links("forward"), flipped, links("intersection"), strict=True)
     assert all(f & b == i for f, b, i in both)
+    # Another system of the other direction gives other rows.
+    rows = {
+        p.keys["alignment"]: p for p in AER(reverse=str(there_job.system.path)).measure(here_job)
+    }
+    settings = rows["backward"].make().facts["settings"]
+    assert settings["reverse system"] == there_job.system.fingerprint[:6]
+    assert "reverse system" not in rows["forward"].make().facts["settings"]
     # In its own direction the other system is judged by the same words.
     own, turned = counts(there.explained), counts(made, "backward")
     assert counts(made)["unaligned_links"].sum() > 0 == turned["unaligned_links"].sum()
@@ -176,6 +184,21 @@ def test_both_metrics_side_by_side_from_the_command_line(swept):
     }
     # What humans annotate tells much of the model's choices, far more than random words do.
     assert ppl["gold_alignment"] < ppl["random"] / 3
+
+
+def test_stored_relevance_of_other_words_or_sentences_is_refused(transformer, workplace):
+    changes = {"relevance": {"name": "mine"}}
+    made = job_for(workplace, "attention")
+    for scenario, message in (
+        ("teacher_forcing", "it is of scenario=teacher_forcing, and align"),
+        ("golden", "has the first 20 of 100 test sentences; give rules"),
+    ):
+        few = made.changed({"rules": {"test_sentences": 20}})
+        path = workplace / "store" / "rules" / few.relevance(scenario).fingerprint
+        changes["relevance"]["path"] = str(path)
+        changes["rules"] = {"test_sentences": None}
+        with pytest.raises(XnmtError, match=message):
+            list(Alignments(made.changed(changes)).links())
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])

@@ -9,7 +9,7 @@ from conftest import DISCOURSE, configure
 
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.measuring.bootstrap import Draws, score
-from xnmt_bench.measuring.measurement import write
+from xnmt_bench.measuring.measurement import read, write
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.antecedent import AntecedentWeight
 from xnmt_bench.metrics.antecedent.logistic import slope
@@ -48,6 +48,13 @@ def test_the_slope_is_that_of_greatest_likelihood():
 
 def test_what_has_no_slope_is_no_number():
     weight, x = np.ones((1, 6)), np.array([0, 0, 0, 1, 1, 1.0])
+    # All wrong on one side, some right on the other: the slope goes as far as it is let.
+    sides, mixed = np.array([0] * 9 + [1] * 2), np.array([1, 1] + [0] * 9)
+    for x_D, right_D in ((sides, mixed), (1 - sides, mixed), (sides, 1 - mixed)):
+        assert np.isnan(slope(x_D, right_D, np.ones((1, 11))))
+    # Beside a sample that converges, whose value it does not change.
+    both = slope(sides, mixed, np.stack([np.ones(11), np.arange(11) % 9 + (np.arange(11) == 9)]))
+    assert np.isnan(both[0])
     assert np.isnan(slope(x, np.array([0, 0, 0, 1, 1, 1]), weight))  # separated
     assert np.isnan(slope(np.ones(6), np.array([0, 1, 0, 1, 0, 1]), weight))
     assert np.isnan(slope(x, np.ones(6), weight))
@@ -112,6 +119,27 @@ def test_it_is_measured_of_each_part(concat, tmp_path):
         "sie": 15,
     }  # fmt: skip
     assert 0 <= rows["all"]["looked"] <= 1
+
+
+def test_rows_of_other_groups_stand_apart(concat, tmp_path):
+    """Of `rules.test_sentences` sentences, contexts among them."""
+    metric, shown = AntecedentWeight(), []
+    for sentences in (None, 60):
+        job = concat.changed({"rules": {"test_sentences": sentences}})
+        planned = next(iter(metric.measure(job)))
+        shown.append(write(metric.name, planned.identify(), planned.make(), tmp_path))
+    every, first = (m.facts["settings"]["explained"] for m in shown)
+    assert every.startswith("45 (") and int(first.split()[0]) < 45
+    assert len(read(metric.name, tmp_path, metric.identity)) == 2
+
+
+def test_doubts_are_of_the_set_that_is_measured(concat, monkeypatch):
+    asked = []
+    monkeypatch.setattr(Job, "doubts_of", lambda self, pairs: asked.append(pairs) or ["doubtful"])
+    planned = next(iter(AntecedentWeight().measure(concat)))
+    assert planned.identify().facts["doubts"] == ["doubtful"]
+    [pairs] = asked
+    assert len(pairs) == 45 and all(len(pair) == 2 for pair in pairs)
 
 
 def test_an_antecedent_beyond_the_window_is_left_out(concat):

@@ -297,12 +297,17 @@ def test_scores_of_others_stand_beside_them(ran):
         (["metric.contrastive.ties=last"], "metric.contrastive.ties='last'"),
         (["nmt.context.read=2"], "nmt.context.read=2: transformer reads 0 sentences"),
         (["metric.contrastive.groups={folder}/many"], "group 99999 of the 600 of toy_discourse"),
+        (
+            ["metric.contrastive.groups={folder}/one"],
+            "metric.contrastive.groups: of one set, and there are toy_discourse",
+        ),
         (["metric.contrastive.groups={folder}/twice"], "twice:3: group 1 is there twice"),
     ],
 )
 def test_what_cannot_be_meant_is_named(tmp_path, changes, message):
     (tmp_path / "many").write_text("0\n99999\n")
     (tmp_path / "twice").write_text("1\n2\n1\n")
+    (tmp_path / "one").write_text("1\n")
     (tmp_path / "ru.jsonl").write_text('{"lang_pair": "en-ru"}\n' + GROUP)
     corpus = [] if changes == ["corpus=toy"] else ["corpus=toy_discourse"]
     options = [*corpus, "metric=[contrastive]", f"store={tmp_path}/store", *changes]

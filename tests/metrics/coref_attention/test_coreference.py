@@ -204,6 +204,20 @@ def test_shuffled_weights_are_the_same_in_other_places(attention):
         ).tolist()
 
 
+def test_floors_are_not_of_altered_explainers(workplace):
+    """Which would be compared with the noise of the explainer, and in no table."""
+    explainers = {}
+    for name in ("attention", "noisy"):
+        changes = ["explainer.phi.of=attention"] if name == "noisy" else []
+        job = Job(
+            configure(*SMALL_CONCAT, f"store={workplace}/store", f"explainer={name}", *changes)
+        )
+        rows = [planned.keys["explainer"] for planned in CorefAttention().measure(job)]
+        explainers[name] = list(dict.fromkeys(rows))
+    assert explainers["attention"] == ["attention", "attention, shuffled", "uniform"]
+    assert explainers["noisy"] == ["noisy[of=attention]"]
+
+
 def test_only_the_nearest_antecedent(attention):
     every = units(attention.coreference, "source")
     nearest = CorefAttention(nearest=True)

@@ -90,6 +90,8 @@ def test_the_sides_are_merged_by_rank():
 def test_shares_are_rounded_up_to_one_word_at_least():
     assert bins(decision_of(10, 3), (0.01, 0.1, 0.11, 0.5)) == [(1, 1), (1, 1), (2, 1), (5, 2)]
     assert bins(decision_of(2, 0), (0.01, 0.5)) == [(1, 0), (1, 0)]
+    # 0.28 of 25 is 7.000000000000001 in floating point.
+    assert bins(decision_of(25, 0), (0.28,)) == [(7, 0)]
 
 
 def test_equal_rows_are_asked_once():

@@ -1,14 +1,18 @@
 """BLEU, chrF and TER from sums over sentences, against sacrebleu's own scores of the corpus."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from xnmt_bench.corpora.toy import ToyCorpus
-from xnmt_bench.measuring.bootstrap import weights
+from xnmt_bench.measuring.bootstrap import Draws, score, weights
+from xnmt_bench.measuring.measurement import read, write
 from xnmt_bench.measuring.sacre import statistics
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.quality import Quality
+from xnmt_bench.report.panels import distinguish, panels
 
 THEIRS = {"bleu": lambda: BLEU(force=True), "chrf": CHRF, "ter": TER}
 
@@ -100,3 +104,23 @@ def test_quality_is_that_of_the_translations(system):
         metric = metric_class()
         metric.corpus_score(outputs.texts, [references])
         assert evidence.made_by[name] == metric.get_signature().format()
+
+
+def test_translations_of_two_beams_are_two_rows(transformer, tmp_path):
+    """A row of an earlier version, which does not say the beam, gives way."""
+    metric, models = Quality(), set()
+    for beam in (4, 1, 4):
+        [planned] = metric.measure(transformer.changed({"nmt": {"beam": beam}}))
+        row, evidence = planned.identify(), planned.make()
+        if beam == 4 and not models:  # as an earlier version wrote it
+            earlier = {"settings": {"test sentences": evidence.facts["settings"]["test sentences"]}}
+            write(metric.name, row, replace(evidence, facts=earlier), tmp_path)
+        write(metric.name, row, evidence, tmp_path)
+        models.add(row.model)
+    rows = read(metric.name, tmp_path, metric.identity)
+    assert sorted(row.facts["settings"]["beam"] for row in rows) == [1, 4]
+    assert len(models) == 1
+    shown = panels(metric, [score(metric, row, Draws(9, 0)) for row in rows])
+    assert distinguish(shown).varying == ["settings"]
+    file = transformer.changed({"outputs": {"path": "x.txt"}})
+    assert file.search_settings == {}

@@ -252,6 +252,14 @@ def test_an_exchanged_map_is_that_of_another_sentence(job):
         assert own[0].shape == exchanged[0].shape and not np.allclose(own[0], exchanged[0])
 
 
+def test_one_sentence_has_no_map_of_another(job):
+    one = job.changed({"rules": {"test_sentences": 1}})
+    students = Students(one, replace(OPTIONS, max_epochs=1, dimension=16), beam=1)
+    assert students._open_maps("own", "test", GOLDEN)[0].ndim == 2
+    with pytest.raises(NotApplicable, match="no map of another sentence"):
+        students._open_maps("exchanged", "test", GOLDEN)
+
+
 def test_whatever_decides_a_student_has_a_fingerprint_of_its_own(job, unmade):
     unmade("student", "student_outputs")
     options = replace(OPTIONS, max_epochs=1, dimension=16)

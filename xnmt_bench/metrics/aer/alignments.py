@@ -97,7 +97,15 @@ class Alignments:
 
     @cached_property
     def _weighed(self) -> WeighedSentences:
-        """For the reference's words."""
+        """For the reference's words.
+
+        Raises:
+            XnmtError: stored relevance is of other words.
+        """
+        door = self._job.door("relevance")
+        if door is not None and door.scenario not in (None, GOLDEN):
+            of = f"relevance.path: it is of scenario={door.scenario}"
+            raise XnmtError(f"{of}, and alignment reads that of the reference's words (golden)")
         return self._job.weighed_sentences(GOLDEN)
 
     def links(self) -> Iterator[Links]:
@@ -111,7 +119,12 @@ class Alignments:
             skip_unreadable(self._weighed) if self._dumped is None else self._dumped.values()
         )
         # Compared by number and not by count: equally many others would be scored without an error.
-        if [weighed.number for weighed in explained] != self.numbers:
+        numbers = [weighed.number for weighed in explained]
+        if numbers != self.numbers:
+            if numbers and numbers == self.numbers[: len(numbers)]:
+                first = f"the first {len(numbers)} of {len(self.numbers)} test sentences"
+                remedy = f"give rules.test_sentences={len(numbers)}"
+                raise XnmtError(f"the relevance has {first}; {remedy}")
             raise XnmtError("the relevance is not of this test set's sentences")
         for sentence, weighed in zip(self.sentences, explained, strict=True):
             if problem := _unlike(sentence, weighed):
@@ -121,15 +134,23 @@ class Alignments:
             )
 
     @cached_property
+    def _backward(self) -> Alignments | None:
+        """The same explainer's on the system of the other direction, where one is given."""
+        if self._reverse is None:
+            return None
+        turned = {"reversed": not self._job.config.corpus.reversed}
+        return Alignments(self._job.changed({"corpus": turned, "nmt": {"path": self._reverse}}))
+
+    @property
+    def reverse_model(self) -> str:
+        """The fingerprint of the system of the other direction; empty without one."""
+        return self._backward._job.model_id if self._backward else ""
+
+    @cached_property
     def explained(self) -> Artefact:
         """Links by relevance: of this direction, and with the other one symmetrised."""
         _ = self._gold  # a corpus without gold fails before any relevance is made
-        backward = None
-        if self._reverse is not None:  # the same explainer on the system of the other direction
-            turned = {"reversed": not self._job.config.corpus.reversed}
-            backward = Alignments(
-                self._job.changed({"corpus": turned, "nmt": {"path": self._reverse}})
-            )
+        backward = self._backward
 
         def aligned(_: Path) -> Mapping[str, Sequence[Links]]:
             forward = list(self.links())

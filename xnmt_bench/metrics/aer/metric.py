@@ -15,7 +15,14 @@ from xnmt_bench.corpora.gold import read_pairs
 from xnmt_bench.corpora.sentence import Links
 from xnmt_bench.corpora.text import present
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.measuring.measurement import DOUBTS, SETTINGS, Evidence, PlannedRow, ScoredRow
+from xnmt_bench.measuring.measurement import (
+    DOUBTS,
+    REVERSE,
+    SETTINGS,
+    Evidence,
+    PlannedRow,
+    ScoredRow,
+)
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, percent
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.aer.alignments import BOTH, FORWARD, Alignments
@@ -176,6 +183,8 @@ class AER(SumMetric):
             # Stored counts hold all links; what is skipped is decided when they are read.
             units = skip_unaligned(units) if unaligned == SKIP else units
             settings = {"test sentences": name_sentences(np.asarray(alignments.numbers))}
+            if method != FORWARD and kind == "explained":
+                settings[REVERSE] = alignments.reverse_model[:6]
             return Evidence(units, {"links": artefact.fingerprint}, {SETTINGS: settings})
 
         for method in BOTH if self.reverse else (FORWARD,):

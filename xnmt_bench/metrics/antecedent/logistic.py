@@ -6,6 +6,7 @@ import numpy as np
 
 # Newton's steps about double the exact digits each time, so that 50 are ample.
 STEPS, CLOSE = 50, 1e-8
+STILL = 1e-3  # a last step below this is that of a regression that converges
 LARGEST = 50.0  # a slope beyond this is that of data which a threshold separates
 
 
@@ -21,7 +22,6 @@ def slope(x_D: np.ndarray, right_D: np.ndarray, weights_RD: np.ndarray) -> np.nd
         (R,); NaN where the predictor or the decisions do not vary, or a threshold separates them.
     """
     a_R, b_R = (np.zeros(len(weights_RD)) for _ in range(2))
-    moved = np.inf
     # A singular sample divides by 0; its NaN is the answer.
     with np.errstate(all="ignore"):
         for _ in range(STEPS):
@@ -35,9 +35,11 @@ def slope(x_D: np.ndarray, right_D: np.ndarray, weights_RD: np.ndarray) -> np.nd
             determinant = aa * bb - ab**2  # of the 2 x 2 Hessian
             step_a = (bb * first - ab * second) / determinant
             step_b = (aa * second - ab * first) / determinant
-            a_R, b_R, last = a_R + step_a, b_R + step_b, moved
-            moved = np.nanmax(np.abs([step_a, step_b]), initial=0.0)
-            # It also ends where no regression is left that converges.
-            if moved < CLOSE or (np.isnan(last) and np.isnan(moved)):
+            a_R, b_R = a_R + step_a, b_R + step_b
+            moved_R = np.abs([step_a, step_b]).max(0)
+            # NaN moves no more: it also ends where no regression is left that converges.
+            if not (moved_R >= CLOSE).any():
                 break
-    return np.where(np.isfinite(b_R) & (np.abs(b_R) < LARGEST), b_R, np.nan)
+    # Where a threshold separates the decisions, each step goes as far as the one before.
+    converged_R = np.isfinite(b_R) & (np.abs(b_R) < LARGEST) & (moved_R < STILL)
+    return np.where(converged_R, b_R, np.nan)

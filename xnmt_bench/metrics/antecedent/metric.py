@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from xnmt_bench.corpora.contrastive import ContrastiveSet, as_read, find_sets
 from xnmt_bench.errors import NotApplicable, XnmtError
-from xnmt_bench.measuring.measurement import Evidence, PlannedRow
+from xnmt_bench.measuring.measurement import EXPLAINED, SETTINGS, Evidence, PlannedRow
 from xnmt_bench.measuring.metric import Column, Key, Metric, count, hundredths, ratio
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.antecedent.logistic import slope
@@ -22,6 +22,7 @@ from xnmt_bench.options import Text
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.texts import name_sentences
 from xnmt_bench.rules.extract import GOLDEN
 from xnmt_bench.store import Artefact
 
@@ -117,7 +118,8 @@ class AntecedentWeight(Metric):
             }
             for part, member_G in parts(contrastive_set.groups):
                 make = partial(measured.evidence, member_G)
-                yield self.plan(job, make, explained=True, **where, part=part)
+                doubts = measured.doubts
+                yield self.plan(job, make, explained=True, doubts=doubts, **where, part=part)
 
     def score(self, units: Units, weights_RU: np.ndarray) -> Mapping[str, np.ndarray]:
         """Return accuracy where the explainer looks and where not, and the slope; see `note`."""
@@ -199,6 +201,11 @@ class MeasuredSet:
             set=self._set.fingerprint,
         )
 
+    def doubts(self) -> list[str]:
+        """Return why the system's numbers on the set mean little."""
+        true = (group.passages()[group.true] for group in self._set.groups)
+        return self._job.doubts_of([(passage.source, passage.target) for passage in true])
+
     def evidence(self, member_G: np.ndarray) -> Evidence:
         """Return the groups of a part, by source."""
         comparison, table = compare(self._set), read_table(self.made.path / "weights.parquet")
@@ -228,4 +235,7 @@ class MeasuredSet:
         made_by = {"weights": self.made.fingerprint, "set": self._set.fingerprint}
         # The set's content too: units pair two systems only on the same groups.
         name = f"{self._set.lang_pair} {self._set.name} {self._set.fingerprint}"
-        return Evidence(Units(name, unit_U, sums), made_by, {"generated": self._set.generated})
+        # Fewer may be explained than there are (rules.test_sentences).
+        explained = name_sentences(np.sort(table["group"].to_numpy()))
+        facts = {"generated": self._set.generated, SETTINGS: {EXPLAINED: explained}}
+        return Evidence(Units(name, unit_U, sums), made_by, facts)

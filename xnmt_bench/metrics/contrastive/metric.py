@@ -120,6 +120,9 @@ class Contrastive(SumMetric):
             problem = "scores.path has one number a variant, and not the ids to take a mean over"
             raise ConfigError([f"metric.contrastive.normalise: {problem}"])
         sets = [contrastive_set for name in self.sets for contrastive_set in self._sets(job, name)]
+        if self.options.groups is not None and len(sets) > 1:
+            named = ", ".join(contrastive_set.name for contrastive_set in sets)
+            raise ConfigError([f"metric.contrastive.groups: of one set, and there are {named}"])
         # One object for all sets, since a file of scores is cut by the sizes of all of them.
         every = Scores(job, sets, self.options.normalise)
         for number, contrastive_set in enumerate(sets):

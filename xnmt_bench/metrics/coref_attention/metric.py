@@ -215,6 +215,8 @@ class CorefAttention(SumMetric):
         ):
             if floor == SHUFFLED and job.explained.explainer.blind:
                 continue  # it is one itself
+            if floor and job.explained.explainer.alters:
+                continue  # the explainer that it alters has the same
             weighed = _Weighed(partial(self.weighed, job, context, floor), floor)
             for side, subset in product(SIDES, SUBSETS):
                 row: dict[str, Any] = keys | {"side": side, "explainer": name + suffix}

@@ -23,7 +23,8 @@ def bins(decision: Decision, shares: Sequence[float]) -> list[tuple[int, int]]:
     """Return how many source and prefix words each share is: rounded up, one at least."""
     words = [int((decision.side_W == side).sum()) for side in (SOURCE, PREFIX)]
     # One at least, or a hundredth of a short sentence would erase nothing.
-    counts = [[min(n, max(1, math.ceil(share * n))) for n in words] for share in shares]
+    # Rounded, since 0.28 of 25 words is 7.000000000000001 in floating point.
+    counts = [[min(n, max(1, math.ceil(round(share * n, 9)))) for n in words] for share in shares]
     return [(source, prefix) for source, prefix in counts]
 
 

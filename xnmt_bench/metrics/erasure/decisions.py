@@ -31,7 +31,7 @@ def ordered_decisions(
     """
     index_of = {int(number): index for index, number in enumerate(split.number)}
     label_of = _labels(labels)
-    # The range comes first, so that no sentence more than needed is explained.
+    # The range comes first, so that no sentence more than needed is read.
     for _, relevance in zip(range(sentences), relevances, strict=False):
         index = index_of[relevance.number]
         yield _decisions_of(relevance, split.source[index], split.target[index], label_of)

@@ -97,7 +97,7 @@ class Quality(SumMetric):
         # What COMET's mean is divided by, in every sample.
         columns["sentences"] = np.ones(len(hypotheses), dtype=np.int64)
         made_by = {"outputs": outputs.fingerprint} | signatures()
-        settings = {"test sentences": outputs.which}
+        settings: dict[str, Any] = {"test sentences": outputs.which} | job.search_settings
         if self.comet_command is not None:
             columns["comet"], model = self._comet(job, outputs)
             made_by["comet"] = model

@@ -137,7 +137,7 @@ class SoftErasure(SumMetric):
         rows = [row for row in scored if row.measurement.ok]
         notes = {
             f"{row.measurement.identity['explainer']}: in {flat:,} decisions all words of a side "
-            "are as relevant; half of each is kept."
+            "are as relevant; half of each is kept (by pi the share metric.soft.retention)."
             for row in rows
             if (flat := row.measurement.facts["flat"])
         }

@@ -133,7 +133,11 @@ class Students:
             return None
         split, sentences = self._split(name, scenario)
         maps = StoredMaps(self._maps(name, scenario).path / MAPS, split, sentences)
-        return maps if guide == "own" else ExchangedMaps(maps, split, sentences)
+        if guide == "own":
+            return maps
+        if sentences < 2:
+            raise NotApplicable("one sentence alone has no map of another sentence")
+        return ExchangedMaps(maps, split, sentences)
 
     def _recipe(self, guide: Guide, name: Split, scenario: Scenario) -> dict[str, Any]:
         if guide == "none":
