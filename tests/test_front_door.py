@@ -15,9 +15,9 @@ from conftest import DATA, ROOT, command, configure
 
 import xnmt_bench
 from xnmt_bench.cli import default_system
-from xnmt_bench.errors import ConfigError, XnmtError
+from xnmt_bench.errors import ConfigError, StoreError, XnmtError
 from xnmt_bench.explain import explain
-from xnmt_bench.nmt.loading import SHIPPED, shipped_names
+from xnmt_bench.nmt.loading import SHIPPED, load_model, shipped_names
 from xnmt_bench.nmt.opening import find_family
 
 PAIRS = [
@@ -81,6 +81,12 @@ def test_slips_of_load_name_what_to_do(tmp_path, folder, monkeypatch):
         xnmt_bench.load(tmp_path)
     with pytest.raises(XnmtError, match="no such folder or file"):
         xnmt_bench.load(tmp_path / "none")
+    (tmp_path / "model.npz").write_bytes(b"Marian's own")
+    with pytest.raises(XnmtError, match=r"model.npz: a file of no kind that can be read; give a f"):
+        xnmt_bench.load(tmp_path / "model.npz")
+    checkpoint = ROOT / "tests/fixtures/fairseq/transformer/checkpoint_best.pt"
+    with pytest.raises(StoreError, match="a fairseq checkpoint is opened by nmt=fairseq"):
+        load_model(checkpoint)
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     with pytest.raises(XnmtError, match="a model of type bert; these can be read: m2m100, marian"):
         xnmt_bench.load(tmp_path)
@@ -89,7 +95,6 @@ def test_slips_of_load_name_what_to_do(tmp_path, folder, monkeypatch):
         xnmt_bench.load(tmp_path)
     with pytest.raises(XnmtError, match="takes no prefix"):
         xnmt_bench.load(folder, prefix="x")
-    checkpoint = ROOT / "tests/fixtures/fairseq/transformer/checkpoint_best.pt"
     with pytest.raises(XnmtError, match="no option 'src_lang' of fairseq"):
         xnmt_bench.load(checkpoint, src_lang="de")
     with pytest.raises(ConfigError, match="device=gpu: no such device"):
@@ -230,6 +235,8 @@ def test_one_text_or_pair_alone_is_refused(model, pairs):
     ("arguments", "options", "problem"),
     [
         ((PAIRS, ["atention"]), {}, "did you mean attention"),
+        ((PAIRS, {"attention": {}, "gradient_norm": {"off": 1}}), {}, "did you mean of"),
+        ((PAIRS, ["attention", "lexicon"]), {}, "lexicon learns from training pairs"),
         ((PAIRS, ["attention"], ["evalx"]), {}, "evalx learns from training pairs"),
         ((PAIRS, ["lexicon"]), {}, "lexicon learns from training pairs"),
         (([], ["attention"]), {}, "needs pairs as 'test'"),
@@ -243,7 +250,8 @@ def test_one_text_or_pair_alone_is_refused(model, pairs):
         ((PAIRS, ["attention"]), {"changes": {"proxy.size": 1}}, "proxy.size: no such option"),
     ],
 )
-def test_slips_of_benchmark_are_named(model, arguments, options, problem):
+def test_slips_of_benchmark_are_named(model, arguments, options, problem, monkeypatch):
+    monkeypatch.setattr("xnmt_bench.notebook.measure", None)  # nothing is measured before
     with pytest.raises((XnmtError, ConfigError), match=problem):
         xnmt_bench.benchmark(model, *arguments, **options)
 

@@ -80,6 +80,7 @@ def benchmark(
                 _refuse_learner(judge)
         # One store, so that labels and shared judges are made once for all explainers.
         artefacts = Store(folder / "store")
+        jobs = []
         for name, phi in _with_options(explainers).items():
             config.explainer = {"name": name, "phi": _node("explainers", name, phi)}
             if "seed" in config.explainer.phi and "seed" not in phi:
@@ -89,6 +90,9 @@ def benchmark(
             job.system.use(opened)
             if "train" not in splits and job.explained.explainer.learns:
                 _refuse_learner(name)
+            jobs.append(job)
+        # All are checked before the first, which may take hours.
+        for job in jobs:
             errors += measure(metric, job, Tracker())
             # The store may hold rows of other calls.
             test_set = {"test set": job.texts.test_set, "test sentences": job.explained_sentences}

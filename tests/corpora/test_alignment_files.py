@@ -34,6 +34,7 @@ def alignment(sure, possible=()):
         ("0001 1 2 S 0.9\n0001 3 4 P 0.1\n", {"form": "naacl", "base": 1},
          alignment({(0, 1)}, {(2, 3)})),
         ("2 1 1\n1 1 2\n", {"form": "naacl", "base": 1}, alignment({(0, 1)})),
+        ("1 1 2\n\n", {"form": "naacl", "base": 1}, alignment({(0, 1)})),
     ],
 )  # fmt: skip
 def test_a_form_is_read(tmp_path, text, how, first):

@@ -289,6 +289,7 @@ def test_files_beside_a_dump_are_those_that_it_needs(tmp_path):
         (["▁Net", "any", "ahu", "▁is"], [0, 0, 0, 1], "Netanyahu is"),
         (["Net￭", "anyahu", "is", "￭."], [0, 0, 1, 1], "Netanyahu is."),
         (["it", "&apos;s", "28", "@-@", "old"], [0, 1, 2, 3, 4], "it 's 28 - old"),
+        (["?a=1&section=3", "&amp;copy"], [0, 1], "?a=1&section=3 &copy"),
         ([], [], ""),
     ],
 )
@@ -311,7 +312,7 @@ def test_words_are_sums_of_source_pieces_and_means_of_target_pieces():
     assert (sentence.source.pieces, sentence.target.pieces) == (("ab", "c", "</s>"), ("x", "yz"))
 
 
-@pytest.mark.parametrize("weight", [0.2, 0.3])
+@pytest.mark.parametrize("weight", [0.2, 0.20001, 0.3])  # padding rounds
 def test_a_repeated_sentence_has_the_same_weights_of_its_prefix(tmp_path, weight):
     """An explainer reads one relevance for each pair of texts."""
     line = {
@@ -326,5 +327,5 @@ def test_a_repeated_sentence_has_the_same_weights_of_its_prefix(tmp_path, weight
     path.write_text("".join(json.dumps(x) + "\n" for x in (header, line, again)))
     explainer = FromFile(str(path), "json_lines")
     refused = pytest.raises(DataError, match="sentences 1 and 2 are the same, with other weights")
-    with nullcontext() if weight == 0.2 else refused:
+    with nullcontext() if weight < 0.21 else refused:
         assert len(explainer._sentences) == 1

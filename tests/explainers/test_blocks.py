@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -96,6 +97,14 @@ def test_attention_norm_is_the_length_of_a_words_vector(case):
             expected = (float(sum(vectors).norm()), float(vectors[1].norm()))
             shown = (float(together[0, step, word]), float(second[0, step, word]))
             assert shown == pytest.approx(expected)
+
+
+def test_a_block_to_which_no_state_contributes_has_shares_of_0():
+    """Not NaN, which the product with other layers would spread to every step."""
+    block = SimpleNamespace(output_BQD=torch.ones(1, 2, 3), normed=lambda vectors: vectors)
+    away, along = torch.full((3,), -1.0), torch.full((3,), 0.5)
+    vectors_BQXD = torch.stack([torch.stack([away, away]), torch.stack([along, away])])[None]
+    assert alti._shares(block, vectors_BQXD).tolist() == [[[0, 0], [1, 0]]]
 
 
 @pytest.mark.parametrize("chosen", ["all", 1])

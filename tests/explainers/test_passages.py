@@ -53,6 +53,18 @@ def test_a_sentence_level_system_refuses_a_context(transformer):
         load_explainer("attention")(transformer.system.model, [PASSAGE])
 
 
+def test_a_context_that_is_not_read_is_refused(workplace, transformer):
+    """It would be left out in silence, and the sentence explained alone."""
+    behind = Passage("a b .", "c d .", following=["e ."])
+    with pytest.raises(XnmtError, match="has others behind it, but the system was trained without"):
+        context_of(transformer.system.model, behind)
+    both = context_aware("cadec", workplace).system.model
+    assert both.trained_context.target
+    with pytest.raises(XnmtError, match="give target_context"):
+        context_of(both, Passage("a b .", "c d .", ["e ."]))
+    assert context_of(both, Passage("a b .", "c d .", ["e ."], ["f ."])) == both.trained_context
+
+
 def test_what_is_known_of_no_model_is_read_as_it_stands(workplace, monkeypatch):
     model = context_aware("s_hier_to_2", workplace).system.model
     monkeypatch.setattr(model, "trained_context", None)

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from itertools import permutations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -282,6 +283,15 @@ def test_what_a_judge_cost_is_a_fact_of_its_row(transformer, workplace):
         took = json.loads((artefact.path / "meta.json").read_text())["took"]
         assert facts[seconds] == took["seconds"] > 0
     assert base_facts["judging_seconds"] > 0 and "learning_seconds" not in base_facts
+
+
+def test_exchanged_words_that_make_pairs_too_long_leave_fewer_to_learn_from(transformer, workplace):
+    rules = RuleSet(job_for(workplace, "random"))
+    for count, expected in ((40, 40), (70, 60)):
+        swapped = BaseSwapped(rules, 60)
+        texts = SimpleNamespace(split=lambda name, count=count: range(count))
+        swapped.__dict__["learnt_decisions"] = SimpleNamespace(texts=texts)
+        assert swapped.train_sentences == expected
 
 
 @pytest.mark.long

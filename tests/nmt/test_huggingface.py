@@ -460,6 +460,14 @@ def test_weights_that_are_missing_are_no_random_ones(marian, tmp_path):
         open_huggingface(str(tmp_path / "part"), "marian")
 
 
+@pytest.mark.parametrize("file", ["source.spm", "vocab.json"])
+def test_a_folder_without_a_file_of_its_tokenizer_is_named(marian, tmp_path, file):
+    shutil.copytree(marian, tmp_path / "part")
+    (tmp_path / "part" / file).unlink()
+    with pytest.raises(XnmtError, match="part: not a model of marian: "):
+        open_huggingface(str(tmp_path / "part"), "marian")
+
+
 def test_a_pickle_is_not_executed(marian, tmp_path):
     """Older models have their weights as a pickle, which may hold tensors and nothing else."""
     shutil.copytree(marian, tmp_path / "pickled")

@@ -101,7 +101,8 @@ class AlignmentFile:
                 if pairs is not None and number > pairs:
                     raise DataError(self.path, number, f"more lines than the {pairs} pairs")
             text = decode_line(line, self.path, number)
-            for written in text.split() if pharaoh else [text.strip()]:
+            # Naacl's lines name their pairs, so that a blank one, such as the last, says nothing.
+            for written in text.split() if pharaoh else filter(None, [text.strip()]):
                 # Links are checked one by one, so that an error names its line.
                 place, link, is_sure = self._link(written, number, lengths, pairs)
                 count = max(count, place + 1)  # naacl names the pair in each line

@@ -56,7 +56,8 @@ def read_annotated(path: Path) -> list[Annotated]:
             else {n: x for n, x in row_labels.items() if x is not None}
         )
         if wrong := [name for name in first_labels if row_labels[name] is None]:
-            problem = f"{wrong[0]}: {cells[wrong[0]]!r} is neither 0 nor 1"
+            first = "a label, as its first cell is 0 or 1; drop the column if it is none"
+            problem = f"{wrong[0]}: {cells[wrong[0]]!r} is neither 0 nor 1 ({first})"
             raise DataError(path, line, problem)
         labels = {name: bool(row_labels[name]) for name in first_labels}
         annotated.append(Annotated(cells[SOURCE], cells[TRANSLATION], cells[REFERENCE], labels))

@@ -27,6 +27,7 @@ import torch
 from xnmt_bench.corpora.text import present
 from xnmt_bench.errors import DataError
 from xnmt_bench.parsing import parse_json
+from xnmt_bench.store import write_atomically
 
 GZIP = b"\x1f\x8b"
 LARGEST = 2**31  # bytes of a file or a tensor, unpacked
@@ -232,7 +233,8 @@ def write_file(
         "step_attributions": None,
     }
     text = json.dumps(_written("FeatureAttributionOutput", attributes), ensure_ascii=False)
-    path.write_text(text, encoding="utf-8")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, text)
 
 
 def _written(name: str, fields: dict[str, Any], module: str = MODULE) -> dict[str, Any]:

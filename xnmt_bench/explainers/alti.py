@@ -81,4 +81,6 @@ def _shares(block: AttentionBlock, vectors_BQXD: Tensor) -> Tensor:
     without_BQX = (output_BQ1D - block.normed(vectors_BQXD)).abs().sum(-1)
     # A vector that points away from the output makes it shorter and contributes nothing.
     brought_BQX = (length_BQ1 - without_BQX).clamp(min=0)
-    return brought_BQX / brought_BQX.sum(-1, keepdim=True)
+    sum_BQ1 = brought_BQX.sum(-1, keepdim=True)
+    # Where none contributes the row is 0; NaN would spread to all steps of the sentence.
+    return brought_BQX / sum_BQ1.where(sum_BQ1 > 0, 1)

@@ -214,7 +214,8 @@ def context_of(model: NMTModel, passage: Passage) -> Context:
     """Return the sentences around each that a model reads: as trained, or all if unknown.
 
     Raises:
-        XnmtError: the passage has a context, and the model reads none.
+        XnmtError: the passage has a context that the model does not read, or lacks the target side
+            of one that it reads.
     """
     before, behind = len(passage.source_context), len(passage.following)
     context = Context(before, target=bool(passage.target_context), following=behind)
@@ -224,6 +225,13 @@ def context_of(model: NMTModel, passage: Passage) -> Context:
         problem = "was trained without a context"
     if problem:
         raise XnmtError(f"a sentence has others before it, but the system {problem}")
+    if trained and behind and not trained.following:
+        raise XnmtError("a sentence has others behind it, but the system was trained without")
+    # Without it the sentence would be read alone, in silence.
+    if trained and trained.target and before and not passage.target_context:
+        raise XnmtError(
+            "the system reads translations of the sentences before; give target_context"
+        )
     return trained or context
 
 

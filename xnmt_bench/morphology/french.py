@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar
 
@@ -80,7 +80,7 @@ def _analyser() -> Any:
     return spacy.load(MODEL, exclude=["ner", "lemmatizer"])
 
 
-@cache
+@lru_cache(maxsize=64)  # a document is large, and neighbours ask for the same
 def _analysed(text: str) -> Any:
     return _analyser()(text)
 

@@ -159,6 +159,10 @@ def _read(path: str, family: str) -> tuple[Path, PreTrainedTokenizerBase, PreTra
         )
     except (OSError, ValueError, RuntimeError, SafetensorError, UnpicklingError) as error:
         raise XnmtError(f"{path}: not a model of {family}: {refusal(error)}") from None
+    # Tokenizers raise these where the folder lacks a file, such as source.spm or vocab.json.
+    except (TypeError, KeyError, AssertionError, ImportError) as error:
+        problem = f"a file of its tokenizer is missing or cannot be read: {refusal(error)}"
+        raise XnmtError(f"{path}: not a model of {family}: {problem}") from None
     # What is missing would be left at random, and explained as if it had been learnt.
     if wrong := sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}):
         lacking = ", ".join(wrong[:5])

@@ -96,7 +96,7 @@ def load_model(path: str | Path, device: Device = "cpu") -> NMTModel:
         clusters = description.get("marked_clusters", 0)
         if not isinstance(clusters, int):
             raise TypeError(f"marked_clusters is {clusters!r}")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise StoreError(f"{named}: no NMT model is here{_other_family(folder)}") from None
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{named}: not a description of an NMT model: {error!r}") from None

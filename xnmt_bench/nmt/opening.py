@@ -67,6 +67,11 @@ def find_family(path: str) -> str:
         raise StoreError(f"{path}: no NMT model is here: neither model.json nor config.json")
     # A name on the hub has one slash at most, and may have a dot, as `nllb-200-distilled-1.3B` has.
     is_file = folder.suffix in FILES or path.startswith(".")
+    if folder.is_file():
+        raise XnmtError(
+            f"{path}: a file of no kind that can be read; "
+            "give a folder that save_pretrained wrote, or a fairseq checkpoint (.pt)"
+        )
     if not folder.is_dir() and (is_file or path.count("/") > 1 or folder.is_absolute()):
         raise XnmtError(f"{path}: no such folder or file")
     if not folder.is_dir() and (near := get_close_matches(path, shipped_names(), n=1)):

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from pathlib import Path
 
 from xnmt_bench.corpora.alignment import AlignmentFile
 from xnmt_bench.corpora.sentence import Links, Sentence
 from xnmt_bench.errors import NotApplicable
+
+MISSING = "eflomal is not installed; pip install -e '.[align]'"
+
+
+def aligner() -> str:
+    """Return eflomal and its version, which decide links.
+
+    Raises:
+        NotApplicable: it is not installed.
+    """
+    try:
+        return f"eflomal {version('eflomal')}"
+    except PackageNotFoundError:
+        raise NotApplicable(MISSING) from None
 
 
 def align(
@@ -29,13 +44,14 @@ def align(
     try:
         from eflomal import Aligner
     except ImportError:
-        raise NotApplicable("eflomal is not installed; pip install -e '.[align]'") from None
+        raise NotApplicable(MISSING) from None
     texts = [folder / "source.txt", folder / "target.txt"]
     with texts[0].open("w", encoding="utf-8") as x, texts[1].open("w", encoding="utf-8") as y:
         # The sentences come first, so that their links are the first lines of the result.
         for sentence in chain(sentences, further):
-            print(sentence.source, file=x)
-            print(sentence.target, file=y)
+            # A line end inside a sentence would move all that follow.
+            print(" ".join(sentence.source.split()), file=x)
+            print(" ".join(sentence.target.split()), file=y)
     links = [folder / "forward.all", folder / "backward.all"]
     with texts[0].open(encoding="utf-8") as x, texts[1].open(encoding="utf-8") as y:
         Aligner().align(

@@ -6,6 +6,7 @@ Shapes: S source tokens, T target tokens, EOS among them where the file or model
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,6 +19,7 @@ EOS_TOKEN = "</s>"
 CONTINUED = "@@"  # ends a piece that goes on (subword-nmt)
 BEGUN = "▁"  # begins a word's first piece (SentencePiece)
 JOINED = "￭"  # of a piece at the side where no blank is (OpenNMT's tokenizer)
+ESCAPED = re.compile(r"&(amp|#124|lt|gt|apos|quot|#91|#93);")  # by Moses
 HYPHEN = "@-@"  # Moses's, between the parts of a word
 
 
@@ -93,8 +95,8 @@ def joined(pieces: Sequence[str]) -> str:
     else:
         text = " ".join(pieces).replace(f"{CONTINUED} ", "").removesuffix(CONTINUED)
         text = text.replace(f" {JOINED}", "").replace(f"{JOINED} ", "").strip(JOINED)
-    # Moses escapes what its own files use as marks, such as & and |.
-    return html.unescape(text).replace(HYPHEN, "-")
+    # Moses escapes what its own files use as marks, such as & and |. HTML's others are text.
+    return ESCAPED.sub(lambda match: html.unescape(match.group()), text).replace(HYPHEN, "-")
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,16 @@ def chained(links, **options):
     return Consistency(suite="chains", links=links, **options)
 
 
+def test_an_altered_explainer_does_not_apply(tmp_path):
+    """Its row would stand among those of explainers."""
+    pytest.importorskip("german_nouns")
+    config = configure("corpus=toy_coreference", "explainer=noisy", "explainer.phi.of=attention",
+                      f"store={tmp_path}")  # fmt: skip
+    metric = Consistency(suite="corpus", links="gold", relevance=True)
+    with pytest.raises(NotApplicable, match="an altered explainer tries judges"):
+        next(iter(metric.measure(Job(config))))
+
+
 def test_references_of_the_generated_corpus_are_consistent_by_gold_links(transformer):
     result_of = results(chained("gold"), transformer)
     assert result_of["transformer"] == "the gold word alignment is of the references alone"

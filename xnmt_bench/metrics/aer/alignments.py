@@ -22,7 +22,7 @@ from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, skip_unreada
 from xnmt_bench.rules.extract import GOLDEN
 from xnmt_bench.store import Artefact
 from xnmt_bench.words import Weighed
-from xnmt_bench.words.eflomal import align
+from xnmt_bench.words.eflomal import align, aligner
 from xnmt_bench.words.pieces import best_links
 
 log = logging.getLogger(__name__)
@@ -191,7 +191,7 @@ class Alignments:
         def aligned(folder: Path) -> Mapping[str, Sequence[Links]]:
             return _both(*align(self.sentences, self._job.corpus.sentences("train"), folder))
 
-        return self._made("eflomal", aligned, sentences=len(self.sentences))
+        return self._made("eflomal", aligned, sentences=len(self.sentences), made_by=aligner())
 
     # Both stages, `alignment` and `eflomal`, are made here.
     def _made(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, skip_unreadable
 from xnmt_bench.store import Artefact, Store, file_hash, fingerprint
 from xnmt_bench.words import Tokens
-from xnmt_bench.words.eflomal import align
+from xnmt_bench.words.eflomal import align, aligner
 from xnmt_bench.words.pieces import best_links
 
 log = logging.getLogger(__name__)
@@ -68,7 +67,7 @@ def by_eflomal(
         if isinstance(learn_from, Corpus)
         else learn_from and file_hash(present(learn_from))
     )
-    return _store_links(store, work, _pairs_id(pairs_by_number), made_by=_aligner(), more=learnt)
+    return _store_links(store, work, _pairs_id(pairs_by_number), made_by=aligner(), more=learnt)
 
 
 def of_file(
@@ -223,18 +222,6 @@ def _written(links_by_number: Mapping[int, Links], folder: Path) -> dict[str, An
     }
     write_table(pa.table(columns), folder / FILE)
     return {}
-
-
-def _aligner() -> str:
-    """Return Eflomal and its version.
-
-    Raises:
-        NotApplicable: it is not installed.
-    """
-    try:
-        return f"{EFLOMAL} {version(EFLOMAL)}"
-    except PackageNotFoundError:
-        raise NotApplicable("eflomal is not installed; pip install -e '.[align]'") from None
 
 
 def _more(learn_from: Path | Corpus | None) -> Iterator[tuple[str, str]]:

@@ -250,6 +250,9 @@ class Consistency(SumMetric):
         language = self._language(job)
         name, morphology = self._chosen(language)
         suite = self._suite(job, language)
+        asks_explainer = self._explained and job.door("relevance") is None
+        if asks_explainer and job.explained.explainer.alters:
+            raise NotApplicable("an altered explainer tries judges, and shows nothing of pronouns")
         # Before any row is planned, so that a wrong file or name ends the run at once.
         resolver = self._resolve_suite(suite)
         for translation_set in translated(job, suite, self.suite):
