@@ -101,7 +101,7 @@ class AlignmentFile:
                 if pairs is not None and number > pairs:
                     raise DataError(self.path, number, f"more lines than the {pairs} pairs")
             text = decode_line(line, self.path, number)
-            # Naacl's lines name their pairs, so that a blank one, such as the last, says nothing.
+            # Lines in naacl's form name their pairs, so that a blank one can be passed over.
             for written in text.split() if pharaoh else filter(None, [text.strip()]):
                 # Links are checked one by one, so that an error names its line.
                 place, link, is_sure = self._link(written, number, lengths, pairs)

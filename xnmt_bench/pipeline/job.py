@@ -169,7 +169,7 @@ class Job:
 
     @property
     def search_settings(self) -> dict[str, int]:
-        """What decides the system's own translations; empty where a file's are read."""
+        """What decides the system's own translations; empty where translations are from a file."""
         return {} if self.door("outputs") is not None else {"beam": self.config.nmt.beam}
 
     def log_probability(

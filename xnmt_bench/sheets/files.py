@@ -98,8 +98,7 @@ def write_sheet(sheet: Sheet, page: str, folder: Path, name: str) -> list[Path]:
 
     Raises:
         DataError: the folder holds the key of another sheet under that name, whose answers
-            could then never be read; or a CSV that is no longer as it was drawn, and may hold
-            answers.
+            could then never be read; or a CSV that was changed, and may hold answers.
     """
     paths = [folder / f"{name}.{ending}" for ending in ("html", "csv", "key.csv")]
     if paths[2].exists():
@@ -239,8 +238,8 @@ def _tidy(question: Question, answer: str) -> str:
     parts = answer.replace(",", " ").split() if question.words_of else [answer.strip()]
     if question.choices:
         # Spreadsheets capitalise the first letter of a cell.
-        same = (c for c in question.choices if c.casefold() == parts[0].casefold())
-        return next(same, parts[0])
+        typed = parts[0].casefold()
+        return next((c for c in question.choices if c.casefold() == typed), parts[0])
     # Others stay in their order, so that the error names what was typed.
     if parts and all(part.isascii() and part.isdigit() for part in parts):
         parts.sort(key=int)
@@ -267,7 +266,7 @@ class Key:
         """Return a cell as `parse` reads it.
 
         Raises:
-            DataError: there is no such column, or `parse` raised a ValueError.
+            DataError: the column is missing, or `parse` raised a ValueError.
         """
         if column not in self.rows[item]:
             raise DataError(self.path, 1, f"no column {column!r}")
