@@ -193,7 +193,7 @@ def test_a_table_without_rows_is_named(tmp_path):
     os.utime(tmp_path / ROWS / "fidelity" / "b.json", (1, 1))
     (tmp_path / ROWS / "quality").rmdir()
     last = stored_tables(tmp_path).splitlines()[-1]
-    assert last == "The rows of quality are gone: such tables are of earlier ones."
+    assert last == ("Tables of rows that are no longer here: quality.txt. Delete or measure again.")
 
 
 def test_results_without_tables_say_what_makes_them(tmp_path):

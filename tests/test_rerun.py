@@ -28,6 +28,17 @@ def test_what_the_job_itself_writes_changes_no_digest(tmp_path):
     assert digest_of(tmp_path, own) != before
 
 
+def test_an_artefact_in_the_store_has_the_digest_of_its_files(tmp_path):
+    """As of nmt.path=outputs/store/nmt/FINGERPRINT."""
+    systems = [tmp_path / "nmt" / name for name in ("a", "b")]
+    for system in systems:
+        system.mkdir(parents=True)
+        (system / "model").write_text(system.name)
+    first, second = (digest_of(system, tmp_path) for system in systems)
+    assert first != second
+    assert first == digest_of(systems[0])
+
+
 def test_a_file_that_cannot_be_read_ends_no_job(tmp_path, monkeypatch):
     """A folder of data may hold what the job does not read."""
     (tmp_path / "train.de").write_text("a\n")

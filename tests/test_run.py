@@ -7,13 +7,14 @@ from conftest import configure, overrides
 
 import xnmt_bench.nmt.loading
 import xnmt_bench.store
+from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import OK, read
 from xnmt_bench.metrics.consistency import Consistency
 from xnmt_bench.metrics.quality import Quality
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.plan import plan_job
 from xnmt_bench.report.tracking import Tracker
-from xnmt_bench.run import configured_metrics, measure
+from xnmt_bench.run import _measure_all, configured_metrics, measure
 
 FEW = ["explainer=gradient_norm", "proxy=fn", "rules.train_sentences=50", "rules.test_sentences=30",
        "rules.shard_sentences=20", "proxy.training.max_epochs=1", "nmt.beam=1",
@@ -67,7 +68,9 @@ def test_a_metric_that_does_not_apply_to_the_job_ends_no_other(transformer, tmp_
     job = Job(config, store=transformer.store)
     plan = plan_job(job, [Consistency(suite="corpus"), Quality()])
     assert plan.error is None
-    for metric in (Consistency(suite="corpus"), Quality()):
-        assert measure(metric, job, Tracker()) == []
+    assert _measure_all([Consistency(suite="corpus"), Quality()], job, Tracker()) == []
     assert "consistency: n/a: corpus toy brings no suite of pronouns" in caplog.text
     assert [row.status for row in read("quality", tmp_path, Quality().identity)] == [OK]
+    # Alone it is an error, since nothing was measured.
+    with pytest.raises(NotApplicable, match="brings no suite"):
+        _measure_all([Consistency(suite="corpus")], job, Tracker())

@@ -73,7 +73,9 @@ def _digest(path: str, written: frozenset[Path]) -> str:
     there = Path(path).absolute()
     if there.is_file():
         return _file_hash(there)[:16]
-    files = sorted(f for f in there.rglob("*") if f.is_file() and not written & {*f.parents})
+    # An artefact inside of the store is meant whole.
+    left_out = written - {there, *there.parents}
+    files = sorted(f for f in there.rglob("*") if f.is_file() and not left_out & {*f.parents})
     return fingerprint({str(file.relative_to(there)): _file_hash(file) for file in files})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +24,6 @@ from xnmt_bench.measuring.measurement import (
     NOT_APPLICABLE,
     VERSIONS,
     Evidence,
-    PlannedRow,
     ScoredRow,
     write,
 )
@@ -95,7 +94,7 @@ def _make_all(job: Job, metrics: Iterable[Metric], tracker: Tracker) -> list[Exc
     """Measure all metrics, or make what `until` names; return what went wrong."""
     until, metrics = job.config.until, [*metrics]
     if metrics and not until:
-        return [error for metric in metrics for error in measure(metric, job, tracker)]
+        return _measure_all(metrics, job, tracker)
     for make in makers(job, metrics):
         try:
             artefact = make()
@@ -185,12 +184,8 @@ def _evaluate(config: DictConfig) -> None:
         metrics, results = configured_metrics(config), Path(config.results)
         job = Job(config, may_make=False)
         check_doors(metrics.values(), job)
-        errors = [
-            error
-            for metric in metrics.values()
-            if metric.measured_from_files(job)
-            for error in measure(metric, job, tracker)
-        ]
+        from_files = [metric for metric in metrics.values() if metric.measured_from_files(job)]
+        errors = _measure_all(from_files, job, tracker)
         scored: dict[str, tuple[Metric, Sequence[ScoredRow]]] = {}
         missing: list[MissingError] = []
         # All are read before anything is printed: tables quote other metrics' numbers of a system.
@@ -210,6 +205,7 @@ def _evaluate(config: DictConfig) -> None:
         for nothing in missing:
             log.warning("%s", nothing)
         shown, listings, out = list[ShownTable](), list[Listing](), writable(results)
+        failed = list[str]()
         for name, (metric, rows) in scored.items():
             try:
                 tables, read = report(metric, rows, about_systems(scored, name), out, tracker)
@@ -218,8 +214,11 @@ def _evaluate(config: DictConfig) -> None:
             except Exception as error:
                 log.error("%s: failed: %s: %s", name, type(error).__name__, error)
                 errors.append(error)
+                failed.append(name)
                 continue
             shown, listings = [*shown, *tables], [*listings, *read]
+        for name in failed:  # what made no table makes no analysis
+            del scored[name]
         shown += _analyses(config, scored, out, tracker, errors)
         verdicts = [sentence for pair in scored.values() for sentence in verdict(*pair)]
         if shown:
@@ -304,14 +303,35 @@ def draws(config: DictConfig) -> Draws:
     return Draws(config.bootstrap.samples, config.bootstrap.seed)
 
 
+def _measure_all(metrics: Sequence[Metric], job: Job, tracker: Tracker) -> list[Exception]:
+    """Measure metrics of a job; return what went wrong.
+
+    Raises:
+        NotApplicable: none of them applies to the job.
+    """
+    errors, not_applicable = list[Exception](), list[NotApplicable]()
+    for metric in metrics:
+        try:
+            errors += measure(metric, job, tracker)
+        except NotApplicable as error:  # it plans no row; others may apply
+            log.warning("%s: n/a: %s", metric.name, error)
+            not_applicable.append(error)
+    if not_applicable and len(not_applicable) == len(metrics):
+        raise not_applicable[0]
+    return errors
+
+
 def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
     """Measure a metric of a job, each row written as it comes.
 
     Returns:
         What went wrong. A failed row has its status, and the others go on.
+
+    Raises:
+        NotApplicable: the metric plans no row of such a job.
     """
     results, errors, rows = Path(job.config.results), [], []
-    for planned in _planned_rows(metric, job):
+    for planned in metric.measure(metric.measured_job(job)):
         # Row by row: an earlier row is on disk before the next is even identified.
         row = planned.identify()
         row_name = _describe(metric, row.columns)
@@ -342,14 +362,6 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
             log.info("%s", line)
     tracker.table(metric.name, [scored.row for scored in rows], csv_columns(metric))
     return errors
-
-
-def _planned_rows(metric: Metric, job: Job) -> Iterator[PlannedRow]:
-    """Yield the rows that a metric plans; none where it does not apply to the job."""
-    try:
-        yield from metric.measure(metric.measured_job(job))
-    except NotApplicable as error:
-        log.warning("%s: n/a: %s", metric.name, error)
 
 
 def _rerun(config: DictConfig) -> str:

@@ -718,16 +718,19 @@ def test_a_place_that_was_measured_twice_is_on_the_curve_of_its_settings(tmp_pat
     assert [(row["k"], round(np.log(row["ppl"]))) for row in result.rows] == [
         (1, 3), (2, 2), (3, 1)
     ]  # fmt: skip
-    assert "Left out, measured at one place alone: k = 1, max_epochs: 30." in result.summary.notes
+    place = "toy en-de transformer, k = 1, max_epochs: 30"
+    assert f"Left out, measured at one place alone: {place}." in result.summary.notes
 
 
 def test_blind_rows_of_a_curve_are_named_and_never_the_best(tmp_path):
     for k in (1, 2):
         write_k(tmp_path, k, 2, 6)
         write_k(tmp_path, k, 1, 6, "lexicon", blind=True)
+        counted = {"gold": "is not", "decisions": 1, "of": 3}
+        write_k(tmp_path, k, 1, 6, "some", counted=counted)
     lines = {line.cells[0].text: line.cells for line in curve_of(tmp_path).summary.lines}
-    assert {*lines} == {"attention", "lexicon (blind)"}
-    assert all(cell.rank is None for cell in lines["lexicon (blind)"])
+    assert {*lines} == {"attention", "lexicon (blind)", "some"}
+    assert all(cell.rank is None for name in ("lexicon (blind)", "some") for cell in lines[name])
     assert [cell.rank is None for cell in lines["attention"]].count(False) == 2
 
 
@@ -738,7 +741,7 @@ def test_a_metric_that_raises_loses_no_other(tmp_path, monkeypatch):
     links = [frozenset({(0, 0)})] * 3
     units = count_links("toy test", range(3), links, [Alignment(*links[:2])] * 3)
     measured(AlignmentErrorRate, tmp_path, AER, units)
-    for broken in ("notes", "of_sums"):
+    for broken in ("notes", "of_sums", "pivot_value"):
         with monkeypatch.context() as patched:
             patched.setattr(Fidelity, broken, lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):

@@ -233,6 +233,15 @@ def test_rows_that_differ_in_a_setting_stand_apart():
     assert "settings" not in distinguish([second]).varying
 
 
+def test_a_row_of_an_earlier_version_without_a_setting_is_told_apart():
+    """As in a folder of two bundles: the same row, of which one does not say the beam."""
+    rows = [with_settings("a", **{"test sentences": "60"}),
+            with_settings("a", **{"test sentences": "60", "beam": 4})]  # fmt: skip
+    distinction = distinguish(panels(Fidelity(), rows))
+    assert distinction.varying == ["settings"]
+    assert sorted(distinction.texts) == [[""], ["beam: 4"]]
+
+
 def test_a_row_that_nothing_was_learnt_for_stands_beside_every_size():
     base = row(instantiation="base", train_sentences="", learned_from="")
     fn = [row(train_sentences=size) for size in (100, 900)]

@@ -381,7 +381,7 @@ def sheet(tmp_path):
     return new_sheet, paths
 
 
-def test_a_filled_sheet_is_written_as_it_was_read(sheet, tmp_path):
+def test_a_sheet_without_answers_is_read(sheet, tmp_path):
     new_sheet, (_, path, key) = sheet
     filled = read_filled(path)
     assert filled.sheet == new_sheet.identifier == read_key(key, []).sheet
@@ -441,19 +441,19 @@ def test_a_file_with_every_cell_in_quotes_is_read(delimiter, sheet):
 def test_a_kind_may_have_a_hyphen_and_capitals(monkeypatch, tmp_path):
     class Other(Fixed):
         name = "my-kind-2"
-        questions = (Question("sure", "Sure?", {"Yes": "sure", "NO": "not"}, "yn"),)
+        questions = (Question("sure", "Sure?", {"Yes": "sure", "NO": "not", "yES": "?"}, "yn?"),)
 
     monkeypatch.setattr("xnmt_bench.sheets.files.entries", lambda kind: {Other.name: None})
     monkeypatch.setattr("xnmt_bench.sheets.files.load", lambda kind, name: Other)
     new_sheet = Sheet(Other([]), items_of(2, "a"))
     _, path, key = write_sheet(new_sheet, "page", tmp_path, "other")
     rows = read_csv(path)
-    for row, answer in zip(rows, ("yes", "No"), strict=True):
+    for row, answer in zip(rows, ("yES", "No"), strict=True):
         row["sure"] = answer
     path.write_text(to_csv(list(rows[0]), rows), encoding="utf-8")
     filled = read_filled(path)
     assert filled.kind == "my-kind-2"
-    assert [answers["sure"] for answers in filled.answers.values()] == ["Yes", "NO"]
+    assert [answers["sure"] for answers in filled.answers.values()] == ["yES", "NO"]
     assert len(read_key(key, []).rows) == 2
 
 

@@ -80,7 +80,8 @@ class Agreement(Analysis):
 
     Args:
         fixed: values of columns. Of a column that one metric alone has and that is not named here,
-            the greatest there is; one that both have then stands with each of its values.
+            the greatest there is; one that both have then stands with each of its values. The
+            matrix of all rankings has every system.
         samples: bootstrap samples.
         seed: of the draws.
     """

@@ -14,7 +14,7 @@ from matplotlib.ticker import NullLocator
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import SETTINGS
-from xnmt_bench.measuring.metric import Row
+from xnmt_bench.measuring.metric import SYSTEM, Row
 from xnmt_bench.report.figure import draw_interval, legend_below, log_scale, style
 from xnmt_bench.report.panels import (
     Panel,
@@ -85,7 +85,7 @@ class Curve(Analysis):
         by_group = [list(self._rows(group)) for group in groups]
 
         def cell(row: Row) -> Cell:
-            return Cell(*seeds_cell(metric.headline, row["seeds"], not row["blind"]))
+            return Cell(*seeds_cell(metric.headline, row["seeds"], row["ranked"]))
 
         words = {metric.compared: "name", "result": "result"}
         title = f"{metric.headline.heading} against {self.label}"
@@ -93,7 +93,8 @@ class Curve(Analysis):
         if unlike := sorted({name for group in groups for name in unlike_settings(group)}):
             notes.append(f"Places of one line differ also in: {', '.join(unlike)}.")
         for [alone] in (group for group in every if len(group) == 1):
-            place = ", ".join(filter(None, [self.text(alone), alone.condition[SETTINGS]]))
+            system = " ".join(str(alone.condition[c]) for c in SYSTEM if c in alone.condition)
+            place = ", ".join(filter(None, [system, self.text(alone), alone.condition[SETTINGS]]))
             notes.append(f"Left out, measured at one place alone: {place}.")
         summary = pivoted(title, firsts, by_group, words, "place", cell, notes, distinction, places)
         identity = (*panels[0].condition, "result", metric.compared)
@@ -132,7 +133,7 @@ class Curve(Analysis):
                             "result": pivot,
                             metric.compared: name,
                             "name": name + " (blind)" * panel.blind(name),
-                            "blind": panel.blind(name),
+                            "ranked": not panel.blind(name) and panel.comparable(pivot, name),
                             "place": self.text(panel),
                             "seeds": seeds,
                             **dict(zip(ends(column.name), numbers, strict=True)),

@@ -149,7 +149,7 @@ def _read(path: str, family: str) -> tuple[Path, PreTrainedTokenizerBase, PreTra
         model_type = transformers.AutoConfig.from_pretrained(folder, **ours_alone).model_type
         if model_type != FAMILIES[family]:
             raise XnmtError(f"{path}: a model of type {model_type}, not of {family}")
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **ours_alone)
+        tokenizer = _tokenizer(folder, ours_alone)
         model, report = transformers.AutoModelForSeq2SeqLM.from_pretrained(
             folder,
             dtype=torch.float32,
@@ -159,10 +159,6 @@ def _read(path: str, family: str) -> tuple[Path, PreTrainedTokenizerBase, PreTra
         )
     except (OSError, ValueError, RuntimeError, SafetensorError, UnpicklingError) as error:
         raise XnmtError(f"{path}: not a model of {family}: {refusal(error)}") from None
-    # Tokenizers raise these where the folder lacks a file, such as source.spm or vocab.json.
-    except (TypeError, KeyError, AssertionError, ImportError) as error:
-        problem = f"a file of its tokenizer is missing or cannot be read: {refusal(error)}"
-        raise XnmtError(f"{path}: not a model of {family}: {problem}") from None
     # What is missing would be left at random, and explained as if it had been learnt.
     if wrong := sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}):
         lacking = ", ".join(wrong[:5])
@@ -170,6 +166,22 @@ def _read(path: str, family: str) -> tuple[Path, PreTrainedTokenizerBase, PreTra
     if getattr(tokenizer, "separate_vocabs", False):
         raise XnmtError(f"{path}: separate vocabularies of source and target are not supported")
     return folder, tokenizer, model
+
+
+def _tokenizer(folder: Path, options: dict[str, Any]) -> PreTrainedTokenizerBase:
+    """Return the tokenizer of a model's folder.
+
+    Raises:
+        ValueError: a file of it is missing or cannot be read.
+    """
+    try:
+        return transformers.AutoTokenizer.from_pretrained(folder, **options)
+    # Raised where the folder lacks a file, such as source.spm or vocab.json.
+    except (TypeError, KeyError, AssertionError) as error:
+        problem = "a file of its tokenizer is missing or cannot be read"
+        raise ValueError(f"{problem}: {refusal(error)}") from None
+    except ImportError as error:
+        raise ValueError(f"its tokenizer needs a package: {refusal(error)}") from None
 
 
 class HuggingFaceModel(NMTModel):

@@ -204,8 +204,9 @@ def panels(metric: Metric, scored: Sequence[ScoredRow]) -> list[Panel]:
     built = []
     for condition, members in _by_condition(metric, rows):
         groups = _by_settings(members)
-        for settings, group in groups:
-            panel = Panel(metric, condition | {SETTINGS: _phrase(settings, groups)}, pivot_values)
+        phrases = _phrases([settings for settings, _ in groups])
+        for (settings, group), phrase in zip(groups, phrases, strict=True):
+            panel = Panel(metric, condition | {SETTINGS: phrase}, pivot_values)
             for scored_row in group:
                 pivot = scored_row.row[metric.pivot] if metric.pivot else ""
                 if alters := scored_row.measurement.facts.get(ALTERS):
@@ -306,18 +307,24 @@ def agree(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
     return all(first[name] == second[name] for name in first.keys() & second.keys())
 
 
-def _phrase(
-    settings: Mapping[str, Any], groups: Sequence[tuple[Mapping[str, Any], list[ScoredRow]]]
-) -> str:
-    """Return the settings in which groups differ; empty where there is one group."""
-    names = dict.fromkeys(name for group_settings, _ in groups for name in group_settings)
-    differing = [
+def _phrases(groups: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the settings in which each of some groups differs; empty where there is one group."""
+    names = dict.fromkeys(name for settings in groups for name in settings)
+
+    def phrase(settings: Mapping[str, Any], differing: Iterable[str]) -> str:
+        return ", ".join(f"{name}: {settings[name]}" for name in differing if name in settings)
+
+    unlike = [
         n
         for n in names
-        if n in settings
-        and not all(agree({n: settings[n]}, group_settings) for group_settings, _ in groups)
+        if not all(agree({n: s[n]}, other) for s in groups if n in s for other in groups)
     ]
-    return ", ".join(f"{name}: {settings[name]}" for name in differing)
+    phrases = [phrase(settings, unlike) for settings in groups]
+    if len(set(phrases)) == len(phrases):
+        return phrases
+    # Rows of an earlier version lack some settings, and nothing else tells them apart.
+    lacking = [n for n in names if not all(n in settings for settings in groups)]
+    return [phrase(settings, [*unlike, *lacking]) for settings in groups]
 
 
 def pivot_values_of(metric: Metric, scored: Iterable[ScoredRow]) -> dict[str, PivotValue]:

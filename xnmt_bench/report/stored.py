@@ -56,7 +56,8 @@ def stored_tables(results: Path) -> str:
             f"`{command} metric=[{','.join(stale)}]` makes their tables anew."
         )
     if gone := sorted({path.stem for path in tables} & {*entries("metrics")} - measured):
-        texts.append(f"The rows of {', '.join(gone)} are gone: such tables are of earlier ones.")
+        names = ", ".join(f"{name}{TABLE}" for name in gone)
+        texts.append(f"Tables of rows that are no longer here: {names}. Delete or measure again.")
     return "\n\n".join(texts)
 
 

@@ -238,8 +238,9 @@ def _tidy(question: Question, answer: str) -> str:
     parts = answer.replace(",", " ").split() if question.words_of else [answer.strip()]
     if question.choices:
         # Spreadsheets capitalise the first letter of a cell.
-        typed = parts[0].casefold()
-        return next((c for c in question.choices if c.casefold() == typed), parts[0])
+        typed = parts[0]
+        folded = (c for c in question.choices if c.casefold() == typed.casefold())
+        return typed if typed in question.choices else next(folded, typed)
     # Others stay in their order, so that the error names what was typed.
     if parts and all(part.isascii() and part.isdigit() for part in parts):
         parts.sort(key=int)

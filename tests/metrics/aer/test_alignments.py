@@ -127,7 +127,7 @@ def test_a_system_of_the_other_direction_adds_symmetrisations(workplace, tmp_pat
         p.keys["alignment"]: p for p in AER(reverse=str(there_job.system.path)).measure(here_job)
     }
     settings = rows["backward"].make().facts["settings"]
-    assert settings["reverse system"] == there_job.system.fingerprint[:6]
+    assert settings["reverse system"] == there_job.lineage["family"][:6]
     assert "reverse system" not in rows["forward"].make().facts["settings"]
     # In its own direction the other system is judged by the same words.
     own, turned = counts(there.explained), counts(made, "backward")

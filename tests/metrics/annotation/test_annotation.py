@@ -188,7 +188,11 @@ def test_people_of_files_of_one_name_are_told_apart(tmp_path):
         path.parent.mkdir()
         write(path, answered(rows, truth))
     names = read_answers(paths, None, "sheet").people()
-    assert names == [path.as_posix() for path in paths]
+    assert names == ["anna/consistency.csv", "ben/consistency.csv"]
+    (tmp_path / "x" / "anna").mkdir(parents=True)
+    again = write(tmp_path / "x" / "anna" / "consistency.csv", answered(rows, truth))
+    names = read_answers([paths[0], again], None, "sheet").people()
+    assert names == ["anna/consistency.csv (1)", "anna/consistency.csv (2)"]
     write(tmp_path / "ben.csv", answered(rows, truth))
     names = read_answers([paths[0], tmp_path / "ben.csv"], None, "sheet").people()
     assert names == ["consistency.csv", "ben.csv"]

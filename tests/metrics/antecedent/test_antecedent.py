@@ -53,8 +53,11 @@ def test_what_has_no_slope_is_no_number():
     for x_D, right_D in ((sides, mixed), (1 - sides, mixed), (sides, 1 - mixed)):
         assert np.isnan(slope(x_D, right_D, np.ones((1, 11))))
     # Beside a sample that converges, whose value it does not change.
-    both = slope(sides, mixed, np.stack([np.ones(11), np.arange(11) % 9 + (np.arange(11) == 9)]))
-    assert np.isnan(both[0])
+    some, right = np.array([0, 0, 0, 0, 1, 1, 1, 1]), np.array([1, 0, 0, 0, 1, 1, 0, 0])
+    weights = np.array([[1, 1, 1, 1, 0, 0, 1, 1], [1, 1, 1, 1, 1, 1, 1, 1]])
+    separated, value = slope(some, right, weights)
+    assert np.isnan(separated)
+    assert value == pytest.approx(slope(some, right, weights[1:])[0]) == pytest.approx(np.log(3))
     assert np.isnan(slope(x, np.array([0, 0, 0, 1, 1, 1]), weight))  # separated
     assert np.isnan(slope(np.ones(6), np.array([0, 1, 0, 1, 0, 1]), weight))
     assert np.isnan(slope(x, np.ones(6), weight))

@@ -244,6 +244,9 @@ def test_annotation_beside_other_columns(tmp_path):
     assert (first.source, first.labels, second.labels) == ("a\nb", {"bad": True}, {"bad": False})
 
 
+SCORES = ("confidence", "confidence_pct", "chrf", "bleu", "source_words", "label_broken")
+
+
 def write_scores(folder, *by_seed):
     """Rows of an explainer that draws, with scores and labels of four sentences."""
     for seed, scores in enumerate(by_seed):
@@ -270,6 +273,19 @@ def test_seeds_are_averaged_behind_what_they_detect(tmp_path):
     # Quality is the same under each seed.
     [row] = [r for r in rows if r["detector"] == "chrf"]
     assert row["auroc"] == 1
+
+
+def test_seeds_of_other_sentences_are_not_averaged(tmp_path):
+    """A score that one seed lacks, and a row of fewer sentences."""
+    shown = write_scores(tmp_path, [0.1, 0.2, 0.8, 0.9], [np.nan, 0.2, 0.8, 0.1])
+    [row] = [r for r in Detects(samples=20).analyse(shown).rows if r["detector"] == "confidence"]
+    assert (row["sentences"], row["auroc"]) == (3, pytest.approx((1 + 0.5) / 2))
+    fewer = Units("t", np.arange(2), {name: np.array([0.5, 0.6]) for name in SCORES})
+    identity = dict.fromkeys(Confidence().identity, "") | {"explainer": "random", "seed": 2}
+    measured(Confidence, tmp_path, identity | {"definition": "code"}, fewer)
+    again = panels(Confidence(), collect(Confidence(), tmp_path, Draws(9, 0)))
+    [row] = [r for r in Detects(samples=20).analyse(again).rows if r["detector"] == "confidence"]
+    assert row["sentences"] == 1  # those that all have, with a score of each seed
 
 
 def test_a_score_that_no_metric_writes_is_named(tmp_path):

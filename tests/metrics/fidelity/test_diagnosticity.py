@@ -26,7 +26,7 @@ CAUSAL = {
 }
 
 
-def write_causes(folder, causal=CAUSAL, that=None, **facts):
+def write_causes(folder, causal=CAUSAL, that=None, corpus="toy", **facts):
     """Causes of explanations; `that` is causal@1 by the other intervention."""
     for name, (source, planted) in causal.items():
         ones = np.ones(SENTENCES)
@@ -43,7 +43,7 @@ def write_causes(folder, causal=CAUSAL, that=None, **facts):
         columns |= {"causal_planted": planted + noise, "judged_planted": ones}
         if that:
             columns |= {"causal_that_source": that[name] + noise, "judged_that_source": ones}
-        row = SYSTEM | {"explainer": name, "k": 1, "seed": ""}
+        row = SYSTEM | {"corpus": corpus, "explainer": name, "k": 1, "seed": ""}
         blind = name in ("lexicon", "random")
         units = Units("toy test", np.arange(SENTENCES), columns)
         measured(Causes, folder, row, units, **{BLIND: blind, "as_long": 1.0} | facts)
@@ -139,6 +139,16 @@ def test_causes_of_two_settings_are_two_truths(tmp_path):
     assert "causes" in result.summary.headings
     right = {row["causes"]: row["right"] for row in result.rows if row["truth"] == "which"}
     assert right == {"least effect: 0.05": 1.0, "least effect: 0.2": 0.0}
+
+
+def test_causes_of_other_corpora_are_of_one(tmp_path):
+    """Rows of two would have the same columns."""
+    for corpus in ("a", "b"):
+        write_causes(tmp_path, corpus=corpus)
+    write_judge(tmp_path, "base", (-1, -2, -3, -4), (-1, -2, -3, -4))
+    _, result = analysed(tmp_path)
+    keys = [tuple(row[name] for name in result.identity) for row in result.rows]
+    assert len(set(keys)) == len(keys) > 0
 
 
 def test_causes_are_of_teacher_forcing_alone(tmp_path):

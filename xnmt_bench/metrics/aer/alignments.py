@@ -142,9 +142,12 @@ class Alignments:
         return Alignments(self._job.changed({"corpus": turned, "nmt": {"path": self._reverse}}))
 
     @property
-    def reverse_model(self) -> str:
-        """The fingerprint of the system of the other direction; empty without one."""
-        return self._backward._job.model_id if self._backward else ""
+    def reverse_family(self) -> str:
+        """What trainings of the system of the other direction share; empty without one."""
+        if self._backward is None:
+            return ""
+        job = self._backward._job
+        return str((job.lineage or {}).get("family") or job.model_id)
 
     @cached_property
     def explained(self) -> Artefact:

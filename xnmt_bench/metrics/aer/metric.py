@@ -184,7 +184,7 @@ class AER(SumMetric):
             units = skip_unaligned(units) if unaligned == SKIP else units
             settings = {"test sentences": name_sentences(np.asarray(alignments.numbers))}
             if method != FORWARD and kind == "explained":
-                settings[REVERSE] = alignments.reverse_model[:6]
+                settings[REVERSE] = alignments.reverse_family[:6]
             return Evidence(units, {"links": artefact.fingerprint}, {SETTINGS: settings})
 
         for method in BOTH if self.reverse else (FORWARD,):

@@ -47,9 +47,12 @@ class Answers:
 
     def people(self) -> list[str]:
         """Return the name of each file, and how many of its questions are unanswered."""
-        names = [sheet.path.name for sheet in self.filled]
+        paths = [sheet.path for sheet in self.filled]
+        names = [path.name for path in paths]
         if len(set(names)) < len(names):  # the page saves each person's file under one name
-            names = [sheet.path.as_posix() for sheet in self.filled]
+            names = ["/".join(path.parts[-2:]) for path in paths]  # no path of a machine is kept
+        if len(set(names)) < len(names):
+            names = [f"{name} ({number})" for number, name in enumerate(names, start=1)]
         missing = zip(names, (sheet.missing() for sheet in self.filled), strict=True)
         return [f"{name} ({count} unanswered)" if count else name for name, count in missing]
 

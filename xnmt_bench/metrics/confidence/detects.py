@@ -13,7 +13,7 @@ from xnmt_bench.analyses.ranks import auroc, fpr_at
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.bootstrap import Draws, interval, weights
 from xnmt_bench.measuring.metric import Row
-from xnmt_bench.measuring.units import Units
+from xnmt_bench.measuring.units import Units, common
 from xnmt_bench.options import Chance, Count, Seed, Text
 from xnmt_bench.registry import unknown
 from xnmt_bench.report.panels import Panel, distinguish, ends
@@ -104,7 +104,10 @@ class Detects(Analysis):
     def _rows(self, panel: Panel) -> Iterator[Row]:
         by_name = panel.measured("", blind=True)
         for number, (name, rows) in enumerate(by_name.items()):
-            seeds = [row.units() for row in rows]
+            every = [row.units() for row in rows]
+            numbers = common(every)
+            # Rows of other sentences, as of an earlier version, are not averaged with the first.
+            seeds = every[:1] if numbers is None else [units.take(numbers) for units in every]
             units = seeds[0]
             labels = self._labels(units)
             detectors = [(name + " (blind)" * panel.blind(name), TELLS)]
@@ -117,7 +120,8 @@ class Detects(Analysis):
                 for column, sign in signs.items():
                     if column in units.columns and not np.isnan(units[column]).all():
                         row_keys = {"explainer": explainer, "detector": column.replace("_", " ")}
-                        scores = [sign * seed[column] for seed in counted]
+                        having = [seed for seed in counted if column in seed.columns]
+                        scores = [sign * seed[column] for seed in having]
                         yield from self._score_detector(panel, row_keys, scores, labels)
 
     def _labels(self, units: Units) -> dict[str, np.ndarray]:
@@ -149,7 +153,7 @@ class Detects(Analysis):
     ) -> Iterator[Row]:
         """Yield a row for each label; `scores` are of each seed, (U,)."""
         # A sentence without a score is neither flagged nor passed.
-        there_U = ~np.isnan(scores[0])
+        there_U = ~np.isnan(scores).any(axis=0)
         size = int(there_U.sum())
         # The row of ones is the value itself; the others are the draws.
         blocks = [np.ones((1, size)), *weights(size, self.draws.samples, self.draws.seed)]

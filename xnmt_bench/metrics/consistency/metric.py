@@ -506,11 +506,13 @@ class Consistency(SumMetric):
             *_about_genders(judged, morphology.language, thresholds),
         ]
         facts |= {DOUBTS: doubts} if doubts else {}
+        settings: dict[str, Any] = job.search_settings if translation_set.own else {}
         if self._explained:
             most = job.config.rules.test_sentences
             limited = most is not None and most < len(translation_set.pairs)
             # By the option and not by the sentences, which may differ before and after tuning.
-            facts[SETTINGS] = {EXPLAINED: f"the first {most} sentences" if limited else "all"}
+            settings[EXPLAINED] = f"the first {most} sentences" if limited else "all"
+        facts[SETTINGS] = settings
         return Evidence(units, made_by | beside, facts, files)
 
     def _about_links(self, links: Mapping[int, Links], thresholds: DictConfig) -> Iterator[str]:

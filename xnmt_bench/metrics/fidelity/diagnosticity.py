@@ -138,7 +138,10 @@ def _truths_of(panel: Panel, causes: Sequence[Panel]) -> list[Panel]:
 
     # What judges learn from changes no cause, so causes on another corpus's name will do.
     alike = [other for other in causes if same(other, "lang_pair", "nmt", "model", "k")]
-    return [o for o in alike if same(o, "corpus")] or alike
+    # Of one corpus, or rows of two would have the same columns.
+    return [o for o in alike if same(o, "corpus")] or [
+        o for o in alike if o.condition["corpus"] == alike[0].condition["corpus"]
+    ]
 
 
 @dataclass(frozen=True)

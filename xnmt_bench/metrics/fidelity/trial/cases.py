@@ -151,6 +151,7 @@ def _cases(panels: Sequence[Panel]) -> list[Case]:
     cases: dict[tuple[Any, ...], list[Case]] = {}
     for panel in panels:
         shared = {c: v for c, v in panel.condition.items() if c not in ("nmt", "model", SETTINGS)}
+        settings = panel.settings
         # Also rows of some decisions: those that are compared are the same for all rows.
         for pivot, by_name in panel.by_pivot(blind=True, partial=True).items():
             for others, name, measurements in _by_others(by_name):
@@ -165,7 +166,7 @@ def _cases(panels: Sequence[Panel]) -> list[Case]:
                     key = (*condition.values(), architecture, pivot)
                     name_of_judge = measurement.facts.get("judge", "")
                     new = Case(of_case, architecture, pivot, panel.heading(pivot), name_of_judge)
-                    case = _with_settings(cases.setdefault(key, []), new, panel.settings)
+                    case = _with_settings(cases.setdefault(key, []), new, settings)
                     by_twin = case.rows.setdefault(lineage["seed"], {}).setdefault(twin, {})
                     by_twin.setdefault(name, []).append(measurement)
     return [case for alike in cases.values() for case in alike]
