@@ -322,7 +322,7 @@ def _phrases(groups: Sequence[Mapping[str, Any]]) -> list[str]:
     phrases = [phrase(settings, unlike) for settings in groups]
     if len(set(phrases)) == len(phrases):
         return phrases
-    # Rows of an earlier version lack some settings, and nothing else tells them apart.
+    # Rows of an earlier version lack some settings, in which alone they differ from later ones.
     lacking = [n for n in names if not all(n in settings for settings in groups)]
     return [phrase(settings, [*unlike, *lacking]) for settings in groups]
 

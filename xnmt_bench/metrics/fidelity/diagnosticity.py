@@ -66,7 +66,7 @@ class Diagnosticity(Analysis):
         if not rows:
             raise NotApplicable(
                 "it takes metric=[fidelity,causes] of two explanations or more whose causal@k "
-                "differs"
+                "differs, with scenario=teacher_forcing"
             )
         condition = dict.fromkeys(
             name for panel in judged for name in panel.condition if name in rows[0]

@@ -202,8 +202,8 @@ def _add_causes(rows: Sequence[Row], causes: Sequence[Panel]) -> None:
                 code, drawn = joint.values(CAUSAL)[:, 0]
                 differences.append(float(code - drawn))
         # Causes may be measured with several settings; the one that differs most decides.
-        known = (difference for difference in differences if not np.isnan(difference))
-        row["causal_difference"] = max(known, key=abs, default=float("nan"))
+        measured = (difference for difference in differences if not np.isnan(difference))
+        row["causal_difference"] = max(measured, key=abs, default=float("nan"))
 
 
 def _cell(row: Row) -> str:
