@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
@@ -19,6 +20,8 @@ from hydra._internal.config_repository import ConfigRepository, IConfigRepositor
 from hydra.core.config_store import ConfigStore
 from hydra.core.default_element import InputDefault, ResultDefault
 from hydra.core.object_type import ObjectType
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.plugins.config_source import ConfigResult
 from omegaconf import DictConfig
 
@@ -38,6 +41,7 @@ KEPT = "XNMT_BENCH_TESTS_COMPOSED"
 kept: dict[str, bytes] = {}
 # Packages whose configurations stay as they are; those of a test's plug-in may not.
 LASTING = ("file://", "pkg://hydra.conf", "pkg://xnmt_bench.conf", "structured://")
+OWN = Path(__file__).parents[1] / "conf"
 
 
 def load_config(self: ConfigRepository, config_path: str) -> ConfigResult | None:
@@ -59,7 +63,8 @@ def composed_once(repo: IConfigRepository, arguments: object, compose: Callable[
     sources = [source.full_path() for source in repo.get_sources()]
     if KEPT not in os.environ or not all(source.startswith(LASTING) for source in sources):
         return compose()
-    files = [_files(Path(source[7:])) for source in sources if source.startswith("file://")]
+    folders = (Path(source[7:]) for source in sources if source.startswith("file://"))
+    files = [_own_files() if folder == OWN else _files(folder) for folder in folders]
     # Plug-ins are choices of their groups, each process those of its own path.
     groups = {name: nodes for name, nodes in ConfigStore.instance().repo.items() if name != "hydra"}
     key = sha256(repr((sources, files, groups, arguments)).encode()).hexdigest()
@@ -74,6 +79,12 @@ def composed_once(repo: IConfigRepository, arguments: object, compose: Callable[
     temporary.write_bytes(kept[key])
     temporary.rename(file)
     return result
+
+
+@cache
+def _own_files() -> list[tuple[str, int]]:
+    """Return this project's configuration files, which no test changes."""
+    return _files(OWN)
 
 
 def _files(folder: Path) -> list[tuple[str, int]]:
@@ -150,6 +161,19 @@ def resolve_with_map(self: InputDefault, make_map: Callable[[], DictConfig], val
     return resolve(self, make_map(), value)
 
 
+parse_rule = OverridesParser.parse_rule
+parsed: dict[str, Override] = {}
+
+
+def parse_once(self: OverridesParser, text: str, rule: str) -> Any:
+    """Parse an override, or copy what an earlier composition parsed."""
+    if rule != "override":
+        return parse_rule(self, text, rule)
+    if text not in parsed:
+        parsed[text] = parse_rule(self, text, rule)
+    return copy(parsed[text])
+
+
 generate = ToyCorpus.sentences
 # By the corpus and the split: what was read of it so far, and the rest.
 generated: dict[tuple, tuple[list[Sentence], Iterator[Sentence]]] = {}
@@ -169,6 +193,9 @@ def sentences(self: ToyCorpus, split: Split) -> Iterator[Sentence]:
 
 
 ToyCorpus.sentences = sentences
+OverridesParser.parse_rule = parse_once
+# Each composition copies a repository to give it other sources, and changes none of the old ones.
+ConfigRepository.__deepcopy__ = lambda self, memo: copy(self)
 load_single = ConfigLoaderImpl._load_single_config
 map_choices, resolve = (
     defaults_list._create_interpolation_map,

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from importlib.metadata import EntryPoint, entry_points
 from numbers import Integral
 from typing import Any
 
@@ -53,11 +53,15 @@ KINDS = {
 OURS = ("xnmt_bench.", "proxies.")  # where the values of this project's own entry points begin
 
 
-@cache  # a command asks some twenty times, and the answer is read from every installed package
-def installed() -> EntryPoints:
-    """Return what all installed packages add, as they were at the first call."""
+@cache  # a command asks hundreds of times, and the answer is read from every installed package
+def installed() -> dict[str, list[EntryPoint]]:
+    """Return what all installed packages add to each kind, as they were at the first call."""
     declared = entry_points()
-    return EntryPoints(p for kind in KINDS for p in declared.select(group=f"xnmt_bench.{kind}"))
+    # Sorted, so that messages and help do not depend on the order of installation.
+    return {
+        kind: sorted(declared.select(group=f"xnmt_bench.{kind}"), key=lambda p: p.name)
+        for kind in KINDS
+    }
 
 
 def entries(kind: str) -> dict[str, EntryPoint]:
@@ -67,9 +71,7 @@ def entries(kind: str) -> dict[str, EntryPoint]:
         XnmtError: two packages declare the same name.
     """
     by_name: dict[str, EntryPoint] = {}
-    declared = installed().select(group=f"xnmt_bench.{kind}")
-    # Sorted, so that messages and help do not depend on the order of installation.
-    for point in sorted(declared, key=lambda p: p.name):
+    for point in installed()[kind]:
         first = by_name.setdefault(point.name, point)
         # The same package installed twice declares the same entry twice, which does not collide.
         if first.value != point.value:

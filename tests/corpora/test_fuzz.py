@@ -20,7 +20,7 @@ from xnmt_bench.corpora.tsv import TsvCorpus
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.pipeline.doors import Door
 
-SENTENCES = list(ToyCorpus(test=25).sentences("test"))
+SENTENCES = list(ToyCorpus(train=25).sentences("train"))
 # What breaks readers: line ends, invisible characters, long numbers, markup, half characters.
 NASTY = [b"\n", b"\r", b"\t", b"\0", b" ", b"\xc2\xa0", b"\xe2\x80\x8b", b"\xef\xbb\xbf", b"\xff",
          b"\xe2\x80\xa8", b"9" * 5000, b"-1", b"0-0", b"<", b"&", b"]]>", b"..", b",", b"word_0",

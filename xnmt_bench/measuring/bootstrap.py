@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from xnmt_bench.measuring.measurement import FAILED, Measurement, ScoredRow
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.measuring.units import Units, common
 
-BLOCK = 64  # samples drawn at once: bounds memory to BLOCK rows of units
+BLOCK = 64  # samples scored at once: a score may need memory for each sample and unit
 
 
 @dataclass(frozen=True)
@@ -23,10 +24,12 @@ class Draws:
     seed: int
 
 
+# The rows of a table share their test set, and to draw takes longer than to score.
+@lru_cache(maxsize=2)
 def weights(
     units: int, samples: int, seed: int, drawn: int | None = None, stream: int = 0
-) -> Iterator[np.ndarray]:
-    """Yield how often each unit is drawn in each sample, with replacement.
+) -> tuple[np.ndarray, ...]:
+    """Return how often each unit is drawn in each sample, with replacement.
 
     The same numbers give the same draws, so two metrics of the same units are resampled alike.
 
@@ -37,14 +40,17 @@ def weights(
         drawn: units drawn for each sample; U, if not given.
         stream: another one gives independent draws.
 
-    Yields:
-        Blocks (R, U) of counts, `samples` rows in all.
+    Returns:
+        Blocks (R, U) of counts that nothing may change, `samples` rows in all.
     """
     rng = np.random.default_rng(seed if stream == 0 else [seed, stream])
-    for start in range(0, samples, BLOCK):
-        rows = min(BLOCK, samples - start)
-        # Counts and not indices: a score of weighted sums needs one product for all samples.
-        yield rng.multinomial(units if drawn is None else drawn, np.full(units, 1 / units), rows)
+    drawn = units if drawn is None else drawn
+    sizes = [min(BLOCK, samples - start) for start in range(0, samples, BLOCK)]
+    # Counts and not indices: a score of weighted sums needs one product for all samples.
+    blocks = tuple(rng.multinomial(drawn, np.full(units, 1 / units), rows) for rows in sizes)
+    for block in blocks:
+        block.setflags(write=False)
+    return blocks
 
 
 def resample(

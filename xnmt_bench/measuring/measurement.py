@@ -12,6 +12,7 @@ import logging
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -204,7 +205,12 @@ class Measurement:
 def signature(name: str, *parts: Mapping[str, object]) -> str:
     """Return name and parts as `AER|corpus:toy|k:1|...`, closed by this project's version."""
     fields = [f"{key}:{value}" for part in parts for key, value in part.items()]
-    return "|".join([name.upper(), *fields, f"version:{version('xnmt_bench')}"])
+    return "|".join([name.upper(), *fields, f"version:{_own_version()}"])
+
+
+@cache  # read from a file of the installed package, for each row of a table
+def _own_version() -> str:
+    return version("xnmt_bench")
 
 
 def write(metric: str, row: RowIdentity, outcome: Evidence | str, results: Path) -> Measurement:

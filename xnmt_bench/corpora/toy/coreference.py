@@ -79,7 +79,7 @@ class ToyCoreference(ToyCorpus):
             document = self._document("test", -1 - number)  # dice that no split throws
             phrase = document.far_pronoun()
             # A sentence that was trained on would be remembered and not translated.
-            if phrase.texts not in self._trained and phrase.texts not in yielded:
+            if not self._is_trained(phrase) and phrase.texts not in yielded:
                 yielded.add(phrase.texts)
                 yield phrase
 

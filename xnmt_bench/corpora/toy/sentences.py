@@ -9,9 +9,9 @@ away, and names that two writers spell differently.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import count, islice
+from functools import partial
 from typing import Any
 
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
@@ -32,8 +32,8 @@ from xnmt_bench.options import Count, Seed, Text
 
 VERSION = 2  # raise it when the same seed gives other sentences or another gold
 READER = "reader"  # the coreference chain of who is addressed
-# Kept beyond a corpus, since each job of a sweep opens its own. One, as a corpus held before.
-_trained_by_recipe: dict[str, frozenset[tuple[str, str]]] = {}
+# Kept beyond a corpus, since each job of a sweep opens its own. One at a time, since it is large.
+_training_texts: dict[str, TrainingTexts] = {}
 STOP, QUESTION = (Phrase(word(m, "end", "end"), word(m, "end", "end", "end")) for m in ".?")
 
 
@@ -75,7 +75,7 @@ class ToyCorpus(Corpus):
             phrases = list(document.phrases())
             number += 1
             # A pair that was trained on would be remembered and not translated.
-            if split == "test" and any(phrase.texts in self._trained for phrase in phrases):
+            if split == "test" and any(self._is_trained(phrase) for phrase in phrases):
                 continue
             # The last document is cut, so that the count is exact.
             for position, phrase in enumerate(phrases[:sentences_left]):
@@ -86,18 +86,15 @@ class ToyCorpus(Corpus):
     def _document(self, split: Split, number: int) -> Document:
         return Document(Dice("toy", self._seed, split, number), f"{split}-{number}")
 
-    @property
-    def _trained(self) -> frozenset[tuple[str, str]]:
-        """The pairs of the training split."""
-        key = json.dumps(self.recipe(), sort_keys=True)
-        if key not in _trained_by_recipe:
-            documents = (self._document("train", number) for number in count())
-            # As long as the split: documents beyond it are not trained on.
-            phrases = (phrase for document in documents for phrase in document.phrases())
-            pairs = frozenset(phrase.texts for phrase in islice(phrases, self._sizes["train"]))
-            _trained_by_recipe.clear()
-            _trained_by_recipe[key] = pairs
-        return _trained_by_recipe[key]
+    def _is_trained(self, phrase: Phrase) -> bool:
+        """Return whether the training split holds a sentence with its translation."""
+        # A split of another size is the same sentences, and more or fewer of them.
+        recipe = {n: value for n, value in self.recipe().items() if n not in self._sizes}
+        key = json.dumps(recipe, sort_keys=True)
+        if key not in _training_texts:
+            _training_texts.clear()
+            _training_texts[key] = TrainingTexts(partial(self._document, "train"))
+        return _training_texts[key].hold(phrase.texts, self._sizes["train"])
 
     def substitutes(self) -> BothSides:
         """Return the grammar's categories."""
@@ -106,6 +103,29 @@ class ToyCorpus(Corpus):
     def recipe(self) -> dict[str, Any]:
         """Return the seed, the sizes and the version of the generator."""
         return {"kind": "toy", "seed": self._seed, "version": VERSION, **self._sizes}
+
+
+class TrainingTexts:
+    """Remembers where in an endless training split each pair of sentences first stands.
+
+    Args:
+        document: makes the document of a number.
+    """
+
+    def __init__(self, document: Callable[[int], Document]) -> None:
+        self._document, self._documents, self._sentences = document, 0, 0
+        self._places: dict[tuple[str, str], int] = {}
+
+    def hold(self, texts: tuple[str, str], sentences: int) -> bool:
+        """Return whether a pair stands among the first sentences."""
+        while self._sentences < sentences:
+            phrases = list(self._document(self._documents).phrases())
+            for place, phrase in enumerate(phrases, self._sentences):
+                self._places.setdefault(phrase.texts, place)
+            # Counted last: what is interrupted is read once more, and finds the same places.
+            self._documents += 1
+            self._sentences += len(phrases)
+        return self._places.get(texts, sentences) < sentences
 
 
 class Document:
