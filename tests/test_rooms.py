@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 
 import pytest
 from conftest import ROOT
@@ -26,6 +27,7 @@ def module_of(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
 def imports():
     """Each module, and the modules of this project that it imports, wherever in the file."""
     paths = [*(ROOT / "xnmt_bench").rglob("*.py"), *(ROOT / "proxies").rglob("*.py")]
@@ -50,20 +52,20 @@ def room_of(module):
     return top if top == "proxies" or not submodule else submodule.partition(".")[0]
 
 
-IMPORTS, LEVELS = imports(), rooms_in_order()
+LEVELS = rooms_in_order()
 
 
 def test_every_room_stands_in_the_list():
-    assert {room_of(module) for module in IMPORTS} == set(LEVELS)
+    assert {room_of(module) for module in imports()} == set(LEVELS)
 
 
 @pytest.mark.parametrize("room", sorted(LEVELS))
 def test_imports_point_down(room):
     up = [
         f"{module} imports {imported}"
-        for module in sorted(IMPORTS)
+        for module in sorted(imports())
         if room_of(module) == room
-        for imported in sorted(IMPORTS[module])
+        for imported in sorted(imports()[module])
         if room_of(imported) != room and LEVELS[room_of(imported)] < LEVELS[room]
     ]
     assert not up
@@ -75,7 +77,7 @@ def test_no_metric_imports_another_metric():
 
     crossed = [
         f"{module} imports {imported}"
-        for module, names in IMPORTS.items()
+        for module, names in imports().items()
         for imported in names
         if chapter(module) and chapter(imported) and chapter(module) != chapter(imported)
     ]
@@ -86,7 +88,7 @@ def test_no_metric_imports_an_explainer():
     """A metric asks the job for relevance, so that every explainer is measured alike."""
     explained = [
         f"{module} imports {imported}"
-        for module, names in IMPORTS.items()
+        for module, names in imports().items()
         for imported in names
         if room_of(module) == "metrics" and room_of(imported) == "explainers"
     ]
@@ -101,19 +103,19 @@ def test_imports_close_no_circle():
         if module in finished:
             return
         path.append(module)
-        for imported in sorted(IMPORTS[module]):
+        for imported in sorted(imports()[module]):
             visit(imported)
         path.pop()
         finished.add(module)
 
-    for module in sorted(IMPORTS):
+    for module in sorted(imports()):
         visit(module)
 
 
 def test_no_rooms_of_one_level_import_each_other_in_a_circle():
     pairs = {
         (room_of(module), room_of(imported))
-        for module, names in IMPORTS.items()
+        for module, names in imports().items()
         for imported in names
         if room_of(module) != room_of(imported)
     }

@@ -27,7 +27,7 @@ from xnmt_bench.registry import load_explainer
 from xnmt_bench.words.pieces import segment_words
 
 # Longest pair of a batch of concatenations; a short training is enough for most of these tests.
-TINY = ["corpus.train=1200", "corpus.valid=60", "corpus.test=60", "rules.train_sentences=60",
+TINY = ["corpus.train=800", "corpus.valid=60", "corpus.test=60", "rules.train_sentences=60",
         "nmt.training.max_epochs=2", "nmt.training.batch_tokens=2000", "nmt.beam=2"]  # fmt: skip
 
 

@@ -63,7 +63,7 @@ FEW = {"integrated_gradients": {"points": 2}, "shapley": {"permutations": 2},
      "attention_norm", "value_zeroing", "cp_lrp"],
 )  # fmt: skip
 def test_a_sentence_does_not_depend_on_its_batch(system, name):
-    split, indices = pairs_of(system, count=4)
+    split, indices = pairs_of(system, count=3)
     model, explainer = system.system.model, load_explainer(name, **FEW.get(name, {}))
     together, _ = decide(model, batch_of(model, split, indices))
     try:
